@@ -161,28 +161,28 @@ _NAMES = {
     "validate_plan": "agentnb.workflow.plans.plan_checks",
     "within": "agentnb.experiments.planning.checks",
 }
-"""Each public name and the module it lives in."""
+"""Module of each public name."""
 
-__all__ = [*_NAMES, "__version__"]  # noqa: PLE0604  # the names of the table above, which the linter cannot see
+__all__ = [*_NAMES, "__version__"]  # noqa: PLE0604  # names from the table above, invisible to the linter
 
 
 def _import_name(name: str) -> Any:
     if name in _NAMES:
-        home = _NAMES[name]
-        value = import_module(f"agentnb.{name}") if home == "agentnb" else getattr(import_module(home), name, None)
+        module = _NAMES[name]
+        value = import_module(f"agentnb.{name}") if module == "agentnb" else getattr(import_module(module), name, None)
         if value is None:
-            value = import_module(f"{home}.{name}")
+            value = import_module(f"{module}.{name}")
         globals()[name] = value
         return value
     return import_module("agentnb.errors").module_getattr("agentnb", _NAMES)(name)
 
 
-if not TYPE_CHECKING:  # a type checker would take every name for Any, misspelled ones too
+if not TYPE_CHECKING:  # a type checker would accept every name as Any, including misspelled ones
     __getattr__ = _import_name
 
 
-# Rooms below read recorded runs, and assess runs by their expectations, with a room above them, which they may not know:
-# it is loaded when the first run is read, or one with expectations ends.
+# Lower layers read recorded runs, and assess runs by their expectations, through a higher layer that they must not import:
+# it is loaded when the first run is read, or when a run with expectations ends.
 
 
 def read_recordings(source: Any) -> Any:
@@ -191,7 +191,7 @@ def read_recordings(source: Any) -> Any:
 
 
 def assess_by_expectations(run: Any, end: Any) -> Any:
-    """Return the assessments of a run that is about to end like this, by the expectations in its log."""
+    """Return the assessments of a run that is about to end with ``end``, by the expectations in its log."""
     return import_module("agentnb.rerun.expect").expected_outcome(run, end)
 
 
@@ -200,10 +200,10 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Load the extension: IPython calls this for ``%load_ext agentnb``."""
+    """Load the extension; called by IPython for ``%load_ext agentnb``."""
     import_module("agentnb.notebook.extension").load(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """Unload the extension: IPython calls this for ``%unload_ext agentnb``."""
+    """Unload the extension; called by IPython for ``%unload_ext agentnb``."""
     import_module("agentnb.notebook.extension").unload(shell)

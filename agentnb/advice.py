@@ -1,8 +1,8 @@
-"""What to do next, as values: errors, warnings and logs carry them, and each surface has one table of commands for them.
+"""Advice on what to do next, as values in errors, warnings and logs, with a table of commands for each surface.
 
-Advice is a command between plain words: ``lead``, the command, ``rest``. A table maps each kind to the command in its
-surface: empty where the plain words suffice, None where the surface cannot follow the advice and leaves it out. The table for
-Python is here; those of notebooks and shells are `agentnb.display.texts.notebook_commands` and `agentnb.cli.shell_commands`.
+Advice is a command between plain words: ``lead``, the command, ``rest``. A table maps each kind to the surface's command: empty
+if the plain words suffice, None if the surface cannot follow the advice and omits it. The table for Python is here; those of
+notebooks and shells are `agentnb.display.texts.notebook_commands` and `agentnb.cli.shell_commands`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 USUAL_OUT = "run"
-"""The variable that gets the run of a cell that names none."""
+"""Default variable for the run of a cell."""
 
 
 class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """The options of the cell or command that started a run, as typed: a command that continues the run repeats them."""
+    """The options of the cell or command that started a run, as typed; repeated by commands that continue the run."""
 
     surface: Literal["notebook", "shell"] = "notebook"
     out: str = ""
-    """The variable that gets the run."""
+    """The variable for the run."""
     model: str = ""
     tools: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
@@ -30,22 +30,22 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
 
 
 class Advice(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="do", kw_only=True, gc=False):
-    """What to do next: a command between plain words."""
+    """Advice: a command between plain words."""
 
     lead: str = ""
-    """The words before the command."""
+    """Words before the command."""
     rest: str = ""
-    """The words after the command, with the sign or space before them."""
+    """Words after the command, with the sign or space before them."""
 
 
 class Plain(Advice, frozen=True, tag="plain"):
-    """Advice that is the same in every surface."""
+    """Advice with the same text on every surface."""
 
     text: str
 
 
 class TryAgain(Advice, frozen=True, tag="try_again"):
-    """Repeat what failed: continue the conversation, or run the step or file again."""
+    """Repeat the failed operation: continue the conversation, or run the step or file again."""
 
     tools: tuple[str, ...] = ()
     by: Invocation | None = None
@@ -55,10 +55,10 @@ class ContinueRun(Advice, frozen=True, tag="continue_run"):
     """Continue the conversation of a run."""
 
     run: str = ""
-    """Its id, if it has to be loaded first."""
+    """Its id, if it must be loaded first."""
     tools: tuple[str, ...] = ()
     limit: str = ""
-    """The limit to raise, by its name."""
+    """Name of the limit to raise."""
     value: float = 0.0
     """The new value of that limit."""
     todo: str = ""
@@ -83,37 +83,37 @@ class RecoverRun(Advice, frozen=True, tag="recover_run"):
     """Resume a run whose process died."""
 
     run: str
-    """Its id; empty for the last one."""
+    """Its id; empty for the last run."""
     tools: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
     by: Invocation | None = None
     in_new_kernel: bool = False
-    """It is typed in a kernel that has not loaded agentnb yet."""
+    """True if typed in a kernel that has not loaded agentnb yet."""
 
 
 class AnswerRun(Advice, frozen=True, tag="answer_run"):
     """Answer the question that a run waits for."""
 
     run: str = ""
-    """Its id; empty for the run that waits here."""
+    """Its id; empty for the run waiting here."""
     question: str = ""
     tools: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
     by: Invocation | None = None
     text: str = ""
-    """An answer that fits; empty if the person writes it."""
+    """A valid answer; empty if the person writes it."""
     is_live: bool = False
-    """Whether the run goes on in its process, and is answered there."""
+    """True if the run continues in its process, and is answered there."""
 
 
 class StopRun(Advice, frozen=True, tag="stop_run"):
-    """Stop a run that still works."""
+    """Stop a running run."""
 
     run: str
 
 
 class LoadRun(Advice, frozen=True, tag="load_run"):
-    """Look at one stored run."""
+    """View a stored run."""
 
     run: str
 
@@ -126,9 +126,9 @@ class ReplayRun(Advice, frozen=True, tag="replay_run"):
     """Replay a run under the guidance and the policy ``matrix``."""
 
     run: str = ""
-    """Its id; empty if no store has it."""
+    """Its id; empty without a store."""
     variable: str = "run"
-    """The expression that is the run."""
+    """Expression for the run."""
 
 
 class LoadTraces(Advice, frozen=True, tag="load_traces"):
@@ -138,25 +138,25 @@ class LoadTraces(Advice, frozen=True, tag="load_traces"):
 
 
 class ReadLoosely(Advice, frozen=True, tag="read_loosely"):
-    """Read what can be read of a damaged file."""
+    """Read the readable parts of a damaged file."""
 
     path: str = ""
-    """The file as the person named it, where that is known."""
+    """The file as named by the person, if known."""
 
 
 class ListProblems(Advice, frozen=True, tag="list_problems"):
-    """List all that was left out of what was loaded."""
+    """List everything that was skipped on loading."""
 
 
 class NameOne(Advice, frozen=True, tag="name_one"):
-    """Name one of these instead of a name that is not known."""
+    """Use one of these names instead of an unknown name."""
 
     similar: tuple[str, ...] = ()
-    """The known names most like the one that was given."""
+    """The known names most similar to the unknown one."""
     known: tuple[str, ...] = ()
     """All known names, or the first of them."""
     more: int = 0
-    """Known names that ``known`` leaves out."""
+    """Number of known names missing from ``known``."""
 
 
 class SetKey(Advice, frozen=True, tag="set_key"):
@@ -172,13 +172,13 @@ class AddServer(Advice, frozen=True, tag="add_server"):
 
 
 class AcceptServer(Advice, frozen=True, tag="accept_server"):
-    """Take an MCP server and its tools as they are now, for rules too."""
+    """Accept an MCP server and its tools in their current state, also for rules."""
 
     name: str = "NAME"
 
 
 class LogInToServer(Advice, frozen=True, tag="log_in_to_server"):
-    """Log in to an MCP server; ``scope``: the rights that it wants besides those of now; ``client``: the id of a client."""
+    """Log in to an MCP server; ``scope``: additional rights that it requires; ``client``: the id of a client."""
 
     name: str = "NAME"
     scope: str = ""
@@ -191,7 +191,7 @@ class LogInToServer(Advice, frozen=True, tag="log_in_to_server"):
 
 
 class SetModel(Advice, frozen=True, tag="set_model"):
-    """Name a model; ``again``: the model object that a recovered run had."""
+    """Name a model; ``again``: the model object of a recovered run."""
 
     name: str = "NAME"
     again: bool = False
@@ -204,39 +204,39 @@ class SetDefaultModel(Advice, frozen=True, tag="set_default_model"):
 
 
 class ShowModels(Advice, frozen=True, tag="show_models"):
-    """Show the models of a provider; of none: the providers."""
+    """Show the models of a provider, or the providers."""
 
     provider: str = ""
     url: str = ""
 
 
 class ShowRequest(Advice, frozen=True, tag="show_request"):
-    """Show what would be sent to the model."""
+    """Show the request to the model."""
 
 
 class GiveTools(Advice, frozen=True, tag="give_tools"):
-    """Define these tools and pass them; ``run``: they are of a run that is resumed."""
+    """Define these tools and pass them; ``resumes``: to the run to be resumed."""
 
     names: tuple[str, ...] = ("NAME",)
     resumes: bool = False
 
 
 class GiveGates(Advice, frozen=True, tag="give_gates"):
-    """Define these gates and pass them to the run that is resumed: all that it had."""
+    """Define these gates and pass all of the run's gates when resuming it."""
 
     missing: tuple[str, ...]
     names: tuple[str, ...]
 
 
 class GiveAgent(Advice, frozen=True, tag="give_agent"):
-    """Pass an agent that a workflow names; ``resumes``: to the run that is resumed."""
+    """Pass an agent named by a workflow; ``resumes``: to the run to be resumed."""
 
     name: str
     resumes: bool = False
 
 
 class WriteGuidance(Advice, frozen=True, tag="write_guidance"):
-    """Write the guidance set of this name; ``resumes``: of a run that is resumed."""
+    """Write the guidance set with this name; ``resumes``: of the run to be resumed."""
 
     name: str
     resumes: bool = False
@@ -249,21 +249,21 @@ class AllowUrls(Advice, frozen=True, tag="allow_urls"):
 
 
 class TrustLog(Advice, frozen=True, tag="trust_log"):
-    """Take the answers in a log as the person's own, or have them asked again."""
+    """Accept the answers in a log as the person's own, or have the questions asked again."""
 
     trust: bool
 
 
 class AskInstead(Advice, frozen=True, tag="ask_instead"):
-    """Have calls asked about that the approval mode denies."""
+    """Ask about calls that the approval mode denies."""
 
 
 class CountAsFree(Advice, frozen=True, tag="count_as_free"):
-    """Let the calls of a model without a price count as nothing."""
+    """Count calls of a model without a price as free."""
 
 
 class RaiseSessionBudget(Advice, frozen=True, tag="raise_session_budget"):
-    """Raise what the session may spend."""
+    """Raise the session's budget."""
 
     budget: float
 
@@ -276,17 +276,17 @@ class Install(Advice, frozen=True, tag="install"):
 
 
 class TryDetector(Advice, frozen=True, tag="try_detector"):
-    """Look for the findings of a detector in the run."""
+    """Run a detector on the run."""
 
 
 class WriteExpression(Advice, frozen=True, tag="write_expression"):
-    """Write an expression of the form that is known, with paths such as this one."""
+    """Write an expression in the supported syntax, with paths such as this one."""
 
     path: str
 
 
 class FreeDisk(Advice, frozen=True, tag="free_disk"):
-    """Make room on the disk, and run again: the run is still in memory."""
+    """Free disk space, and run again: the run is still in memory."""
 
 
 AnyAdvice: TypeAlias = (
@@ -327,17 +327,17 @@ AnyAdvice: TypeAlias = (
     | WriteExpression
     | FreeDisk
 )
-"""The closed family, as a log holds it."""
+"""All kinds of advice, as stored in logs."""
 Advised: TypeAlias = str | AnyAdvice | tuple[AnyAdvice, ...]
-"""Advice as it is given: a text is plain advice, and an empty one is none."""
+"""Advice as passed by callers: a string is plain advice, an empty string no advice."""
 Commands: TypeAlias = Mapping[type[Any], Callable[[Any], str | tuple[str, ...] | Plain | None]]
-"""The table of a surface: the command of each kind of advice, empty or None as above; several, one after the other; or plain
-advice in its place."""
+"""The table of a surface: the command for each kind of advice, empty or None as above; several, to be typed in order; or plain
+advice instead."""
 THEN = ", then "
 
 
 class Command(str):
-    """What a person can type: a page marks it as code."""
+    """A command to type: a page marks it as code."""
 
     __slots__ = ()
 
@@ -350,21 +350,21 @@ def advised(advice: Advised) -> tuple[AnyAdvice, ...]:
 
 
 def sentences(what: str, hint: str) -> str:
-    """Return what is wrong and what to do, on one line."""
+    """Join a problem and its hint on one line."""
     if not hint:
         return what
     return f"{what} {hint}" if what.endswith((".", "?", "!")) else f"{what}. {hint}"
 
 
 def pieces(what: str, advice: Iterable[AnyAdvice], commands: Commands) -> list[str]:
-    """Return what is wrong and what to do in the words of a surface, on one line; each command is a piece of its own."""
+    """Return a problem and its advice in the words of a surface, on one line; each command is a separate piece."""
     return with_advice([what] if what else [], advice, commands)
 
 
 def with_advice(line: list[str], advice: Iterable[AnyAdvice], commands: Commands) -> list[str]:
-    """Return the pieces of a line with those of advice after them."""
-    for one in advice:
-        if words := _pieces(one, commands):
+    """Append the pieces of advice to those of a line."""
+    for item in advice:
+        if words := _pieces(item, commands):
             last, sign = "".join(line[-1:]), " " if line and line[-1].endswith((".", "?", "!")) else ". "
             before = [] if not line else [Command(last), sign] if isinstance(line[-1], Command) else [f"{last}{sign}"]
             line = [*line[:-1], *before, *words]
@@ -372,16 +372,16 @@ def with_advice(line: list[str], advice: Iterable[AnyAdvice], commands: Commands
 
 
 def _pieces(advice: AnyAdvice, commands: Commands) -> list[str]:
-    """Return the words of one piece of advice; empty if the surface leaves it out."""
+    """Return the words of a piece of advice; empty if the surface omits it."""
     command = advice if isinstance(advice, Plain) else commands[type(advice)](advice)
     if isinstance(command, Plain):
         return [command.text]
     if command is None:
         return []
-    typed = (command,) if isinstance(command, str) else command
-    then = [piece for each in typed if each for piece in (THEN, Command(each))][1:]
-    lead = f"{advice.lead}: " if advice.lead and then else advice.lead
-    return [piece for piece in (lead, *then, advice.rest) if piece]
+    typed_commands = (command,) if isinstance(command, str) else command
+    command_pieces = [piece for part in typed_commands if part for piece in (THEN, Command(part))][1:]
+    lead = f"{advice.lead}: " if advice.lead and command_pieces else advice.lead
+    return [piece for piece in (lead, *command_pieces, advice.rest) if piece]
 
 
 def in_words(advice: Iterable[AnyAdvice], commands: Commands) -> str:
@@ -395,12 +395,12 @@ def in_python(advice: Iterable[AnyAdvice]) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names as the elements of a list in Python."""
+    """Format names as a Python list."""
     return f"[{', '.join(names)}]"
 
 
 def _names(advice: NameOne) -> Plain:
-    """Return a question with the similar names; all names if there are none, after ``lead`` if it is given."""
+    """Return a question with the similar names; without any, all names, after ``lead`` if set."""
     if advice.similar:
         return Plain(f"Did you mean {' or '.join(advice.similar)}?")
     names = ", ".join(advice.known) + (f" and {advice.more} more" if advice.more else "")
@@ -415,12 +415,12 @@ def _answer(advice: AnswerRun) -> str:
 
 
 def replay_call(advice: ReplayRun) -> str:
-    """Return the expression that replays a run and has the sentences about it."""
+    """Return the expression that replays a run and returns the sentences about it."""
     return f'replay({advice.variable}, guidance="matrix", policy="matrix").sentence'
 
 
 def login_command(advice: LogInToServer) -> str:
-    """Return the command that logs in to a server: of a notebook, since a person is needed."""
+    """Return the command for logging in to a server: that of a notebook, since a person is needed."""
     return f"%agent mcp login {advice.words}"
 
 
@@ -471,12 +471,12 @@ PYTHON: Commands = {
 
 
 def quoted(package: str) -> str:
-    """Return the name of a package as a shell takes it."""
+    """Quote the name of a package for a shell."""
     return package if package.isidentifier() else f"'{package}'"
 
 
 class AdvisedWarning(UserWarning):
-    """A warning of Python with advice as values, which a surface can word."""
+    """A Python warning with advice as values, to be worded by a surface."""
 
     def __init__(self, what: str, advice: Advised = "") -> None:
         super().__init__(what, advice)
@@ -484,7 +484,7 @@ class AdvisedWarning(UserWarning):
         self.advice = advised(advice)
 
     def worded(self, commands: Commands) -> str:
-        """Return the warning and what to do, in the words of a surface."""
+        """Return the warning and its advice in the words of a surface."""
         return "".join(pieces(self.what, self.advice, commands))
 
     def __str__(self) -> str:

@@ -1,29 +1,29 @@
 """All errors that agentnb raises for a person to read.
 
-    AgentnbError                  a problem the person can fix; says what, where, and the next command
+    AgentnbError                  a problem the person can fix, with its location and the next command
     ├── SettingsError               a setting, option or command has no usable value
     │   ├── UnknownModel            no such provider or persona
-    │   ├── UnknownTool             no tool of that name
+    │   ├── UnknownTool             no tool with that name
     │   ├── InvalidTool             a function that cannot be offered to a model
-    │   ├── NestedTooDeep           a run would be nested in too many others, each begun by a tool of the one before
+    │   ├── NestedTooDeep           a run would be nested too deep in other runs
     │   ├── MissingKey              the provider needs a key that is not set
-    │   ├── UrlNotAllowed           a file or log names ``.destinations`` of calls and keys that you have not allowed
-    │   ├── InterpolationError      ``{{ name }}`` in a cell names nothing
-    │   ├── ExpressionError         an expression, such as ``${ name }``, cannot be read or has no value
-    │   ├── WorkflowProblems        a workflow cannot run as it is written; ``.problems`` are all that was found
-    │   ├── ExperimentProblems      an experiment cannot run as it is written; ``.problems`` are all that was found
-    │   └── NotAvailable            a documented name that this version does not have yet
+    │   ├── UrlNotAllowed           a file or log names ``.destinations`` of calls and keys that are not allowed
+    │   ├── InterpolationError      ``{{ name }}`` in a cell cannot be resolved
+    │   ├── ExpressionError         an expression, such as ``${ name }``, is invalid or has no value
+    │   ├── WorkflowProblems        a workflow is invalid; ``.problems`` lists all problems
+    │   ├── ExperimentProblems      an experiment is invalid; ``.problems`` lists all problems
+    │   └── NotAvailable            a documented name that is not available in this version yet
     ├── ModelError                  the model did not answer
     │   ├── ScriptEnded             a scripted model has no replies left
-    │   ├── ReplayDiverged          a recorded model was asked for what the record does not have
+    │   ├── ReplayDiverged          a request to a recorded model is not in the record
     │   ├── KeyRefused              the provider does not accept the key, or not for this model
     │   ├── RequestRefused          the provider refuses the request, and would refuse it again
-    │   │   └── ContextOverflow     the conversation is longer than the model can take
+    │   │   └── ContextOverflow     the conversation is too long for the model
     │   ├── RateLimited             too many requests, even after retries
     │   ├── ProviderTrouble         the provider or the connection fails, even after retries
-    │   │   └── ProviderTimedOut    nothing came for too long
+    │   │   └── ProviderTimedOut    no response in time
     │   └── BrokenReply             the response is not a reply
-    ├── NotAnswered                 a tool asked the person a question, and has no answer
+    ├── NotAnswered                 a tool's question to the person has no answer
     │   ├── Declined                the person declined to answer
     │   │   └── QuestionCancelled   the person closed the question without deciding
     │   └── NobodyToAsk             there is no person to ask
@@ -32,8 +32,8 @@
     ├── StoreError                  a run log cannot be written or found
     ├── TraceError                  a file is not a run log that this version can read
     ├── StepFailed                  a step of a run failed
-    ├── WorkflowError               a workflow failed; ``.run`` is the run, with what its steps gave until then
-    ├── ExpectationFailed           a run is not as you expected; ``.failed`` says in what, ``.run`` is the run
+    ├── WorkflowError               a workflow failed; ``.run`` is the run, with the outputs of its steps so far
+    ├── ExpectationFailed           a run does not meet expectations; ``.failed`` lists them, ``.run`` is the run
     ├── RunLimited                  a run reached a limit that raises; ``.run`` is the run
     └── RunFailed                   a run ended with status ``failed``; ``.run`` is the run
 
@@ -51,11 +51,11 @@ from agentnb.advice import PYTHON, Advised, AnyAdvice, Commands, NameOne, advise
 
 T = TypeVar("T")
 MAX_PROBLEMS = 50
-"""Problems of a workflow that an error lists in its text; ``.problems`` holds all."""
+"""Maximum number of workflow problems in an error's text; ``.problems`` holds all."""
 
 
 class AnyRun(Protocol):
-    """The run an error happened in: a `Run`."""
+    """The `Run` in which an error occurred."""
 
     @property
     def id(self) -> str:
@@ -63,40 +63,40 @@ class AnyRun(Protocol):
 
     @property
     def text(self) -> str:
-        """The last answer of the model."""
+        """The model's last answer."""
 
 
 RENDERER = "_render_traceback_"
-"""With this method an exception renders its own traceback in IPython."""
+"""Method by which an exception renders its own traceback in IPython."""
 
 
 class AgentnbError(Exception):
     """A problem that the person can fix.
 
-    ``what`` says what is wrong and where; ``advice`` is what to do next, as values, and ``hint`` the same in words for Python.
-    ``run`` is the run it happened in, if any.
+    ``what`` describes the problem and its location; ``advice`` is the next command, as values, and ``hint`` the same in words
+    for Python. ``run`` is the run it occurred in, if any.
     """
 
     redact: ClassVar[Callable[[T], T]] = staticmethod(lambda texts: texts)
-    """Masks the known keys in the texts of every new error; set by `core.redaction`, which is above this module."""
+    """Masks the known keys in the texts of every new error; set by `core.redaction`, a higher layer."""
 
     def __init__(self, what: str, advice: Advised = "", *, run: AnyRun | None = None) -> None:
         self.replace(*AgentnbError.redact((what, advised(advice))))
         self.run = run
 
     def replace(self, what: str, advice: tuple[AnyAdvice, ...]) -> None:
-        """Replace what is wrong and the advice."""
+        """Replace the problem and the advice."""
         self.what = what
         self.advice = advice
         self.args = (what, advice)
 
     @property
     def hint(self) -> str:
-        """What to do next, in words for Python."""
+        """The next command, in words for Python."""
         return in_python(self.advice)
 
     def worded(self, commands: Commands) -> str:
-        """Return what is wrong and what to do, in the words of a surface."""
+        """Return the problem and its advice in the words of a surface."""
         return sentences(self.what, in_words(self.advice, commands))
 
     def __str__(self) -> str:
@@ -115,7 +115,7 @@ class UnknownModel(SettingsError):
 
 
 class UnknownTool(SettingsError):
-    """No tool of that name."""
+    """No tool with that name."""
 
 
 class InvalidTool(SettingsError):
@@ -123,7 +123,7 @@ class InvalidTool(SettingsError):
 
 
 class NestedTooDeep(SettingsError):
-    """A run would be nested in too many others, each begun by a tool of the one before. The model gets an error result."""
+    """A run would be nested too deep in other runs, each started by a tool of the previous. The model gets an error result."""
 
 
 class MissingKey(SettingsError):
@@ -143,17 +143,17 @@ class UrlNotAllowed(SettingsError):
 
 
 class InterpolationError(SettingsError):
-    """``{{ name }}`` in a cell names nothing that can be inserted."""
+    """``{{ name }}`` in a cell cannot be resolved."""
 
 
 class ExpressionError(SettingsError):
-    """An expression, such as ``${ name }``, cannot be read or has no value. ``why`` is ``what`` without the expression."""
+    """An expression, such as ``${ name }``, is invalid or has no value. ``why`` is ``what`` without the expression."""
 
     why: str = ""
 
 
 class AnyProblem(Protocol):
-    """What is wrong in a file, and where: a `Problem`."""
+    """A `Problem` in a file: its description and position."""
 
     @property
     def line(self) -> int:
@@ -161,19 +161,19 @@ class AnyProblem(Protocol):
 
     @property
     def message(self) -> str:
-        """What is wrong."""
+        """The description."""
 
     def worded(self, commands: Commands) -> str:
         """Return the problem in the words of a surface."""
 
 
 class WorkflowProblems(SettingsError):
-    """A workflow cannot run as it is written. ``problems`` holds all that was found, each with its file and line."""
+    """A workflow is invalid. ``problems`` holds all problems, each with its file and line."""
 
     problems: tuple[AnyProblem, ...] = ()
 
     def worded(self, commands: Commands) -> str:
-        """Return all problems in the words of a surface, a line each, but for those that are too many."""
+        """Return the problems in the words of a surface, one per line, up to `MAX_PROBLEMS`."""
         return AgentnbError.redact(problem_lines(self.problems, commands)) if self.problems else super().worded(commands)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -181,16 +181,16 @@ class WorkflowProblems(SettingsError):
 
 
 class ExperimentProblems(SettingsError):
-    """An experiment cannot run as it is written. ``problems`` holds all that was found, each as a sentence."""
+    """An experiment is invalid. ``problems`` holds all problems, each as a sentence."""
 
     problems: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, problems: Sequence[str]) -> ExperimentProblems:
-        """Return the error of these problems, a line each."""
+        """Return the error for these problems, one per line."""
         several = len(problems) > 1
         head = [f"The experiment has {len(problems)} problems:"] if several else []
-        error = cls("\n".join([*head, *_first_lines([f"- {one}" if several else one for one in problems])]))
+        error = cls("\n".join([*head, *_first_lines([f"- {problem}" if several else problem for problem in problems])]))
         error.problems = tuple(problems)
         return error
 
@@ -199,7 +199,7 @@ class ExperimentProblems(SettingsError):
 
 
 class NotAvailable(SettingsError, ImportError):
-    """A documented name that this version does not have yet."""
+    """A documented name that is not available in this version yet."""
 
 
 class ModelError(AgentnbError, RuntimeError):
@@ -211,7 +211,7 @@ class ScriptEnded(ModelError):
 
 
 class ReplayDiverged(ModelError):
-    """A recorded model was asked for what the record does not have: names the first difference."""
+    """A request to a recorded model is not in the record; names the first difference."""
 
 
 class KeyRefused(ModelError):
@@ -223,11 +223,11 @@ class RequestRefused(ModelError):
 
 
 class ContextOverflow(RequestRefused):
-    """The conversation is longer than the model can take."""
+    """The conversation is too long for the model."""
 
 
 class RateLimited(ModelError):
-    """Too many requests or tokens, even after retries; or the account has none left."""
+    """Too many requests or tokens, even after retries; or the account's quota is exhausted."""
 
 
 class ProviderTrouble(ModelError):
@@ -235,7 +235,7 @@ class ProviderTrouble(ModelError):
 
 
 class ProviderTimedOut(ProviderTrouble):
-    """Nothing came from the provider for too long, even after retries."""
+    """No response from the provider in time, even after retries."""
 
 
 class BrokenReply(ModelError):
@@ -247,7 +247,7 @@ class ServerFailed(AgentnbError, RuntimeError):
 
 
 class NotAnswered(AgentnbError):
-    """A tool asked the person a question, and has no answer. If the tool does not catch this, the model gets the error."""
+    """A tool's question to the person has no answer. If the tool does not catch this, the model gets the error."""
 
 
 class Declined(NotAnswered):
@@ -255,7 +255,7 @@ class Declined(NotAnswered):
 
 
 class QuestionCancelled(Declined):
-    """The person closed the question without deciding. Code that catches `Declined` catches it too."""
+    """The person closed the question without deciding. Also caught as `Declined`."""
 
 
 class NobodyToAsk(NotAnswered):
@@ -263,7 +263,7 @@ class NobodyToAsk(NotAnswered):
 
 
 class ToolFailed(AgentnbError, RuntimeError):
-    """A tool that another tool called failed, or was not allowed to run. ``error_code`` says which."""
+    """A tool that another tool called failed, or was not allowed to run; see ``error_code``."""
 
     error_code: str | None = None
 
@@ -277,43 +277,43 @@ class TraceError(AgentnbError, ValueError):
 
 
 class StepFailed(AgentnbError, RuntimeError):
-    """A step of a run failed; what its work raised is the cause."""
+    """A step of a run failed; the underlying error is the cause."""
 
 
 class WorkflowError(AgentnbError, RuntimeError):
-    """A workflow failed; ``.run`` keeps all it did, such as ``error.run.step_context``.
+    """A workflow failed; ``.run`` holds its work so far, such as ``error.run.step_context``.
 
-    ``others`` are the records of the steps that failed beside the one that it names, in their order: ``error.others[0].error``.
+    ``others`` are the records of further failed steps, in order: ``error.others[0].error``.
     """
 
     others: tuple[Any, ...] = ()
 
 
 class ExpectationFailed(AgentnbError, AssertionError):
-    """A run is not as you expected. ``failed`` holds what does not hold, by the ids of the runs."""
+    """A run does not meet expectations. ``failed`` holds the failed ones, by run id."""
 
     failed: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
 
     def worded(self, commands: Commands) -> str:
-        """Return what does not hold, a line each, and what to do below it."""
+        """Return the failed expectations, one per line, followed by the advice."""
         hint = in_words(self.advice, commands)
         return f"{self.what}\n{hint}" if "\n" in self.what and hint else sentences(self.what, hint)
 
     def _render_traceback_(self) -> list[str]:
-        """Return what IPython shows: what does not hold. The line that expects it is in the cell above."""
+        """Return the failed expectations for IPython, without a traceback: the expecting line is in the cell above."""
         return [f"{type(self).__name__}: {self}"]
 
 
 class RunLimited(AgentnbError, RuntimeError):
-    """A run reached a limit with ``on_limit="raise"``; ``.run`` keeps all it did."""
+    """A run reached a limit with ``on_limit="raise"``; ``.run`` holds its work so far."""
 
 
 class RunFailed(AgentnbError, RuntimeError):
-    """A run ended with status ``failed``; ``.run`` keeps all it did."""
+    """A run ended with status ``failed``; ``.run`` holds its work so far."""
 
 
 def problem_lines(problems: Sequence[AnyProblem], commands: Commands) -> str:
-    """Return the first problems in the words of a surface, a line each, and how many more there are."""
+    """Return the first problems in the words of a surface, one per line, and the number of omitted ones."""
     return "\n".join(_first_lines([problem.worded(commands) for problem in problems]))
 
 
@@ -323,31 +323,31 @@ def _first_lines(problems: Sequence[str]) -> list[str]:
 
 
 LIKE = 0.6
-"""From which similarity on, of 1 for the same, one name may have been meant by another."""
+"""Minimum similarity (1: identical) for suggesting a name."""
 MAX_KNOWN = 8
-"""Known names that advice names if none is similar."""
+"""Maximum number of known names in advice without a similar name."""
 
 
 def nearest(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
-    """Return the advice to name one of the known names most like ``name``; empty if none is similar.
+    """Return advice with the known names most similar to ``name``; empty without a similar name.
 
-    Leading hyphens do not count.
+    Ignores leading hyphens.
     """
     advice = near(name, known, most)
     return advice if advice and advice[0].similar else ()
 
 
 def near(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
-    """Return the advice to name one of the known names, with those most like ``name``; empty if no name is known."""
+    """Return advice with the known names, beginning with those most similar to ``name``; empty if no names are known."""
     names = [*known]
-    bare = {one.lstrip("-"): one for one in names}
+    bare = {candidate.lstrip("-"): candidate for candidate in names}
     close = get_close_matches(name.lstrip("-"), bare, n=most, cutoff=LIKE)
-    advice = NameOne(tuple([bare[one] for one in close]), tuple(names[:MAX_KNOWN]), max(len(names) - MAX_KNOWN, 0))
+    advice = NameOne(tuple([bare[candidate] for candidate in close]), tuple(names[:MAX_KNOWN]), max(len(names) - MAX_KNOWN, 0))
     return (advice,) if names else ()
 
 
 def module_getattr(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
-    """Return the ``__getattr__`` of a module, which names the public names most like one that the module does not have."""
+    """Return the ``__getattr__`` of a module, which suggests similar public names for a missing one."""
 
     def refuse(name: str) -> NoReturn:
         hint = "" if name.startswith("_") else in_python(nearest(name, known))

@@ -1,14 +1,14 @@
-"""Files that hold keys by their name: reading them is asked about, searches and diffs leave them out.
+"""Files that hold keys, recognized by name: reading them needs approval; searches and diffs skip them.
 
 | names | but not |
 |---|---|
 | ``.env``, ``.env.*``, ``*.env``, ``.envrc`` | ``.env.example``, ``.sample``, ``.template``, ``.dist`` |
 | ``*.pem``, ``*.key``, ``*.p12``, ``*.pfx``, ``*.ppk``, ``*.jks``, ``*.keystore``, ``*.kdbx`` | |
-| ``id_*`` (of SSH) | ``*.pub``, and tables, texts and code, such as ``id_list.csv`` |
+| ``id_*`` (SSH) | ``*.pub``, and tables, texts and code, such as ``id_list.csv`` |
 | ``credentials*``, ``.git-credentials``, ``client_secret*``, ``secrets.toml`` (and yaml, yml, json, ini) | code and texts |
 | ``.netrc``, ``_netrc``, ``.pypirc``, ``.npmrc``, ``.pgpass``, ``.htpasswd``, ``.dockercfg``, ``.s3cfg``, ``.boto`` | |
 
-Letter case makes no difference.
+Case-insensitive.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ PATTERN = (
     r"|[._]netrc|\.pypirc|\.npmrc|\.pgpass|\.htpasswd|\.dockercfg|\.s3cfg|\.boto"
     r")\Z"
 )
-"""The names as a regular expression, in any letter case, for programs that do not import agentnb."""
+"""The names as a case-insensitive regular expression, for programs that do not import agentnb."""
 _is_key_name = re.compile(PATTERN, re.IGNORECASE | re.DOTALL).match
 
 
 def is_key_file(name: str) -> bool:
-    """Return whether a file of this name may hold keys. ``name``: the last part of its path, links followed."""
+    """True if a file with this name may hold keys. ``name``: the last part of its path, links resolved."""
     return _is_key_name(name) is not None

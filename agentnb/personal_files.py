@@ -1,4 +1,4 @@
-"""Files of the person's own: lists of decisions that agentnb remembers, a line each, in `settings.personal_folder`."""
+"""The person's own files: lists of remembered decisions, one per line, in `settings.personal_folder`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb import settings
 
 
 def read_lines(file: str) -> list[str]:
-    """Return the lines of a file, without blank ones; none if it is missing or cannot be read."""
+    """Return the non-blank lines of a file; empty if it is missing or unreadable."""
     try:
         text = (settings.personal_folder() / file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -21,7 +21,7 @@ def read_lines(file: str) -> list[str]:
 
 
 def write_lines(file: str, lines: Iterable[str]) -> bool:
-    """Replace the lines of a file, which only the person may read; return False if that cannot be written."""
+    """Replace the lines of a file readable only by the person. Returns False if it cannot be written."""
     try:
         replace_file(settings.personal_folder() / file, "".join(f"{line}\n" for line in lines).encode())
     except OSError:
@@ -30,13 +30,13 @@ def write_lines(file: str, lines: Iterable[str]) -> bool:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file that only the person may read, whole at once: no reader sees half of it. Raises OSError."""
+    """Write a file readable only by the person, atomically. Raises OSError."""
     with _written(path, data) as written:
         written.replace(path)
 
 
 def create_file(path: Path, data: bytes) -> None:
-    """Write a file like `replace_file`, but never over another one: a process that was quicker wins. Raises OSError."""
+    """Write a file like `replace_file`, unless it exists: a faster process wins. Raises OSError."""
     with _written(path, data) as written:
         try:
             os.link(written, path)
@@ -49,7 +49,7 @@ def create_file(path: Path, data: bytes) -> None:
 
 @contextmanager
 def _written(path: Path, data: bytes) -> Iterator[Path]:
-    """Hold a file beside the path with this content, which is gone in the end unless it was moved."""
+    """Provide a temporary file with this content beside the path, and delete it in the end unless it was moved."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # only its owner may read it
     try:

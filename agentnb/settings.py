@@ -15,29 +15,29 @@
 ``ANTHROPIC_BASE_URL``      URL of ``anthropic:`` models, if not the provider's own
 ``OPENAI_BASE_URL``         URL of ``openai:`` and ``openai-responses:`` models, if not the provider's own
 ``AZURE_OPENAI_ENDPOINT``   URL of ``azure:`` models, such as ``https://NAME.openai.azure.com``
-``OLLAMA_HOST``             where Ollama listens: a host, ``host:port`` or a URL
+``OLLAMA_HOST``             address of Ollama: a host, ``host:port`` or a URL
 ``AGENTNB_COMPATIBLE_URL``  URL of the server of ``compatible:`` models
 ``AGENTNB_ALLOW_URLS``      addresses for models that files and logs name: ``URL`` or ``URL&key=NAME``, blanks between
 ``MCP_SERVERS``             MCP servers: a JSON list, an ``mcpServers`` object, or ``NAME:COMMAND`` with commas between
 ``AGENT_MAX_ITERATIONS``    maximum rounds of a run, 1 to 1,000; 50
 ``AGENT_MAX_TOKENS``        maximum tokens of a reply, unless the model's name sets it; its own
 ``AGENT_MAX_MESSAGES``      maximum messages of a request, from 2, with the history ``documented``; 40
-``COMPACT_ENABLED``         whether a long conversation is compacted; yes
-``COMPACT_THRESHOLD``       messages above which it is, from 2, with the history ``documented``; 30
+``COMPACT_ENABLED``         compact long conversations; yes
+``COMPACT_THRESHOLD``       messages above which to compact, from 2, with the history ``documented``; 30
 ``COMPACT_KEEP_RECENT``     messages at its end that compaction keeps unchanged, from 1; 10
-``TOOLS_ENABLED``           whether agents have their tools; yes
-``AGENT_MODE``              the approval mode of runs that are given none: read_only, ask, never or auto; none
+``TOOLS_ENABLED``           let agents have their tools; yes
+``AGENT_MODE``              default approval mode of runs: read_only, ask, never or auto; none
 ==========================  ==================================================================
 
-Addresses and keys that files and logs name must be allowed (`agentnb.models.destinations.allowed_urls`);
-`personal_folder` keeps answers.
+Addresses and keys named by files and logs must be allowed (`agentnb.models.destinations.allowed_urls`);
+`personal_folder` stores the answers.
 
-A key is known by the name of its variable. It is searched for in this kernel (where ``%agent key NAME`` keeps it), in the
-environment, and in the system's keyring, if the package ``keyring`` is installed. Any other variable can name a key too.
+A key is identified by the name of its variable, and looked up in this kernel (where ``%agent key NAME`` stores it), in the
+environment, and in the system's keyring, if the package ``keyring`` is installed. Any other variable can hold a key as well.
 
-The last eight rows end with the default (``its own``: the model's own). It also applies if the value is unusable: no number,
-out of range, neither yes nor no; but another word as ``AGENT_MODE`` is an error. There ``true`` is as if it were not set, and
-``false`` as ``TOOLS_ENABLED=false``. They are read when an agent is made; the defaults of cells, when the extension is loaded.
+The last eight rows end with the default (``its own``: the model's own), which also replaces an invalid value: not a number,
+out of range, neither yes nor no. An invalid ``AGENT_MODE`` is an error; there ``true`` counts as unset, and ``false`` as
+``TOOLS_ENABLED=false``. Read when an agent is created; the defaults of cells, when the extension is loaded.
 """
 
 from __future__ import annotations
@@ -61,26 +61,26 @@ from agentnb.errors import SettingsError, near
 
 _ROWS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "models" / "providers" / "servers.toml").read_text("utf-8"))
 REFUSALS: list[dict[str, Any]] = _ROWS.pop("refusal")
-"""Words of refusals that name a trait of a server."""
+"""Patterns of refusals that reveal a trait of a server."""
 SERVERS: dict[str, dict[str, Any]] = {name: row for name, row in _ROWS.items() if "refused" not in row}
-"""The servers of models by name: address, variable of the key, traits."""
+"""Model servers by name: address, variable of the key, traits."""
 REFUSED_SERVERS: dict[str, dict[str, str]] = {name: row for name, row in _ROWS.items() if "refused" in row}
-"""Names of servers that cannot be used, with the reason."""
+"""Names of unsupported servers, with the reason."""
 SERVER_ALIASES: dict[str, str] = {name: name for name in SERVERS} | {
     alias: name for name, row in SERVERS.items() for alias in row.get("aliases", ())
 }
-"""The servers by their names here and in files of other programs."""
+"""Servers by their names here and in files of other programs."""
 
 KEY_VARIABLES: dict[str, str] = {name: row["key"] for name, row in SERVERS.items() if "key" in row}
-"""The variable that holds the key of each provider."""
+"""Key variable of each provider."""
 TOOL_KEY_VARIABLES = {"github": "GITHUB_TOKEN"}
-"""The variable that holds the key of each service that built-in tools call, by the group of these tools."""
+"""Key variable of each service called by built-in tools, by tool group."""
 KEY_NAMES = {**KEY_VARIABLES, **TOOL_KEY_VARIABLES}
-"""The variable of each key that has a short name."""
+"""Key variables with a short name."""
 _USUAL_VARIABLES = tuple(dict.fromkeys(KEY_NAMES.values()))
 
 URL_VARIABLES: dict[str, str] = {name: row["url_variable"] for name, row in SERVERS.items() if "url_variable" in row}
-"""The variable that holds the URL of each provider's models."""
+"""Variable for the URL of each provider's models."""
 
 _FOLDER_VARIABLES = (
     *("TMPDIR", "TEMP", "TMP", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR"),
@@ -88,20 +88,20 @@ _FOLDER_VARIABLES = (
 )
 
 KERNEL, ENVIRONMENT, KEYRING = "this kernel", "the environment", "the keyring"
-"""The places where a key is searched for, in order."""
+"""Places to look up a key, in order."""
 
 SERVICE = "agentnb"
-"""The service name of our keys in the system's keyring; the user name is the variable."""
+"""Service name of agentnb's keys in the system's keyring; the user name is the variable."""
 
 SHORTEST_SECRET = 8
-"""A shorter key is not redacted: its characters might occur in a text by chance."""
+"""Minimum length of a redacted key: shorter ones might occur in a text by chance."""
 
 MAX_ITERATIONS = 1_000
 MAX_NUMBER = 1_000_000
-"""The largest number of tokens or messages that a variable may set."""
+"""Maximum number of tokens or messages set by a variable."""
 
 MAX_MENTIONED = 200
-"""Variables named by files that are remembered: each one is looked up after every tool call."""
+"""Maximum number of remembered variables named by files: each is looked up after every tool call."""
 
 SERVERS_VARIABLE = "MCP_SERVERS"
 SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
@@ -112,9 +112,9 @@ _NAMES_A_SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH(?!OR)|AUTHOR
 
 
 class Key:
-    """A key of a provider. Only `reveal` returns its text: its repr does not show it, and it is neither copied nor pickled.
+    """A provider's key. Only `reveal` returns its text: its repr hides it, and it is neither copied nor pickled.
 
-    As soon as it is made, its text is one of the `known_secrets`.
+    On creation, its text becomes one of the `known_secrets`.
     """
 
     __slots__ = ("_text", "name", "source")
@@ -139,11 +139,11 @@ class Key:
         return hash((Key, self._text))
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A key is not pickled: ask for it by its name where it is needed")
+        raise TypeError("A key cannot be pickled: look it up by its name where it is needed")
 
 
 class KnownSecrets:
-    """The texts of all keys met so far, the longest first. It only grows: a model may still use a forgotten key."""
+    """The texts of all keys seen so far, the longest first. Only grows: a model may still use a forgotten key."""
 
     __slots__ = ("texts",)
 
@@ -153,15 +153,15 @@ class KnownSecrets:
 
 @dataclass
 class _Held:
-    """The keys that this process knows. Written mostly from the kernel's main thread, read from any."""
+    """The keys known to this process. Written mostly from the kernel's main thread, read from any."""
 
     kept: dict[str, str] = field(default_factory=dict)
     in_keyring: dict[str, str] = field(default_factory=dict)
-    """The keyring's replies, blank for no key: kept because each query may prompt the person."""
+    """The keyring's replies, blank for no key: cached because each query may prompt the person."""
     asked_for: dict[str, None] = field(default_factory=dict)
-    """Names of keys that were requested, in order."""
+    """Names of requested keys, in order."""
     mentioned: dict[str, None] = field(default_factory=dict)
-    """Variables that files name for keys, whether a model uses them or not."""
+    """Key variables named by files, whether used by a model or not."""
     keyring_lock: threading.RLock = field(default_factory=threading.RLock)
     known: KnownSecrets = field(default_factory=KnownSecrets)
     learning: threading.Lock = field(default_factory=threading.Lock)
@@ -170,13 +170,13 @@ class _Held:
 _held = _Held()
 _ENVIRON = os.environ
 _VARIABLES = getattr(os.environ, "_data", os.environ)
-"""The environment, by encoded names: `os.environ` takes long to say what is not set, and this runs after each tool call."""
+"""The environment, by encoded names: `os.environ` is slow for unset names, and this runs after each tool call."""
 _encoded = lru_cache(getattr(os.environ, "encodekey", str))
 _USUAL_ENCODED = frozenset(map(_encoded, _USUAL_VARIABLES))
 
 
 def _renew_locks() -> None:
-    """Make the locks anew in a forked process: another thread of the parent may hold them, which is not there."""
+    """Recreate the locks in a forked process: threads of the parent, which do not exist there, may hold them."""
     _held.keyring_lock, _held.learning = threading.RLock(), threading.Lock()
 
 
@@ -185,7 +185,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def personal_folder() -> Path:
-    """Return the folder of the person's own agentnb files, outside every project. It may not exist yet."""
+    """Return the folder of the person's own agentnb files, outside every project. May not exist yet."""
     return _data_folder(*map(os.environ.get, ("XDG_DATA_HOME", "HOME")))
 
 
@@ -195,12 +195,12 @@ def _data_folder(*_variables: str | None) -> Path:
 
 
 def program_variables() -> dict[str, str]:
-    """Return the environment of programs that tools start: ``PATH`` and ``HOME``, and no key."""
+    """Return the environment for programs started by tools: ``PATH`` and ``HOME``, without keys."""
     return {"PATH": os.environ.get("PATH") or os.defpath, "HOME": str(Path.home())}
 
 
 def folders_of_variables() -> tuple[Path, ...]:
-    """Return the folders that the environment names for the person's own, temporary and running things."""
+    """Return the person's home, temporary and runtime folders named by the environment."""
     texts = map(_environment, _FOLDER_VARIABLES)
     return (Path.home(), *(Path(text) for text in texts if text.startswith("/")))
 
@@ -216,12 +216,12 @@ def allow_urls() -> tuple[str, ...]:
 
 
 def mcp_servers() -> str:
-    """Return the MCP servers in ``MCP_SERVERS``, as they stand there."""
+    """Return the MCP servers in ``MCP_SERVERS``, unparsed."""
     return _environment(SERVERS_VARIABLE)
 
 
 def values_of(variables: Iterable[str]) -> dict[str, str]:
-    """Return the values of those of these variables that are set."""
+    """Return the values of those variables that are set."""
     return {name: os.environ[name] for name in variables if name in os.environ}
 
 
@@ -231,7 +231,7 @@ def max_iterations() -> int:
 
 
 def max_tokens() -> int | None:
-    """Return the maximum tokens of a reply, from ``AGENT_MAX_TOKENS``; None leaves it to each model."""
+    """Return the maximum tokens of a reply, from ``AGENT_MAX_TOKENS``, or None for the model's own limit."""
     return _number("AGENT_MAX_TOKENS", None, 1)
 
 
@@ -241,7 +241,7 @@ def max_messages() -> int:
 
 
 def compact_enabled() -> bool:
-    """Return whether long conversations are compacted, from ``COMPACT_ENABLED``; default yes."""
+    """True to compact long conversations, from ``COMPACT_ENABLED``; default yes."""
     return _switch("COMPACT_ENABLED", True)
 
 
@@ -256,14 +256,14 @@ def compact_keep_recent() -> int:
 
 
 def tools_enabled() -> bool:
-    """Return whether agents have their tools, from ``TOOLS_ENABLED``; default yes. ``AGENT_MODE=false`` takes them too."""
+    """True to let agents have their tools, from ``TOOLS_ENABLED``; default yes. Also disabled by ``AGENT_MODE=false``."""
     return _switch("TOOLS_ENABLED", True) and _switch("AGENT_MODE", True)
 
 
 def agent_mode() -> str:
-    """Return the approval mode of runs that are given none, from ``AGENT_MODE``; empty for none.
+    """Return the default approval mode of runs, from ``AGENT_MODE``, or an empty string.
 
-    Raises `SettingsError` for another word: a mode that is misspelt must not let more run.
+    Raises `SettingsError` for an unknown word: a misspelled mode must not allow more.
     """
     word = _environment("AGENT_MODE").lower().replace("-", "_")
     if not word or word in SWITCH:
@@ -274,12 +274,12 @@ def agent_mode() -> str:
 
 
 PERMITTING = ("AGENT_MODE", "AGENTNB_ALLOW_URLS", SERVERS_VARIABLE)
-"""Variables of the environment that can permit something, or name programs to start."""
+"""Environment variables that can permit something, or name programs to start."""
 
 
 @contextmanager
 def permissions_kept() -> Iterator[None]:
-    """Put the variables that can permit something back after the block, which runs code of a model."""
+    """Restore the variables that can permit something after the block, which runs code of a model."""
     before = {name: os.environ.get(name) for name in PERMITTING}
     try:
         yield
@@ -291,7 +291,7 @@ def permissions_kept() -> Iterator[None]:
 
 
 def key_variable(name: str) -> str:
-    """Return the variable of a provider, or the name itself if it could name a variable; raise `SettingsError` if it could not.
+    """Return the variable of a provider, or the name itself if it could be a variable. Raises `SettingsError` otherwise.
 
     The error does not repeat the name: it may be the key itself, typed in the wrong place.
     """
@@ -304,7 +304,7 @@ def key_variable(name: str) -> str:
 
 
 def looks_like_a_key(text: str) -> bool:
-    """Return whether this may well be a key, and so must not be repeated."""
+    """True if this may be a key, and so must not be repeated."""
     return len(text) >= 16 and any(char.isdigit() for char in text) and any(char.isalpha() for char in text)
 
 
@@ -315,9 +315,9 @@ class NotAKey(SettingsError):
 
 
 def find_key(name: str) -> Key | None:
-    """Return the key of a provider, of a service, or of this variable; None if there is none.
+    """Return the key of a provider, of a service, or of this variable, or None.
 
-    Raise `SettingsError` if the name is invalid, or if the value in the environment or the keyring cannot be a key.
+    Raises `SettingsError` if the name is invalid, or if the value in the environment or the keyring cannot be a key.
     """
     variable = key_variable(name)
     _held.asked_for[variable] = None
@@ -327,19 +327,19 @@ def find_key(name: str) -> Key | None:
 
 
 def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
-    """Keep a key until this kernel ends, and in the system's keyring too if ``in_keyring`` is set.
+    """Store a key until this kernel ends, and in the system's keyring as well if ``in_keyring`` is set.
 
-    Raise `SettingsError`, which does not repeat the key, if it cannot be a key or the keyring does not take it.
+    Raises `SettingsError`, without repeating the key, if it cannot be a key or the keyring does not accept it.
     """
     variable, text = key_variable(name), text.strip()
     if problem := _problem(text):
-        raise SettingsError(f"That is not a key for {variable}: {problem}", "Nothing was kept. Copy it again, whole")
+        raise SettingsError(f"That is not a key for {variable}: {problem}", "Nothing was stored. Copy the complete key again")
     if in_keyring:
         check_keyring()
     with _held.keyring_lock:
         _held.asked_for[variable] = None
         _held.kept[variable] = text
-        _learn(text)  # before calling the keyring, whose error may repeat it
+        _learn(text)  # before calling the keyring, whose error may repeat the key
         _held.in_keyring.pop(variable, None)
         if in_keyring:
             _put_in_keyring(variable, text)
@@ -347,24 +347,24 @@ def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
 
 
 def kept_keys() -> dict[str, str]:
-    """Return the keys that only this kernel has, by variable, for its own worker processes: through a pipe only."""
+    """Return the keys stored only in this kernel, by variable, for its own worker processes: through a pipe only."""
     return dict(_held.kept)
 
 
 def forget_key(name: str) -> tuple[str, ...]:
-    """Forget a key, in this kernel and in the keyring, and return where it was. The environment is not changed."""
+    """Delete a key from this kernel and from the keyring, and return where it was. The environment is unchanged."""
     variable = key_variable(name)
     with _held.keyring_lock:
-        places = () if _held.kept.pop(variable, None) is None else (KERNEL,)
+        sources = () if _held.kept.pop(variable, None) is None else (KERNEL,)
         _held.in_keyring.pop(variable, None)
-        return (*places, KEYRING) if take_from_keyring(variable) else places
+        return (*sources, KEYRING) if take_from_keyring(variable) else sources
 
 
 def expect_key(variable: str) -> None:
-    """Redact the text of a variable that a file names for a key from now on, even before a model uses it.
+    """Redact the text of a key variable named by a file from now on, even before a model uses it.
 
-    A file may name any variable. If neither its name nor its text is like that of a key, such as a path, it is redacted only
-    from its first use: otherwise somebody's file could mask the person's own words in every log.
+    A file may name any variable. If neither its name nor its text resembles a key, such as a path, it is redacted only from its
+    first use: otherwise a foreign file could mask the person's own words in every log.
     """
     if variable in _held.mentioned or (len(_held.mentioned) < MAX_MENTIONED and _VARIABLE.fullmatch(variable)):
         _held.mentioned[variable] = None
@@ -372,9 +372,9 @@ def expect_key(variable: str) -> None:
 
 
 def redact_values(variables: Mapping[str, str]) -> None:
-    """Redact from now on the values that are keys, by the name of the variable or by their look.
+    """Redact the values that are keys, by the variable's name or by their shape, from now on.
 
-    ``variables``: those that a person gives to a tool. The path of a file is no key.
+    ``variables``: passed to a tool by the person. File paths are not keys.
     """
     for name, text in variables.items():
         is_path = _is_path(text) and os.path.exists(os.path.expanduser(text))  # noqa: PTH110, PTH111  # of any text
@@ -383,33 +383,33 @@ def redact_values(variables: Mapping[str, str]) -> None:
 
 
 def has_key(provider: str) -> bool:
-    """Return whether this kernel or the environment has a key for this provider or variable. Does not query the keyring."""
+    """True if this kernel or the environment has a key for this provider or variable. Does not query the keyring."""
     variable = KEY_NAMES.get(provider, provider)
     return variable in _held.kept or bool(_VARIABLE.fullmatch(variable) and _environment(variable))
 
 
 def providers_with_key() -> list[str]:
-    """Return the providers for which `has_key` is true, in the order of `KEY_VARIABLES`; a key of tools is no choice of one."""
+    """Return the providers with a key, in the order of `KEY_VARIABLES`, except keys of tools; see `has_key`."""
     return [name for name, variable in KEY_VARIABLES.items() if variable not in TOOL_KEY_VARIABLES.values() and has_key(name)]
 
 
 def key_names() -> list[str]:
-    """Return the variables of all known keys: those of the providers and tools, then others that were kept or requested."""
+    """Return the variables of all known keys: those of providers and tools, then others that were stored or requested."""
     return list(dict.fromkeys((*_USUAL_VARIABLES, *_held.asked_for.copy())))
 
 
 def known() -> KnownSecrets:
-    """Return the holder of what `known_secrets` returns, for code that looks at it very often."""
+    """Return the holder behind `known_secrets`, for code that reads it very often."""
     return _held.known
 
 
 def known_secrets() -> tuple[str, ...]:
-    """Return the texts of all keys met so far, the longest first, without short ones. Does not search for new ones."""
+    """Return the texts of all keys seen so far, the longest first, without short ones. Does not search for new ones."""
     return _held.known.texts
 
 
 def secrets() -> tuple[str, ...]:
-    """Return `known_secrets` after reading the variables that hold keys: one may have been set since the last call."""
+    """Return `known_secrets` after reading the key variables, one of which may have been set since the last call."""
     usual = () if _USUAL_ENCODED.isdisjoint(_VARIABLES) else _USUAL_VARIABLES
     for variable in (*usual, *_held.asked_for.copy()):
         if _encoded(variable) in _VARIABLES:
@@ -421,7 +421,7 @@ def secrets() -> tuple[str, ...]:
 
 
 def base_url(provider: str) -> str | None:
-    """Return the URL of this provider's models from the environment, or None; raise `SettingsError` if it is not a URL."""
+    """Return the URL of this provider's models from the environment, or None. Raises `SettingsError` for an invalid URL."""
     variable, row = URL_VARIABLES.get(provider, ""), SERVERS.get(provider, {})
     text = _environment(variable) if variable else ""
     if not text:
@@ -442,20 +442,20 @@ def base_url(provider: str) -> str | None:
 
 
 def url_problem(url: str) -> str:
-    """Return what the URL of a server must not contain and does, without repeating it; empty if there is no such problem."""
+    """Return the forbidden part of a server's URL, without repeating it; empty for a valid URL."""
     parts = parsed_url(url)
     if parts is None:
         return ""
     if parts.username is not None or parts.password is not None:
         return "must not hold a password"
-    return "must end with its path: nothing can stand behind ? or # in it" if parts.query or parts.fragment else ""
+    return "must end with its path: nothing may follow ? or # in it" if parts.query or parts.fragment else ""
 
 
 def check_keyring() -> None:
-    """Raise `SettingsError` unless keys can be put in the system's keyring."""
+    """Raise `SettingsError` unless keys can be stored in the system's keyring."""
     if _keyring() is None:
         raise SettingsError(
-            "There is no way to the system's keyring: the package keyring is not installed, or does not load",
+            "The system's keyring is not available: the package keyring is not installed, or does not load",
             Install(
                 "agentnb[keyring]",
                 lead="Install it",
@@ -465,32 +465,32 @@ def check_keyring() -> None:
 
 
 def keep_in_keyring(name: str, text: str) -> bool:
-    """Keep a text of several secrets in the system's keyring; return False if there is none, or it does not take it."""
+    """Store a text with several secrets in the system's keyring. Returns False if there is no keyring, or it refuses."""
     if (keyring := _keyring()) is None:
         return False
     try:
         keyring.set_password(SERVICE, name, text)
-    except Exception:  # locked, refused, too long, or none on this machine
+    except Exception:  # locked, refused, too long, or missing on this machine
         return False
     return from_keyring(name) == text
 
 
 def from_keyring(name: str) -> str:
-    """Return what the keyring has under this name; blank if there is nothing, or the query fails."""
+    """Return the keyring's value for this name; blank if missing, or if the query fails."""
     keyring = _keyring()
     try:
         return "" if keyring is None else str(keyring.get_password(SERVICE, name) or "").strip()
-    except Exception:  # locked, refused, or none on this machine: treated alike
+    except Exception:  # locked, refused, or missing on this machine: treated alike
         return ""
 
 
 def _learn(*texts: str) -> None:
-    """Add these to the known secrets. Uses its own lock: the other one may be held while the keyring prompts the person."""
-    known = _held.known.texts
-    if any(len(text) >= SHORTEST_SECRET and text not in known for text in texts):
+    """Add these to the known secrets. Uses its own lock: the other may be held while the keyring prompts the person."""
+    secrets_so_far = _held.known.texts
+    if any(len(text) >= SHORTEST_SECRET and text not in secrets_so_far for text in texts):
         with _held.learning:
-            found = {*_held.known.texts, *[text for text in texts if len(text) >= SHORTEST_SECRET]}
-            _held.known.texts = tuple(sorted(found, key=len, reverse=True))
+            texts_ = {*_held.known.texts, *[text for text in texts if len(text) >= SHORTEST_SECRET]}
+            _held.known.texts = tuple(sorted(texts_, key=len, reverse=True))
 
 
 def _learn_mentioned(variable: str) -> None:
@@ -504,13 +504,13 @@ def _is_path(text: str) -> bool:
 
 
 def _environment(variable: str) -> str:
-    # Another environment may stand in the place of the process's, and another thread may unset a variable meanwhile.
+    # `os.environ` may be replaced, and another thread may unset a variable meanwhile.
     is_set = os.environ is not _ENVIRON or _encoded(variable) in _VARIABLES
     return os.environ.get(variable, "").strip() if is_set else ""
 
 
 def _number(variable: str, usual: Usual, least: int, most: int = MAX_NUMBER) -> int | Usual:
-    """Return the value of the variable, or ``usual`` unless it is a whole number in this range, in plain digits."""
+    """Return the value of the variable, or ``usual`` unless it is an integer in this range, in plain digits."""
     text = _environment(variable)
     number = int(text) if re.fullmatch("[0-9]{1,9}", text) else least - 1
     return number if least <= number <= most else usual
@@ -524,35 +524,35 @@ def _sound(variable: str, text: str, source: str) -> Key | None:
     if not text:
         return None
     if problem := _problem(text):
-        why = f"in {source} is not a key: {problem}"
-        error = NotAKey(f"{variable} {why}", SetKey(variable, lead="Give another"))
-        error.why = why
+        reason = f"in {source} is not a key: {problem}"
+        error = NotAKey(f"{variable} {reason}", SetKey(variable, lead="Give another"))
+        error.why = reason
         raise error
     return Key(variable, text, source)
 
 
 def _problem(text: str) -> str:
-    """Return why this text cannot be a key; empty if it can. Otherwise it would fail later, in an error that shows the key."""
+    """Return the reason why this text cannot be a key, or an empty string. Otherwise a later error might show the key."""
     if not text:
         return "it is blank"
     if any(char.isspace() for char in text):
         return "there is white space in it"
     if not (text.isascii() and text.isprintable()):
-        return "it holds a character that is in no key"
+        return "it has a character that keys cannot contain"
     return "it begins with a quotation mark" if text[0] in "\"'" else ""
 
 
 def _keyring() -> Any:
-    """Return the package, if it is installed and works; it is imported only when needed."""
+    """Return the package, if it is installed and works. Imported only when needed."""
     try:
         import keyring
-    except Exception:  # its backends bring libraries of their own
+    except Exception:  # its backends import their own libraries
         return None
     return keyring
 
 
 def _in_keyring(variable: str) -> str:
-    """Return the keyring's value for this name, queried once; blank if there is none or the query fails."""
+    """Return the keyring's value for this name, queried once; blank if missing, or if the query fails."""
     with _held.keyring_lock:
         if variable not in _held.in_keyring:
             _held.in_keyring[variable] = from_keyring(variable)
@@ -563,27 +563,29 @@ def _in_keyring(variable: str) -> str:
 def _put_in_keyring(variable: str, text: str) -> None:
     try:
         _keyring().set_password(SERVICE, variable, text)
-        why = "" if _in_keyring(variable) == text else "it was not there afterwards"
+        reason = "" if _in_keyring(variable) == text else "it was not there afterwards"
     except Exception as error:
-        why = type(error).__name__  # its message may repeat the key
-    if why:
-        raise SettingsError(f"The system's keyring does not take the key ({why})", f"{variable} is kept in this kernel only")
+        reason = type(error).__name__  # its message may repeat the key
+    if reason:
+        raise SettingsError(
+            f"The system's keyring does not accept the key ({reason})", f"{variable} is kept in this kernel only"
+        )
 
 
 def take_from_keyring(variable: str) -> bool:
-    """Delete the key from the keyring; return whether it was there."""
+    """Delete the key from the keyring. Returns True if it was there."""
     if not from_keyring(variable):
         return False
     try:
         _keyring().delete_password(SERVICE, variable)
     except Exception as error:
-        why = type(error).__name__
-        raise SettingsError(f"The system's keyring does not let go of {variable} ({why})", "Delete it there") from None
+        reason = type(error).__name__
+        raise SettingsError(f"The system's keyring does not delete {variable} ({reason})", "Delete it there") from None
     return True
 
 
 def parsed_url(text: str) -> SplitResult | None:
-    """Return the parts of an address; None if it is not one."""
+    """Return the parts of an address, or None if it is invalid."""
     try:
         url = urlsplit(text)
         _ = url.port  # parsed only on access
@@ -593,7 +595,7 @@ def parsed_url(text: str) -> SplitResult | None:
 
 
 def _address(url: SplitResult, port: int, *, has_scheme: bool) -> str:
-    """Read the URL as Ollama's own client does: a scheme implies its web port, and an all-interfaces address this machine."""
+    """Parse the URL like Ollama's own client: a scheme implies its web port, and an all-interfaces address this machine."""
     host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(url.hostname or "", url.hostname)
     port = url.port or ({"http": 80, "https": 443}[url.scheme] if has_scheme else port)
     return f"{url.scheme}://{f'[{host}]' if ':' in str(host) else host}:{port}{url.path}"

@@ -1,1 +1,1 @@
-"""Agents of others, in processes of their own, that speak the Agent Client Protocol: each stands in the loop as a model."""
+"""External agents in their own processes, connected by the Agent Client Protocol (ACP). The loop treats them as models."""

@@ -1,8 +1,8 @@
-"""The program that an agent starts to reach the functions of the notebook: it joins its standard streams to the door's socket.
+"""Program that an agent starts to reach the functions of the notebook: connects its standard streams to the door's socket.
 
     python bridge.py SOCKET
 
-It imports nothing of agentnb and knows nothing of what passes.
+Does not import agentnb, and does not interpret the data.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CHUNK = 65_536
 
 
 def main() -> None:
-    """Copy until either side closes."""
+    """Copy data until either side closes."""
     door = socket.socket(socket.AF_UNIX)
     door.connect(sys.argv[1])
 

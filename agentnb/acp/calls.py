@@ -1,4 +1,4 @@
-"""The tool calls of an agent: its messages about each, merged by id, up to an outcome."""
+"""Tool calls of an agent: its messages about a call, merged by id into an outcome."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ENDED = ("completed", "failed")
 
 
 class Kind(NamedTuple):
-    """A kind of calls, with the name and the effects by which rules and modes judge it."""
+    """Kind of calls, with the name and the effects for rules and modes."""
 
     name: str
     effects: frozenset[Effect]
     subject: SubjectKind | None = None
-    """Also the name of the argument that is the subject, in the log."""
+    """Also the name of the subject argument in the log."""
     arguments: tuple[str, ...] = ()
     """Names of that argument in the messages of different agents."""
     flag: Flag | None = None
@@ -46,7 +46,7 @@ KINDS: Mapping[str, Kind] = {
     "fetch": Kind("web_fetch", frozenset({"network"}), "url", ("url",), "network"),
     "think": Kind("think", frozenset({"read"})),
 }
-"""By the kinds of the protocol. A kind that is not here may do anything, and is asked about."""
+"""By the kinds of the protocol. Other kinds may have any effect, and are asked about."""
 KINDS_BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in (*KINDS.values(), UNKNOWN_KIND)}
 _FIELDS: tuple[tuple[str, str, type], ...] = (
     ("title", "title", str),
@@ -57,11 +57,11 @@ _FIELDS: tuple[tuple[str, str, type], ...] = (
     ("content", "content", list),
     ("locations", "locations", list),
 )
-"""The fields of a message about a call: attribute, name in the message, type."""
+"""Fields of a message about a call: attribute, name in the message, type."""
 
 
 within: ContextVar[ForeignCall | None] = ContextVar("within", default=None)
-"""The call that agentnb makes for the agent within one that runs."""
+"""The nested call that agentnb makes for the agent inside a running call."""
 
 
 class ForeignCall:
@@ -70,11 +70,11 @@ class ForeignCall:
     def __init__(self, call_id: str, function: str = "") -> None:
         self.id = call_id
         self.function = function
-        """The function of the notebook that it calls, through the door."""
+        """Function of the notebook that it calls through the door."""
         self.is_at_door = False
-        """Whether the agent announces a call that also comes through the door, where it is judged."""
+        """True if the announced call also arrives through the door, where it is judged."""
         self.is_own = bool(function)
-        """Whether agentnb makes it for the agent, once it was judged."""
+        """True if agentnb executes it for the agent after judging it."""
         self.title = ""
         self.kind = ""
         self.status = "pending"
@@ -82,35 +82,34 @@ class ForeignCall:
         self.output: Any = None
         self.content: Sequence[Any] = ()
         self._pieces: list[str] = []
-        """The output of a terminal of its own, as it comes."""
+        """Output of the agent's own terminal, as it arrives."""
         self.locations: Sequence[Any] = []
         self.options: Sequence[Mapping[str, Any]] | None = None
-        """The answers to the agent's question whether it may run; None before it asks. Whoever asks by a request for work
-        has none."""
+        """Answers offered by the agent's permission request, None before it, or empty after a request for work."""
         self.asks_anew = False
-        """Whether the agent has asked about something else than was judged, or after its end: nothing allows that."""
+        """True if the agent asked about something other than was judged, or after the end: such requests are rejected."""
         self._asked: dict[str, Any] | None = None
-        """Its arguments when the agent asked last."""
+        """Arguments of the last permission request."""
         self.made: ToolCall | None = None
-        """The call in its reply; None before the reply."""
+        """The call in a reply, or None before that."""
         self._reported: Any = None
-        """Its input in the reports about it, which counts: a question may show it in another form, such as a diff."""
+        """Authoritative input, from reports: a permission request may show another form, such as a diff."""
         self._judged: Any = None
-        """That input when the reply was made."""
+        """Reported input at the time of the reply."""
         self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        """The decision about it: True lets the agent run it."""
+        """The decision: True lets the agent run the call."""
         self.context: asyncio.Future[ToolContext] = asyncio.get_running_loop().create_future()
-        """The context in which it runs, once it does."""
+        """Context of the running call."""
         self.end = asyncio.Event()
         self.inner: set[asyncio.Task[None]] = set()
-        """Calls that are made within it."""
+        """Calls made within this one."""
         self.given: ToolOutcome | None = None
-        """The outcome of a function of the notebook, or why agentnb refuses the call."""
+        """Outcome of a function of the notebook, or the refusal by agentnb."""
         self.terminal: Terminal | None = None
-        """The terminal in which agentnb runs its command."""
+        """Terminal in which agentnb runs the command."""
 
     def merge(self, update: Mapping[str, Any], *, is_question: bool = False) -> None:
-        """Take a message about it, whose fields replace earlier ones. ``is_question``: it asks whether it may run."""
+        """Merge a message, whose fields replace earlier ones. ``is_question``: True for a permission request."""
         if is_question and not self.input:
             self._read_arguments()
         for name, field, kind in _FIELDS:
@@ -125,10 +124,10 @@ class ForeignCall:
             self.end.set()
 
     def ask(self, question: Mapping[str, Any], options: Any, folder: Path) -> None:
-        """Take the agent's question whether it may run, which is merged already. ``folder``: from which its paths are named."""
+        """Record a permission request, which is merged already. ``folder``: base of its paths."""
         self.options = [option for option in options if isinstance(option, dict)] if isinstance(options, list) else []
-        given, places = question.get("rawInput", self.input), question.get("locations") or self.locations
-        asked, before = _arguments(self.form, given, places, self.title), self._asked
+        raw_input, places = question.get("rawInput", self.input), question.get("locations") or self.locations
+        asked, before = _arguments(self.form, raw_input, places, self.title), self._asked
         name, judged = (self.form.name, self.arguments) if self.made is None else (self.made.name, self.made.arguments)
         subjects = [arguments.get(self.form.subject or "") for arguments in (judged, asked)]
         is_other = name != self.form.name or not (
@@ -139,54 +138,56 @@ class ForeignCall:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the agent asks about it, or runs it with arguments (kimi says so while these come): it can be judged."""
+        """True once the call can be judged: the agent asks for permission, or runs it with arguments (kimi reports that while
+        they arrive).
+        """
         is_running = self.status == "in_progress" and (self.is_own or bool(self.input))
         return self.options is not None or is_running or self.status in ENDED
 
     def _read_arguments(self) -> None:
-        """Take its text for its arguments: before a call may run, kimi sends them as JSON there."""
+        """Parse the arguments in the text of the call: kimi sends them as JSON there before a call may run."""
         text = "".join(part.text for block in self.content for part in _parts(block) if isinstance(part, Text))
         with suppress(msgspec.DecodeError, UnicodeError, RecursionError):
             self.input = msgspec.json.decode(text, type=dict[str, Any])
 
     def covers(self, kind: str, subject: str, folder: Path) -> bool:
-        """Return whether it is open, and work of this kind is part of it: on a file of the folder, or by a command.
+        """True for an open call that includes work of this kind: on a file of the folder, or by a command.
 
-        A change of a file that was judged covers that the file is read.
+        A judged change of a file includes reading it.
         """
         is_of_kind = self.kind == kind or (kind == "read" and self.kind == "edit" and self.made is not None)
         if not is_of_kind or self.end.is_set() or self.is_own or self.terminal is not None:
             return False
-        arguments = self.arguments if self.made is None else self.made.arguments  # what was judged counts
+        arguments = self.arguments if self.made is None else self.made.arguments  # the judged arguments apply
         named = arguments.get(self.form.subject or "")
         return _are_same(named, subject, self.form.subject, folder)
 
     def reject(self) -> None:
-        """Tell the agent that it is not allowed; no-op if that was decided."""
+        """Reject the call; no-op after a decision."""
         if not self.answer.done():
             self.answer.set_result(False)
             if self.function:
                 self.end.set()
 
     async def wait(self) -> None:
-        """Wait for its end, and for that of the calls within it: they would be given up with it."""
+        """Wait for the end of the call and its inner calls, which would otherwise be abandoned."""
         await self.end.wait()
         while self.inner:
             await asyncio.wait(self.inner)
 
     def close(self, status: str, text: str) -> None:
-        """End it, if it is agentnb that makes it."""
+        """End the call if agentnb executes it."""
         if self.is_own:
             self.merge({"status": status, "content": [{"type": "content", "content": {"type": "text", "text": text}}]})
 
     @property
     def form(self) -> Kind:
-        """Its kind for rules and modes."""
+        """Kind of the call for rules and modes."""
         return KINDS.get(self.kind, UNKNOWN_KIND)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The reported arguments, with the subject of rules under one name; without any, its title and its files."""
+        """Reported arguments, with the subject under a uniform name; title and files if the agent reported none."""
         if self.function:
             return self.input  # type: ignore[no-any-return]
         return _arguments(self.form, self.input, self.locations, self.title)
@@ -198,12 +199,12 @@ class ForeignCall:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the agent has reported other input since the call was judged; not if it had reported none."""
+        """True if the agent reported different input after the call was judged. False if there was none before."""
         return self._judged is not None and self._reported != self._judged
 
     @property
     def outcome(self) -> ToolOutcome:
-        """Its outcome: that of its terminal, else as the agent reported it."""
+        """Outcome of the terminal, or as reported by the agent."""
         if self.terminal is not None:
             return self.terminal.outcome
         parts = tuple(part for block in self.content for part in _parts(block))
@@ -216,16 +217,18 @@ class ForeignCall:
 
 
 def _are_same(first: Any, second: Any, kind: SubjectKind | None, folder: Path) -> bool:
-    """Return whether two subjects are the same, paths from this folder."""
+    """True if two subjects are equal. Paths are relative to this folder."""
     if kind == "path" and isinstance(first, str) and isinstance(second, str):
         return folder / first == folder / second
     return bool(first == second)
 
 
 def _arguments(form: Kind, given: Any, locations: Any, title: str) -> dict[str, Any]:
-    """Return arguments with the subject of rules under one name; without any, the title and the files."""
+    """Return arguments with the subject under a uniform name; title and files if the agent reported none."""
     reported = dict(given) if isinstance(given, dict) else {} if given is None else {"input": given}
-    of_places = [place.get("path") for place in locations if isinstance(place, dict)] if isinstance(locations, list) else []
+    of_places = (
+        [location.get("path") for location in locations if isinstance(location, dict)] if isinstance(locations, list) else []
+    )
     places = [path for path in of_places if isinstance(path, str)]
     if form.subject and form.subject not in reported:
         value = next((reported[name] for name in form.arguments if isinstance(reported.get(name), str)), None)
@@ -248,13 +251,13 @@ def _parts(block: Any) -> tuple[Text | Image, ...]:
 
 
 def own_fields(update: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields of an agent's own, beside those of the protocol."""
-    about = update.get("_meta")
-    return about if isinstance(about, dict) else {}
+    """Return the agent's own fields, in addition to those of the protocol."""
+    fields = update.get("_meta")
+    return fields if isinstance(fields, dict) else {}
 
 
 def _piece_of_output(update: Mapping[str, Any]) -> str:
-    """Return the new output of a terminal, which codex sends beside the content; empty if there is none."""
+    """Return new terminal output, which codex sends beside the content, or ""."""
     piece = own_fields(update).get("terminal_output_delta")
     return str(piece.get("data", "")) if isinstance(piece, dict) else ""
 

@@ -1,4 +1,4 @@
-"""The door of a run for an agent: an MCP server on a private socket that offers the functions of the notebook."""
+"""The door of a run for an agent: an MCP server on a private socket with the functions of the notebook."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CallTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[ToolOutcome]]
 
 
 class Door:
-    """A server for one run, in a folder that only the person may enter. Each connection is one of the agent's clients."""
+    """Server for a run, in a folder accessible only to the person. Each connection is a client of the agent."""
 
     def __init__(self, tools: Iterable[ToolSpec], call: CallTool) -> None:
         self._tools = tuple(tools)
@@ -32,21 +32,21 @@ class Door:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def open(self, folder: str | None = None) -> dict[str, Any]:
-        """Open it, and return the entry of a session for it: a command, since agents start their servers.
+        """Open the door, and return its server entry for a session: a command, since agents start their servers.
 
-        ``folder``: where its own is made; by default where temporary files are. Raises `ModelError`.
+        ``folder``: parent of its folder, by default that for temporary files. Raises `ModelError`.
         """
         try:
             self._folder = Path(tempfile.mkdtemp(prefix="agentnb-", dir=folder))
             socket = self._folder / "door"
             self._server = await asyncio.start_unix_server(self._accept, socket, limit=MAX_LINE_BYTES)
         except OSError as error:
-            place = self._folder or folder or tempfile.gettempdir()
-            raise ModelError(f"No socket for functions could be made in {place}: {error.strerror or error}") from error
+            location = self._folder or folder or tempfile.gettempdir()
+            raise ModelError(f"No socket for functions could be made in {location}: {error.strerror or error}") from error
         return {"name": NAME, "command": sys.executable, "args": ["-I", "-S", bridge.__file__, str(socket)], "env": []}
 
     async def close(self) -> None:
-        """Close it, and all connections."""
+        """Close the door and all connections."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
         if self._server is not None:
@@ -62,7 +62,7 @@ class Door:
         task.add_done_callback(self._forget)
 
     def _forget(self, connection: asyncio.Task[None]) -> None:
-        """Drop a connection. How it ended is its client's affair, such as a message that was too long."""
+        """Remove a connection. Its error, such as a message that was too long, only concerns its client."""
         self._connections.discard(connection)
         if not connection.cancelled():
             connection.exception()
@@ -97,7 +97,7 @@ class Door:
 
 
 class _Lines:
-    """A stream of text over a writer of bytes, as the SDK's server writes to it."""
+    """Text stream over a byte writer, as the SDK's server requires."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer

@@ -1,4 +1,4 @@
-"""The working folder before and after a run: files that changed although agentnb did not write them, so that no undo helps."""
+"""The working folder before and after a run: changed files that agentnb did not write, so that undo cannot restore them."""
 
 from __future__ import annotations
 
@@ -21,49 +21,49 @@ from agentnb.tools.builtin.notebook.cells import open_notebook
 from agentnb.tools.defaults import MAX_WATCHED_BYTES, MAX_WATCHED_ENTRIES
 
 MAX_NAMED, MAX_LISTED = 10, 100
-"""Changed files that the warning names, and that an undo lists."""
+"""Maximum changed files in the warning, and in the list of an undo."""
 
 
 class FileState(NamedTuple):
-    """A file as it was seen."""
+    """Observed state of a file."""
 
     size: int
     modified: int
     """Nanoseconds."""
     digest: str = ""
-    """Of its content; empty if that was not read."""
+    """Digest of the content; empty if it was not read."""
 
 
 class WatchedFolder:
-    """A folder, and its files when they were last seen. Links are not followed."""
+    """A folder with the last observed states of its files. Links are not followed."""
 
     def __init__(self, folder: Path, store: Path | None = None) -> None:
-        """Look at the folder, within bounds. Blocks. ``store``: the folder of the logs of runs, which is left out."""
+        """Scan the folder, within limits. Blocks. ``store``: the folder of the logs of runs, which is skipped."""
         self._folder = os.path.realpath(folder)
         self._store = None if store is None else os.path.realpath(store)
         self._notebook = open_notebook()
         self._notebook_path = "" if self._notebook is None else self._relative(str(self._notebook.path))
         self._is_whole = True
-        self._files, left = self._look(), MAX_WATCHED_BYTES
+        self._files, remaining = self._look(), MAX_WATCHED_BYTES
         for path, state in self._files.items():
-            if state.size <= left:
-                left -= state.size
+            if state.size <= remaining:
+                remaining -= state.size
                 self._files[path] = state._replace(digest=self._digest(path))
 
     def is_open_notebook(self, path: str) -> bool:
-        """Return whether a path is that of the notebook that this kernel runs."""
+        """True if a path is that of the notebook of this kernel."""
         return self._notebook is not None and self._relative(path) == self._notebook_path
 
     def take(self, path: str) -> None:
-        """Take a file as it is now, as agentnb has written it."""
+        """Record the current state of a file written by agentnb."""
         relative = self._relative(path)
         if (state := _state_of(Path(self._folder, relative))) is not None:
             self._files[relative] = state
 
     async def log_changes(self, log: EventLog, agent: str) -> None:
-        """Warn about what has changed since the files were last seen, and list it for an undo."""
+        """Warn about changes since the last scan, and list them for an undo."""
         task = asyncio.current_task()
-        if task is not None and task.cancelling():  # the log of a run that is stopped waits for nothing
+        if task is not None and task.cancelling():  # the log of a stopped run must not wait
             changed, is_notebook_edited = self._look_again(log)
         else:
             changed, is_notebook_edited = await asyncio.to_thread(self._look_again, log)
@@ -77,19 +77,19 @@ class WatchedFolder:
                 "Reload it from disk, or save yours over it",
             )
         if not self._is_whole:
-            log.warn_once(f"The folder is large: changes beyond its first {MAX_WATCHED_ENTRIES:,} names are not known")
+            log.warn_once(f"The folder is large: changes beyond its first {MAX_WATCHED_ENTRIES:,} names are not detected")
 
     def _look_again(self, log: EventLog) -> tuple[list[str], bool]:
-        """Return the files that have changed, and whether the open notebook has other cells."""
+        """Return the changed files, and whether the cells of the open notebook differ."""
         before, was_whole = self._files, self._is_whole
-        now = self._look()
-        changed = {path for path, state in before.items() if self._has_changed(path, state, now.get(path))}
+        current = self._look()
+        changed = {path for path, state in before.items() if self._has_changed(path, state, current.get(path))}
         if was_whole:
-            changed |= now.keys() - before.keys()
-        self._files = now | {path: before[path] for path in before.keys() & now.keys() - changed}
+            changed |= current.keys() - before.keys()
+        self._files = current | {path: before[path] for path in before.keys() & current.keys() - changed}
         named = sorted(changed - {self._notebook_path})
         folder = Path(self._folder)
-        with suppress(StoreError):  # the log says so itself when it is written next
+        with suppress(StoreError):  # the log reports the error at its next write
             for path in named[:MAX_LISTED]:
                 log.keep_before(FileBefore("", folder, folder / path, None, None))
         if self._notebook is None:
@@ -98,20 +98,20 @@ class WatchedFolder:
         return named, notebook is None or notebook.sources != self._notebook.sources
 
     def _has_changed(self, path: str, before: FileState, now: FileState | None) -> bool:
-        if now is None:  # beyond the bound it may still be there
+        if now is None:  # beyond the limit, it may still exist
             return not os.path.lexists(self._path(path))
         if now.size != before.size or now.modified == before.modified:
             return now.size != before.size
         return not before.digest or before.digest != self._digest(path)
 
     def _look(self) -> dict[str, FileState]:
-        """Return the files of the folder, those at the top first."""
+        """Return the files of the folder, breadth-first."""
         seen = list(islice(self._entries(), MAX_WATCHED_ENTRIES + 1))
         self._is_whole = len(seen) <= MAX_WATCHED_ENTRIES
         return {path: state for path, state in seen if state is not None}
 
     def _entries(self) -> Iterator[tuple[str, FileState | None]]:
-        """Yield all below the folder with its path; None for what is no file."""
+        """Yield the path of each entry below the folder, with its state, or None for other entries than files."""
         folders = deque([""])
         while folders:
             before = folders.popleft()
@@ -126,21 +126,21 @@ class WatchedFolder:
         return entry.name in LEFT_OUT or entry.name.startswith(BEFORE_IMAGES) or entry.path == self._store
 
     def _relative(self, path: str) -> str:
-        """Return a path from the folder, links followed."""
+        """Return a path relative to the folder, links resolved."""
         return os.path.relpath(os.path.realpath(self._path(path)), self._folder)
 
     def _path(self, path: str) -> str:
-        return os.path.join(self._folder, path)  # noqa: PTH118  # a Path takes long to make
+        return os.path.join(self._folder, path)  # noqa: PTH118  # a Path is slow to create
 
     def _digest(self, path: str) -> str:
-        """Return the digest of a file; empty if it cannot be read."""
+        """Return the digest of a file, or "" if it cannot be read."""
         with suppress(OSError), open(self._path(path), "rb") as file:  # noqa: PTH123  # likewise
             return sha256(file.read()).hexdigest()
         return ""
 
 
 def _state_of(file: os.DirEntry[str] | Path) -> FileState | None:
-    """Return the state of a file; None if it is gone."""
+    """Return the state of a file, or None if it is gone."""
     try:
         status = file.stat(follow_symlinks=False)
     except OSError:

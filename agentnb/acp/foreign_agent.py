@@ -1,4 +1,4 @@
-"""An agent of others as the settings of an `Agent` name it: which one, with which model, in which of its modes."""
+"""An external agent in the settings of an `Agent`: its name, its model and its mode."""
 
 from __future__ import annotations
 
@@ -22,53 +22,53 @@ PROVIDER = "acp"
 
 
 class Place(Protocol):
-    """Where an agent runs that nobody watches: with other settings than the person's, and perhaps with walls around it."""
+    """Environment for an agent without supervision: settings other than the person's, and optionally a sandbox."""
 
     @property
     def is_in_sandbox(self) -> bool:
-        """Whether there are walls."""
+        """True if the agent runs in a sandbox."""
 
     def around(self, agent: KnownAgent) -> KnownAgent:
-        """Return the row of the agent as it starts there. Blocks. Raises `SettingsError`."""
+        """Return the agent's entry adapted to this environment. Blocks. Raises `SettingsError`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignAgent:
-    """An agent of others, before a run. It stands where a model does."""
+    """An external agent before a run, in the role of a model."""
 
     agent: str
     model: str = ""
     mode: str = ""
     place: Place | None = None
-    """Where it runs; None for the person's own settings."""
+    """Environment, or None for the person's own settings."""
 
     def __post_init__(self) -> None:
         agent_of(self.agent)
 
     @classmethod
     def of(cls, word: str, mode: str = "") -> ForeignAgent:
-        """Return the agent of ``NAME`` or ``NAME:MODEL``. Raises `SettingsError`."""
+        """Parse ``NAME`` or ``NAME:MODEL``. Raises `SettingsError`."""
         agent, _, model = word.partition(":")
         return cls(agent, model, mode)
 
     @property
     def name(self) -> str:
-        """``acp:AGENT``, with its model if one was named."""
+        """``acp:AGENT``, with its model if given."""
         return ":".join(filter(None, (PROVIDER, self.agent, self.model)))
 
     @property
     def known(self) -> KnownAgent:
-        """Its row of the table."""
+        """Entry of the agent in the table."""
         return agent_of(self.agent)
 
     def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        """Refuse a request: an agent is asked within a run of its own."""
-        raise SettingsError(f"{self.name} answers no single request", "Run it: Agent(acp=...)")
+        """Raise `SettingsError`: external agents only answer within runs of their own."""
+        raise SettingsError(f"{self.name} cannot answer a single request", "Run it: Agent(acp=...)")
 
 
 @dataclass(frozen=True, slots=True)
 class AsItEnds:
-    """The policy of such an agent: the run ends with its turn."""
+    """Policy of external agents: the run ends with their turn."""
 
     name: ClassVar[str] = PROVIDER
 
@@ -78,24 +78,24 @@ class AsItEnds:
 
 
 def is_of_others(run: RunFacts) -> bool:
-    """Return whether an agent of others does the work of a run."""
+    """True if an external agent does the work of a run."""
     return run.model.startswith(f"{PROVIDER}:")
 
 
 CUT_OFF = frozenset({"max_tokens", "max_turn_requests", "cancelled"})
-"""Reasons of the protocol for a turn that is not whole."""
+"""Stop reasons of the protocol for an incomplete turn."""
 UNCHECKED = "unchecked"
-"""The key of a reply's metadata, and the stop reason, of a turn whose end says nothing of errors."""
+"""Metadata key and stop reason of a turn whose end does not reveal errors."""
 
 
 def cut_off(run: Run) -> Stop | None:
-    """Stop if the agent ended its turn before it was done."""
+    """Stop if the agent ended its turn early."""
     last = run.last_round
     return Stop(last.stop_reason, "stopped") if not last.records and last.stop_reason in CUT_OFF else None
 
 
 def unchecked(run: Run) -> Stop | None:
-    """Complete the run as unchecked if the agent may have reported an error as its last words."""
+    """Complete the run as unchecked if the last words of the agent may be an error."""
     if run.last_round.records or not run.last_round.metadata.get(UNCHECKED):
         return None
     return Stop(UNCHECKED, round_status="natural_completion")
@@ -105,18 +105,18 @@ SHAPES_REQUESTS: Mapping[str, Any] = {
     "model": "", "system": None, "guidance": "matrix", "policy": None, "history": "auto", "instructions": True,
     "output": None, "extensions": (), "todos": True, "max_tokens": None,
 }  # fmt: skip
-"""Settings that cannot reach such an agent, with their usual values."""
+"""Settings without effect on external agents, with their default values."""
 
 
 def check_reach(given: Mapping[str, Any], settings: Mapping[str, Any] = SHAPES_REQUESTS) -> None:
-    """Raise `SettingsError` for a setting of an `Agent` that cannot reach an agent of others.
+    """Raise `SettingsError` for a setting of an `Agent` without effect on external agents.
 
-    ``settings``: the usual values.
+    ``settings``: the default values.
     """
     for name, usual in settings.items():
         if given[name] != usual:
-            what = f"{name} does not reach {PROVIDER}:{given['acp']}, which shapes its requests itself"
-            raise SettingsError(what, f"Leave {name} out, or run an agent of agentnb: leave acp out")
+            problem = f"{name} does not reach {PROVIDER}:{given['acp']}, which builds its requests itself"
+            raise SettingsError(problem, f"Leave {name} out, or run an agent of agentnb: leave acp out")
     if given.get("on_limit") == FINAL_ANSWER:
-        what = f"on_limit={FINAL_ANSWER!r} does not reach {PROVIDER}:{given['acp']}, which cannot be held from calling tools"
-        raise SettingsError(what, "Use stop or raise, or run an agent of agentnb: leave acp out")
+        problem = f"on_limit={FINAL_ANSWER!r} does not reach {PROVIDER}:{given['acp']}, which cannot be kept from calling tools"
+        raise SettingsError(problem, "Use stop or raise, or run an agent of agentnb: leave acp out")

@@ -1,8 +1,8 @@
-"""The process that runs an agent and ends all that it began, also when the kernel is killed. It imports nothing of agentnb.
+"""Process that runs an agent and ends all its processes, also when the kernel is killed. Does not import agentnb.
 
     python guard.py LIFELINE COMMAND...
 
-``LIFELINE`` is the file descriptor of a pipe whose other end the kernel holds: it closes when the kernel closes it, or dies.
+``LIFELINE`` is the file descriptor of a pipe to the kernel: closed when the kernel closes its end, or dies.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ SECONDS_BETWEEN_LOOKS = 0.02
 
 
 def adopt_orphans() -> None:
-    """Become the parent of all descendants whose own parent ends, where the system can do that (Linux)."""
+    """Become the parent of descendants whose own parent ends, if the system supports that (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the processes below this one."""
+    """Return the processes below a process."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir() if Path("/proc").is_dir() else ():
         if folder.name.isdigit():
             try:
                 status = (folder / "stat").read_text()
-            except OSError:  # it has ended meanwhile
+            except OSError:  # ended meanwhile
                 continue
             children.setdefault(int(status.rpartition(")")[2].split()[1]), []).append(int(folder.name))
-    found, left = [], [pid]
-    while left:
-        below = children.get(left.pop(), [])
-        found += below
-        left += below
-    return found
+    processes, pending = [], [pid]
+    while pending:
+        below = children.get(pending.pop(), [])
+        processes += below
+        pending += below
+    return processes
 
 
 def end_all(group: int) -> None:
-    """Kill what has not ended: the group of the agent, and all below this process, until nothing is left."""
+    """Kill the process group of the agent and all processes below this one, until none remains."""
     while True:
         for target in (-group, *descendants(os.getpid())):
             try:
@@ -61,7 +61,7 @@ def end_all(group: int) -> None:
 
 
 def main() -> int:
-    """Run the command until it ends, or the lifeline is cut; then end all that it began."""
+    """Run the command until it ends or the lifeline closes; then end all its processes."""
     lifeline, command = int(sys.argv[1]), sys.argv[2:]
     adopt_orphans()
     ended, wakes = os.pipe()
@@ -69,13 +69,13 @@ def main() -> int:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
     try:
-        agent = subprocess.Popen(command, start_new_session=True, close_fds=False)  # by what it inherits, others may know it
+        agent = subprocess.Popen(command, start_new_session=True, close_fds=False)  # inherited descriptors may identify it
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror or error}\n")
         return 127
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # not before: the agent would inherit that
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # not earlier: the agent would inherit it
         signal.signal(number, signal.SIG_IGN)
-    for stream in (0, 1):  # the agent's alone: its end is then seen at the other side
+    for stream in (0, 1):  # only the agent keeps them, so that the other side sees their end
         os.close(stream)
     code: int | None = None
     while code is None:
@@ -87,7 +87,7 @@ def main() -> int:
         code = agent.poll()
     end_all(agent.pid)
     if code is not None and code < 0:
-        with suppress(OSError):  # of a signal that nobody handles
+        with suppress(OSError):  # a signal without a handler
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code or 0

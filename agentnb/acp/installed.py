@@ -1,4 +1,4 @@
-"""What is installed of the known agents, and in which version, as ``%agent acp`` says it. Nothing is started to find out."""
+"""Installed versions of the known agents, for ``%agent acp``. Starts no program to find out."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ HOW_TO_ADD = "Write: %agent acp add NAME COMMAND"
 
 
 class Package(msgspec.Struct):
-    """The part of a ``package.json`` that is read."""
+    """The relevant part of a ``package.json``."""
 
     version: str = ""
 
 
 class Installed(NamedTuple):
-    """An installed program: its path, and its version, empty if nothing beside it tells it."""
+    """An installed program: path, and version or "" if unknown."""
 
     path: Path
     version: str
 
 
 def installed(agent: KnownAgent) -> Installed | None:
-    """Return the program of an agent; None if it is not on the ``PATH``."""
-    found = shutil.which(agent.command[0])
-    return None if found is None else Installed(Path(found), _version(Path(found), agent))
+    """Return the program of an agent, or None if it is not on the ``PATH``."""
+    program = shutil.which(agent.command[0])
+    return None if program is None else Installed(Path(program), _version(Path(program), agent))
 
 
 def _version(program: Path, agent: KnownAgent) -> str:
-    """Return the version of the program's package, of npm or pip; empty if none says it."""
+    """Return the version of the program's npm or pip package, or "" if unknown."""
     actual = program.resolve()
     if agent.install.startswith("pip "):
         name = agent.install.rpartition(" ")[2]
         beside = [str(path) for path in actual.parents[1].glob("lib/python*/site-packages")]
-        return next((found.version for found in distributions(name=name, path=beside)), "")
+        return next((distribution.version for distribution in distributions(name=name, path=beside)), "")
     for folder in actual.parents:
         if (packed := folder / "package.json").is_file():
             try:
@@ -52,12 +52,12 @@ def _version(program: Path, agent: KnownAgent) -> str:
 
 
 def acp_command(rest: str) -> str:
-    """Return what ``%agent acp`` says. Raises `SettingsError`."""
+    """Run ``%agent acp`` and return its output. Raises `SettingsError`."""
     words = shlex.split(rest)
     if not words:
         return "\n".join(_line(name, agent) for name, agent in known_agents().items())
     if words[0] != "add" or len(words) < 3:
-        raise SettingsError(f"%agent acp knows no {rest!r}", HOW_TO_ADD)
+        raise SettingsError(f"%agent acp has no command {rest!r}", HOW_TO_ADD)
     _, name, *command = words
     if not name.isidentifier():
         raise SettingsError(f"{name!r} cannot be the name of an agent", "Letters, digits and _ only")
@@ -66,10 +66,10 @@ def acp_command(rest: str) -> str:
 
 
 def _line(name: str, agent: KnownAgent) -> str:
-    """Return the line of an agent: whether it is here, or how to get it."""
-    here = installed(agent)
-    if here is None:
+    """Return a line about an agent: its version, or how to install it."""
+    program = installed(agent)
+    if program is None:
         return f"{name:<9} not installed: {agent.install or f'there is no {agent.command[0]}'}"
-    tried = "" if agent.tried in ("", here.version) else f", tried with {agent.tried}"
+    tried = "" if agent.tried in ("", program.version) else f", tried with {agent.tried}"
     sign_in = f". To sign in: {agent.sign_in}" if agent.sign_in else ""
-    return f"{name:<9} {here.version or 'of unknown version'}{tried}{sign_in}"
+    return f"{name:<9} {program.version or 'of unknown version'}{tried}{sign_in}"

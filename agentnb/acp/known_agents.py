@@ -1,4 +1,4 @@
-"""The agents that are known, as data: how each is started, in which mode it asks, and what it reports."""
+"""Table of known agents: commands, modes with permission requests, and reporting."""
 
 from __future__ import annotations
 
@@ -13,54 +13,55 @@ from agentnb.errors import SettingsError, near
 
 AS_ERRORS = "error"
 UsageForm: TypeAlias = Literal["none", "turn", "last_request", "session", "requests"]
-"""What the numbers of a turn's end are about; ``requests``: each request is told of with a message."""
+"""Scope of the usage at the end of a turn; ``requests``: each request is reported in a message."""
 CostForm: TypeAlias = Literal["none", "session", "process"]
-"""What a cost is the sum of: the session, also if it was loaded, or the process as far as is known."""
+"""Scope of a cost: the session, even if loaded, or the process as far as is known."""
 
 
 class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An agent that speaks the protocol."""
+    """An agent that supports the protocol."""
 
     command: tuple[str, ...]
     install: str = ""
     sign_in: str = ""
     env: dict[str, str] = {}
-    """Variables that it is started with."""
+    """Environment variables for its start."""
     keys: tuple[str, ...] = ()
-    """Names of the person's variables that reach it."""
+    """Names of the person's variables that it receives."""
     home: str = ""
-    """The variable that names the folder of its settings, if ``HOME`` does not decide alone."""
+    """Variable with the folder of its settings, if ``HOME`` alone does not determine it."""
     tried: str = ""
-    """The version that was tried."""
+    """Tested version."""
     asks_in: str = ""
-    """The mode in which it asks before it writes and executes; empty if it always does, or has none."""
+    """Mode in which it asks before it writes and executes; empty if it always asks, or has no such mode."""
     asks: bool = True
-    """Whether there is such a mode."""
+    """True if there is such a mode."""
     offers_functions: bool = True
-    """Whether it shows its model the functions of the notebook. Those of codex and vibe have to search; copilot takes none."""
+    """True if it shows the functions of the notebook to its model. In codex and vibe, the model must search; copilot accepts
+    none."""
     terminals: bool = False
-    """Whether it has agentnb run its commands."""
+    """True if agentnb runs its commands."""
     usage: UsageForm = "none"
     cost: CostForm = "none"
     errors: str = ""
-    """How it reports an error of its provider: ``error``, as one of the protocol, else a pattern of its last words.
+    """Sign of provider errors: ``error`` for protocol errors, otherwise a pattern of its last words.
 
-    Empty if that was not tried: its runs end unchecked.
+    Empty if untested: its runs end unchecked.
     """
     lacks: tuple[str, ...] = ()
-    """What it does not report, in words."""
+    """Missing reports, in words."""
 
 
 @cache
 def known_agents() -> dict[str, KnownAgent]:
-    """Return the table of this package, by name."""
+    """Return the table of agents by name."""
     data = tomllib.loads(Path(__file__).with_name("known_agents.toml").read_text(encoding="utf-8"))
     return {name: msgspec.convert(row, KnownAgent) for name, row in data.items()}
 
 
 def agent_of(name: str) -> KnownAgent:
-    """Return the agent of this name. Raises `SettingsError`, with the most similar names."""
-    found = known_agents().get(name)
-    if found is None:
+    """Return an agent by name. Raises `SettingsError` with the most similar names."""
+    agent = known_agents().get(name)
+    if agent is None:
         raise SettingsError(f"No agent is known as {name!r}", near(name, known_agents()))
-    return found
+    return agent

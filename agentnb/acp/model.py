@@ -1,4 +1,4 @@
-"""An agent of others in the place of a model: each of its rounds is a reply, its tool calls go through the run's one door."""
+"""An external agent in the role of a model: each of its rounds is a reply, and its tool calls pass the run's permissions."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ from agentnb.tools.toolbox import Toolbox
 
 STATUSES: Mapping[str, TodoStatus] = {"in-progress": "in-progress", "completed": "completed"}
 SESSION = "acp_session"
-"""The key under which a reply's metadata has the id of the session."""
+"""Metadata key of the session id in a reply."""
 START = "start_agent"
-"""The name of the call by which the person decides whether an agent starts."""
+"""Name of the call with which the person approves the start of an agent."""
 ROUNDS = "rounds"
-"""The key that says of a round how its bounds were found: no agent tells them."""
+"""Metadata key for the origin of round boundaries, as agents do not report them."""
 CALLS = "tool_use"
-"""The stop reason of a reply that ends because calls began: it is ours, no agent says it."""
+"""Stop reason of a reply that ends because calls began: agentnb's own, not reported by agents."""
 MAX_ERROR = 300
-"""Characters of an error that an agent reports as its last words."""
+"""Maximum characters of an error in the agent's last words."""
 SAY_MORE = "Tell it what to do instead: continue the run"
 
 
 class AcpModel:
-    """One run's conversation with an agent. It is made for a run, and `close` ends its process."""
+    """Conversation of a run with an agent. Created for a run; `close` ends its process."""
 
     def __init__(
         self,
@@ -66,50 +66,50 @@ class AcpModel:
         *,
         is_recovered: bool = False,
     ) -> None:
-        """``tell_todos`` takes the list of todos when the agent has told a plan; ``functions`` are the person's; ``before`` is
-        the run whose conversation goes on, which is this run itself if it ``is_recovered``.
+        """``tell_todos`` receives the todos of the agent's plan; ``functions`` are the person's; ``before``: run with the
+        conversation to continue, which is this run itself if it ``is_recovered``.
         """
         self._before, self._is_recovered = before, is_recovered
         self._foreign, self._agent, self.name = foreign, foreign.known, foreign.name
         self._work_dir, self._model, self._mode = work_dir, foreign.model, foreign.mode or foreign.known.asks_in
         self._session: Session | None = None
         self.start: Literal["free", "to_ask", "asked"] = "free"
-        """Whether the agent may start, or the person is asked first."""
+        """Permission to start the agent: given, still to ask for, or asked for."""
         self._cancelling: asyncio.Future[None] | None = None
-        """The event loop holds tasks only weakly."""
+        """Keeps the task alive: the event loop has only weak references."""
         self._heard = 0
-        """Messages of the log whose words the agent has, or was told."""
+        """Number of logged messages that the agent knows."""
         self._spending = Spending(self._agent)
         tools = () if functions is None else tuple(functions)
         groups = [tool.group for tool in tools if isinstance(tool, BuiltinTool)]
         self._shell = next((group for group in groups if isinstance(group, Shell)), None)
-        """How its commands run in terminals; None if the person has given no shell."""
+        """Shell for its commands in terminals, or None if the person gave none."""
         served = () if self._shell is None else Shell.tool_names
         self.tools = ForeignToolbox(self, [tool for tool in tools if tool.spec.name not in served])
         self.folder: WatchedFolder
-        """The working folder, once `watch_folder` has looked at it."""
+        """The working folder, set by `watch_folder`."""
         self._run: Run
-        """The run as its log has it, from then on."""
+        """The run in its log, set by `watch_folder`."""
         self._tell_todos = tell_todos
         self._plan: list[Any] | None = None
         self._calls: list[ForeignCall] = []
-        """The calls of the last reply."""
+        """Calls of the last reply."""
 
     def check(self, permissions: Permissions, *, has_budget: bool = False) -> str:
-        """Return a warning about what the person is not asked, and what does not reach the agent. Raises `SettingsError`."""
+        """Return a warning about actions without a question and settings without effect. Raises `SettingsError`."""
         if has_budget:
             check_cost(self._foreign)
         if self._shell is not None and not self._agent.terminals:
-            what = f"Shell does not reach {self.name}, which runs its commands itself"
-            raise SettingsError(what, "Leave it out, or run an agent that has agentnb run its commands, such as kimi")
+            problem = f"Shell does not reach {self.name}, which runs its commands itself"
+            raise SettingsError(problem, "Leave it out, or run an agent that has agentnb run its commands, such as kimi")
         warning, asks = check_holds(self._foreign, permissions)
         self.start = "to_ask" if asks else "free"
-        hidden = f"Functions of the notebook are not among the tools that {self.name} shows its model"
+        hidden = f"{self.name} does not show the functions of the notebook to its model"
         is_hidden = not (self._agent.offers_functions or self.tools.is_empty)
         return "; ".join(filter(None, (warning, hidden if is_hidden else "")))
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        """Yield the deltas of a round, then its reply: with the calls that have begun, or the last words of the turn."""
+        """Yield the deltas of a round, then its reply: with the calls that have begun, or with the end of the turn."""
         if (question := self._ask_to_start()) is not None:
             yield question
             return
@@ -143,7 +143,7 @@ class AcpModel:
             )
             usage = reply.usage if usage is UNKNOWN else usage + reply.usage
             metadata |= reply.metadata
-            if isinstance(item, list) or not self._tell(session):  # else the person has said something meanwhile
+            if isinstance(item, list) or not self._tell(session):  # otherwise the person has written meanwhile
                 yield replace(reply, usage=usage, metadata={**metadata, **session.unknown.as_metadata()})
                 self._check_end(reply)
                 return
@@ -172,15 +172,15 @@ class AcpModel:
         return {SESSION: session.id, ROUNDS: "inferred", **cost}
 
     def _check_end(self, reply: Reply) -> None:
-        """Raise `ModelError` if the last words are an error of the agent, by the sign of its row."""
+        """Raise `ModelError` if the last words are an error, by the pattern in the agent's entry."""
         sign = self._agent.errors
         if not reply.message.calls and sign not in ("", AS_ERRORS) and re.search(sign, reply.message.text):
             error, _, _ = reply.message.text.strip().partition("\n")
             raise ModelError(f"{self.name}: {error[:MAX_ERROR]}", self._agent.sign_in)
 
     def _notices_of(self, rejected: Iterable[ForeignCall], item: Any, pieces: Pieces) -> Iterator[Notice]:
-        """Yield a warning about each call of the last reply that was not allowed, and ran or ended the turn all the same; at
-        the end of the turn about those that were never made.
+        """Yield warnings about rejected calls of the last reply that ran or ended the turn anyway, and at the end of the turn
+        about announced calls that were never made.
         """
         ends = not isinstance(item, list)
         is_over = ends and not pieces.parts
@@ -194,28 +194,30 @@ class AcpModel:
                 yield Notice(f"{self.name} ended its turn after {call.form.name} was not allowed", SAY_MORE)
 
     def _ask_to_start(self) -> Reply | None:
-        """Return the reply that asks the person about the start; None if it may start. Raises `ModelError` if it may not."""
+        """Return the reply that asks the person about the start, or None if allowed. Raises `ModelError` if denied."""
         if self.start == "asked":
             raise ModelError(f"{self.name} was not started", f"Approve {START}, or allow it by a rule")
         if self.start == "free":
             return None
         self.start = "asked"
-        here = installed(self._agent)
-        about = {"agent": self.name, "version": here.version if here is not None else "", "tried": self._agent.tried}
-        return Reply(Message("assistant", (ToolCall(START, about),)), UNKNOWN, CALLS)
+        program = installed(self._agent)
+        arguments = {"agent": self.name, "version": program.version if program is not None else "", "tried": self._agent.tried}
+        return Reply(Message("assistant", (ToolCall(START, arguments),)), UNKNOWN, CALLS)
 
     def _reject(self) -> list[ForeignCall]:
-        """Reject the calls of the last reply that nobody has answered, and return all that were not allowed."""
+        """Reject the unanswered calls of the last reply, and return all calls that were not allowed."""
         for call in self._calls:
             call.reject()
         return [call for call in self._calls if not call.answer.result()]
 
     async def _begin(self) -> Notice | None:
-        """Start the agent, with the conversation of the run before if it can load that; return a notice if it cannot."""
-        agent, place = self._agent, self._foreign.place
-        if place is not None:
-            agent = await asyncio.to_thread(place.around, agent)
-        is_walled = place is not None and place.is_in_sandbox  # where agentnb runs no command for it, which would be outside
+        """Start the agent, and load the earlier conversation if possible. Returns a notice if that fails."""
+        agent, environment = self._agent, self._foreign.place
+        if environment is not None:
+            agent = await asyncio.to_thread(environment.around, agent)
+        is_walled = (
+            environment is not None and environment.is_in_sandbox
+        )  # agentnb runs no commands for it: they would run outside the sandbox
         keys = values_of(agent.keys)
         redact_values(keys)
         session = self._session = Session(
@@ -225,16 +227,16 @@ class AcpModel:
         await session.start(self._work_dir, keys, self._mode, self._model, earlier)
         cost = _last_of(self._before, SESSION_COST)
         self._spending = Spending(self._agent, is_loaded=session.id == earlier, cost=cost)
-        is_resumed = self._is_recovered and session.id == earlier  # else all of the run is told
+        is_resumed = self._is_recovered and session.id == earlier  # otherwise send the whole run
         self._heard = _place_of_prompt(self._run.messages) if is_resumed else self._run.inherited
         if self._before is None or session.id == earlier:
             return None
         return Notice(f"{self.name} cannot load the conversation of run {self._before.id}: it begins a new one")
 
     def _tell(self, session: Session) -> bool:
-        """Begin a turn with what the person has said since the last; return whether that is anything.
+        """Start a turn with the person's messages since the last one. Returns False without any.
 
-        It is read in the log: a request joins messages, so that a later one may say more in as many parts.
+        They are read from the log: a request joins messages, so that more text need not mean more parts.
         """
         messages = self._run.messages
         new, self._heard = messages[self._heard :], len(messages)
@@ -246,52 +248,52 @@ class AcpModel:
 
     @property
     def is_in_turn(self) -> bool:
-        """Whether the agent works by itself: a pause of the run waits for the end of its turn, or for its next question."""
+        """True while the agent works on its own: a pause of the run waits for the end of its turn, or its next question."""
         return self._session is not None and self._session.is_in_turn
 
     def refused(self, call_id: str) -> None:
-        """Tell the agent at once that a call is not allowed: it may wait for that before it ends the others."""
+        """Reject a call at once: the agent may wait for the answer before it ends other calls."""
         if (call := self.call_of(call_id)) is not None:
             call.reject()
 
     def call_of(self, call_id: str) -> ForeignCall | None:
-        """Return the call of this id."""
+        """Return a call by id, or None."""
         return None if self._session is None else self._session.calls.get(call_id)
 
     def end_turn(self) -> None:
-        """Have the agent end the turn that runs."""
+        """Make the agent end the running turn."""
         if self._session is not None and self._session.is_in_turn:
             self._cancelling = asyncio.ensure_future(self._session.cancel())
 
     async def watch_folder(self, log: EventLog) -> None:
-        """Look at the working folder, to know later what has changed there although agentnb did not write it."""
+        """Scan the working folder, to detect later changes not written by agentnb."""
         self._run, store = log.run, getattr(log.store, "folder", None)
         self.folder = await asyncio.to_thread(WatchedFolder, self._work_dir, store)
 
     async def close(self) -> None:
-        """End the agent's process and all that it began."""
+        """End the process of the agent with all its descendants."""
         if self._session is not None:
             await self._session.close()
 
 
 def _place_of_prompt(messages: Sequence[Message]) -> int:
-    """Return the index of the first of the newest messages that the person has said one after the other."""
-    place = next(index for index in range(len(messages), 0, -1) if messages[index - 1].role == "user")
-    while place > 0 and messages[place - 1].role == "user":
-        place -= 1
-    return place
+    """Return the index of the first message of the person's most recent sequence of messages."""
+    index = next(index for index in range(len(messages), 0, -1) if messages[index - 1].role == "user")
+    while index > 0 and messages[index - 1].role == "user":
+        index -= 1
+    return index
 
 
 def _last_of(run: Run | None, key: str) -> Any:
-    """Return the newest value of a run's metadata under a key; None if there is none."""
+    """Return the latest value of a key in the metadata of a run's rounds, or None."""
     rounds = () if run is None else reversed(run.rounds)
     return next((current.metadata[key] for current in rounds if key in current.metadata), None)
 
 
 def todos_of(entries: Iterable[Any]) -> Todos:
-    """Return the todos of a plan as an agent tells it; what is no entry is left out."""
+    """Return the todos of an agent's plan, skipping invalid entries."""
     sound = [entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("content"), str)]
-    return tuple([Todo(place, visible(entry["content"]), _status(entry)) for place, entry in enumerate(sound, 1)])
+    return tuple([Todo(number, visible(entry["content"]), _status(entry)) for number, entry in enumerate(sound, 1)])
 
 
 def _status(entry: Mapping[str, Any]) -> TodoStatus:
@@ -306,7 +308,7 @@ def _block(part: Text | Image) -> dict[str, Any]:
 
 
 class ForeignTool:
-    """A tool of the agent: to run a call is to let the agent run it, and to wait for the end that it tells."""
+    """A tool of the agent: running a call means letting the agent run it, and waiting for its end."""
 
     parallel_safe = True
     blocking = False
@@ -321,10 +323,10 @@ class ForeignTool:
         self.subject = None if form.subject is None else Subject(form.subject, form.subject)
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Allow the call, and wait for its end."""
+        """Allow the call and wait for its end."""
         call = self._model.call_of(context.call_id) or within.get()
         if call is None or call.made is None:
-            return failure("no_result", "The agent makes this call no longer.")
+            return failure("no_result", "The agent has dropped this call.")
         call.given = self._refusal(call, arguments)
         if not call.answer.done():
             call.answer.set_result(call.given is None)
@@ -333,19 +335,19 @@ class ForeignTool:
         return call.given or call.outcome
 
     def _refusal(self, call: ForeignCall, arguments: Any) -> ToolOutcome | None:
-        """Return why the call may not run although it was allowed; None if it may."""
+        """Return the refusal of a call that was allowed but cannot run, or None."""
         if call.made is None or arguments != redact(call.made).arguments:
-            return failure("edited", "The agent takes no other arguments than its own: the call was rejected.")
-        is_asked = call.options is not None or call.is_own  # else it may have written
+            return failure("edited", "The agent accepts only its own arguments: the call was rejected.")
+        is_asked = call.options is not None or call.is_own  # otherwise it may have written already
         path = arguments.get(call.form.subject or "")
         if is_asked and self.spec.name == WRITE_TOOL and isinstance(path, str) and self._model.folder.is_open_notebook(path):
             advice = "Tell the person which cells to change, or write another file."
-            return failure("open_notebook", f"{path} was not written: it is the notebook that is open here.", advice)
+            return failure("open_notebook", f"{path} was not written: it is the open notebook.", advice)
         return None
 
 
 class AgentStart:
-    """The start of an agent of which nobody knows whether it asks: a call, so that the person decides about it as about any."""
+    """The start of an agent that may not ask: a call, so that the person decides about it as about any other."""
 
     parallel_safe = blocking = False
     timeout = subject = flag = None
@@ -356,13 +358,13 @@ class AgentStart:
         self._model = model
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Let the next round start it."""
+        """Allow the next round to start the agent."""
         self._model.start = "free"
         return ToolOutcome(True, (Text("It starts."),))
 
 
 class FunctionAtDoor(VirtualTool):
-    """A function of the notebook that the agent calls: what it returns goes to the agent as well."""
+    """A function of the notebook called by the agent, which also receives its result."""
 
     def __init__(self, model: AcpModel, behind: Tool) -> None:
         super().__init__(behind.spec.name, _never, behind)
@@ -389,18 +391,18 @@ class FunctionAtDoor(VirtualTool):
         return outcome
 
     def _take_written(self, arguments: Any) -> None:
-        """Have the watched folder know a file that agentnb wrote, so that an undo puts it back."""
-        is_ours = isinstance(self._function, BuiltinTool)  # a function of the person keeps nothing for an undo
+        """Record a file written by agentnb in the watched folder, so that an undo restores it."""
+        is_ours = isinstance(self._function, BuiltinTool)  # functions of the person keep no copies for an undo
         if is_ours and kind_of_subject(self) == "path" and "write" in (self.effects or ()):
             self._model.folder.take(value_of_subject(self, arguments) or "")
 
 
 def _never(arguments: Any, context: ToolContext) -> None:
-    """Stand where a handler does."""
+    """Unused handler."""
 
 
 class ForeignToolbox(Toolbox):
-    """The person's functions, and a tool for each kind of an agent's calls. The agent itself lists none."""
+    """The person's functions, and a tool for each kind of an agent's calls, which the agent does not list itself."""
 
     def __init__(self, model: AcpModel, functions: Iterable[Tool] = ()) -> None:
         super().__init__([FunctionAtDoor(model, tool) for tool in functions])
@@ -408,8 +410,8 @@ class ForeignToolbox(Toolbox):
         self._of_kinds[START] = AgentStart(model)
         for name in self._of_kinds:
             if name in self._tools:
-                raise SettingsError(f"{name} is also what calls of {model.name} are called", "Give yours another name")
+                raise SettingsError(f"{name} is also the name of calls of {model.name}", "Give yours another name")
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool of this name."""
+        """Return a tool by name, or None."""
         return super().get(name) or self._of_kinds.get(name)

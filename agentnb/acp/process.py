@@ -1,4 +1,4 @@
-"""The process of an agent: its own session and guard, its pipes, and the end of what it says on standard error."""
+"""The process of an agent: its session and guard, its pipes, and the end of its standard error."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from agentnb.settings import values_of
 from agentnb.tools.mcp.connections.stderr_tail import StderrTail
 
 MAX_LINE_BYTES = 50 * 2**20
-"""The longest message of an agent: whole files lie in them."""
+"""Maximum size of a message, which may contain whole files."""
 SECONDS_TO_END = 1.0
-"""Time for the guard to end all processes of an agent."""
+"""Seconds for the guard to end all processes of an agent."""
 PASSED = ("HOME", "PATH", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR")
-"""Variables that every agent gets. Keys are in none of them."""
+"""Environment variables for all agents, without keys."""
 
 
 def guard_words(lifeline: int) -> tuple[str, ...]:
-    """Return the words before a command that run it below a guard. ``lifeline``: the descriptor that the guard watches."""
+    """Return the command prefix that runs a command under a guard. ``lifeline``: descriptor that the guard watches."""
     return (sys.executable, "-I", "-S", guard.__file__, str(lifeline))
 
 
 class WholeLines:
-    """A reader that gives up on a line longer than its limit, which the SDK would collect without end."""
+    """Reader with a limit on line length, where the SDK would buffer without limit."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
@@ -41,7 +41,7 @@ class WholeLines:
 
 
 class AgentProcess:
-    """A running agent. ``stdin`` and ``stdout`` carry its messages."""
+    """A running agent, with its messages on ``stdin`` and ``stdout``."""
 
     def __init__(self, guarded: asyncio.subprocess.Process, lifeline: int, stderr: StderrTail) -> None:
         assert guarded.stdin is not None and guarded.stdout is not None, "they are pipes"
@@ -50,7 +50,7 @@ class AgentProcess:
 
     @classmethod
     async def start(cls, command: Sequence[str], work_dir: Path, env: Mapping[str, str]) -> AgentProcess:
-        """Start the command below a guard, which ends it with the kernel. Raises OSError."""
+        """Start the command under a guard, which ends it with the kernel. Raises OSError."""
         lifeline, held = os.pipe()
         stderr = StderrTail()
         try:
@@ -71,22 +71,22 @@ class AgentProcess:
             raise
         finally:
             os.close(lifeline)
-        stderr.writer.close()  # the program has it: the pipe ends with the program
+        stderr.writer.close()  # inherited by the program: the pipe ends with it
         return cls(guarded, held, stderr)
 
     def last_line(self) -> str:
-        """Return the last line that it wrote to standard error; empty if it wrote none."""
+        """Return the last line of its standard error, or ""."""
         self._stderr.take()
         return next((line for line in reversed(self._stderr.lines) if line.strip()), "")
 
     async def end(self) -> None:
-        """End it and all that it began, and wait for that."""
+        """End the process and all its descendants, and wait for their end."""
         if self._lifeline < 0:
             return
         os.close(self._lifeline)
         self._lifeline = -1
         try:
-            with suppress(TimeoutError):  # the guard goes on by itself
+            with suppress(TimeoutError):  # the guard continues on its own
                 await asyncio.wait_for(self._guarded.wait(), SECONDS_TO_END)
         finally:
             self._stderr.close()

@@ -1,4 +1,4 @@
-"""What the permissions of a run reach of an agent: whether it asks before it acts decides what they can hold."""
+"""Effect of a run's permissions on an agent: rules and modes only hold for agents that ask before they act."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from agentnb.errors import SettingsError
 from agentnb.policies.permissions.permissions import Permissions
 
 RUNS_HERE = os.name == "posix"
-"""Whether this system has what the guard of an agent and the door need: inherited pipes, process groups, Unix sockets."""
+"""True if the system supports the agent's guard and the door: inherited pipes, process groups and Unix sockets."""
 
 
 def check_holds(foreign: ForeignAgent, permissions: Permissions) -> tuple[str, bool]:
-    """Return a warning for the person about what they are not asked, empty if there is none, and whether they are asked about
-    the start: nobody knows whether the agent asks, and their word is neither a mode of its own nor ``auto``.
+    """Return a warning about actions without a question, or "", and whether to ask the person about the start.
 
-    Raises `SettingsError` if the run has a mode or a rule that the agent would not keep, as it asks nobody.
+    The start is asked about if it is unknown whether the agent asks, unless the person chose a mode of the agent or ``auto``.
+    Raises `SettingsError` for a mode or rule that the agent would not keep, as it does not ask.
     """
     if not RUNS_HERE:
         raise SettingsError(f"{foreign.name} needs a POSIX system (Linux or macOS)", "On Windows, run the kernel in WSL")
     is_ordered = foreign.mode not in ("", foreign.known.asks_in)
-    why = f"it asks nobody in its mode {foreign.mode}" if is_ordered else _doubt(foreign.known)
+    why = f"it does not ask in its mode {foreign.mode}" if is_ordered else _doubt(foreign.known)
     if not why:
         return "", False
     held = [word for word in permissions.mode.held if word != AUTO]
     held += [rule.text for layer in permissions.layers for rule in layer.rules if rule.verdict != "allow"]
     if held:
-        raise SettingsError(f"{', '.join(held)} would not hold for {foreign.name}: {why}", _how_to_hold(foreign))
+        raise SettingsError(f"{', '.join(held)} would have no effect on {foreign.name}: {why}", _how_to_hold(foreign))
     if not is_ordered and not permissions.mode.is_auto:
         return "", True
     return f"{foreign.name} may write and execute without a question: {why}", False
 
 
 def _doubt(agent: KnownAgent) -> str:
-    """Return why nobody knows whether the agent asks before it writes and executes; empty if that was tried."""
+    """Return the reason why it is unknown whether the agent asks before it writes and executes, or "" if tested."""
     if not agent.asks:
-        return "whether it asks was not tried"
-    here = installed(agent)
-    if here is None or agent.tried in ("", here.version):
+        return "it is not known whether it asks"
+    program = installed(agent)
+    if program is None or agent.tried in ("", program.version):
         return ""
-    return f"whether it asks was tried with {agent.tried}, and this is {here.version or 'an unknown version'}"
+    return f"it was tested with {agent.tried} that it asks, but this is {program.version or 'an unknown version'}"
 
 
 def _how_to_hold(foreign: ForeignAgent) -> str:
@@ -57,7 +57,7 @@ def _how_to_hold(foreign: ForeignAgent) -> str:
 
 
 def check_cost(foreign: ForeignAgent) -> None:
-    """Raise `SettingsError` if the agent does not say what it costs, so that no budget can end its run."""
+    """Raise `SettingsError` if the agent does not report its cost, so that no budget can end its run."""
     if foreign.known.cost == "none":
-        what = f"{foreign.name} does not say what it costs, so a budget cannot be enforced"
-        raise SettingsError(what, "Limit it with max_seconds or max_tool_calls, or let it count as nothing: unpriced=True")
+        problem = f"{foreign.name} does not say what it costs, so a budget cannot be enforced"
+        raise SettingsError(problem, "Limit it with max_seconds or max_tool_calls, or ignore the cost: unpriced=True")

@@ -1,4 +1,4 @@
-"""The record of an agent's turns: its words in batches, its usage by its way of counting, and updates of unknown kinds."""
+"""Record of an agent's turns: batches of text, usage by its counting method, and updates of unknown kinds."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from agentnb.models.model import Checkpoint
 
 SECONDS_OF_BATCH = 0.2
 MAX_BATCH_CHARACTERS = 64_000
-"""A batch of words is logged after this time, or with this length."""
+"""A batch of text is logged after this time or at this length."""
 MAX_UNKNOWN_KINDS = 10
 MAX_UNKNOWN_BYTES = 2_000
-"""Bytes of JSON kept of the first update of an unknown kind."""
+"""Maximum bytes of JSON kept of the first update of an unknown kind."""
 SESSION_COST = "session_cost"
-"""The key of a reply's metadata for the US dollars of the session by then."""
+"""Metadata key of the session's cost so far, in US dollars."""
 UNKNOWN_UPDATES = "unknown_updates"
-"""The key of a reply's metadata for updates of kinds that agentnb does not know: ``{kind: {"count": 2, "first": JSON}}``."""
+"""Metadata key of updates of unknown kinds: ``{kind: {"count": 2, "first": JSON}}``."""
 
 
 class Pieces:
-    """The words and thoughts of a reply as they came, and those of them that the log does not have yet."""
+    """Texts and thoughts of a reply as they arrived, including those not logged yet."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._pieces: list[Text | Thinking] = []
         self._unlogged = self._characters = 0
         self.due: float | None = None
-        """The time at which the batch is to be logged; None if there is nothing to log."""
+        """Time to log the batch, or None for an empty batch."""
 
     def add(self, delta: ReplyDelta) -> None:
-        """Add a delta."""
+        """Append a delta."""
         self._pieces.append((Text if type(delta) is TextDelta else Thinking)(delta.text))
         self._unlogged += 1
         self._characters += len(delta.text)
@@ -48,34 +48,34 @@ class Pieces:
 
     @property
     def is_due(self) -> bool:
-        """Whether the batch is to be logged now."""
+        """True if the batch must be logged now."""
         return self.due is not None and (self._characters >= MAX_BATCH_CHARACTERS or self._clock() >= self.due)
 
     def batch(self, metadata: dict[str, Any]) -> Checkpoint:
-        """Return what came since the last batch, joined."""
+        """Return the merged texts since the last batch."""
         new = self._pieces[len(self._pieces) - self._unlogged :]
         self._unlogged, self._characters, self.due = 0, 0, None
         return Checkpoint(joined(new), metadata)
 
     @property
     def parts(self) -> tuple[Text | Thinking, ...]:
-        """The parts of a message, one for consecutive deltas of a kind."""
+        """Parts of a message, with consecutive deltas of the same kind merged."""
         return joined(self._pieces)
 
 
 class Spending:
-    """What an agent has spent, as it says it: no number is counted twice, and what it does not say stays unknown."""
+    """Usage and cost as reported by an agent, without counting twice. Unreported values stay unknown."""
 
     def __init__(self, agent: KnownAgent, *, is_loaded: bool = False, cost: float | None = None) -> None:
-        """``is_loaded``: whether the session is older than the run, so that its sums are too; ``cost``: by then, if known."""
+        """``is_loaded``: True if the session and its sums are older than the run; ``cost``: cost at that time, if known."""
         self._agent = agent
         self._sum = None if is_loaded else NOTHING_USED
         self._cost = 0.0 if not is_loaded else cost if agent.cost == "session" else None
 
     def cost_since(self, total: float | None, *, ends_turn: bool) -> float | None:
-        """Return the US dollars since the last call of this; ``total``: of the session, None if none was said in this turn.
+        """Return the US dollars since the previous call; ``total``: session total, None if not reported in this turn.
 
-        Before the agent has said any, rounds within a turn have cost nothing, as the difference comes later.
+        Before the first report, rounds within a turn cost 0, as the difference follows later.
         """
         if total is None:
             return None if ends_turn or self._agent.cost == "none" else 0.0
@@ -83,7 +83,7 @@ class Spending:
         return None if before is None or total < before else round(total - before, COST_DIGITS)
 
     def tokens(self, reported: Any, requests: Iterable[Any] = ()) -> tuple[Usage, dict[str, Any]]:
-        """Return the tokens of a turn, as the agent reports them at its end or for each request, and metadata of its reply."""
+        """Return the tokens of a turn, as reported at its end or per request, and metadata for its reply."""
         if self._agent.usage == "requests":
             usages = [_usage(request) for request in requests if isinstance(request, dict)]
             return reduce(Usage.__add__, usages) if usages else UNKNOWN, {}
@@ -100,7 +100,7 @@ class Spending:
 
 
 def _usage(reported: Mapping[str, Any]) -> Usage:
-    """Return counts of tokens as agentnb has them, whose input includes what was read from a cache."""
+    """Convert token counts to agentnb's, where input includes cached tokens."""
     names = {
         "input": "inputTokens",
         "output": "outputTokens",
@@ -116,13 +116,13 @@ def _usage(reported: Mapping[str, Any]) -> Usage:
 
 
 def _is_less(usage: Usage, before: Usage) -> bool:
-    """Return whether a sum has become smaller: then it is another one."""
+    """True if a sum has decreased, which means that it is a different sum."""
     pairs = ((usage.input, before.input), (usage.output, before.output), (usage.cache_read, before.cache_read))
-    return any((now or 0) < (then or 0) for now, then in pairs)
+    return any((current or 0) < (previous or 0) for current, previous in pairs)
 
 
 class UnknownUpdates:
-    """Counts updates of kinds that agentnb does not know, and keeps the first of each kind, up to a bound."""
+    """Counts updates of unknown kinds, and keeps the first of each kind, within limits."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -135,7 +135,7 @@ class UnknownUpdates:
         self._first.setdefault(kind, update)
 
     def as_metadata(self) -> dict[str, Any]:
-        """Return the metadata of a reply with the updates since the last call of this; empty without any."""
+        """Return metadata with the updates since the previous call, empty without any."""
         counts, first, self._counts, self._first = self._counts, self._first, {}, {}
         kinds = {kind: {"count": count, "first": _as_json(first[kind])} for kind, count in counts.items()}
         return {UNKNOWN_UPDATES: kinds} if kinds else {}
@@ -144,5 +144,5 @@ class UnknownUpdates:
 def _as_json(update: Mapping[str, Any]) -> str:
     try:
         return msgspec.json.encode(update)[:MAX_UNKNOWN_BYTES].decode(errors="ignore")
-    except (RecursionError, ValueError):  # nested too deep, or a text that JSON cannot hold
+    except (RecursionError, ValueError):  # nested too deep, or a text that JSON cannot encode
         return ""

@@ -1,4 +1,4 @@
-"""A session with an agent: its process, what it is asked, and what comes of each turn, in order."""
+"""A session with an agent: its process, the requests of both sides, and the ordered events of each turn."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ from agentnb.tools.builtin.shell.group import Shell
 from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused, failure
 
 Work: TypeAlias = Callable[[ForeignCall, ToolContext], Awaitable[dict[str, Any]]]
-"""Does what the agent has asked agentnb for, in the context of the call that it is part of, and returns the answer."""
+"""Performs work requested by the agent, in the context of the surrounding call, and returns the answer."""
 
 PROTOCOL = 1
 SECONDS_TO_START = 60
 SECONDS_TO_CANCEL = 0.5
 JOINS = ("_", "__", "/", ".", ": ")
-"""How agents join the names of a server and its tool in a title."""
+"""Separators between the names of server and tool in the titles of agents."""
 SECONDS_BESIDE = 0.1
-"""Time in which calls that were announced before it become part of the same reply as the first that is ready."""
+"""Seconds in which other announced calls can join the reply of the first ready one."""
 UNUSED = frozenset(
     {"user_message_chunk", "available_commands_update", "current_mode_update", "config_option_update", "session_info_update"}
 )
-"""Kinds of updates of the protocol that say nothing of what a run records."""
+"""Update kinds of the protocol without relevance for a run."""
 DENIED = "The person did not allow it."
 OF_TERMINALS = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
 KINDS_OF_OPTIONS = {True: "allow_once", False: "reject_once"}
-"""The option that answers for a decision: never one of the agent's own memory."""
+"""Option that answers a decision: never one that the agent remembers."""
 
 
 class Session:
-    """One process of an agent, and its conversation. Lives on one event loop.
+    """A process of an agent, and its conversation. Lives on one event loop.
 
-    What comes of a turn is read by `next`: the deltas of its text, then `ForeignCall` objects that are ready, then its end.
+    `next` returns the events of a turn: deltas of its text, then `ForeignCall` objects that are ready, then its end.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class Session:
         *,
         serves_terminals: bool = True,
     ) -> None:
-        """``folder``: learns what agentnb writes for it; ``tools``: functions of the notebook that are offered to it;
-        ``shell``: how its commands run in terminals.
+        """``folder``: records files written by agentnb for the agent; ``tools``: functions of the notebook offered to it;
+        ``shell``: settings for its commands in terminals.
         """
         self._serves_terminals = serves_terminals
         self.name = name
@@ -85,33 +85,33 @@ class Session:
         self._process: AgentProcess | None = None
         self._connection: Connection | None = None
         self.id = ""
-        """Its id, by which it can be loaded in another process."""
+        """Session id, for loading it in another process."""
         self._is_loading = False
         self._turn: asyncio.Task[Any] | None = None
         self.is_in_turn = False
-        """Whether a turn runs, or its end was not read yet."""
+        """True while a turn runs, or its end has not been read."""
         self._deltas: deque[ReplyDelta] = deque()
         self._news = asyncio.Event()
         self._wakes_at = 0.0
-        """The time of the event loop at which `next` was last to return without news."""
+        """Event loop time of the latest timer for `next`."""
         self.calls: dict[str, ForeignCall] = {}
-        """All calls of the session, by id: agents report on calls long over, too."""
+        """All calls of the session by id: agents also report on finished calls."""
         self._announced: dict[str, ForeignCall] = {}
-        """Those of them that no reply has, without those that come through the door."""
+        """Calls that are in no reply yet, except calls through the door."""
         self.unknown = UnknownUpdates()
         self.plan: list[Any] | None = None
-        """The plan as last told; None before the first."""
+        """Latest plan, or None before the first."""
         self.cost: float | None = None
-        """US dollars of the session so far, if the agent has said it since `take_cost`."""
+        """US dollars of the session so far, if reported since `take_cost`."""
         self.usages: list[Any] = []
-        """The usage of each request of the session that the agent has told with a message, as qwen does."""
+        """Usage per request, for agents that send it with messages, such as qwen."""
         self._own_calls = 0
-        """Calls that agentnb has made for the agent: files written, functions called."""
+        """Number of calls that agentnb made for the agent: written files and called functions."""
 
-    # Its start and its end
+    # Start and end
 
     async def start(self, work_dir: Path, env: Mapping[str, str], mode: str = "", model: str = "", earlier: str = "") -> None:
-        """Start the process and open a session in a folder, or load the ``earlier`` one if it can. Raises `ModelError`."""
+        """Start the process and open a session in a folder, or load the ``earlier`` one if possible. Raises `ModelError`."""
         command, self._work_dir = self._agent.command, work_dir
         if shutil.which(command[0]) is None:
             raise ModelError(f"{self.name} is not installed: there is no {command[0]}", self._how_to_install)
@@ -133,16 +133,16 @@ class Session:
                     clientInfo={"name": "agentnb", "title": "agentnb", "version": str(import_module("agentnb").__version__)},
                 )
                 servers = [] if self._door is None else [await self._door.open(self._agent.env.get("HOME"))]
-                about = {"cwd": str(work_dir), "mcpServers": servers}
+                parameters = {"cwd": str(work_dir), "mcpServers": servers}
                 can_load = bool(earlier and _mapping(begun.get("agentCapabilities")).get("loadSession"))
-                opened = await self._load(earlier, about) if can_load else None
+                opened = await self._load(earlier, parameters) if can_load else None
                 if opened is None:
-                    opened = await self._request("session/new", **about)
+                    opened = await self._request("session/new", **parameters)
                     self.id = str(opened.get("sessionId", ""))
                 if not self.id:
                     raise ModelError(f"{self.name} opened no session", self._last_words())
                 if mode and mode != _mapping(opened.get("modes")).get("currentModeId"):
-                    if (modes := _modes_of(opened)) and mode not in modes:  # vibe takes any, and stays in its own
+                    if (modes := _modes_of(opened)) and mode not in modes:  # vibe accepts any mode, and keeps its own
                         raise ModelError(f"{self.name} has no mode {mode!r}", near(mode, modes))
                     await self._request("session/set_mode", sessionId=self.id, modeId=mode)
                 if model:
@@ -151,7 +151,7 @@ class Session:
             raise ModelError(f"{self.name} did not answer for {SECONDS_TO_START} s", self._last_words()) from error
 
     async def _load(self, earlier: str, about: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Load a session, and return what was opened; None if the agent has it no longer, as one that was deleted."""
+        """Load a session and return the response, or None if the agent no longer has it."""
         self.id, self._is_loading = earlier, True
         try:
             return await self._request("session/load", sessionId=earlier, **about)  # type: ignore[no-any-return]
@@ -163,22 +163,22 @@ class Session:
             self._is_loading = False
 
     async def cancel(self) -> None:
-        """Ask the agent to end the turn that runs, and wait a moment for that."""
+        """Ask the agent to end the running turn, and wait briefly."""
         if self._connection is None or self._turn is None:
             return
-        with suppress(OSError):  # with its subclass TimeoutError: an agent that reads nothing takes no cancellation
+        with suppress(OSError):  # including TimeoutError: an agent that does not read cannot be cancelled
             async with asyncio.timeout(SECONDS_TO_CANCEL):
                 await self._connection.send_notification("session/cancel", {"sessionId": self.id})
                 await asyncio.wait((self._turn,))
 
     async def close(self) -> None:
-        """Cancel the turn that runs, and end the process with all that it began."""
-        async with AsyncExitStack() as last:  # each is done, whatever becomes of those before; the last is first
+        """Cancel the running turn, and end the process with all its descendants."""
+        async with AsyncExitStack() as last:  # all callbacks run in reverse order, regardless of errors
             if self._door is not None:
                 last.push_async_callback(self._door.close)
             last.push_async_callback(self._disconnect)
             last.push_async_callback(self._terminals.close)
-            if self._process is not None:  # before the connection, which waits until what was sent is read
+            if self._process is not None:  # before the connection, which waits for the agent to read
                 last.push_async_callback(self._process.end)
             if self.is_in_turn:
                 await self.cancel()
@@ -188,32 +188,32 @@ class Session:
             self._turn.cancel()
             await asyncio.wait((self._turn,))
         if self._connection is not None:
-            with suppress(OSError):  # of a message that was not read
+            with suppress(OSError):  # from an unread message
                 await self._connection.close()
 
-    # Its turns
+    # Turns
 
     def prompt(self, blocks: list[dict[str, Any]]) -> None:
-        """Begin a turn."""
+        """Start a turn."""
         self.is_in_turn = True
         self._turn = asyncio.ensure_future(self._request("session/prompt", sessionId=self.id, prompt=blocks))
         self._turn.add_done_callback(self._end_turn)
 
     def _end_turn(self, turn: asyncio.Task[Any]) -> None:
-        """End the calls that the agent leaves open, as it does when it dies: nothing more is told of them."""
+        """End the calls that the agent left open, for example when it died: no further report will come."""
         for call in self.calls.values():
             call.end.set()
         if not turn.cancelled():
-            turn.exception()  # a turn that nobody waits for any longer is no error of this program
+            turn.exception()  # mark as retrieved: an abandoned turn is not an error
         self._news.set()
 
     def take_cost(self) -> float | None:
-        """Return the US dollars of the session so far; None if the agent has not said it since the last call of this."""
+        """Return the US dollars of the session so far, or None if not reported since the previous call."""
         cost, self.cost = self.cost, None
         return cost
 
     async def next(self, until: float | None = None) -> ReplyDelta | list[ForeignCall] | Mapping[str, Any] | None:
-        """Return the next delta, else the calls that are ready, else the end of the turn; None at the time ``until``.
+        """Return the next delta, otherwise the ready calls, otherwise the end of the turn, or None at the time ``until``.
 
         Raises `ModelError`.
         """
@@ -228,7 +228,7 @@ class Session:
                     for call in ready:
                         del self._announced[call.id]
                     return ready
-                continue  # it was the agent's word for a call at the door
+                continue  # it announced a call through the door
             assert self._turn is not None, "there was a prompt"
             if self._turn.done():
                 self.is_in_turn = False
@@ -241,13 +241,13 @@ class Session:
             await self._news.wait()
 
     def take_unmade(self) -> list[ForeignCall]:
-        """Return the calls that were announced, and that the agent neither ran nor asked about; none of them is to come."""
+        """Return announced calls that the agent neither ran nor asked about, and drop them."""
         unmade = [*self._announced.values()]
         self._announced.clear()
         return unmade
 
     async def _wait_for_others(self) -> None:
-        """Wait a moment for calls that were announced together: an agent may ask about them one after the other, too."""
+        """Wait briefly for calls announced together: an agent may also ask about them one by one."""
         with suppress(TimeoutError):
             async with asyncio.timeout(SECONDS_BESIDE):
                 while not all(call.is_ready for call in self._announced.values()):
@@ -263,10 +263,10 @@ class Session:
         except ConnectionError as error:
             raise ModelError(f"{self.name} has ended: {error}", self._last_words()) from error
 
-    # What the agent sends
+    # Messages of the agent
 
     def _observe(self, event: StreamEvent) -> None:
-        """Take a message in the order of its arrival, before anything answers it."""
+        """Process a message in order of arrival, before it is answered."""
         message = event.message
         if event.direction is not StreamDirection.INCOMING:
             return
@@ -274,7 +274,7 @@ class Session:
         if not isinstance(params, dict):
             return
         if message.get("method") == "session/update" and isinstance(params.get("update"), dict):
-            if not self._is_loading:  # what a loaded session tells again is no news
+            if not self._is_loading:  # a loaded session repeats old updates
                 self._take(params["update"])
         elif message.get("method") == "session/request_permission" and isinstance(params.get("toolCall"), dict):
             call = self._call(params["toolCall"], is_question=True)
@@ -310,7 +310,7 @@ class Session:
         call.terminal = call.terminal or next(filter(None, map(self._terminals.get, named)), None)
         names = {name.removeprefix("mcp__") for name in (call.title, _tool_name(update))}
         is_named = call.is_at_door or not names.isdisjoint(self._titles)
-        call.is_at_door = is_named and call.form is UNKNOWN_KIND and call.made is None  # a model may write a title
+        call.is_at_door = is_named and call.form is UNKNOWN_KIND and call.made is None  # the title may come from a model
         if call.is_at_door:
             self._announced.pop(call.id, None)
         elif call.made is None:
@@ -322,9 +322,9 @@ class Session:
         return call
 
     def _begin_own_call(self, name: str, arguments: Mapping[str, Any], *, function: str = "", kind: str = "") -> ForeignCall:
-        """Make a call for the agent, which the run judges as any other."""
+        """Make a call for the agent, which the run judges like any other."""
         self._own_calls += 1
-        unguessable = f"{name}-{self._own_calls}-{token_hex(4)}"  # for no update of the agent to name it
+        unguessable = f"{name}-{self._own_calls}-{token_hex(4)}"  # so that updates of the agent cannot refer to it
         call = self._begin_call(ForeignCall(unguessable, function))
         call.is_own = True
         call.merge({"title": function or name, "kind": kind, "rawInput": dict(arguments), "status": "in_progress"})
@@ -333,12 +333,12 @@ class Session:
         return call
 
     async def _answer(self, method: str, params: Any, is_notification: bool) -> Any:
-        """Answer a request of the agent; the observer has taken what it says."""
+        """Answer a request of the agent, which the observer has processed."""
         if is_notification:
             return None
         if method == "session/request_permission":
             call = self.calls[str(params["toolCall"]["toolCallId"])]
-            if call.options is None:  # the question could not be read, so nobody will judge it
+            if call.options is None:  # an invalid request, which will not be judged
                 return {"outcome": {"outcome": "cancelled"}}
             is_allowed = call.is_at_door or (await asyncio.shield(call.answer) and not call.asks_anew)
             of_kind = [option for option in call.options if option.get("kind") == KINDS_OF_OPTIONS[is_allowed]]
@@ -362,7 +362,7 @@ class Session:
         return call.given or failure("denied", DENIED)
 
     async def _serve(self, kind: str, arguments: Mapping[str, Any], work: Work) -> dict[str, Any]:
-        """Do some work for the agent within the call that covers it, else within one of its own: so rules and undo reach it."""
+        """Perform work for the agent within the call that covers it, otherwise in a new one, so that rules and undo apply."""
         subject = str(arguments[KINDS[kind].subject or ""])
         call = next((call for call in self.calls.values() if call.covers(kind, subject, self._work_dir)), None)
         if call is None:
@@ -378,13 +378,13 @@ class Session:
                 return await work(call, await asyncio.shield(call.context))
             except ToolRefused as refused:
                 outcome = refused.outcome
-            except Exception as error:  # of a path that no system has, of numbers that are texts
+            except Exception as error:  # such as an invalid path, or a text instead of a number
                 outcome = tool_errors.raised(kind, error)
         call.close("failed", outcome.text)
         raise RequestError.invalid_params({"details": outcome.text})
 
     def _judge_within(self, call: ForeignCall) -> None:
-        """Make a call that is ready within one that runs, if any: the loop waits for that, and would not come to another."""
+        """Nest a ready call in a running one, if any: the loop waits for the running call, and would not judge another."""
         if not call.is_ready or call.id not in self._announced:
             return
         running = [outer for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()]
@@ -393,13 +393,13 @@ class Session:
 
     def _run_within(self, call: ForeignCall, outer: ForeignCall) -> None:
         del self._announced[call.id]
-        made, context = call.take(), outer.context.result()
+        tool_call, context = call.take(), outer.context.result()
 
         async def run() -> None:
             within.set(call)
             try:
                 with suppress(ToolFailed):
-                    await context.call(made.name, made.arguments)
+                    await context.call(tool_call.name, tool_call.arguments)
             finally:
                 call.reject()
                 if call.function:
@@ -422,7 +422,7 @@ class Session:
 
     async def _read(self, params: Mapping[str, Any]) -> dict[str, Any]:
         path, first, limit = _text_of(params, "path"), max(0, (params.get("line") or 1) - 1), params.get("limit")
-        if self._is_missing(path):  # no call: kimi looks for files of instructions whenever it reads or writes
+        if self._is_missing(path):  # not a call: kimi checks for instruction files whenever it reads or writes
             raise RequestError.resource_not_found(path)
 
         async def read(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
@@ -434,10 +434,10 @@ class Session:
         return await self._serve("read", {"path": path}, read)
 
     def _is_missing(self, path: str) -> bool:
-        """Return whether there is no such file in the working folder."""
+        """True if the working folder has no such file."""
         try:
             return not Path(place_of(path, self._work_dir).real).exists()
-        except ToolRefused:  # it is elsewhere
+        except ToolRefused:  # outside the working folder
             return False
 
     async def _open(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -458,7 +458,7 @@ class Session:
         return await self._serve("execute", {"command": command.line, **elsewhere}, run)
 
     def _last_words(self) -> str:
-        """Return what it wrote last to standard error, as advice."""
+        """Return the last line of standard error, as advice."""
         line = "" if self._process is None else self._process.last_line()
         return f"It said: {line}" if line else ""
 
@@ -468,26 +468,26 @@ class Session:
 
 
 def _modes_of(opened: Mapping[str, Any]) -> list[str]:
-    """Return the modes that an agent lists for a session that was opened."""
+    """Return the modes that an agent lists for an opened session."""
     listed = _mapping(opened.get("modes")).get("availableModes")
     return [str(mode["id"]) for mode in listed if isinstance(mode, dict) and "id" in mode] if isinstance(listed, list) else []
 
 
 def _tool_name(update: Mapping[str, Any]) -> str:
-    """Return the name of the tool that qwen and claude give beside the title of a call; empty if there is none."""
-    about = own_fields(update)
-    about = about.get("claudeCode", about)
-    return str(about.get("toolName", "")) if isinstance(about, dict) else ""
+    """Return the tool name that qwen and claude send beside the title of a call, or ""."""
+    fields = own_fields(update)
+    fields = fields.get("claudeCode", fields)
+    return str(fields.get("toolName", "")) if isinstance(fields, dict) else ""
 
 
 def _reason(error: RequestError) -> str:
-    """Return the message of an error with its details, where agents say what is wrong."""
+    """Return the message of an error with its details, where agents describe the problem."""
     details = error.data.get("details") or error.data.get("message") if isinstance(error.data, dict) else error.data
     return f"{error}: {details}" if details else str(error)
 
 
 def _text_of(params: Mapping[str, Any], name: str) -> str:
-    """Return a parameter that is a text. Raises `RequestError`."""
+    """Return a text parameter. Raises `RequestError` for other values."""
     value = params.get(name)
     if not isinstance(value, str):
         raise RequestError.invalid_params({"details": f"{name} is not a text."})
@@ -495,5 +495,5 @@ def _text_of(params: Mapping[str, Any], name: str) -> str:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    """Return the value if it is one; else an empty one."""
+    """Return the value if it is a mapping, otherwise an empty one."""
     return value if isinstance(value, dict) else {}

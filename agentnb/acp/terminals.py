@@ -1,4 +1,4 @@
-"""Terminals of an agent: commands that agentnb runs for it, as its own shell does."""
+"""Terminals of an agent: commands that agentnb runs for it like its own shell."""
 
 from __future__ import annotations
 
@@ -25,54 +25,54 @@ from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused
 
 SHELLS = ("bash", "sh")
 MOVE = re.compile(r"cd ('[^']*'|[\w./@%+,:=-]+) && (.+)", re.DOTALL)
-"""How kimi begins each command: it names the folder there."""
+"""Prefix of kimi's commands, which changes to a folder."""
 OF_SHELL = "SHELL"
-"""A variable that bash sets itself."""
+"""Variable that bash sets itself."""
 PLAIN_NAMES = ("TERM", "GIT_TERMINAL_PROMPT")
-"""Variables that change no program, besides `HARMLESS_NAME`: others are part of the command that is judged."""
+"""Variables without influence on programs, besides `HARMLESS_NAME`: others become part of the judged command."""
 
 
 class Command(NamedTuple):
     """A command for a terminal."""
 
     line: str
-    """As bash reads it and rules judge it, with the variables that may change programs."""
+    """Command for bash and for rules, including variables that may influence programs."""
     folder: str
-    """Where it runs, from the working folder; ``.`` for that."""
+    """Folder to run in, relative to the working folder; ``.`` for the working folder."""
     variables: str
     """Lines that set the other variables."""
 
     @property
     def whole(self) -> str:
-        """All that bash runs."""
+        """The complete script for bash."""
         move = "" if self.folder == "." else f"cd {shlex.quote(self.folder)} || exit\n"
         return f"{self.variables}{move}{self.line}"
 
 
 def command_of(request: Mapping[str, Any], work_dir: Path) -> Command:
-    """Return the command of a request for a terminal. Raises `ToolRefused` for a folder outside the working folder."""
+    """Return the command of a terminal request. Raises `ToolRefused` for a folder outside the working folder."""
     words, folder = [str(word) for word in request.get("args") or ()], str(request.get("cwd") or work_dir)
     line = " ".join([str(request["command"]), *map(shlex.quote, words)])
     if PurePath(str(request["command"])).name in SHELLS and len(words) == 2 and words[0] == "-c":
         line = words[1]
         if moved := MOVE.fullmatch(line):
             folder, line = str(Path(folder, *shlex.split(moved[1]))), moved[2]
-    place = place_of(folder, work_dir)
+    target = place_of(folder, work_dir)
     variables = [variable for variable in request.get("env") or () if variable["name"] != OF_SHELL]
     exports = "".join(f"export {variable['name']}={shlex.quote(variable['value'])}\n" for variable in variables)
-    is_plain = all(HARMLESS_NAME.fullmatch(each["name"]) or each["name"] in PLAIN_NAMES for each in variables)
-    return Command(line, place.relative, exports) if is_plain else Command(exports + line, place.relative, "")
+    is_plain = all(HARMLESS_NAME.fullmatch(variable["name"]) or variable["name"] in PLAIN_NAMES for variable in variables)
+    return Command(line, target.relative, exports) if is_plain else Command(exports + line, target.relative, "")
 
 
 class _Output(BoundedOutput):
-    """Output as an agent asked to keep it, and as a result holds it."""
+    """Output within the agent's limit, and within that of results."""
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__(Bounds(0, max_bytes))
         self.of_result = BoundedOutput()
 
     def add(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Append the next bytes."""
         super().add(data)
         self.of_result.add(data)
 
@@ -81,16 +81,16 @@ class Terminal:
     """A command that runs until it ends or is killed. Lives on one event loop."""
 
     def __init__(self, shell: Shell, context: ToolContext, command: str, max_bytes: int) -> None:
-        """``max_bytes``: output that is kept, the last."""
+        """``max_bytes``: maximum output kept, counted from its end."""
         self._output = _Output(max_bytes)
         self._exit_code: int | None = -signal.SIGKILL
-        """That of a command that is killed, until it ends otherwise: minus the signal, or None if it could not be started."""
+        """Negative signal number, initially that of a kill, or None if the command could not be started."""
         self._note = ""
         self._refused: ToolRefused | None = None
         self._work = asyncio.ensure_future(self._run(shell, context, command))
 
     async def _run(self, shell: Shell, context: ToolContext, command: str) -> None:
-        """Run the command below a guard, which ends it with the kernel."""
+        """Run the command under a guard, which ends it with the kernel."""
         lifeline, held = os.pipe()
         try:
             guard = guard_words(lifeline)
@@ -104,25 +104,25 @@ class Terminal:
 
     async def check_started(self) -> None:
         """Raise `ToolRefused` if the command cannot be started."""
-        await asyncio.sleep(0)  # the first step of the work starts it
+        await asyncio.sleep(0)  # the first step of the task starts it
         if self._refused is not None:
             raise self._refused
 
     def when_over(self, callback: Callable[[], None]) -> None:
-        """Have a function called when the command has ended."""
+        """Call a function when the command has ended."""
         self._work.add_done_callback(lambda _: callback())
 
     async def wait(self) -> None:
-        """Wait for the end of the command, and of all that it started."""
+        """Wait for the end of the command and all its processes."""
         await asyncio.wait((self._work,))
 
     def kill(self) -> None:
-        """Have the command killed, and all that it started."""
+        """Kill the command and all its processes."""
         self._work.cancel()
 
     @property
     def status(self) -> dict[str, Any] | None:
-        """The exit status as the protocol has it; None while the command runs."""
+        """Exit status in the form of the protocol, or None while the command runs."""
         if not self._work.done():
             return None
         code = self._exit_code
@@ -132,13 +132,13 @@ class Terminal:
 
     @property
     def report(self) -> dict[str, Any]:
-        """The output so far as the protocol has it, without known keys."""
+        """Output so far in the form of the protocol, without known keys."""
         report = {"output": redact(self._output.end), "truncated": self._output.omitted_bytes > 0}
         return report if self.status is None else {**report, "exitStatus": self.status}
 
     @property
     def outcome(self) -> ToolOutcome:
-        """The outcome as that of the tool ``bash``."""
+        """Outcome like that of the tool ``bash``."""
         text = self._output.of_result.text
         if not self._work.done():
             return success("\n".join(filter(None, (text.removesuffix("\n"), "[The command still runs.]"))))
@@ -148,7 +148,7 @@ class Terminal:
 
 
 class Terminals:
-    """The terminals of a session."""
+    """Terminals of a session."""
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
@@ -156,13 +156,13 @@ class Terminals:
         self._count = 0
 
     def get(self, terminal_id: Any) -> Terminal | None:
-        """Return the terminal of this id."""
+        """Return a terminal by id, or None."""
         return self._by_id.get(str(terminal_id))
 
     async def open(self, context: ToolContext, command: str, max_bytes: Any) -> tuple[str, Terminal]:
-        """Run a command in a new terminal, and return that with its id. Raises `ToolRefused`.
+        """Run a command in a new terminal, and return its id and the terminal. Raises `ToolRefused`.
 
-        ``max_bytes``: output to keep, at most `MAX_TERMINAL_BYTES`; None for that.
+        ``max_bytes``: output to keep, at most `MAX_TERMINAL_BYTES`, which is also the default.
         """
         most = min(max(int(max_bytes), 0), MAX_TERMINAL_BYTES) if isinstance(max_bytes, int) else MAX_TERMINAL_BYTES
         terminal = Terminal(self._shell, context, command, most)
@@ -173,7 +173,7 @@ class Terminals:
         return terminal_id, terminal
 
     async def answer(self, method: str, terminal_id: str) -> dict[str, Any] | None:
-        """Answer a request about a terminal; None for one that is unknown."""
+        """Answer a request about a terminal, or return None for an unknown one."""
         terminal = self._by_id.get(terminal_id)
         if terminal is None:
             return None
@@ -187,7 +187,7 @@ class Terminals:
         return (terminal.status or {}) if method == "terminal/wait_for_exit" else {}
 
     async def close(self) -> None:
-        """Kill what runs."""
+        """Kill running commands."""
         for terminal in self._by_id.values():
             terminal.kill()
         for terminal in [*self._by_id.values()]:

@@ -1,1 +1,1 @@
-"""Agents: their settings, their loop, and how a run is started or resumed."""
+"""Agents: their settings, their loop, and starting and resuming their runs."""

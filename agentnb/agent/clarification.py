@@ -1,4 +1,4 @@
-"""The answer to a blank message in a context: a question back, without a model and without a round."""
+"""The answer to a blank message in a context: a question, without a model or a round."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentnb.runtime.event_log import EventLog
 
 
 class Clarification:
-    """Orchestrator of a run whose message is blank."""
+    """Orchestrator of a run with a blank message."""
 
     where = "agentnb"
 
@@ -22,19 +22,19 @@ class Clarification:
         self._log, self._profile = log, profile
 
     def raises(self, error: AgentnbError) -> bool:
-        """Return True: there is nothing to look at but the error."""
+        """Return True: the error is all there is to see."""
         return True
 
     async def work(self) -> Stop:
-        """Ask what is wanted, and end."""
-        if not self._log.run.model_calls:  # else it was resumed
+        """Ask for the person's request, and end."""
+        if not self._log.run.model_calls:  # otherwise it was resumed
             self._log.emit(ModelCalled, operation=CLARIFY_BLANK, profile=self._profile, usage=NOTHING_USED)
         if not self._log.run.text:
             self._log.emit(ReplyGiven, message=Message("assistant", (Text(prompt("clarification")),)))
         return Stop(CLARIFY_BLANK)
 
     async def final_answer(self, limit: Stop) -> None:
-        """Do nothing: no limit holds."""
+        """Do nothing: limits do not apply."""
 
     def close_open(self, status: RoundStatus) -> None:
         """Do nothing: nothing is open."""

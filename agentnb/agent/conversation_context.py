@@ -1,4 +1,4 @@
-"""The context of a conversation, as an agent sees it: its part of the system prompt, its profile, and the calls it confirms."""
+"""The context of a conversation for an agent: its section of the system prompt, its profile, and the calls to confirm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentnb.policies.permissions.rules import Rule
 
 
 class ConversationContext(Protocol):
-    """The context of an agent's conversations. An `Extension` has one."""
+    """The context of an agent's conversations, held by an `Extension`."""
 
     @property
     def name(self) -> str:
@@ -17,32 +17,32 @@ class ConversationContext(Protocol):
 
     @property
     def entity(self) -> str:
-        """Id of the thing that the conversation is about; empty without one."""
+        """Id of the conversation's entity, or empty."""
 
     @property
     def profile(self) -> str:
-        """The kind of its model: speed, balanced or quality."""
+        """The profile of its model: speed, balanced or quality."""
 
     @property
     def as_logged(self) -> dict[str, Any]:
-        """Settings for the log of a run: the profile, and whether text about the entity was loaded."""
+        """Settings for the log of a run: the profile, and whether a text about the entity was loaded."""
 
     @property
     def loads(self) -> bool:
-        """Whether the text about the entity is loaded by a function of the person, which may take long."""
+        """True if the text about the entity is loaded by a function of the person, which may take long."""
 
     @property
     def first(self) -> tuple[Rule, ...]:
-        """The tools that are listed first."""
+        """The tools to list first."""
 
     def prompt(self, tools: Sequence[str]) -> str:
-        """Return the section of the system prompt. ``tools``: the names of the tools that are listed first.
+        """Return the section of the system prompt. ``tools``: the names of the tools to list first.
 
         Raises `SettingsError` if the text about the entity cannot be loaded.
         """
 
     def confirms(self, contexts: Sequence[str]) -> Iterable[Rule]:
-        """Return the calls about which the person is asked each time in any of these contexts."""
+        """Return the calls that the person must confirm each time in any of these contexts."""
 
     def canonical(self, name: str) -> str:
-        """Return the name of the context with this name or alias; another word unchanged."""
+        """Return the name of the context with this name or alias; any other word unchanged."""

@@ -1,4 +1,4 @@
-"""The values that the settings of an agent, its extensions and its policy give its runs, checked once."""
+"""Values derived from the settings of an agent, its extensions and its policy, validated once."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from agentnb.agent.settings import AgentSettings
 
 MODEL_FROM, PERSON = "model_from", "person"
-"""The setting of a run whose model's name chooses a destination, and its value if the person named the model."""
+"""Setting of a run whose model name chooses a destination, and its value if the person named the model."""
 _TAKEN = (*AGENT_SETTINGS, "unpriced", "limits_of_file")
-"""The settings that extensions and the policy add to."""
+"""Settings that extensions and the policy add to."""
 NoLimit: TypeAlias = Literal["none"]
 NO_LIMIT: Final[NoLimit] = "none"
-"""The value of a limit of an agent that has none, whatever its extensions and its policy say."""
+"""Value of an agent's limit that overrides its extensions and policy: no limit."""
 
 
 class TakenSettings(NamedTuple):
-    """Model, policy and limits of the runs of an agent."""
+    """Model, policy and limits of an agent's runs."""
 
     model: str | Model
     policy: PolicySet
@@ -54,7 +54,7 @@ class TakenSettings(NamedTuple):
 
 
 def taken_settings(own: Mapping[str, Any], extensions: Iterable[Extension]) -> TakenSettings:
-    """Return model, policy and limits by the settings of an agent and its extensions; the first extension with a setting wins.
+    """Combine the model, policy and limits of an agent and its extensions; the first extension with a setting wins.
 
     Raises `SettingsError` for an invalid limit or policy.
     """
@@ -65,35 +65,35 @@ def taken_settings(own: Mapping[str, Any], extensions: Iterable[Extension]) -> T
     limits |= {name: own[name] for name in LIMIT_SETTINGS if _is_set(name, own[name]) or name not in limits}
     if limits["on_limit"] is None:
         limits["on_limit"] = "stop"
-    found: dict[str, Any] = {
+    resolved: dict[str, Any] = {
         name: None if value == NO_LIMIT and name in LIMITS and not is_required(name) else value
         for name, value in limits.items()
     }
-    more: dict[str, Any] = {"unpriced": own["unpriced"], "limits_of_file": tuple(own["limits_of_file"])}
-    return TakenSettings(added.get("model") or own["model"], policy, Limits(**found, **more))
+    file_settings: dict[str, Any] = {"unpriced": own["unpriced"], "limits_of_file": tuple(own["limits_of_file"])}
+    return TakenSettings(added.get("model") or own["model"], policy, Limits(**resolved, **file_settings))
 
 
 def _of_policy(policy: PolicySet) -> Mapping[str, Any]:
-    """Return the limits that a policy gives; raise `SettingsError` for anything else that it would set."""
-    given: Any = getattr(policy, "agent_settings", {})  # a policy class may be the person's own
-    if not isinstance(given, Mapping) or any(name not in LIMIT_SETTINGS for name in given):
-        what = f"agent_settings={given!r} of the policy {policy.name} are not limits by name"
-        raise SettingsError(what, NameOne(known=LIMIT_SETTINGS, lead="It sets"))
-    return given
+    """Return the limits set by a policy. Raises `SettingsError` if it sets anything else."""
+    policy_limits: Any = getattr(policy, "agent_settings", {})  # a policy class may be the person's own
+    if not isinstance(policy_limits, Mapping) or any(name not in LIMIT_SETTINGS for name in policy_limits):
+        problem = f"agent_settings={policy_limits!r} of the policy {policy.name} must be limits by name"
+        raise SettingsError(problem, NameOne(known=LIMIT_SETTINGS, lead="It sets"))
+    return policy_limits
 
 
 def is_required(name: str) -> bool:
-    """Return whether every run has this limit."""
+    """True if every run has this limit."""
     return name in LIMITS and LIMITS[name].is_required
 
 
 def _is_set(name: str, value: Any) -> bool:
-    """Return whether the agent has a value of its own: of a limit that every run has, one that is not the usual."""
+    """True if the agent has its own value; for a limit that every run has, a value other than the default."""
     return value is not None and not (is_required(name) and value == settings.max_iterations())
 
 
 def derive_settings(agent: AgentSettings) -> None:
-    """Check the settings of an agent, and set the values derived from them. Raises `SettingsError` or `InvalidTool`."""
+    """Validate the settings of an agent, and set the values derived from them. Raises `SettingsError` or `InvalidTool`."""
     _check_kinds(agent)
     if agent.acp:
         _set_foreign(agent)
@@ -136,23 +136,23 @@ def derive_settings(agent: AgentSettings) -> None:
 
 
 def _set_foreign(agent: AgentSettings) -> None:
-    """Have an agent of others in the place of a model. Raises `SettingsError` for a setting that cannot reach it."""
+    """Replace the model by an external agent. Raises `SettingsError` for a setting that cannot affect it."""
     from agentnb.acp.foreign_agent import SHAPES_REQUESTS, AsItEnds, ForeignAgent, check_reach
 
     derived = {"policy": AsItEnds(), "guidance": "off", "todos": False, "history": "full", "instructions": False}
-    given = {one.name: getattr(agent, one.name) for one in fields(agent) if one.init}
+    values = {field.name: getattr(agent, field.name) for field in fields(agent) if field.init}
     foreign = ForeignAgent.of(agent.acp, agent.mode)
-    if isinstance(agent.model, ForeignAgent):  # a copy: nobody gave what was derived for the agent before
+    if isinstance(agent.model, ForeignAgent):  # a copy: values derived for the original were not set by anybody
         foreign = replace(foreign, place=agent.model.place)
-        same = [name for name, value in derived.items() if given[name] == value]
-        given |= {name: SHAPES_REQUESTS[name] for name in ("model", *same)}
-    check_reach(given)
+        same = [name for name, value in derived.items() if values[name] == value]
+        values |= {name: SHAPES_REQUESTS[name] for name in ("model", *same)}
+    check_reach(values)
     for name, value in {"model": foreign, **derived}.items():
         _set(agent, name, value)
 
 
 def _drawing(bundle: PolicyBundle, guidance: RandomGuidance, policy: str) -> PolicyBundle:
-    """Return the bundle with the draws of the guidance. Raises `SettingsError` if the policy draws, too."""
+    """Return the bundle with draws of guidance sets. Raises `SettingsError` if the policy draws as well."""
     if bundle.draw is not None:
         raise SettingsError(f"The policy {policy} draws guidance sets itself", "Leave out RandomGuidance, or its draw")
     return bundle._replace(draw=guidance)
@@ -169,7 +169,7 @@ def _as_logged(agent: AgentSettings, words: GuidanceSet, policy: PolicySet) -> d
         **agent.limits.as_logged(),
         **({} if agent.output_form is None else {"output": agent.output_form.as_logged}),
         **({"gates": [name_of_gate(gate) for gate in agent.gates]} if agent.gates else {}),
-        **({"extensions": [one.as_logged for one in agent.extensions]} if agent.extensions else {}),
+        **({"extensions": [extension.as_logged for extension in agent.extensions]} if agent.extensions else {}),
         **logged_builtins(agent.toolbox),
         **({} if agent.context is None else agent.context.as_logged),
         **({MODEL_FROM: PERSON} if person_chose_destination(agent.used_model) else {}),
@@ -181,7 +181,7 @@ def _set(agent: AgentSettings, name: str, value: Any) -> None:
 
 
 def _check_kinds(agent: AgentSettings) -> None:
-    """Raise `SettingsError` for a value of the wrong kind."""
+    """Raise `SettingsError` for a value of the wrong type."""
     if isinstance(agent.tools, str) or not isinstance(agent.tools, Iterable):
         raise SettingsError(f"tools={agent.tools!r} is not a list", "Write tools=[my_function]")
     if agent.system is not None and not isinstance(agent.system, str):
@@ -194,7 +194,7 @@ def _check_kinds(agent: AgentSettings) -> None:
 
 
 def _checked_gates(agent: AgentSettings) -> tuple[Gate, ...]:
-    """Return the gates; raise `SettingsError` if one cannot be called."""
+    """Return the gates. Raises `SettingsError` if one is not callable."""
     gates = tuple(agent.gates) if isinstance(agent.gates, Iterable) else (agent.gates,)
     for gate in gates:
         if not callable(gate):
@@ -205,21 +205,21 @@ def _checked_gates(agent: AgentSettings) -> tuple[Gate, ...]:
 
 
 def _all_extensions(agent: AgentSettings) -> tuple[Extension, ...]:
-    """Return the extensions, that of its detectors included; a copy of the agent has it already."""
-    given = checked_extensions(agent.extensions)
-    if agent.detect is None or any(one.name == DETECTION for one in given):
-        return given
-    return (*given, detection(agent.detect))
+    """Return the extensions, including that of its detectors, which a copy of the agent already has."""
+    extensions = checked_extensions(agent.extensions)
+    if agent.detect is None or any(extension.name == DETECTION for extension in extensions):
+        return extensions
+    return (*extensions, detection(agent.detect))
 
 
 def _in_order(agent: AgentSettings, toolbox: Toolbox) -> Toolbox:
-    """Return the tools with those first that the context of the runs lists first."""
+    """Return the tools, beginning with those that the context of the runs lists first."""
     rules = () if agent.context is None else agent.context.first
     if not rules:
         return toolbox
-    places = {tool.spec.name: [rule.is_about(tool.spec.name, tool) for rule in rules] for tool in toolbox}
-    specs = sorted(toolbox.specs, key=lambda spec: [not is_first for is_first in places[spec.name]])
-    _set(agent, "first_tools", tuple([spec.name for spec in specs if any(places[spec.name])]))
+    matches = {tool.spec.name: [rule.is_about(tool.spec.name, tool) for rule in rules] for tool in toolbox}
+    specs = sorted(toolbox.specs, key=lambda spec: [not is_first for is_first in matches[spec.name]])
+    _set(agent, "first_tools", tuple([spec.name for spec in specs if any(matches[spec.name])]))
     return toolbox.advertising(specs)
 
 

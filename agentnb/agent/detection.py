@@ -1,4 +1,4 @@
-"""Detectors that look on while an agent works, and what is done about their findings, as an extension."""
+"""Live detectors of an agent, and the responses to their findings, as an extension."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ NAME = "detect"
 
 
 def detection(detectors: Detectors) -> Extension:
-    """Return the extension of these detectors: a nudge, a block of the repeated call and a stop, in this order.
+    """Return the extension for these detectors: a nudge, a block of the repeated call and a stop, in this order.
 
-    Each finding is an event when it is made. Raises `SettingsError` for a preset that there is not.
+    Each finding is logged as an event when made. Raises `SettingsError` for an unknown preset.
     """
     makers = detectors_of(detectors)
     return Extension(

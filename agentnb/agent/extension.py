@@ -1,4 +1,4 @@
-"""Extensions of an agent: what another room, such as that of plans, adds to it without the agent knowing that room."""
+"""Extensions of an agent: additions by other parts of agentnb, such as plans, that the agent does not depend on."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from agentnb.tools.mcp.server import ServerTools, servers_among
 from agentnb.tools.tool import WIRE_NAME
 
 AGENT_SETTINGS = ("model", "policy", *LIMIT_SETTINGS)
-"""The settings of its agent that an extension can set."""
+"""Settings of its agent that an extension can set."""
 _PARTS = ("policies", "guides", "gates", "detectors", "limits", "endings", "keeps")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """What is added to an agent, each part optional. Of several extensions, the parts are in their order.
+    """Additions to an agent, each part optional. The parts of several extensions keep their order.
 
     ``prompt`` follows the agent's own system prompt and the notes on its repository and tools. ``tools`` follow the agent's
-    own; they are offered to the model, and nobody who recovers the run has to name them. ``policies`` are asked before those
-    of the agent's policy, and so may decide first; ``limits`` after all, as they stop what another policy would continue.
+    own; they are offered to the model, and need not be named to recover the run. ``policies`` are asked before those of the
+    agent's policy, and so may decide first; ``limits`` are asked last, as they stop runs that another policy would continue.
     ``guides``, ``gates`` and ``detectors`` follow those of the agent's policy; the agent's own ``gates`` come last.
-    ``agent_settings`` are settings that the agent takes from it: limits by name, ``on_limit`` and ``policy`` where it has none
-    of its own, and ``model`` instead of its own. ``virtual_tools`` are handlers by the names of calls, asked before any tool:
-    ``handler(arguments, context)`` gets them as the model wrote them, and a `ToolContext`; it may be async, and what it returns
-    is the result. ``context``: the context of the runs, as `ContextType` makes it; ``continuing`` returns the extension for a
-    run that continues this one. ``endings`` are asked when a run would end as completed: each may have another round or an
-    `Interlude` come first. ``keeps`` return what a compaction leaves in the conversation word for word. ``settings`` are plain
-    data for the log.
+    ``agent_settings`` are settings for the agent: limits by name, ``on_limit`` and ``policy`` where it has none of its own, and
+    ``model`` instead of its own. ``virtual_tools`` are handlers by the names of calls, asked before any tool:
+    ``handler(arguments, context)``, sync or async, receives the model's original arguments and a `ToolContext`, and returns the
+    result. ``context``: the context of the runs, as made by `ContextType`; ``continuing`` returns the extension for a run that
+    continues this one. ``endings`` are asked when a run would end as completed: each may insert another round or an
+    `Interlude`. ``keeps`` return text that a compaction leaves in the conversation verbatim. ``settings`` are plain data for
+    the log.
     """
 
     name: str
@@ -72,27 +72,27 @@ class Extension:
         object.__setattr__(self, "tools", tuple(tools))
 
     def _check_parts(self) -> None:
-        """Raise `SettingsError` for a part of the wrong kind."""
+        """Raise `SettingsError` for a part of the wrong type."""
         for name, handler in self.virtual_tools.items():
             if not (isinstance(name, str) and WIRE_NAME.fullmatch(name) and callable(handler)):
-                what = f"virtual_tools of the extension {self.name} has {name!r}: {handler!r}"
-                raise SettingsError(what, 'Write virtual_tools={"name_of_a_tool": handler}')
+                problem = f"virtual_tools of the extension {self.name} has {name!r}: {handler!r}"
+                raise SettingsError(problem, 'Write virtual_tools={"name_of_a_tool": handler}')
         for name in self.agent_settings:
             if name not in AGENT_SETTINGS:
-                what = f"The extension {self.name} cannot set {name!r} of its agent"
-                raise SettingsError(what, near(str(name), AGENT_SETTINGS))
+                problem = f"The extension {self.name} cannot set {name!r} of its agent"
+                raise SettingsError(problem, near(str(name), AGENT_SETTINGS))
         if not isinstance(self.prompt, str) or not isinstance(self.settings, Mapping):
             raise SettingsError(f"The extension {self.name} has a prompt that is not a text, or settings that are not a dict")
         tools: Any = self.tools
         if isinstance(tools, str) or not isinstance(tools, Iterable):
             raise SettingsError(f"tools={tools!r} of the extension {self.name} is not a list", "Write tools=[f]")
         for part in _PARTS:
-            given: Any = getattr(self, part)
-            if isinstance(given, str) or not isinstance(given, Iterable) or not all(map(callable, given)):
+            items: Any = getattr(self, part)
+            if isinstance(items, str) or not isinstance(items, Iterable) or not all(map(callable, items)):
                 raise SettingsError(
-                    f"{part}={given!r} of the extension {self.name} is not a list of functions", f"Write {part}=(f,)"
+                    f"{part}={items!r} of the extension {self.name} is not a list of functions", f"Write {part}=(f,)"
                 )
-            object.__setattr__(self, part, tuple(given))
+            object.__setattr__(self, part, tuple(items))
 
     @property
     def as_logged(self) -> dict[str, Any]:
@@ -103,28 +103,30 @@ class Extension:
 
     @property
     def without_model(self) -> Extension:
-        """The extension as it is if it sets no model of its agent."""
+        """The extension without a model for its agent."""
         kept = {name: value for name, value in self.agent_settings.items() if name != "model"}
         return self if len(kept) == len(self.agent_settings) else replace(self, agent_settings=kept)
 
     @property
     def is_inert(self) -> bool:
-        """Whether it adds nothing but settings for the log, so that a run goes the same way without it."""
+        """True if it adds only settings for the log, which do not affect a run."""
         added = (self.prompt, self.tools, self.agent_settings, self.virtual_tools, self.context)
         return not (any(added) or any(getattr(self, part) for part in _PARTS))
 
 
 def checked_extensions(extensions: Any) -> tuple[Extension, ...]:
-    """Return the extensions; raise `SettingsError` for what is none, and for two with one name."""
-    given = tuple(extensions) if isinstance(extensions, Iterable) and not isinstance(extensions, str) else (extensions,)
+    """Return the extensions. Raises `SettingsError` for a value of another type, and for duplicate names."""
+    items = tuple(extensions) if isinstance(extensions, Iterable) and not isinstance(extensions, str) else (extensions,)
     names: set[str] = set()
-    for one in given:
-        if not isinstance(one, Extension):
-            raise SettingsError(f"extensions={one!r} is not an extension", 'Write extensions=[Extension(name="plans", ...)]')
-        if one.name in names:
-            raise SettingsError(f"There are two extensions {one.name!r}", "Give one of them another name")
-        names.add(one.name)
-    return given
+    for extension in items:
+        if not isinstance(extension, Extension):
+            raise SettingsError(
+                f"extensions={extension!r} is not an extension", 'Write extensions=[Extension(name="plans", ...)]'
+            )
+        if extension.name in names:
+            raise SettingsError(f"There are two extensions {extension.name!r}", "Give one of them another name")
+        names.add(extension.name)
+    return items
 
 
 def extended(bundle: PolicyBundle, extensions: tuple[Extension, ...]) -> PolicyBundle:
@@ -135,8 +137,8 @@ def extended(bundle: PolicyBundle, extensions: tuple[Extension, ...]) -> PolicyB
         policies=(*each(extensions, "policies"), *bundle.policies, *each(extensions, "limits")),
         guides=(*bundle.guides, *each(extensions, "guides")),
         gates=(*bundle.gates, *map(OnCopy, each(extensions, "gates"))),
-        detectors=(*bundle.detectors, *[one for one in each(extensions, "detectors") if not _asks_model(one)]),
-        model_detectors=(*bundle.model_detectors, *[one for one in each(extensions, "detectors") if _asks_model(one)]),
+        detectors=(*bundle.detectors, *[maker for maker in each(extensions, "detectors") if not _asks_model(maker)]),
+        model_detectors=(*bundle.model_detectors, *[maker for maker in each(extensions, "detectors") if _asks_model(maker)]),
         endings=(*bundle.endings, *each(extensions, "endings")),
         keeps=(*bundle.keeps, *each(extensions, "keeps")),
     )
@@ -147,39 +149,39 @@ def _asks_model(maker: DetectorMaker) -> bool:
 
 
 def context_of(extensions: Iterable[Extension]) -> ConversationContext | None:
-    """Return the context of the runs of an agent with these extensions; None without one."""
-    return next((one.context for one in extensions if one.context is not None), None)
+    """Return the context of runs with these extensions, or None."""
+    return next((extension.context for extension in extensions if extension.context is not None), None)
 
 
 def merged(extensions: Iterable[Extension], part: str) -> dict[str, Any]:
-    """Return one part of all extensions that has values by name; of several for one name, that of the first extension."""
-    found: dict[str, Any] = {}
-    for one in reversed([*extensions]):
-        found.update(getattr(one, part))
-    return found
+    """Merge a part with values by name over all extensions; the first extension with a name wins."""
+    values: dict[str, Any] = {}
+    for extension in reversed([*extensions]):
+        values.update(getattr(extension, part))
+    return values
 
 
 def without_model(extensions: Iterable[Extension]) -> tuple[Extension, ...]:
-    """Return the extensions without models: for a copy of their agent that gets another one."""
-    return tuple([one.without_model for one in extensions])
+    """Return the extensions without models, for a copy of their agent with another model."""
+    return tuple([extension.without_model for extension in extensions])
 
 
 def each(extensions: Iterable[Extension], part: str) -> Iterator[Any]:
-    """Yield what each extension gives of one part."""
+    """Yield the items of a part over all extensions."""
     return chain.from_iterable(map(attrgetter(part), extensions))
 
 
 def logged_extensions(run: Run) -> dict[str, dict[str, Any]]:
-    """Return the extensions that a run had, as its log has them, by name."""
-    return {one["name"]: one for one in run.settings.get("extensions", [])}
+    """Return the extensions of a run from its log, by name."""
+    return {extension["name"]: extension for extension in run.settings.get("extensions", [])}
 
 
 def check_extensions(run: Run, extensions: Iterable[Extension]) -> None:
-    """Raise `SettingsError` if the run had an extension that is not among these; one without an effect is not missed."""
-    here = [one.name for one in extensions]
+    """Raise `SettingsError` if an extension of the run is missing here, unless it has no effect."""
+    names = [extension.name for extension in extensions]
     for name, logged in logged_extensions(run).items():
-        if name not in here and not logged.get("inert"):
+        if name not in names and not logged.get("inert"):
             raise SettingsError(
                 f"Run {run.id} had the extension {name}, which its log does not hold",
-                (Plain("Give it: recover(run, agent=Agent(..., extensions=[...]))"), *near(name, here)),
+                (Plain("Give it: recover(run, agent=Agent(..., extensions=[...]))"), *near(name, names)),
             )

@@ -1,4 +1,4 @@
-"""Rebuild an agent from the log of a run."""
+"""Reconstruction of an agent from the log of a run."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from agentnb.tools.mcp.server import ServerTools, servers_among
 from agentnb.tools.tool import Tool
 
 NO_POLICY_YET, NO_GUIDANCE_YET = {"name": "minimal"}, {"set": "off"}
-"""Settings of runs by the first versions, which had no policy and no guidance."""
+"""Settings of runs by the first versions, which had neither a policy nor guidance."""
 WITH_GUIDANCE_TEXTS = 5
-"""The first schema of logs that hold the texts of the guidance set."""
+"""First schema of logs with the texts of the guidance set."""
 
 
 def agent_of(
@@ -45,28 +45,28 @@ def agent_of(
     model: str | Model | None = None,
     **instead: Any,
 ) -> Agent:
-    """Return an agent with the settings of this run; ``instead``: settings that replace the run's.
+    """Recreate the agent of a run from its log; ``instead``: settings that replace the run's.
 
     Raises `UnknownTool` if a tool of the run is missing, and `SettingsError` if one of its gates is, or if its model, policy or
-    guidance cannot be made from the log.
+    guidance cannot be recreated from the log.
     """
     if run.kind != "agent":
-        raise SettingsError(f"Run {run.id} is a {run.kind}, not an agent's run", "Give what made it: recover(run, agent=...)")
-    given, guarded = with_builtins(run, tools), tuple(gates)
-    _check_tools(run, given)
-    check_gates(run, guarded)
+        raise SettingsError(f"Run {run.id} is a {run.kind}, not an agent's run", "Give its maker: recover(run, agent=...)")
+    all_tools, all_gates = with_builtins(run, tools), tuple(gates)
+    _check_tools(run, all_tools)
+    check_gates(run, all_gates)
     check_extensions(run, instead.get("extensions", ()))
     if model is None:
         provider, _, foreign = run.model.partition(":")
         if provider == PROVIDER:
-            again = f"Give it again, with the mode that it had: recover(run, agent=Agent(acp={foreign!r}))"
-            raise SettingsError(f"Run {run.id} was with {run.model}, an agent of others", again)
+            advice = f"Give it again, with the mode that it had: recover(run, agent=Agent(acp={foreign!r}))"
+            raise SettingsError(f"Run {run.id} was with {run.model}, an agent of others", advice)
         if not can_be_made(run.model):
-            what = f"Run {run.id} was with {run.model}, which was an object in Python"
-            raise SettingsError(what, SetModel(again=True, lead="Give it again"))
+            problem = f"Run {run.id} was with {run.model}, which was an object in Python"
+            raise SettingsError(problem, SetModel(again=True, lead="Give it again"))
         model = logged_model(run)
     logged = run.settings
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "todos": bool(logged.get("todos", any(tool.name == TODO_TOOL for tool in run.tools))),
         "history": as_sent_then(logged.get("history")),
         "policy": instead["policy"] if "policy" in instead else logged_policy(run),
@@ -76,14 +76,14 @@ def agent_of(
         **instead,
         OF_FILE: limits_of_file(run, instead),
     }
-    return Agent(model, tools=given, gates=guarded, name=run.agent, **found)
+    return Agent(model, tools=all_tools, gates=all_gates, name=run.agent, **settings)
 
 
 def limits_again(logged: dict[str, Any]) -> dict[str, Any]:
-    """Return the limits in the settings of a log: where it has none, the policy brings none either."""
+    """Return the limits in the settings of a log; a limit missing there is not taken from the policy either."""
     unlimited = {name: NO_LIMIT for name, limit in LIMITS.items() if not limit.is_required}
-    found = {name: value for name, value in Limits.logged(logged).items() if name != OF_FILE}
-    return {**unlimited, "on_limit": "stop", **found}
+    logged_limits = {name: value for name, value in Limits.logged(logged).items() if name != OF_FILE}
+    return {**unlimited, "on_limit": "stop", **logged_limits}
 
 
 def logged_model(run: Run, name: str = "") -> str:
@@ -96,7 +96,7 @@ def logged_model(run: Run, name: str = "") -> str:
 
 
 def limits_of_file(run: Run, replaced: Container[str] = ()) -> list[str]:
-    """Return the names of the limits in the log of a run that the person did not set, but for those ``replaced``."""
+    """Return the names of the logged limits that were not set by the person, except those ``replaced``."""
     logged = (
         run.settings.get(OF_FILE) or () if is_trusted(run) else [name for name in (OWN, "unpriced") if name in run.settings]
     )
@@ -104,26 +104,28 @@ def limits_of_file(run: Run, replaced: Container[str] = ()) -> list[str]:
 
 
 def is_trusted(run: Run) -> bool:
-    """Return whether this person's agentnb wrote the log from its first event on, so that it is right about what they typed.
+    """True if this person's agentnb wrote the log from its first event on: its record of their input is reliable.
 
-    A log from elsewhere stays one when it is resumed here, whether the person took its answers or not.
+    A foreign log remains untrusted when resumed here, even if the person accepted its answers.
     """
     return run.gives_consent and not any(isinstance(event, RunRecovered) and event.consent for event in run.events)
 
 
 def with_builtins(run: Run, given: Iterable[Any]) -> tuple[Tool | ServerTools, ...]:
-    """Return the tools of these items, and the built-in ones of the run that are not among them, made from its log.
+    """Return the tools of these items, and the run's other built-in tools, recreated from its log.
 
-    Behind them, those of MCP servers: of the items, and of the run by name. A log starts no command: the servers are those
-    that are configured.
+    They are followed by those of MCP servers: from the items, and from the run by name. A log never starts a command: only
+    configured servers are used.
     """
     given = tuple(given)
     tools = tuple([tool for value in given for tool in tools_of(value)])
-    wanted = run.own_tools if run.kind == "agent" else [*(run.settings.get(LOGGED) or ())]
+    names_in_order = run.own_tools if run.kind == "agent" else [*(run.settings.get(LOGGED) or ())]
     names = [tool.spec.name for tool in tools]
-    found = (*tools, *builtins_again(run.settings, wanted, is_trusted=is_trusted(run), given=names))
-    order = {name: place for place, name in enumerate(wanted)}  # that of the requests: another one loses caches of prompts
-    return (*sorted(found, key=lambda tool: order.get(tool.spec.name, len(order))), *_servers(run, given))
+    available = (*tools, *builtins_again(run.settings, names_in_order, is_trusted=is_trusted(run), given=names))
+    order = {
+        name: index for index, name in enumerate(names_in_order)
+    }  # as in the requests: another order would lose prompt caches
+    return (*sorted(available, key=lambda tool: order.get(tool.spec.name, len(order))), *_servers(run, given))
 
 
 def _servers(run: Run, given: Iterable[Any]) -> list[ServerTools]:
@@ -134,17 +136,17 @@ def _servers(run: Run, given: Iterable[Any]) -> list[ServerTools]:
 
 
 def names_of_tools(run: Run) -> list[str]:
-    """Return the names of the tools that the run was given, without the todo tool and those of extensions."""
+    """Return the names of the run's tools, without the todo tool and those of extensions."""
     return run.own_tools
 
 
 def missing_tools(run: Run, names: Container[str]) -> list[str]:
-    """Return the names of the run's tools that are not in ``names``."""
+    """Return the names of the run's tools that are missing from ``names``."""
     return [name for name in names_of_tools(run) if name not in names]
 
 
 def has_guidance_texts(run: Run) -> bool:
-    """Return whether the log holds the texts of the run's guidance set, as those of older versions do not."""
+    """True if the log contains the texts of the run's guidance set, unlike those of older versions."""
     return run.opening.schema >= WITH_GUIDANCE_TEXTS and "guidance" in run.opening.settings
 
 
@@ -159,7 +161,7 @@ def _check_tools(run: Run, given: Iterable[Tool | ServerTools]) -> None:
 
 
 def logged_policy(run: Run) -> PolicySet:
-    """Return the policy of a run from its log; raise `SettingsError` if it was one of the person's own."""
+    """Return the policy of a run from its log. Raises `SettingsError` for a custom policy."""
     logged = run.settings.get("policy", NO_POLICY_YET)
     name = logged.get("name") if isinstance(logged, dict) else logged
     if not isinstance(name, str) or name not in NAMED or OWN_POLICY in logged:
@@ -168,12 +170,12 @@ def logged_policy(run: Run) -> PolicySet:
 
 
 def logged_guidance(run: Run) -> str | GuidanceSet:
-    """Return the guidance set that a run began with, from its log; raise `SettingsError` if that does not hold its texts."""
+    """Return the initial guidance set of a run from its log. Raises `SettingsError` if the log lacks its texts."""
     logged = run.settings.get("guidance", NO_GUIDANCE_YET)
     name = logged.get("set") if isinstance(logged, dict) else logged
     if has_guidance_texts(run):
         return GuidanceSet.as_logged(str(name), run.opening.guidance)
     if not isinstance(name, str) or name not in BUILT_IN:
-        what = f"Run {run.id} had the guidance set {name}, which is not here"
-        raise SettingsError(what, WriteGuidance(str(name), resumes=True, lead="Write it again"))
+        problem = f"Run {run.id} had the guidance set {name}, which is not available here"
+        raise SettingsError(problem, WriteGuidance(str(name), resumes=True, lead="Write it again"))
     return str(name)

@@ -1,7 +1,7 @@
 """The loop: call the model, run its tools, decide whether to continue.
 
-It has no features: policies decide what to do when a round is over, events of the log record what was done, and the lifecycle
-does what any run needs, such as stop, pause, time and money.
+The loop has no features of its own: policies decide after each round, log events record it, and the lifecycle handles the needs
+of any run, such as stop, pause, time and money.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Loop:
         self._round_started = perf_counter()
 
     def raises(self, error: AgentnbError) -> bool:
-        """Return whether the run failed in its first round: there is nothing to look at but the error."""
+        """True if the run failed in its first round: the error is all there is to see."""
         return len(self._log.run.rounds) <= 1
 
     async def work(self) -> Stop:
@@ -82,10 +82,10 @@ class Loop:
         run = self._log.run
         first = await self._first_verdict()
         may_be_open = first is not _PROMPT
-        """Whether a process that died, or an interlude, may have left something open."""
+        """True if a dead process or an interlude may have left something open."""
         verdict: Verdict | Interlude = self._before_end(first) if self._endings else first
         if self._has_detectors:
-            log_findings(self._log)  # a process that died may not have come to it
+            log_findings(self._log)  # a dead process may not have logged them
         self._todos.look()  # the run may have waited for the store
         while not isinstance(verdict, Stop):
             if isinstance(verdict, Continue):
@@ -104,7 +104,7 @@ class Loop:
         return before_end(verdict, self._endings, self._policies, self._log.run)
 
     async def _whole_round(self, why: Continue) -> None:
-        """Read what came from outside, run a round, and look at what it left."""
+        """Read the inbox, run a round, and process its effects."""
         if self._inbox.has_news and not self._goes_on():
             await self._lifecycle.read_inbox()
             self._todos.look()  # the run may have waited for the person
@@ -121,20 +121,20 @@ class Loop:
             self._draw_guidance(self._draw)
 
     def _goes_on(self) -> bool:
-        """Return whether an agent of others is in its turn, which goes on and is recorded although the person has paused."""
+        """True if an external agent is in its turn, which continues and is recorded even while the person has paused."""
         return self._inbox.is_paused and getattr(self._calls.model, "is_in_turn", False)
 
     async def final_answer(self, limit: Stop) -> None:
-        """Tell the model which limit was reached, and request one more reply, without tools."""
+        """Tell the model about the reached limit, and request one more reply, without tools."""
         if not self._log.run.last_round.is_final:
-            words = prompt(FINAL_ANSWER).replace("{{ limit }}", f"{limit.stop_reason}, {limit.limit:g}")
+            request_text = prompt(FINAL_ANSWER).replace("{{ limit }}", f"{limit.stop_reason}, {limit.limit:g}")
             news = news_of(self._endings, self._log.run)
-            texts = [words] if news is None or news.message is None else [news.message, words]
-            why = Continue(FINAL_ANSWER, is_news=news is not None)
-            await self._final_round(self._round(why, "\n\n".join(texts)))
+            texts = [request_text] if news is None or news.message is None else [news.message, request_text]
+            verdict = Continue(FINAL_ANSWER, is_news=news is not None)
+            await self._final_round(self._round(verdict, "\n\n".join(texts)))
 
     def close_open(self, status: e.RoundStatus) -> None:
-        """Answer every open call and end the open round, if there is one."""
+        """Answer every open call and end the open round, if any."""
         self._dispatch.answer_open_calls(time_is_up=self._lifecycle.time_is_up)
         Interludes(self._lifecycle, self._dispatch).close_open()
         self._todos.look()
@@ -142,14 +142,14 @@ class Loop:
             self._finish_round(status)
 
     def suspend(self, why: str) -> None:
-        """Suspend the run when the calls that run have ended; no-op if no gate asks."""
+        """Suspend the run after the running calls have ended; no-op if no gate asks."""
         self._dispatch.suspend(why)
 
     async def _first_verdict(self) -> Verdict:
-        """Return the first verdict: the prompt, or what the dead process left open."""
+        """Return the first verdict: the prompt, or the continuation of an interrupted run."""
         run = self._log.run
         if run.limit is not None:
-            self._lifecycle.clock.stop()  # only the final answer is missing, which has no time limit
+            self._lifecycle.clock.stop()  # only the final answer, without a time limit, is missing
         if run.error is not None:
             self.close_open("error")
         if run.open_round is not None:
@@ -182,9 +182,9 @@ class Loop:
             self._finish_round("success" if current.records else self._status_of_answer())
 
     def _round(self, why: Continue, final_words: str = "") -> Coroutine[Any, Any, None]:
-        """Begin a round, and return the rest of it, to await.
+        """Begin a round, and return the coroutine for the rest of it.
 
-        With ``final_words`` it is the last: the model gets this text, and may call no tool.
+        With ``final_words``, a text for the model, the round is the last and allows no tool calls.
         """
         log, run = self._log, self._log.run
         self._round_started = perf_counter()
@@ -209,11 +209,11 @@ class Loop:
     async def _reply(self, *, may_call: bool) -> None:
         """Get the model's reply in the open round, and run its tool calls."""
         lifecycle = self._lifecycle
-        lifecycle.check_stop()  # a watcher may have ended the run, in the event just logged
+        lifecycle.check_stop()  # a watcher may have stopped the run on the event just logged
         try:
             calls = (await self._model_reply(may_call)).calls
         finally:
-            lifecycle.settle()  # before its tools spend, and even if the reply failed
+            lifecycle.settle()  # before its tools spend money, and even if the reply failed
         lifecycle.check_stop()
         if calls and may_call:
             await self._dispatch.run([*map(Call, calls)], lifecycle.check_stop)
@@ -223,12 +223,12 @@ class Loop:
 
     async def _model_reply(self, may_call: bool) -> Message:
         run = self._log.run
-        if (why := self._compactor.why_due()) is not None:
-            await self._compactor.compact(why)
+        if (reason := self._compactor.why_due()) is not None:
+            await self._compactor.compact(reason)
         try:
             return await self._calls.reply(self._request_builder.request(run, ephemeral_text(run), may_call=may_call))
         except ContextOverflow:
-            # No second request if text came before the refusal: it is now the end of the conversation.
+            # No second request if text preceded the refusal: that text is now the end of the conversation.
             if run.last_round.reply is not None or not await self._compactor.after_overflow():
                 raise
         return await self._calls.reply(self._request_builder.request(run, ephemeral_text(run), may_call=may_call))
@@ -239,32 +239,32 @@ class Loop:
             await answer
         except ModelError as error:
             self.close_open("error")
-            what, advice = change_texts((error.what, error.advice), encodable)
-            self._log.warn(f"The final answer did not come: {what}", advice)
+            problem, advice = change_texts((error.what, error.advice), encodable)
+            self._log.warn(f"There is no final answer: {problem}", advice)
 
     def _draw_guidance(self, draw: Draw) -> None:
-        """Log the guidance set drawn for the next round, which the policies and guides read."""
+        """Log the guidance set drawn for the next round, which policies and guides read."""
         if (drawn := draw(self._log.run)) is not None:
             self._log.emit(GuidanceDrawn, round=next_round(self._log.run), **drawn.as_logged)
 
     def _guide(self, first: Iterable[Guidance], given: int = 0) -> None:
         """Log the guidance for the next request: the policies', then the guides'.
 
-        ``given``: how many of these are already logged.
+        ``given``: number of already logged items.
         """
         log, guidance = self._log, [*first]
         run = log.run
         for guide in self._guides:
-            found = guide(run)
-            if found is not None:
-                guidance.append(found)
-        for one in guidance[given:]:
-            log.append(e.GuidanceGiven(log.seq, now(UTC), log.id, log.parent_id, guidance=one))
+            guide_text = guide(run)
+            if guide_text is not None:
+                guidance.append(guide_text)
+        for item in guidance[given:]:
+            log.append(e.GuidanceGiven(log.seq, now(UTC), log.id, log.parent_id, guidance=item))
 
     def _status_of_answer(self) -> e.RoundStatus:
         last = self._log.run.last_round
-        announced = last.stop_reason in ASKED_FOR_TOOLS
-        return "unexpected_empty_tools" if announced and not last.text.strip() else "success"
+        announced_calls = last.stop_reason in ASKED_FOR_TOOLS
+        return "unexpected_empty_tools" if announced_calls and not last.text.strip() else "success"
 
     def _finish_round(self, status: e.RoundStatus) -> None:
         log, seconds = self._log, perf_counter() - self._round_started

@@ -22,10 +22,10 @@ MAX_RETRIES = 100
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The type of an agent's answers, and how often an answer that does not fit is sent back.
+    """The type of an agent's answers, and the number of retries for an answer that does not fit.
 
-    ``type``: a dataclass, TypedDict, pydantic model, msgspec Struct, any other type that JSON can hold (``list[Weather]``,
-    ``int``), or a JSON Schema as a dict. Raises `SettingsError` if it is none of these.
+    ``type``: a dataclass, TypedDict, pydantic model, msgspec Struct, any other JSON-compatible type (``list[Weather]``,
+    ``int``), or a JSON Schema as a dict. Raises `SettingsError` for anything else.
 
         Agent("openai:NAME", output=Output(Weather, retries=5))
     """
@@ -33,9 +33,9 @@ class Output:
     type: Any
     retries: int = 2
     schema: dict[str, Any] = field(init=False, repr=False, compare=False)
-    """The JSON Schema that the model is told."""
+    """The JSON Schema given to the model."""
     by_pydantic: bool = field(init=False, repr=False, compare=False)
-    """Whether pydantic reads the type; if not, msgspec does."""
+    """True if pydantic parses the type, False for msgspec."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.retries, int) or isinstance(self.retries, bool) or not 0 <= self.retries <= MAX_RETRIES:
@@ -47,12 +47,12 @@ class Output:
 
     @classmethod
     def of(cls, output: Any) -> Output | None:
-        """Return the output for the setting of an agent: a type, a schema or an `Output`; None for free text."""
+        """Return the output for an agent's setting: a type, a schema or an `Output`, or None for free text."""
         return output if output is None or isinstance(output, Output) else cls(output)
 
     @staticmethod
     def logged(run_settings: dict[str, Any]) -> Output | None:
-        """Return the output from the settings of a logged run; its type is the schema."""
+        """Return the output from the settings of a logged run, with the schema as its type."""
         schema = logged_schema(run_settings)
         return None if schema is None else Output(schema, run_settings["output"].get("retries", 2))
 
@@ -62,32 +62,32 @@ class Output:
         return {"schema": self.schema, "retries": self.retries}
 
     def held(self, bundle: PolicyBundle, *, in_workflow_mode: bool) -> PolicyBundle:
-        """Return the bundle with its policies held to the output.
+        """Return the bundle with policies that enforce the output.
 
-        Markers are read in workflow mode only: ``{"status": "complete"}`` may be the answer, or a part of it.
+        Markers are parsed in workflow mode only: ``{"status": "complete"}`` may be the answer, or a part of it.
         """
-        held = AnswerShape(self.schema, self.retries, self.problems).over(bundle)
-        return held._replace(markers=bundle.markers and in_workflow_mode)
+        enforced = AnswerShape(self.schema, self.retries, self.problems).over(bundle)
+        return enforced._replace(markers=bundle.markers and in_workflow_mode)
 
     @property
     def prompt(self) -> str:
-        """The part of the system prompt that tells a model what its answer must be."""
+        """The section of the system prompt that describes the answer's form."""
         return prompt("output").replace("{{ schema }}", msgspec.json.encode(self.schema).decode())
 
     def read(self, value: Any) -> Any:
-        """Return an instance of the type from plain data; the data itself if only a schema is known. Raises ValueError."""
+        """Parse plain data into an instance of the type; returned unchanged if only a schema is known. Raises ValueError."""
         if isinstance(self.type, dict):
             return value
-        data = msgspec.json.encode(value)  # as JSON, in which keys are texts and dates, too
+        data = msgspec.json.encode(value)  # as JSON, where keys are strings, and dates as well
         if self.by_pydantic:
             return pydantic_adapter(self.type).validate_json(data)
         return msgspec.json.decode(data, type=self.type)
 
     def problems(self, value: Any) -> tuple[str, ...]:
-        """Return what is wrong with plain data that fits the schema, as only the type knows."""
+        """Return problems that only the type detects, in plain data that fits the schema."""
         try:
             self.read(value)
-        except (Exception, SystemExit) as error:  # whatever a validator of the person raises
+        except (Exception, SystemExit) as error:  # anything a user's validator raises
             return tuple(_sentences(error))
         return ()
 
@@ -96,5 +96,5 @@ def _sentences(error: BaseException) -> list[str]:
     details = getattr(error, "errors", None)  # pydantic's
     if not callable(details):
         return [encodable(cut(str(error) or type(error).__name__))]
-    found = [(".".join(map(str, one["loc"])), one["msg"]) for one in details()[:MAX_PROBLEMS]]
-    return [encodable(cut(f"{where}: {words}" if where else words)) for where, words in found]
+    problems = [(".".join(map(str, detail["loc"])), detail["msg"]) for detail in details()[:MAX_PROBLEMS]]
+    return [encodable(cut(f"{location}: {words}" if location else words)) for location, words in problems]

@@ -1,4 +1,4 @@
-"""JSON Schemas of Python's types, made by msgspec, or by pydantic where the type is its own."""
+"""JSON Schemas of Python types, from msgspec, or from pydantic for its own types."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from agentnb.core.schema.json_schema import cut
 from agentnb.errors import SettingsError
 
 _NO_SCHEMA = (TypeError, ValueError, RuntimeError, NameError, AttributeError)
-"""What the libraries raise for a type that they cannot read."""
+"""Errors of the libraries for an unsupported type."""
 
 
 def schema_of(kind: Any, example: str) -> tuple[dict[str, Any], bool]:
-    """Return the JSON Schema of a type, and whether pydantic made it: of its own models, and of what msgspec cannot read."""
+    """Return the JSON Schema of a type, and True if pydantic made it: for its own models, and if msgspec cannot."""
     if kind is None or isinstance(kind, str):
-        raise SettingsError(f"output= is a {type(kind).__name__}, and no type", example)
+        raise SettingsError(f"output= must be a type or a JSON Schema, got {type(kind).__name__}", example)
     if _is_pydantic(kind):
         return _schema_by_pydantic(kind), True
     try:
@@ -30,18 +30,18 @@ def schema_of(kind: Any, example: str) -> tuple[dict[str, Any], bool]:
                 return _schema_by_pydantic(kind), True
         except (*_NO_SCHEMA, ImportError):
             pass
-        what = f"No JSON Schema can be made of output={cut(repr(kind))}: {cut(str(error).splitlines()[0])}"
-        raise SettingsError(what, example) from error
+        problem = f"No JSON Schema can be made of output={cut(repr(kind))}: {cut(str(error).splitlines()[0])}"
+        raise SettingsError(problem, example) from error
 
 
 def _schema_by_msgspec(kind: Any) -> dict[str, Any]:
     (root,), components = msgspec.json.schema_components((kind,), ref_template="#/$defs/{name}")
     _add_formats(inspect.type_info(kind), root, components, set())
     name = root.get("$ref", "").removeprefix("#/$defs/")
-    if name in components:  # providers want an object at the root
+    if name in components:  # providers require an object at the root
         root = components[name]
         if f'"#/$defs/{name}"' not in msgspec.json.encode(components).decode():
-            components = {other: one for other, one in components.items() if other != name}
+            components = {key: component for key, component in components.items() if key != name}
     return {**root, "$defs": components} if components else dict(root)
 
 
@@ -50,19 +50,19 @@ def _schema_by_pydantic(kind: Any) -> dict[str, Any]:
 
 
 def _is_pydantic(kind: Any) -> bool:
-    """Return whether a pydantic model, or a dataclass of pydantic's, is in the type; without importing pydantic."""
-    return hasattr(kind, "__pydantic_core_schema__") or any(_is_pydantic(one) for one in typing.get_args(kind))
+    """True if the type contains a pydantic model or dataclass. Does not import pydantic."""
+    return hasattr(kind, "__pydantic_core_schema__") or any(_is_pydantic(argument) for argument in typing.get_args(kind))
 
 
 def pydantic_adapter(kind: Any) -> Any:
-    """Return pydantic's reader of a type."""
+    """Return pydantic's adapter for a type."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
 
 
 def _add_formats(kind: inspect.Type, schema: dict[str, Any], components: dict[str, Any], done: set[str]) -> None:
-    """Add the formats of times to a schema, in place: msgspec leaves them out where no time zone is required."""
+    """Add formats of times to a schema, in place: msgspec omits them unless a time zone is required."""
     while isinstance(kind, inspect.Metadata):
         kind = kind.type
     if "$ref" in schema:
@@ -73,9 +73,9 @@ def _add_formats(kind: inspect.Type, schema: dict[str, Any], components: dict[st
         schema = components[name]
     if isinstance(kind, inspect.DateTimeType | inspect.TimeType):
         schema.setdefault("format", "time" if isinstance(kind, inspect.TimeType) else "date-time")
-    for inner, described in _inside(kind, schema):
-        if isinstance(described, dict):
-            _add_formats(inner, described, components, done)
+    for inner, inner_schema in _inside(kind, schema):
+        if isinstance(inner_schema, dict):
+            _add_formats(inner, inner_schema, components, done)
 
 
 def _inside(kind: inspect.Type, schema: dict[str, Any]) -> Iterator[tuple[inspect.Type, Any]]:
@@ -89,18 +89,18 @@ def _inside(kind: inspect.Type, schema: dict[str, Any]) -> Iterator[tuple[inspec
     elif isinstance(kind, inspect.DictType):
         yield kind.value_type, schema.get("additionalProperties")
     elif "properties" in schema:
-        yield from ((one.type, schema["properties"][one.encode_name]) for one in getattr(kind, "fields", ()))
+        yield from ((field.type, schema["properties"][field.encode_name]) for field in getattr(kind, "fields", ()))
     else:
-        yield from zip((one.type for one in getattr(kind, "fields", ())), schema.get("prefixItems", ()), strict=False)
+        yield from zip((field.type for field in getattr(kind, "fields", ())), schema.get("prefixItems", ()), strict=False)
 
 
 def _options(kind: inspect.UnionType, schema: dict[str, Any]) -> Iterator[tuple[inspect.Type, Any]]:
-    """Yield the types of a union with their schemas: Structs come last, several of them in an ``anyOf`` of their own."""
-    types = [one.type if isinstance(one, inspect.Metadata) else one for one in kind.types]
-    structs = [one for one in types if isinstance(one, inspect.StructType) and not one.array_like]
-    others = [one for one in types if one not in structs and not isinstance(one, inspect.NoneType)]
+    """Yield the types of a union with their schemas: Structs come last, several of them in their own ``anyOf``."""
+    types = [member.type if isinstance(member, inspect.Metadata) else member for member in kind.types]
+    structs = [member for member in types if isinstance(member, inspect.StructType) and not member.array_like]
+    others = [member for member in types if member not in structs and not isinstance(member, inspect.NoneType)]
     options = schema.get("anyOf", [])
     yield from zip(others, options, strict=False)
-    rest = options[len(others) :] if others or len(structs) < 2 or "discriminator" not in schema else options
-    rest = rest[0]["anyOf"] if rest and "anyOf" in rest[0] else rest
-    yield from zip(structs, rest, strict=False)
+    struct_options = options[len(others) :] if others or len(structs) < 2 or "discriminator" not in schema else options
+    struct_options = struct_options[0]["anyOf"] if struct_options and "anyOf" in struct_options[0] else struct_options
+    yield from zip(structs, struct_options, strict=False)

@@ -1,4 +1,4 @@
-"""Agents as bytes for a worker process, with the tools of the notebook by value, and never with a key."""
+"""Agents as bytes for a worker process, with the notebook's tools by value, and never with a key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agentnb.tools.mcp.server import MCPServer
 A = TypeVar("A", bound=AgentSettings)
 
 MSGSPEC_CACHE = "__msgspec_cache__"
-"""What msgspec keeps in a class of the person's own: it cannot be pickled, and is made again."""
+"""msgspec's cache in a user's class: cannot be pickled, and is recreated."""
 
 METHODS = (FunctionType, property, classmethod, staticmethod)
 STRUCT_CONFIG = (
@@ -41,31 +41,31 @@ STRUCT_CONFIG = (
     "tag_field",
 )
 SENTINELS = ("MISSING", "_HAS_DEFAULT_FACTORY")
-"""Objects of `dataclasses` that its classes are compared with by identity: they travel by name."""
+"""Objects of `dataclasses` that its classes compare by identity: pickled by name."""
 
 
 def portable(agent: Agent) -> bytes:
-    """Return the agent as bytes, for `from_portable` in another process with the same packages.
+    """Serialize the agent for `from_portable` in another process with the same packages.
 
-    Functions and classes of the notebook travel by value, with what they refer to; those of modules by name. A provider's
-    model travels by its name: its key is looked up where it arrives. So may agentnb's scripted and simulated models, and a
-    model of your own whose class says ``portable = True``, because it holds neither a key nor a connection.
-    Raises `SettingsError` for what cannot travel, and if the bytes would hold a key that is known.
+    Functions and classes of the notebook are included by value, with everything they refer to; those of modules by name. A
+    provider's model is included by name, and its key looked up at the destination. agentnb's scripted and simulated models are
+    supported, and your own model if its class sets ``portable = True`` because it holds neither a key nor a connection. Raises
+    `SettingsError` for an unsupported object, and if the bytes would contain a known key.
     """
     return to_bytes(agent, f"Agent {agent.name}")
 
 
 def to_bytes(value: Any, name: str) -> bytes:
-    """Return any value as bytes, with the agents, tools and models in it as `portable` has them. ``name`` is for errors.
+    """Serialize any value, with the agents, tools and models in it handled as in `portable`. ``name`` is for errors.
 
-    Raises `SettingsError` for what cannot travel, and if the bytes would hold a key that is known.
+    Raises `SettingsError` for an unsupported object, and if the bytes would contain a known key.
     """
     cloudpickle = _cloudpickle()
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc,name-defined]  # the package may be missing
         def reducer_override(self, value: Any) -> Any:
-            if (made := _made_again(value)) is not None:
-                return made
+            if (recipe := _made_again(value)) is not None:
+                return recipe
             if isinstance(value, type) and MSGSPEC_CACHE in vars(value):
                 delattr(value, MSGSPEC_CACHE)
             reduced = super().reducer_override(value)
@@ -76,7 +76,7 @@ def to_bytes(value: Any, name: str) -> bytes:
         Pickler(buffer).dump(value)
     except SettingsError:
         raise
-    except Exception as error:  # whatever an object of the person raises
+    except Exception as error:  # anything a user's object raises
         raise SettingsError(
             f"{name} cannot be sent to another process: {type(error).__name__}: {error}",
             "Open files, connections and locks inside of the tool that needs them",
@@ -91,9 +91,9 @@ def to_bytes(value: Any, name: str) -> bytes:
 
 
 def from_portable(data: bytes) -> Agent:
-    """Return the agent of these bytes. Take them from `portable` only: to read them runs code that they hold.
+    """Return the agent of these bytes. Only use bytes from `portable`: reading them runs code that they contain.
 
-    Raises `MissingKey` if its model is an object of a provider whose key is not here.
+    Raises `MissingKey` if its model is an object of a provider whose key is not set here.
     """
     agent = pickle.loads(data)
     if not isinstance(agent, Agent):
@@ -126,12 +126,12 @@ def _agent_again(kind: type[A], settings: dict[str, Any]) -> A:
 
 
 def _made_again(value: Any) -> Any:
-    """Return how a value is made again of what it was made of, or its name; None for a value that is pickled as usual."""
+    """Return the recipe or name from which a value is recreated, or None for a value to be pickled as usual."""
     if isinstance(value, AgentSettings):
         _check_model(value)
         return _agent_again, (
             type(value),
-            {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init},
+            {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init},
         )
     if isinstance(value, MCPServer) and secrets_of_server(value):
         raise SettingsError(
@@ -148,7 +148,7 @@ def _made_again(value: Any) -> Any:
 
 
 def _whole(value: Any, reduced: Any) -> Any:
-    """Return how cloudpickle makes a value again, mended for tools and Struct classes."""
+    """Return cloudpickle's recipe for a value, corrected for tools and Struct classes."""
     marked = vars(value).get(MARK) if isinstance(value, FunctionType) else None
     if marked is not None:
         return _function_unmarked(reduced, marked.settings)
@@ -164,12 +164,12 @@ def _run_again(events: list[AnyEvent], consents: bool) -> Run:
 
 
 def _tool_again(function: Any, settings: dict[str, Any]) -> Any:
-    made = as_tool(function)
-    return made if made.settings == settings else FunctionTool(function, **settings)
+    default = as_tool(function)
+    return default if default.settings == settings else FunctionTool(function, **settings)
 
 
 def _function_unmarked(reduced: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
-    """Return how a function that is marked as a tool is made again: it is marked when it is whole."""
+    """Return the recipe for a function marked as a tool: the mark is added once the function is complete."""
     make, arguments, (names, slots), *_, fill = reduced
     unmarked = {name: value for name, value in names.items() if name != MARK}
     return make, arguments, ((unmarked, slots), fill, settings), None, None, _fill_and_mark
@@ -182,28 +182,28 @@ def _fill_and_mark(function: Any, state: tuple[Any, Any, dict[str, Any]]) -> Non
 
 
 def _struct_parts(kind: type[msgspec.Struct]) -> tuple[Any, ...]:
-    """Return what a Struct class of the person's own is made of: cloudpickle would leave out its fields."""
+    """Return the parts of a user's Struct class: cloudpickle would omit its fields."""
     own = vars(kind).get("__annotations__", {})
-    given = []
-    for one in msgspec.structs.fields(kind):
-        if one.name in own:
+    struct_fields = []
+    for field in msgspec.structs.fields(kind):
+        if field.name in own:
             default = (
-                {"default": one.default}
-                if one.default_factory is msgspec.NODEFAULT
-                else {"default_factory": one.default_factory}
+                {"default": field.default}
+                if field.default_factory is msgspec.NODEFAULT
+                else {"default_factory": field.default_factory}
             )
-            given.append((one.name, one.type, default, one.encode_name))
+            struct_fields.append((field.name, field.type, default, field.encode_name))
     config = {name: getattr(kind.__struct_config__, name) for name in STRUCT_CONFIG}
     config["kw_only"] = not set(own) & set(kind.__match_args__)
     kept = {name: value for name, value in vars(kind).items() if isinstance(value, METHODS)}
-    return kind.__name__, given, kind.__bases__, kind.__module__, kept, config
+    return kind.__name__, struct_fields, kind.__bases__, kind.__module__, kept, config
 
 
 def _struct_again(
     name: str, given: list[Any], bases: tuple[type, ...], module: str, kept: dict[str, Any], config: dict[str, Any]
 ) -> type[msgspec.Struct]:
-    made = [(field, kind, msgspec.field(**default, name=encoded)) for field, kind, default, encoded in given]
-    return msgspec.defstruct(name, made, bases=bases, module=module, namespace=kept, **config)
+    struct_fields = [(field, kind, msgspec.field(**default, name=encoded)) for field, kind, default, encoded in given]
+    return msgspec.defstruct(name, struct_fields, bases=bases, module=module, namespace=kept, **config)
 
 
 def _model_again(provider: str, model: str, options: Any, retries: Any, by_person: bool) -> RemoteModel:

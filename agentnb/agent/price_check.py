@@ -1,4 +1,4 @@
-"""Whether a budget can be enforced: only for a model whose price is known, and never by the word of a file alone."""
+"""Check that a budget can be enforced: the model's price must be known, and not only from a file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from agentnb.runtime.budget import Budget
 
 
 def check_has_price(model: Model, agent: AgentSettings, budget: Budget, whose: str = "") -> None:
-    """Raise `SettingsError` if there is a budget, and what the model costs is not known.
+    """Raise `SettingsError` if there is a budget and the model's price is unknown.
 
-    A price or ``unpriced`` that only a file states counts within budgets that files set, but within none of the person's.
-    ``whose``: the agent it is the model of, among several.
+    A price or ``unpriced`` stated only by a file counts within budgets set by files, but not within the person's. ``whose``:
+    the agent of the model, among several.
     """
     if not budget.has_limit():
         return

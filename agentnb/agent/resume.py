@@ -1,4 +1,4 @@
-"""Decisions on how to resume an interrupted run, from its log alone, as the process that died would have decided."""
+"""Decisions for resuming an interrupted run, based on its log alone: the same as the dead process would have made."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from agentnb.runtime.run_end import OF_THE_REPLY
 
 
 def guidance_of_open_round(policies: Sequence[Policy], run: Run, current: WorkflowRound) -> Sequence[Guidance]:
-    """Return the guidance that the policies gave when the open round started."""
+    """Return the policies' guidance at the start of the open round."""
     *_, last = walk_rounds(run)
     before = run_before(run, last)
-    why = decide(policies, before) if before.rounds else Continue("prompt")
-    return why.guidance if isinstance(why, Continue) and why.reason == current.reason else ()
+    verdict = decide(policies, before) if before.rounds else Continue("prompt")
+    return verdict.guidance if isinstance(verdict, Continue) and verdict.reason == current.reason else ()
 
 
 def is_guidance_drawn(run: Run) -> bool:
-    """Return whether the set of the next round is drawn: the process died right after it."""
+    """True if the set of the next round is already drawn: the process died right after the draw."""
     since = takewhile(lambda event: not isinstance(event, e.RoundStarted), reversed(run.events))
     return any(event is run.drawn for event in since)
 
@@ -36,5 +36,5 @@ def resume_verdict(policies: Sequence[Policy], run: Run) -> Verdict:
         return Stop("error", "failed")
     if run.pending or (run.last_round.reply is not None and run.last_round.stop_reason != "broken_off"):
         return decide(policies, run)
-    # A reply that broke off decides nothing, except that it may have been the last that a limit allows.
+    # A broken-off reply has no verdict, but it may have been the last that a limit allows.
     return reached_limit(policies, run) or Continue("recovered")

@@ -1,4 +1,4 @@
-"""The settings of an agent. They are checked, and the values for its runs derived from them, when an agent is made."""
+"""The settings of an agent: validated, with derived values for its runs, on creation."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from agentnb.tools.toolbox import Toolbox
 
 DEFAULT_NAME = "agent"
-"""The name of an agent that was given none."""
+"""Name of an unnamed agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """The settings of an agent, as documented at `Agent`. Raises `SettingsError` or `InvalidTool` if they cannot work."""
+    """The settings of an agent, as documented at `Agent`. Raises `SettingsError` or `InvalidTool` for settings that cannot
+    work.
+    """
 
     model: str | Model = ""
     tools: Iterable[Any] = ()
@@ -67,28 +69,28 @@ class AgentSettings:
     acp: str = ""
     mode: str = ""
     limits: Limits = field(init=False, repr=False, compare=False)
-    """Its limits, and those of its extensions and its policy where it has none."""
+    """Its limits, completed by those of its extensions and its policy."""
     used_model: str | Model = field(init=False, repr=False, compare=False)
     """Its model, or that of an extension."""
     used_policy: PolicySet = field(init=False, repr=False, compare=False)
     """Its policy, else that of an extension, else `Matrix`."""
     sends: History = field(init=False, repr=False, compare=False)
-    """How much of a conversation is sent, according to `history`."""
+    """The part of a conversation that is sent, according to `history`."""
     toolbox: Toolbox = field(init=False, repr=False, compare=False)
     context: ConversationContext | None = field(init=False, repr=False, compare=False)
-    """The context of its runs, which an extension has; None without one."""
+    """The context of its runs, from an extension, or None."""
     first_tools: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())
-    """The names of the tools that the context of its runs lists first."""
+    """Names of the tools that the context of its runs lists first."""
     rule_list: RuleList = field(init=False, repr=False, compare=False)
     """Its rules about tool calls, according to `permissions`."""
     output_form: Output | None = field(init=False, repr=False, compare=False)
-    """The form of its answers, according to `output`; None for free text."""
+    """The form of its answers, according to `output`, or None for free text."""
     bundle: PolicyBundle = field(init=False, repr=False, compare=False)
     """Policies, guides and gates."""
     guidance_texts: GuidanceTexts = field(init=False, repr=False, compare=False)
     """Its guidance set, for the log."""
     settings: dict[str, Any] = field(init=False, repr=False, compare=False)
-    """The settings that decide the course of a run, as plain data for the log."""
+    """The settings that affect the course of a run, as plain data for the log."""
 
     def __post_init__(self) -> None:
         from agentnb.agent.derived_settings import derive_settings
@@ -96,25 +98,25 @@ class AgentSettings:
         derive_settings(self)
 
     def __reduce__(self) -> NoReturn:
-        what = f"Agent {self.name} is not pickled: its tools and its model would not work where it arrives"
-        raise SettingsError(what, "Send portable(agent), and make it again there: from_portable(data)")
+        problem = f"Agent {self.name} cannot be pickled: its tools and its model would not work in another process"
+        raise SettingsError(problem, "Send portable(agent), and recreate it there: from_portable(data)")
 
     def __copy__(self) -> Self:
-        return self  # it has no state
+        return self  # stateless
 
     def __deepcopy__(self, _: Any) -> Self:
         return self
 
     @property
     def rule_scope(self) -> Iterable[Any]:
-        """Its tools and the names that its extensions answer: what rules about its runs may name."""
+        """Names that rules about its runs may use: its tools, and virtual tools of its extensions."""
         from agentnb.agent.extension import merged
 
         return (self.toolbox, *merged(self.extensions, "virtual_tools"))
 
     @property
     def keeps_todos(self) -> bool:
-        """Whether its runs have a todo list: it has tools, or a board of its own."""
+        """True if its runs have a todo list: it has tools, or its own board."""
         return not self.toolbox.is_empty if self.todos is True else self.todos is not False
 
     @property
@@ -123,8 +125,8 @@ class AgentSettings:
         from agentnb.tools.agent_tool import ToolOffer, first_sentence, neutral_description
 
         is_named = self.name != DEFAULT_NAME
-        described = first_sentence(self.system or "") or neutral_description("agent", self.name if is_named else "")
-        return ToolOffer(self.name, described, is_named)
+        description = first_sentence(self.system or "") or neutral_description("agent", self.name if is_named else "")
+        return ToolOffer(self.name, description, is_named)
 
     @property
     def model_name(self) -> str:

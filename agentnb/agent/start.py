@@ -1,4 +1,4 @@
-"""A run of an agent, about to start: collects everything between the prompt and the running loop."""
+"""A pending run of an agent: everything between the prompt and the running loop."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 
 class AgentRun(PendingRun):
-    """A run of an agent, about to start."""
+    """A pending run of an agent."""
 
     def __init__(
         self,
@@ -79,8 +79,8 @@ class AgentRun(PendingRun):
         is_fork: bool = False,
         **resumed: Any,
     ) -> None:
-        """``own_board``: the todo list, if the agent keeps one; ``carried_board``: the conversation's, carried along if it does
-        not; ``earlier``: the names of the tools that the conversation had before, in order; ``resumed``: as for `PendingRun`.
+        """``own_board``: the todo list, if the agent keeps one; ``carried_board``: the conversation's, carried along otherwise;
+        ``earlier``: the names of the conversation's earlier tools, in order; ``resumed``: as for `PendingRun`.
         """
         limits = agent.limits
         self.agent, self.prompt, self.earlier = agent, prompt, earlier
@@ -96,11 +96,11 @@ class AgentRun(PendingRun):
         self.server_tools = self.toolbox.servers
         self._model: Model | None = None
         self._foreign: AcpModel | None = None
-        """The conversation with an agent of others, if that does the work."""
+        """The conversation with an external agent, if it does the work."""
         self._context_prompt: str | None = None
         super().__init__(options, is_fork=is_fork, **resumed)
         self._has_system = is_fork or self.recovered is not None
-        """Whether the log has the system prompt already."""
+        """True if the log already has the system prompt."""
         self._todos = TodoSync(own_board, self.context.log)
         run = self.context.log.run
         if agent.bundle.detectors:
@@ -109,46 +109,46 @@ class AgentRun(PendingRun):
 
     @property
     def rule_scope(self) -> Iterable[Any]:
-        """The tools of the agent, and the names that its extensions answer."""
+        """The tools of the agent, and the virtual tools of its extensions."""
         return self.agent.rule_scope
 
     @property
     def is_slow(self) -> bool:
-        """Whether a key may have to be read, from the system's keyring, or a text about the entity of the context."""
+        """True if a key may have to be read from the system's keyring, or a text about the context's entity."""
         context = self.agent.context
         loads = context is not None and context.loads and not self._has_system
         return loads or may_read_key(self.agent.used_model)
 
     def prepare(self) -> None:
-        """Make the model and, for a new run, the section of the system prompt about the context."""
+        """Create the model and, for a new run, the section of the system prompt about the context."""
         if self.agent.acp:
             from agentnb.acp.model import AcpModel
 
             foreign: Any = self.agent.used_model
             before, tell_todos = self.context.options.continue_from or self.recovered, self._todos.log_plan
             is_same = self.recovered is not None
-            made = AcpModel(foreign, self.context.work_dir, tell_todos, self.toolbox, before, is_recovered=is_same)
-            self._model = self._foreign = made
+            foreign_model = AcpModel(foreign, self.context.work_dir, tell_todos, self.toolbox, before, is_recovered=is_same)
+            self._model = self._foreign = foreign_model
         else:
             self._model = make_model(self.agent.used_model)
         if self.agent.context is not None and not self._has_system:
             _ = self.context_prompt
 
     def _assembled(self) -> Life:
-        """Return the maker of its coroutine, which ends the process of an agent of others with the run."""
+        """Return the factory of its coroutine, which ends the process of an external agent with the run."""
         life = super()._assembled()
         return life if self._foreign is None else partial(_closed_after, life, self._foreign)
 
     @property
     def context_prompt(self) -> str:
-        """The section of the system prompt about the context; empty without one."""
+        """The section of the system prompt about the context, or empty."""
         context = self.agent.context
         if context is not None and self._context_prompt is None:
             self._context_prompt = context.prompt(self.agent.first_tools)
         return self._context_prompt or ""
 
     def check(self) -> None:
-        """Raise `SettingsError` if a built-in tool cannot work here, or if a budget needs a price that is unknown."""
+        """Raise `SettingsError` if a built-in tool cannot work here, or if a budget needs an unknown price."""
         self.toolbox.check_usable()
         has_budget = self.context.budget.has_limit()
         if self._foreign is not None:
@@ -160,7 +160,7 @@ class AgentRun(PendingRun):
             check_has_price(self._model, self.agent, self.context.budget)
 
     def orchestrator(self, lifecycle: Lifecycle, first: AnyEvent) -> Orchestrator:
-        """Return the loop of the run, or what answers a blank message."""
+        """Return the loop of the run, or the orchestrator for a blank message."""
         agent, context, log, recovered = self.agent, self.context, self.context.log, self.recovered
         if agent.context is not None and not self.prompt.text.strip():
             return Clarification(log, agent.context.profile)
@@ -168,7 +168,7 @@ class AgentRun(PendingRun):
         if self._foreign is not None:
             context.elicitation.wait_while_paused = lifecycle.wait_while_paused
             lifecycle.end_turn = self._foreign.end_turn
-        # A run keeps its own history setting to the end, whatever agent resumes it.
+        # A run keeps its own history setting until its end, regardless of the resuming agent.
         history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
         toolbox = self.toolbox if self._foreign is None else self._foreign.tools
         if history.result_characters is not None and not toolbox.is_empty:
@@ -197,7 +197,7 @@ class AgentRun(PendingRun):
         return Loop(self._model, lifecycle, builder, dispatch, bundle, self._todos, history)
 
     def first_request(self) -> Request:
-        """Return the request that would be sent first. Sends and stores nothing."""
+        """Return the first request, without sending or storing anything."""
         log, started, bundle = EventLog(self.context.log.id), self.started(), self.agent.bundle
         log.append(started)
         log.emit(RoundStarted, index=0, reason="prompt", note=bundle.note(log.run))
@@ -206,7 +206,7 @@ class AgentRun(PendingRun):
         return RequestBuilder.of_run(started).request(log.run, ephemeral_text(log.run))
 
     def started(self) -> RunStarted:
-        """Return the first event of a new run, already redacted: requests are built from it too."""
+        """Return the first event of a new run, already redacted, as requests are built from it as well."""
         agent, options, log = self.agent, self.context.options, self.context.log
         before = options.continue_from
         started = RunStarted(
@@ -237,21 +237,21 @@ class AgentRun(PendingRun):
         return redact(started, known_secrets())
 
     def _carried_todos(self, before: Run | None) -> tuple[Todo, ...]:
-        """Return the conversation's list, to be carried along by a run that keeps none."""
+        """Return the conversation's list for a run that keeps none itself."""
         if self.carried_board is not None:
             return TodoSync(self.carried_board, self.context.log).begin()
         return before.conversation_todos if before is not None and self.own_board is None else ()
 
 
 class _ForeignLoop(Loop):
-    """The loop of an agent of others: logs which files changed meanwhile although agentnb did not write them."""
+    """The loop of an external agent: logs files that changed without being written by agentnb."""
 
     def __init__(self, foreign: AcpModel, *parts: Any) -> None:
         super().__init__(foreign, *parts)
         self._foreign = foreign
 
     async def work(self) -> Stop:
-        """Work as any loop, and look at the working folder before and after."""
+        """Run the loop, and compare the working directory before and after."""
         await self._foreign.watch_folder(self._log)
         try:
             return await super().work()
@@ -267,14 +267,14 @@ async def _closed_after(life: Life, foreign: AcpModel) -> Run:
 
 
 def first_request(agent: AgentSettings, prompt: str | Message, continue_from: Run | None, board: Board | None) -> Request:
-    """Return the request that a run would begin with. Sends nothing."""
+    """Return the first request of a run, without sending it."""
     return pending_run(agent, prompt, RunOptions(continue_from=continue_from, board=board)).first_request()
 
 
 async def streamed(
     begin: Callable[[RunOptions], Coroutine[Any, Any, Run]], options: RunOptions
 ) -> AsyncIterator[AnyEvent | Delta]:
-    """Yield the events and deltas of a run as they come; closing the iterator early cancels the run."""
+    """Yield the events and deltas of a run as they occur. Closing the iterator early cancels the run."""
     items: asyncio.Queue[AnyEvent | Delta | None] = asyncio.Queue()
     watch = options.watch
 
@@ -298,8 +298,8 @@ async def streamed(
 
 
 def pending_run(agent: AgentSettings, prompt: str | Message, options: RunOptions) -> AgentRun:
-    """Return a new run, about to start; raises `SettingsError` for a prompt or options that cannot work."""
-    given, before = options.board, options.continue_from
+    """Return a new pending run. Raises `SettingsError` for an invalid prompt or invalid options."""
+    board, before = options.board, options.continue_from
     if before is not None:
         check_of_agent(before, "it has no conversation to continue")
         options = with_mode_to_continue(options)
@@ -310,8 +310,8 @@ def pending_run(agent: AgentSettings, prompt: str | Message, options: RunOptions
         agent,
         as_prompt(prompt, may_be_blank=agent.context is not None),
         options,
-        own_board=given if given is not None and agent.keeps_todos else board_of(agent, before),
-        carried_board=None if given is None or agent.keeps_todos else given,
+        own_board=board if board is not None and agent.keeps_todos else board_of(agent, before),
+        carried_board=None if board is None or agent.keeps_todos else board,
         earlier=() if before is None else [tool.name for tool in before.tools],
     )
     if before is not None and waits_for_drafts(before):
@@ -324,74 +324,76 @@ def pending_run(agent: AgentSettings, prompt: str | Message, options: RunOptions
 
 
 def resumed_run(agent: AgentSettings, run: Run, writer: Writer | None, options: RunOptions) -> AgentRun:
-    """Return a run about to be resumed; raises `SettingsError` if it has ended. ``writer``: its log, open at its end."""
+    """Return a pending run to be resumed. Raises `SettingsError` if it has ended. ``writer``: its log, open at its end."""
     check_resumable(run, options)
     check_extensions(run, agent.extensions)
     check_gates(run, agent.gates)
     answers = _checked_answers(run, options)
     if answers:
         options = replace_option(options, answers=answers)
-    given = board_of(agent, run) or TodoBoard(run.conversation_todos)
+    board = board_of(agent, run) or TodoBoard(run.conversation_todos)
     return AgentRun(
         agent,
         user(run.prompt),
         options,
-        own_board=given if agent.keeps_todos else None,
-        carried_board=None if agent.keeps_todos else given,
+        own_board=board if agent.keeps_todos else None,
+        carried_board=None if agent.keeps_todos else board,
         recovered=run,
         writer=writer,
     )
 
 
 def forked_run(agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptions, earlier: Sequence[str] = ()) -> AgentRun:
-    """Return a run that begins as another did, with these events, and goes on by itself. They have its own id.
+    """Return a run that starts with these events of another run, under its own id, and continues independently.
 
-    ``earlier``: the tools that the other run had by then.
+    ``earlier``: the tools of the other run up to then.
 
-    The answers in the events count: the caller leaves out those that do not. The permissions are those of the options alone.
+    The answers in the events count: the caller removes those that do not. Only the permissions of the options apply.
     """
     *before, first = events
     options = replace_option(options, store=options.store or host_here().store, trust_log=True)
     if not before:
         options = replace_option(options, run_id=first.run_id)
-    begun, head = Run.from_events(events), Run.from_events(before) if before else None
-    board = board_of(agent, begun)
-    pending = AgentRun(agent, user(begun.prompt), options, own_board=board, earlier=earlier, recovered=head, is_fork=True)
+    forked, head = Run.from_events(events), Run.from_events(before) if before else None
+    board = board_of(agent, forked)
+    pending = AgentRun(agent, user(forked.prompt), options, own_board=board, earlier=earlier, recovered=head, is_fork=True)
     pending.first = first
     return pending
 
 
 def _continuing(agent: AgentSettings, before: Run) -> AgentSettings:
-    """Return the agent for a run that continues another, such as in the context to which that has shifted."""
-    extensions = tuple([one if one.continuing is None else one.continuing(before) for one in agent.extensions])
+    """Return the agent for a run that continues another, such as in its shifted context."""
+    extensions = tuple(
+        [extension if extension.continuing is None else extension.continuing(before) for extension in agent.extensions]
+    )
     return agent if extensions == tuple(agent.extensions) else replace_option(agent, extensions=extensions)
 
 
 def _check_context(own: ConversationContext, options: RunOptions) -> None:
-    """Raise `SettingsError` if the options name another context or entity than the agent works in."""
+    """Raise `SettingsError` if the options name another context or entity than the agent's."""
     context_type = own.canonical(options.context_type)
-    for name, given, here in (("context_type", context_type, own.name), ("entity", options.entity, own.entity)):
-        if given and given != here:
+    for name, requested, current in (("context_type", context_type, own.name), ("entity", options.entity, own.entity)):
+        if requested and requested != current:
             hint = "Leave it out, or apply that context: ContextType.named(NAME).apply(agent, entity=ID)"
-            raise SettingsError(f"{name}={given!r}, but the agent works in the context {own.name}", hint)
+            raise SettingsError(f"{name}={requested!r}, but the agent works in the context {own.name}", hint)
 
 
 def _checked_answers(run: Run, options: RunOptions) -> dict[str, Any]:
-    """Return the answers for a run that is resumed; raises `SettingsError` if they are not what it waits for."""
+    """Validate the answers for a run that is being resumed. Raises `SettingsError` if they do not match its questions."""
     answers = checked_answers(run, options.answers or {})
     has_anybody = options.can_ask or options.answer or options.approve or options.suspend or options.approval_mode == NEVER
     missing = [question for question in answerable_later(run) if question.id not in answers]
     if missing and not has_anybody:
-        asked = missing[0]
-        advice = AnswerRun(run.id, asked.id, lead="Answer it")
-        raise SettingsError(f"Run {run.id} waits for your answer to: {asked.message}", advice)
+        first_missing = missing[0]
+        advice = AnswerRun(run.id, first_missing.id, lead="Answer it")
+        raise SettingsError(f"Run {run.id} waits for your answer to: {first_missing.message}", advice)
     return answers
 
 
 def board_of(agent: AgentSettings, before: Run | None) -> Board | None:
-    """Return the board of a run: the agent's own, or a new one with the todos of the conversation; None if it keeps no list.
+    """Return the board of a run: the agent's own, or a new one with the todos of the conversation, or None without a list.
 
-    Raises `SettingsError` for todos that were on a board with other rules.
+    Raises `SettingsError` for todos from a board with other rules.
     """
     if not agent.keeps_todos:
         return None
@@ -407,8 +409,8 @@ def board_of(agent: AgentSettings, before: Run | None) -> Board | None:
 
 
 def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path, context: str = "") -> str:
-    """Return the system prompt: the agent's own or the built-in one, that of its context, the instructions of the repository,
-    notes on tools, those of extensions, output.
+    """Return the system prompt: the agent's own or the built-in one, then sections for its context, the instructions of the
+    repository, notes on tools, extensions, and the output.
     """
     parts: Iterable[str] = (
         prompt_file("system") if agent.system is None else agent.system.strip(),
@@ -416,14 +418,14 @@ def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path, context:
         repo_instructions(folder).section if agent.instructions else "",
         prompt_file("no_tools") if toolbox.is_empty else "",
         prompt_file("foreign_text") if toolbox.reads_foreign_text else "",
-        *[one.prompt.strip() for one in agent.extensions],
+        *[extension.prompt.strip() for extension in agent.extensions],
         "" if agent.output_form is None else agent.output_form.prompt,
     )
     return encodable("\n\n".join(filter(None, parts)))
 
 
 def as_prompt(prompt: str | Message, *, may_be_blank: bool = False) -> Message:
-    """Return the prompt as a message; raises `SettingsError` if it is not a user message, or blank where it may not be."""
+    """Return the prompt as a message. Raises `SettingsError` unless it is a user message, or if blank where not allowed."""
     message = user(prompt) if isinstance(prompt, str) else prompt
     if not isinstance(message, Message):
         raise SettingsError(f"The prompt must be a string, got {type(prompt).__name__}")

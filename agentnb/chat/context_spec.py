@@ -1,4 +1,4 @@
-"""A context type as data: what a conversation of this kind is about, and what follows from that; and the types by name."""
+"""Context types as data (the subject of a conversation and the settings that it implies), and a lookup by name."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from agentnb.policies.limits import LIMIT_SETTINGS, LIMITS, ON_LIMIT
 from agentnb.policies.permissions.rules import Rule
 
 PROFILES = ("speed", "balanced", "quality")
-"""The kinds of model of contexts; the person chooses a model for each."""
+"""Model profiles of contexts; the person assigns a model to each."""
 FIRST, CONFIRM = TOOLS = ("first", "confirm")
 PLAN_RULE = ("tools", "required", "most", "hint")
-"""The keys of a rule about plans."""
+"""Keys of a plan rule."""
 Load: TypeAlias = Callable[[str], str]
-"""Returns text about an entity, by its id."""
+"""Returns text about the entity with this id."""
 _BLANK_LINES = re.compile(r"\A(?:[^\S\n]*\n)+")
-"""At the beginning of a text; the first line keeps its indentation, as tables need it."""
+"""Blank lines at the start of a text; the first line keeps its indentation, for tables."""
 _NAME = re.compile(r"[\w.-]{1,64}")
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -42,9 +42,9 @@ class ContextSpec:
     aliases: Iterable[str] = ()
     load: Load | None = None
     first: tuple[Rule, ...] = field(init=False, repr=False, compare=False)
-    """The tools that are listed first."""
+    """Tools listed first."""
     confirms: tuple[Rule, ...] = field(init=False, repr=False, compare=False)
-    """The calls about which the person is asked each time."""
+    """Calls confirmed by the person each time."""
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -82,14 +82,14 @@ class ContextSpec:
         }
 
     def load_text(self, entity: str) -> str:
-        """Return the text about an entity; empty without a function that loads it. Raises `SettingsError` if that fails."""
+        """Return the text about an entity; empty without a ``load`` function. Raises `SettingsError` if loading fails."""
         if self.load is None or not entity:
             return ""
         try:
             text: Any = self.load(entity)
         except Exception as error:
-            what = f"the text about {entity} cannot be loaded: {type(error).__name__}: {error}"
-            raise self._wrong(what, "Mend the function load= of the context, or leave the entity out") from error
+            problem = f"the text about {entity} cannot be loaded: {type(error).__name__}: {error}"
+            raise self._wrong(problem, "Mend the function load= of the context, or leave the entity out") from error
         if text is not None and not isinstance(text, str):
             raise self._wrong(f"load({entity!r}) returned {type(text).__name__}, not a text", "Return str, or None for nothing")
         return _BLANK_LINES.sub("", encodable(text or "")).rstrip()
@@ -98,10 +98,10 @@ class ContextSpec:
         return SettingsError(f"The context {self.name}: {what}", hint)
 
     def _texts(self, key: str, value: Any) -> tuple[str, ...]:
-        given = (value,) if isinstance(value, str) else value
-        if not isinstance(given, Iterable) or isinstance(given, Mapping):
+        items = (value,) if isinstance(value, str) else value
+        if not isinstance(items, Iterable) or isinstance(items, Mapping):
             raise self._wrong(f"{key}={value!r} is not a list of texts")
-        texts = tuple(given)
+        texts = tuple(items)
         if not all(isinstance(text, str) and text.strip() for text in texts):
             raise self._wrong(f"{key}={value!r} is not a list of texts")
         return texts
@@ -109,16 +109,16 @@ class ContextSpec:
     def _checked_tools(self) -> Mapping[str, tuple[str, ...]]:
         if not isinstance(self.tools, Mapping):
             raise self._wrong(f"tools={self.tools!r} is not a mapping", 'Write tools={"first": [...], "confirm": [...]}')
-        found: dict[str, tuple[str, ...]] = {}
+        tools: dict[str, tuple[str, ...]] = {}
         for key, value in self.tools.items():
             if key not in TOOLS:
                 raise self._wrong(f"tools has no {key!r}", near(str(key), TOOLS))
-            found[key] = self._texts(f"tools: {key}", value)
-            for text in found[key]:
+            tools[key] = self._texts(f"tools: {key}", value)
+            for text in tools[key]:
                 rule = Rule.read(text, "ask")
                 if key == FIRST and rule.pattern:
                     raise self._wrong(f"{text!r} has brackets", "Name tools, or a pattern of names")
-        return MappingProxyType(found)
+        return MappingProxyType(tools)
 
     def _checked_plan_rules(self) -> tuple[Mapping[str, Any], ...]:
         rules: list[Mapping[str, Any]] = []
@@ -159,13 +159,13 @@ class ContextSpec:
 
 
 class KnownContexts:
-    """Contexts by name and by alias; of several with one name, the last."""
+    """Contexts by name and alias; the last one of a name wins."""
 
     def __init__(self, contexts: Iterable[ContextSpec] = ()) -> None:
-        given = tuple(contexts)
-        self._by_name = {one.name: one for one in given}
-        # One that replaces another keeps its aliases: who writes `global` anew still reaches it as `general`.
-        self._names = {word: one.name for one in given for word in one.aliases}
+        all_contexts = tuple(contexts)
+        self._by_name = {context.name: context for context in all_contexts}
+        # A replacement keeps the aliases of the original: a custom `global` is still reachable as `general`.
+        self._names = {word: context.name for context in all_contexts for word in context.aliases}
         self._names |= {name: name for name in self._by_name}
         self._folded = {word.casefold(): name for word, name in self._names.items()}
 
@@ -177,15 +177,15 @@ class KnownContexts:
         return KnownContexts((*self._by_name.values(), *others))
 
     def without(self, others: KnownContexts) -> tuple[ContextSpec, ...]:
-        """Return the contexts that the others do not have in the same form."""
-        return tuple([one for one in self if others.get(one.name) != one])
+        """Return the contexts that are missing from the others, or different there."""
+        return tuple([context for context in self if others.get(context.name) != context])
 
     def canonical(self, word: str) -> str:
-        """Return the name of the context with this name or alias, also in other case; another word unchanged."""
+        """Return the context name for a name or alias, ignoring case; unknown words are unchanged."""
         return self._names.get(word) or self._folded.get(word.casefold(), word)
 
     def get(self, word: str) -> ContextSpec | None:
-        """Return the context with this name or alias; None without one."""
+        """Return the context with this name or alias, or None."""
         return self._by_name.get(self.canonical(word))
 
     def near(self, word: str) -> tuple[AnyAdvice, ...]:

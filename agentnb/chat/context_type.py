@@ -34,7 +34,9 @@ def _settings(fields: Fields, name: str, functions: Mapping[str, Any] = NOTHING)
     if tools is not None:
         tools.refuse_unknown(TOOLS)
     rules = [
-        Fields(one, "plan_rules", fields.problems) for one in fields.items("plan_rules") or () if isinstance(one, MappingNode)
+        Fields(node, "plan_rules", fields.problems)
+        for node in fields.items("plan_rules") or ()
+        if isinstance(node, MappingNode)
     ]
     for rule in rules:
         rule.refuse_unknown(PLAN_RULE)
@@ -52,37 +54,37 @@ def _settings(fields: Fields, name: str, functions: Mapping[str, Any] = NOTHING)
 
 
 def _function(fields: Fields, functions: Mapping[str, Any]) -> Any:
-    """Return the function that loads text about an entity; None without one."""
+    """Return the function that loads text about an entity, or None."""
     name = fields.text("load")
     if not name:
         return None
-    found = functions.get(name)
-    if not callable(found):
-        known = [key for key, value in functions.items() if callable(value) and not key.startswith("_")]
-        fields.add("load", f"there is no function {name}", lambda: near(name, known))
+    function = functions.get(name)
+    if not callable(function):
+        names = [key for key, value in functions.items() if callable(value) and not key.startswith("_")]
+        fields.add("load", f"there is no function {name}", lambda: near(name, names))
         return None
-    return found
+    return function
 
 
 @dataclass(frozen=True, slots=True)
 class ContextType(ContextSpec):
-    """A kind of conversation, with the policy, limits, model, confirmations and prompt of an agent in it.
+    """A kind of conversation, with an agent's policy, limits, model, confirmations and prompt.
 
-    ``name``: a word; ``aliases``: others that stand for it. ``intent`` and ``behaviours`` go into the system prompt.
-    ``profile``: the kind of model, ``speed``, ``balanced`` or ``quality``. ``tools``: ``first``, those that are listed first
-    and named in the prompt, and ``confirm``, the calls about which the person is asked each time, in every approval mode but
-    ``never`` and ``read_only``, which deny them: names, shell patterns of names, rules in brackets, or ``effect:read``.
-    ``plan_rules``: what plans must contain, in order. ``limits``: of a turn, by the names of an agent's, such as
-    ``max_seconds``; None for no limit. ``load``: a function of the entity's id that returns text about it, for the system
-    prompt, at the beginning of each turn. Raises `SettingsError` for an invalid setting.
+    ``name``: a word; ``aliases``: other words for it. ``intent`` and ``behaviours`` go into the system prompt. ``profile``:
+    kind of model, ``speed``, ``balanced`` or ``quality``. ``tools``: ``first``, tools listed first and named in the prompt, and
+    ``confirm``, calls confirmed by the person each time, in every approval mode except ``never`` and ``read_only``, which deny
+    them: names, shell patterns of names, rules in brackets, or ``effect:read``. ``plan_rules``: required contents of plans, in
+    order. ``limits``: limits of a turn, named as for an agent, such as ``max_seconds`` (None: no limit). ``load``: a function
+    that returns text about the entity with this id, for the system prompt, at the start of each turn. Raises `SettingsError`
+    for an invalid setting.
     """
 
     @classmethod
     def read(cls, text: str, name: str = "", functions: Mapping[str, Any] = NOTHING, source: str = "") -> ContextType:
-        """Return the context that YAML describes.
+        """Parse a context from YAML.
 
-        ``name``: the name, if the text has none; ``functions``: the functions that ``load:`` may name. Raises
-        `WorkflowProblems` with every problem and its line, and `SettingsError` for an invalid value.
+        ``name``: default name; ``functions``: functions that ``load:`` may name. Raises `WorkflowProblems` with every problem
+        and its line, and `SettingsError` for an invalid value.
         """
         problems = Problems(source)
         node = read_mapping(text, problems, "A context", EXAMPLE)
@@ -92,11 +94,11 @@ class ContextType(ContextSpec):
 
     @classmethod
     def named(cls, name: str) -> ContextType:
-        """Return a context that agentnb brings along, by name or alias. Raises `SettingsError` with a similar name."""
-        found = shipped().get(name)
-        if not isinstance(found, cls):
-            raise SettingsError(f"There is no context {name!r}", near(name, [one.name for one in shipped()]))
-        return found
+        """Return a built-in context by name or alias. Raises `SettingsError` with a similar name."""
+        context = shipped().get(name)
+        if not isinstance(context, cls):
+            raise SettingsError(f"There is no context {name!r}", near(name, [item.name for item in shipped()]))
+        return context
 
     def apply(
         self,
@@ -108,18 +110,18 @@ class ContextType(ContextSpec):
     ) -> Agent:
         """Return the agent for turns in this context.
 
-        Where the agent has none of its own, it has the policy `Chat` and the limits of the context. ``entity``: id of the
-        thing that the conversation is about. ``others``: contexts of your own that tools may shift to, besides those that
-        agentnb brings along. ``models``: models by profile, instead of the agent's. A run that continues one which has
-        shifted is in the context that it shifted to.
+        Without a policy or limits of its own, the agent gets the policy `Chat` and the limits of the context. ``entity``: id of
+        the subject of the conversation. ``others``: your own contexts that tools may shift to, in addition to the built-in
+        ones. ``models``: models by profile, in place of the agent's. A run that continues a shifted run starts in the context
+        that it shifted to.
         """
-        kept = [one for one in agent.extensions if one.name != EXTENSION]
+        kept = [extension for extension in agent.extensions if extension.name != EXTENSION]
         return replace(agent, extensions=(*kept, self.extension(entity, others, models)))
 
     def extension(
         self, entity: str = "", others: Iterable[ContextSpec] = (), models: Mapping[str, str | Model] | None = None
     ) -> Extension:
-        """Return what the context adds to an agent, as `apply` does."""
+        """Return the context's additions to an agent, as for `apply`."""
         if not isinstance(entity, str):
             raise SettingsError(f"entity={entity!r} is not a text", "Write the id of an entity: entity=str(ID)")
         for profile in models or {}:
@@ -132,11 +134,11 @@ class ContextType(ContextSpec):
 
 @cache
 def shipped() -> KnownContexts:
-    """Return the contexts that agentnb brings along."""
+    """Return the built-in contexts."""
     text = files("agentnb.chat").joinpath("context_types.yaml").read_text(encoding="utf-8")
     problems = Problems()
     node = read_yaml(text, problems)
     items = node.items if isinstance(node, ListNode) else ()
-    found = [_settings(Fields(one, "context", problems), "") for one in items if isinstance(one, MappingNode)]
+    all_settings = [_settings(Fields(item, "context", problems), "") for item in items if isinstance(item, MappingNode)]
     problems.check()
-    return KnownContexts([ContextType(**settings) for settings in found])
+    return KnownContexts([ContextType(**settings) for settings in all_settings])

@@ -1,8 +1,8 @@
-"""Numbers of chats that a person may want to change."""
+"""Default limits of chats that people may want to change."""
 
 from __future__ import annotations
 
 MAX_CHARACTERS = 20_000
-"""Characters of the text about an entity in a system prompt; the rest is cut."""
+"""Maximum characters of the text about an entity in a system prompt; longer text is cut."""
 ATTEMPTS = 2
-"""Attempts of a planner to make a plan that can run."""
+"""Maximum attempts of a planner at a valid plan."""

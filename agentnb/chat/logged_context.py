@@ -1,4 +1,4 @@
-"""The context of a run, made again from its log."""
+"""The context of a run, restored from its log."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from agentnb.errors import SettingsError
 
 
 def contexts_of_log(run: Run) -> KnownContexts:
-    """Return the contexts that the run knew; contexts of your own lack the function that loads text.
+    """Return the contexts available to the run; custom contexts lack the ``load`` function.
 
-    Raises `SettingsError` if the log has them in another form.
+    Raises `SettingsError` if the log has another format.
     """
     logged = (logged_settings(run) or {}).get("own")
     try:
         own = [ContextType(**data) for data in logged or ()]
     except (TypeError, SettingsError) as error:
-        what = f"The contexts in the log of run {run.id} cannot be read: {error}"
-        raise SettingsError(what, "Give the agent: recover(run, agent=...)") from error
+        problem = f"The contexts in the log of run {run.id} cannot be read: {error}"
+        raise SettingsError(problem, "Give the agent: recover(run, agent=...)") from error
     return shipped().with_others(own)
 
 
 def context_again(run: Run) -> tuple[Extension, ...]:
-    """Return the extension of the run's context; empty if it had none. Raises `SettingsError` if its log lacks the context."""
+    """Return the extension of the run's context, if it had one. Raises `SettingsError` if the log lacks the context."""
     logged = logged_settings(run)
     if logged is None:
         return ()
-    known = contexts_of_log(run)
+    contexts = contexts_of_log(run)
     first = run.contexts[0] if run.contexts else ""
-    found = known.get(first)
-    if found is None:
+    context = contexts.get(first)
+    if context is None:
         raise SettingsError(f"Run {run.id} had the context {first!r}, which its log does not hold", "Start it again")
     applied = (str(logged.get("applied", first)), str(logged.get("applied_entity", "")))
-    own = known.without(shipped())
-    return (TurnContext(found, run.first_entity, known, {}, own, applied).extension,)
+    own = contexts.without(shipped())
+    return (TurnContext(context, run.first_entity, contexts, {}, own, applied).extension,)
 
 
 def rules_of_run(run: Run) -> list[Mapping[str, Any]]:
-    """Return the rules about plans of the contexts that the run has worked in."""
-    known = contexts_of_log(run)
-    return [rule for name in run.contexts if (found := known.get(name)) is not None for rule in found.plan_rules]
+    """Return the plan rules of all contexts of the run."""
+    contexts = contexts_of_log(run)
+    return [rule for name in run.contexts if (context := contexts.get(name)) is not None for rule in context.plan_rules]

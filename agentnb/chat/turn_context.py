@@ -1,4 +1,4 @@
-"""The context of one turn, as the extension of an agent."""
+"""The context of one turn, as an extension of the agent."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _TAG = re.compile(r"<(\s*/?\s*entity)", re.IGNORECASE)
 
 
 def _filled(name: str, context: ContextSpec, entity: str, first: str = "") -> str:
-    about = f"{context.name}, {msgspec.json.encode(entity).decode()}" if entity else context.name
+    subject = f"{context.name}, {msgspec.json.encode(entity).decode()}" if entity else context.name
     confirmed = ", ".join(context.tools.get(CONFIRM, ()))
-    return _text(name, about, context.intent.strip(), tuple(context.behaviours), confirmed, first)
+    return _text(name, subject, context.intent.strip(), tuple(context.behaviours), confirmed, first)
 
 
 @lru_cache(maxsize=64)
@@ -44,9 +44,9 @@ def _text(name: str, about: str, intent: str, behaviours: tuple[str, ...], confi
 
 
 EXTENSION = "context"
-"""The name of the extension of a context."""
+"""Name of a context's extension."""
 PROFILE, LOADED = "profile", "entity_loaded"
-"""The settings of a run with the profile of its context, and whether text about its entity was loaded."""
+"""Settings of a run: the profile of its context, and whether text about its entity was loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,76 +59,76 @@ class TurnContext:
     models: Mapping[str, str | Model] = field(default_factory=dict)
     """Models by profile."""
     own: tuple[ContextSpec, ...] = ()
-    """The known contexts that agentnb does not bring along."""
+    """Known contexts that are not built in."""
     applied: tuple[str, str] | None = None
-    """Name and entity of the context that was applied, if the conversation has shifted from it since."""
+    """Name and entity of the applied context, if the conversation has shifted since."""
 
     @property
     def name(self) -> str:
-        """The name of the context."""
+        """Name of the context."""
         return self.type.name
 
     @property
     def profile(self) -> str:
-        """The profile of its model."""
+        """Profile of its model."""
         return self.type.profile
 
     @property
     def as_logged(self) -> dict[str, Any]:
-        """Its settings for the log of a run."""
+        """Settings for the log of a run."""
         return {PROFILE: self.profile, **({LOADED: True} if self.loads else {})}
 
     @property
     def loads(self) -> bool:
-        """Whether a function of the person loads text about the entity."""
+        """True if a custom function loads text about the entity."""
         return self.type.load is not None and bool(self.entity)
 
     @property
     def first(self) -> tuple[Rule, ...]:
-        """The tools that are listed first."""
+        """Tools listed first."""
         return self.type.first
 
     def prompt(self, tools: Sequence[str]) -> str:
-        """Return the part of the system prompt; ``tools``: those that are listed first."""
+        """Return the part of the system prompt; ``tools``: those listed first."""
         text, names = self.type.load_text(self.entity), ", ".join(tools)
         first = f"Use these tools first where they fit: {names}." if names else ""
-        about = _filled("context", self.type, self.entity, first)
+        section = _filled("context", self.type, self.entity, first)
         if not text:
-            return about
+            return section
         shown = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}\n[cut: {len(text):,} characters in all]"
         data = _TAG.sub(r"&lt;\1", shown)
-        return f"{about}\n\n{filled(prompt('entity'), {'text': data})}"
+        return f"{section}\n\n{filled(prompt('entity'), {'text': data})}"
 
     def confirms(self, contexts: Sequence[str]) -> Iterable[Rule]:
-        """Return the calls about which the person is asked each time in any of these contexts."""
-        return [rule for name in contexts if (found := self.known.get(name)) is not None for rule in found.confirms]
+        """Return the calls confirmed by the person each time in any of these contexts."""
+        return [rule for name in contexts if (context := self.known.get(name)) is not None for rule in context.confirms]
 
     def canonical(self, name: str) -> str:
-        """Return the name of the context with this name or alias; another word unchanged."""
+        """Return the context name for a name or alias; unknown words are unchanged."""
         return self.known.canonical(name)
 
     def remind(self, run: Run) -> Guidance | None:
-        """Return the reminder of a shift, for each round after it; None without one. A guide."""
+        """Return the reminder of a shift, for each later round, or None without a shift. A guide."""
         if (run.context_type, run.entity) == ("".join(run.contexts[:1]), run.first_entity):
             return None
-        found = self.known.get(run.context_type)
-        text = "" if found is None else _filled("context_shift", found, run.entity)
+        context = self.known.get(run.context_type)
+        text = "" if context is None else _filled("context_shift", context, run.entity)
         return Guidance(EXTENSION, CONTEXT_SHIFT, text, trigger=f"shifted to {run.context_type}") if text else None
 
     def after(self, before: Run) -> TurnContext:
-        """Return the context of a run that continues another: where this context was applied, the one it has shifted to."""
+        """Return the context of a continuing run: the context shifted to, if this one was applied there."""
         logged = logged_settings(before) or {}
         is_same = (logged.get("applied"), logged.get("applied_entity")) == self._applied
-        found = self.known.get(before.context_type) if is_same else None
-        if found is None or (found.name, before.entity) == (self.name, self.entity):
+        context = self.known.get(before.context_type) if is_same else None
+        if context is None or (context.name, before.entity) == (self.name, self.entity):
             return self
-        return replace(self, type=found, entity=before.entity, applied=self._applied)
+        return replace(self, type=context, entity=before.entity, applied=self._applied)
 
     @property
     def extension(self) -> Extension:
         """The extension of an agent."""
         model = self.models.get(self.profile)
-        own = [one.data for one in self.own]
+        own = [context.data for context in self.own]
         return Extension(
             name=EXTENSION,
             settings={
@@ -147,6 +147,6 @@ class TurnContext:
 
 
 def logged_settings(run: Run) -> dict[str, Any] | None:
-    """Return the settings of the context of a run, as its log has them; None if it had none."""
-    found = logged_extensions(run).get(EXTENSION)
-    return None if found is None else found.get("settings", {})
+    """Return the logged settings of a run's context, or None without a context."""
+    extension = logged_extensions(run).get(EXTENSION)
+    return None if extension is None else extension.get("settings", {})

@@ -1,4 +1,4 @@
-"""The commands by name. A new one is a function and a row."""
+"""Commands by name. To add one, write a function and a row."""
 
 from __future__ import annotations
 

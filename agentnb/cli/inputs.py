@@ -1,4 +1,4 @@
-"""What a workflow is given in a shell: its prompt and its tools."""
+"""Inputs of a workflow in a shell: its prompt and its tools."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from agentnb.tools.builtin.named import WORDS, tools_of, tools_of_word
 from agentnb.tools.mcp.server import server_tools
 
 STDIN = "-"
-"""The prompt that stands for standard input."""
+"""Prompt that means standard input."""
 
 
-def read_prompt(given: str | None) -> str:
-    """Return the prompt, from standard input if it is ``-``; empty without one. Raises `SettingsError` if it is blank."""
-    if given is None:
+def read_prompt(argument: str | None) -> str:
+    """Return the prompt, from standard input for ``-``; empty without a prompt. Raises `SettingsError` if it is blank."""
+    if argument is None:
         return ""
-    prompt = _standard_input() if given == STDIN else given
+    prompt = _standard_input() if argument == STDIN else argument
     if not prompt.strip():
-        where = "Standard input is" if given == STDIN else "The prompt is"
-        raise SettingsError(f"{where} blank", "Leave the prompt out to run the workflow without one")
+        source = "Standard input is" if argument == STDIN else "The prompt is"
+        raise SettingsError(f"{source} blank", "Leave the prompt out to run the workflow without one")
     return prompt.strip("\n")
 
 
 def _standard_input() -> str:
-    if sys.stdin is None:  # it was closed before the program began
+    if sys.stdin is None:  # closed before the program began
         raise SettingsError("There is no standard input", 'Write the prompt: agentnb exec FILE "PROMPT"')
     if hasattr(sys.stdin, "reconfigure"):
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
@@ -41,28 +41,27 @@ def _standard_input() -> str:
 def find_tools(names: Iterable[str]) -> list[Any]:
     """Return the tools of these names: ``MODULE:NAME``, built-in ones, such as ``files``, or an MCP server's, ``mcp:NAME``.
 
-    Several may be joined with commas, and a list stands for its items.
-
-    Modules are found in the current folder too. An agent or workflow without a name of its own is called as the variable.
-    Raises `SettingsError` for what cannot be imported or is not a tool.
+    Names may be joined with commas; a list adds its items. Modules are searched for in the current folder, too. An agent or
+    workflow without a name is named after its variable. Raises `SettingsError` for a failed import, or a value that is not a
+    tool.
     """
-    found: list[Any] = []
+    tools: list[Any] = []
     for name in (part.strip() for group in names for part in group.split(",")):
         if (served := server_tools(name)) is not None:
-            found += [served] if served not in found else []
+            tools += [served] if served not in tools else []
         elif ":" not in name and (of_word := tools_of_word(name)):
-            found += [one for one in of_word if one not in found]
+            tools += [tool for tool in of_word if tool not in tools]
         elif name:
             value = tool_of_variable(_import("--tools", name), name.rpartition(":")[2].rpartition(".")[2])
             several = value if isinstance(value, list | tuple) else [value]
-            found += [one for one in several if one not in found]
-    for one in found:
-        tools_of(one)  # which says what is wrong with it
-    return found
+            tools += [tool for tool in several if tool not in tools]
+    for tool in tools:
+        tools_of(tool)  # raises for an invalid tool
+    return tools
 
 
 def find_gates(names: Iterable[str]) -> list[Any]:
-    """Return the gates that ``MODULE:NAME`` names. Raises `SettingsError` if one cannot be imported or called."""
+    """Return the gates named ``MODULE:NAME``. Raises `SettingsError` for a failed import, or a value that is not callable."""
     gates = []
     for name in names:
         gate = _import("--gate", name)
@@ -75,16 +74,16 @@ def find_gates(names: Iterable[str]) -> list[Any]:
 
 
 def find_names(sources: Iterable[str]) -> dict[str, Any]:
-    """Return the public names of Python files and modules, by name. Raises `SettingsError` for one that cannot be imported."""
-    found: dict[str, Any] = {}
+    """Return the public names of Python files and modules. Raises `SettingsError` for a failed import."""
+    variables: dict[str, Any] = {}
     for source in sources:
         module = load_file(Path(source)) if source.endswith(".py") else vars(_module(source, "--tools"))
-        found.update({name: value for name, value in module.items() if not name.startswith("_")})
-    return found
+        variables.update({name: value for name, value in module.items() if not name.startswith("_")})
+    return variables
 
 
 def load_file(path: Path) -> dict[str, Any]:
-    """Execute a Python file as a module of its name, and return its variables. Its folder is searched for modules too."""
+    """Execute a Python file as a module of its name, and return its variables. Its folder is added to the module path."""
     if not path.is_file():
         raise SettingsError(f"There is no file {path}", "Give the path of a Python file")
     folder = str(path.parent.absolute())
@@ -98,13 +97,13 @@ def load_file(path: Path) -> dict[str, Any]:
         spec.loader.exec_module(module)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # what a file does when it is executed is its own, an exit included
+    except BaseException as error:  # a file may raise anything, even exit
         raise SettingsError(f"{path} cannot be executed: {type(error).__name__}: {error}") from error
     return vars(module)
 
 
 def _import(option: str, name: str) -> Any:
-    """Return the object that ``MODULE:NAME`` names."""
+    """Return the object named ``MODULE:NAME``."""
     module, colon, path = name.partition(":")
     if not (module and colon and path):
         kind, words = ("tool", WORDS) if option == "--tools" else ("gate", ())
@@ -115,21 +114,21 @@ def _import(option: str, name: str) -> Any:
     value = _module(module, option)
     for part in path.split("."):
         if not hasattr(value, part):
-            known = [one for one, held in vars(value).items() if callable(held) and not one.startswith("_")]
-            raise UnknownTool(f"{option} {name}: {module} has no {path}", near(part, known))
+            names = [key for key, held in vars(value).items() if callable(held) and not key.startswith("_")]
+            raise UnknownTool(f"{option} {name}: {module} has no {path}", near(part, names))
         value = getattr(value, part)
     return value
 
 
 def _module(name: str, option: str) -> Any:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     try:
         return import_module(name)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # what a module does when it is imported is its own, an exit included
-        what = f"{option}: the module {name} cannot be imported: {type(error).__name__}: {error}"
+    except BaseException as error:  # a module may raise anything, even exit
+        problem = f"{option}: the module {name} cannot be imported: {type(error).__name__}: {error}"
         hint = "Modules are searched for in this folder and among the packages that are installed"
-        raise SettingsError(what, hint if isinstance(error, ModuleNotFoundError) else "") from error
+        raise SettingsError(problem, hint if isinstance(error, ModuleNotFoundError) else "") from error

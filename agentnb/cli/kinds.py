@@ -1,4 +1,4 @@
-"""The kinds of files that can be run or checked, told apart by their top-level keys."""
+"""Kinds of files that can be run or checked, determined by their top-level keys."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ KINDS = {
     "intention": PLAN,
     "elicitation": PLAN,
 }
-"""What a file is that has this key, the first that it has in this order."""
+"""Kind of a file by the first of these keys that it has."""
 
 
 def kind_of_text(text: str) -> str:
-    """Return what the text declares; empty if none of the keys is there, or if the text cannot be read."""
+    """Return the kind that the text declares; empty without any of the keys, or for an unreadable text."""
     node = read_yaml(as_yaml(text), Problems())
     keys = node.entries if isinstance(node, MappingNode) else ()
-    found = next((kind for key, kind in KINDS.items() if key in keys), "")
-    return found or (PLAN if plan_within(text) is not None else "")
+    declared = next((kind for key, kind in KINDS.items() if key in keys), "")
+    return declared or (PLAN if plan_within(text) is not None else "")

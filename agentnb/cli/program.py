@@ -1,4 +1,4 @@
-"""The program ``agentnb``: parses the command line, runs the command, and says in one line what went wrong."""
+"""Program ``agentnb``: parses the command line, runs the command, and reports errors in one line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings_in_a_line():
             return write_outcome(_done(list(sys.argv[1:] if argv is None else argv)))
-    except BrokenPipeError:  # the reader has what it wanted, as `head`
+    except BrokenPipeError:  # the reader has enough, such as `head`
         forget_standard_output()
         return BROKEN_PIPE
     except KeyboardInterrupt:
@@ -48,18 +48,18 @@ def _done(argv: list[str]) -> str | Outcome:
         raise SettingsError(f"Which command? Commands: {', '.join(COMMANDS)}", "agentnb --help explains them")
     if argv[0] not in COMMANDS and not argv[0].startswith("-"):
         raise SettingsError(f"There is no command {argv[0]}", (*near(argv[0], COMMANDS), Plain("agentnb --help explains them")))
-    given = _parser().parse_args(argv)
-    do: Callable[[], str | Outcome] = partial(given.do, given)
-    return with_consent(do, ask if _can_ask(given) else None)
+    arguments = _parser().parse_args(argv)
+    do: Callable[[], str | Outcome] = partial(arguments.do, arguments)
+    return with_consent(do, ask if _can_ask(arguments) else None)
 
 
-def _can_ask(given: Namespace) -> bool:
-    """Return whether the command with these options may ask the person."""
-    return is_at_terminal() and not getattr(given, "no_input", False) and getattr(given, "prompt", None) != STDIN
+def _can_ask(args: Namespace) -> bool:
+    """True if the command with these options may ask the user."""
+    return is_at_terminal() and not getattr(args, "no_input", False) and getattr(args, "prompt", None) != STDIN
 
 
 class _Parser(ArgumentParser):
-    """Reports wrong usage as every other error is reported: in a line."""
+    """Parser that reports wrong usage in one line, like every other error."""
 
     def error(self, message: str) -> NoReturn:
         """Raise `SettingsError`."""
@@ -67,12 +67,12 @@ class _Parser(ArgumentParser):
 
 
 class _CommandParser(_Parser):
-    """Takes arguments before, between and after options: a prompt may be the last word."""
+    """Parser that takes arguments before, between and after options, as a prompt may come last."""
 
     _is_inside = False
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse what a command is given."""
+        """Parse the arguments of a command."""
         if self._is_inside:
             return super().parse_known_args(args, namespace)
         self._is_inside = True
@@ -83,7 +83,7 @@ class _CommandParser(_Parser):
 
 
 def _version() -> str:
-    # Not imported above: to the linter of imports the package would bring all that it names for type checkers.
+    # Imported here: the import linter would count everything that the package names for type checkers.
     return str(import_module("agentnb").__version__)
 
 
@@ -92,12 +92,12 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--version", action="version", version=f"agentnb {_version()}")
     parsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_CommandParser)
     for name, command in COMMANDS.items():
-        told = (command.do.__doc__ or "").strip()
+        help_text = (command.do.__doc__ or "").strip()
         examples = "examples:\n" + "\n".join(f"  {line}" for line in command.examples.splitlines())
-        one = parsers.add_parser(
-            name, help=told, description=told, epilog=examples, formatter_class=RawDescriptionHelpFormatter
+        command_parser = parsers.add_parser(
+            name, help=help_text, description=help_text, epilog=examples, formatter_class=RawDescriptionHelpFormatter
         )
         for argument in command.arguments:
-            one.add_argument(*argument.names, **argument.how)
-        one.set_defaults(do=command.do)
+            command_parser.add_argument(*argument.names, **argument.how)
+        command_parser.set_defaults(do=command.do)
     return parser

@@ -1,4 +1,4 @@
-"""Runs that another process resumes in a shell, to their end or to their next question."""
+"""Runs of another process, resumed in a shell to their end or their next question."""
 
 from __future__ import annotations
 
@@ -25,21 +25,20 @@ from agentnb.store.store import Store
 from agentnb.workflow.workflow import Workflow
 
 
-def resume(run: Run, store: Store, given: Namespace, answers: Mapping[str, Any] | None = None) -> Outcome:
-    """Resume a run of this store with the tools and the model of the command line, and return what the command gives.
+def resume(run: Run, store: Store, args: Namespace, answers: Mapping[str, Any] | None = None) -> Outcome:
+    """Resume a run of this store with the tools and the model of the command line, and return the outcome of the command.
 
-    Tools and gates that the command line does not name are those of the command that started the run. ``answers``: to its
-    open questions, by their ids.
+    Tools and gates default to those of the command that started the run. ``answers``: to its open questions, by id.
     """
-    allow_urls(given.allow_urls)
-    can_ask = is_at_terminal() and not given.no_input
-    trust = decide_trust(run, given.trust_log, ask if can_ask else None, show=f"agentnb show {run.id}")
+    allow_urls(args.allow_urls)
+    can_ask = is_at_terminal() and not args.no_input
+    trust = decide_trust(run, args.trust_log, ask if can_ask else None, show=f"agentnb show {run.id}")
     if trust is False and answers:
         complain(ANSWER_UNUSED)
         answers = None
     before = _started_with(run)
-    given.tools, given.gate = given.tools or [*before.tools], given.gate or [*before.gates]
-    tools, gates, model = find_tools(given.tools), find_gates(given.gate), given.model
+    args.tools, args.gate = args.tools or [*before.tools], args.gate or [*before.gates]
+    tools, gates, model = find_tools(args.tools), find_gates(args.gate), args.model
     steps: list[str] = []
     if is_workflow(run):
         workflow = Workflow.of_run(run, tools=tools)
@@ -47,16 +46,20 @@ def resume(run: Run, store: Store, given: Namespace, answers: Mapping[str, Any] 
         steps = top_steps(workflow)
     start = partial(begin_recovery, run.id, tools=tools, gates=gates, model=model, store=store)
     progress = Progress(steps, after=len(run.events))
-    with servers_of(given.mcp, asks=can_ask):
-        return awaited(start, progress, again=options_again(given), answers=answers, trust_log=trust)
+    with servers_of(args.mcp, asks=can_ask):
+        return awaited(start, progress, again=options_again(args), answers=answers, trust_log=trust)
 
 
 def _started_with(run: Run) -> Invocation:
-    """Return the options of the command that started the run: of a log from elsewhere none, as they name modules to import."""
+    """Return the options of the command that started the run; empty for a log from elsewhere, as they name modules to
+    import.
+    """
     by = run.invocation
     return by if by is not None and by.surface == "shell" and is_trusted(run) else Invocation()
 
 
-def _model(run: Run, workflow: Workflow, given: str | None) -> str | None:
-    """Return the model of agents that name none: that of the command line, else that of the log; None leaves it to the log."""
-    return chosen_model(workflow, given) if given or not run.settings.get("model") else None
+def _model(run: Run, workflow: Workflow, name: str | None) -> str | None:
+    """Return the model of agents without a model: that of the command line, else that of the log, which None leaves in
+    force.
+    """
+    return chosen_model(workflow, name) if name or not run.settings.get("model") else None

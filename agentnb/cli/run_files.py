@@ -1,4 +1,4 @@
-"""The files that commands run and check: workflows, task files, plans, and the built-in planner by its name."""
+"""Files that commands run and check: workflows, task files, plans, and the built-in planner by its name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentnb.workflow.workflow import Workflow
 
 
 def is_planner(path: Path) -> bool:
-    """Return whether the name means the built-in planner: no file has it. A folder may."""
+    """True if the name means the built-in planner, as no file has it. A folder may."""
     return str(path) == PLANNER and not path.is_file()
 
 
@@ -28,21 +28,21 @@ def text_of_file(path: Path) -> str:
 
 
 def is_plan(path: Path) -> bool:
-    """Return whether a file is a plan."""
+    """True if a file is a plan."""
     return kind_of_text(text_of_file(path)) == PLAN
 
 
 def read_workflow(
     path: Path, tools: list[Any] | None, *, strict: bool, inputs: Collection[str] = (), checks_actions: bool = False
 ) -> Workflow:
-    """Return the workflow of a file; raise what says all that is wrong. ``tools``: all that there are, if that is known."""
+    """Read the workflow of a file; raises an error with every problem. ``tools``: the complete list of tools, if known."""
     if is_planner(path):
         return Workflow.planner(tools or ())
     return Workflow.from_yaml(path, strict=strict, tools=tools, inputs=inputs, checks_actions=checks_actions)
 
 
 def read_plan(path: Path, tools: list[Any]) -> Plan:
-    """Return the plan of a file that can run with these tools; raise `WorkflowProblems` with all that is wrong."""
+    """Read the plan of a file that can run with these tools; raises `WorkflowProblems` with every problem."""
     read, problems = read_and_check(path, tools)
     if read is not None and not problems.found:
         _note_not_given(read, Toolbox(tools), problems)
@@ -52,9 +52,9 @@ def read_plan(path: Path, tools: list[Any]) -> Plan:
 
 
 def _note_not_given(read: ReadPlan, toolbox: Toolbox, problems: Problems) -> None:
-    """Note each built-in tool that a valid plan names and may not call: a model may have written it."""
+    """Report each built-in tool that a valid plan names without permission, as a model may have written it."""
     for step, fields in zip(read.plan.steps, read.steps, strict=True):
         for name in (step.name, *step.tools):
             if name and fields is not None and not toolbox.may_have(name):
-                what = f"{fields.where}: the tool {name} is built in, and is not among the tools of this command"
-                problems.add(fields.line_of("name" if name == step.name else "tools"), what, f"Give it: --tools {name}")
+                problem = f"{fields.where}: the tool {name} is built in, and is not among the tools of this command"
+                problems.add(fields.line_of("name" if name == step.name else "tools"), problem, f"Give it: --tools {name}")

@@ -1,4 +1,4 @@
-"""The MCP servers of ``--mcp FILE``, for the run of a command."""
+"""MCP servers of ``--mcp FILE``, for the run of a command."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from agentnb.session.server_files import load_server_file
 
 @contextmanager
 def servers_of(files: Sequence[str], *, asks: bool) -> Iterator[None]:
-    """Let the run that starts in this block use the servers of these files, and end their connections after it.
+    """Provide the servers of these files to the run that starts in this block, and close their connections after it.
 
-    ``asks``: whether the person can be asked about a file. Raises `SettingsError` for a file that cannot be read, or that the
-    person has not confirmed.
+    ``asks``: True if the user can be asked about a file. Raises `SettingsError` for an unreadable or unconfirmed file.
     """
     servers = Servers()
     try:

@@ -1,4 +1,4 @@
-"""The commands of a shell, by kind of advice."""
+"""Shell commands, by kind of advice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentnb.display.texts.notebook_commands import OPTIONS
 
 
 def _needed(tools: Iterable[str] = (), gates: Iterable[str] = (), by: a.Invocation | None = None) -> str:
-    """Return the options that give a run that is resumed its tools and gates; empty if its command named them."""
+    """Return the options with the tools and gates of a resumed run; empty if its command named them."""
     if by is not None and by.surface == "shell":
         return ""
     options = [("--tools", name) for name in tools] + [("--gate", name) for name in gates]
@@ -37,27 +37,27 @@ SHELL: a.Commands = {
     a.ContinueRun: lambda _: None,
     a.StartAgain: lambda _: "",
     a.RerunSteps: _exec_again,
-    a.RecoverRun: lambda one: f"agentnb recover {one.run}{_needed(one.tools, one.gates, one.by)}",
+    a.RecoverRun: lambda advice: f"agentnb recover {advice.run}{_needed(advice.tools, advice.gates, advice.by)}",
     a.AnswerRun: _answer,
     a.StopRun: lambda _: "",
-    a.LoadRun: lambda one: f"agentnb show {one.run}",
+    a.LoadRun: lambda advice: f"agentnb show {advice.run}",
     a.ListRuns: lambda _: "agentnb runs",
-    a.ReplayRun: lambda one: f"agentnb replay {one.run} -g matrix -p matrix" if one.run else None,
-    a.LoadTraces: lambda one: f"agentnb runs {one.path}",
+    a.ReplayRun: lambda advice: f"agentnb replay {advice.run} -g matrix -p matrix" if advice.run else None,
+    a.LoadTraces: lambda advice: f"agentnb runs {advice.path}",
     a.ReadLoosely: lambda _: "--loose",
     a.ListProblems: lambda _: None,
-    a.SetKey: lambda one: f"export {one.variable}=...",
-    a.AcceptServer: lambda one: f"agentnb accept {one.name} --mcp FILE",
-    a.AddServer: lambda one: "--mcp FILE",
-    a.LogInToServer: lambda one: f"agentnb login {one.words} --mcp FILE",
-    a.SetModel: lambda one: a.Plain("Name another: -m MODEL") if one.again else f"-m {one.name}",
-    a.SetDefaultModel: lambda one: f"export AGENTNB_MODEL={one.name}",
+    a.SetKey: lambda advice: f"export {advice.variable}=...",
+    a.AcceptServer: lambda advice: f"agentnb accept {advice.name} --mcp FILE",
+    a.AddServer: lambda advice: "--mcp FILE",
+    a.LogInToServer: lambda advice: f"agentnb login {advice.words} --mcp FILE",
+    a.SetModel: lambda advice: a.Plain("Name another: -m MODEL") if advice.again else f"-m {advice.name}",
+    a.SetDefaultModel: lambda advice: f"export AGENTNB_MODEL={advice.name}",
     a.ShowModels: lambda _: None,
     a.ShowRequest: lambda _: None,
-    a.GiveTools: lambda one: f"--tools {','.join(f'MODULE:{name}' for name in one.names)}",
-    a.GiveGates: lambda one: _needed(gates=one.names).strip(),
+    a.GiveTools: lambda advice: f"--tools {','.join(f'MODULE:{name}' for name in advice.names)}",
+    a.GiveGates: lambda advice: _needed(gates=advice.names).strip(),
     a.GiveAgent: lambda _: a.Plain("Declare it under agents:"),
     a.WriteGuidance: lambda _: None,
-    a.FreeDisk: lambda _: a.Plain("See that the disk has room"),
+    a.FreeDisk: lambda _: a.Plain("Free some disk space"),
 }
-"""The commands of a shell."""
+"""Commands of a shell."""

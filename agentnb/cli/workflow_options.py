@@ -1,4 +1,4 @@
-"""The options that the commands for workflows share."""
+"""Options shared by the commands for workflows."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ NO_INPUT = argument(
     help="ask nothing at the terminal: where an answer is needed, end with exit code 4",
 )
 RESUME_OPTIONS = (TOOLS, MCP, GATES, MODEL, TRUST_LOG, ALLOW_URL, NO_INPUT)
-"""The options of the commands that resume a run."""
+"""Options of the commands that resume a run."""
 BUDGET = argument("--budget", metavar="USD", type=_budget, help="what the run may cost, such as 0.5, instead of the file's")
 UNPRICED = argument(
     "--unpriced", action="store_true", help="run even if the price of a model is unknown; its calls count as $0"
@@ -94,8 +94,8 @@ RULES = _repeatable("--rule", metavar="RULE=VERDICT", dest="rules", type=text_of
 APPROVE = argument("--approve", metavar="MODE", type=_mode, help=APPROVE_HELP)
 
 
-def options_again(given: Namespace) -> list[str]:
-    """Return the options of a command with the same tools, files of servers, gates, model and allowed URLs."""
-    model = [given.model] if given.model else []
-    options = {"--tools": given.tools, "--mcp": given.mcp, "--gate": given.gate, "-m": model, "--allow-url": given.allow_urls}
+def options_again(args: Namespace) -> list[str]:
+    """Return the options of a command with the same tools, server files, gates, model and allowed URLs."""
+    model = [args.model] if args.model else []
+    options = {"--tools": args.tools, "--mcp": args.mcp, "--gate": args.gate, "-m": model, "--allow-url": args.allow_urls}
     return [word for option, values in options.items() for value in values for word in (option, value)]

@@ -1,4 +1,4 @@
-"""Runs of workflows in a shell: waited for on the main thread, and what they gave."""
+"""Runs of workflows in a shell: awaited on the main thread, with their outcomes."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from agentnb.workflow.workflow import Workflow
 
 HEADING = "--- Step Context ---"
 MAX_OF_A_QUESTION = 200
-"""Characters of a question that is repeated before the command that answers it."""
+"""Maximum characters of a question that is repeated before the command that answers it."""
 CODES = {"completed": DONE, "limited": LIMITED, "waiting_on_user": WAITING, "cancelled": INTERRUPTED}
-"""Exit codes by the status of the run; of every other, `FAILED`."""
+"""Exit codes by status of the run, by default `FAILED`."""
 
 
 def chosen_model(workflow: Workflow, name: str | None) -> str | None:
-    """Return the model of agents that name none, and tell the person if a stand-in takes its place; None if none is needed.
+    """Return the model of agents without a model, and tell the user about a stand-in; None if no model is needed.
 
-    It is ``name``, else ``AGENTNB_MODEL``, else the simulated model (`choose_model_of_workflow`).
+    Chooses ``name``, else ``AGENTNB_MODEL``, else the simulated model (`choose_model_of_workflow`).
     """
     if name:
         check_model(name)
@@ -52,7 +52,7 @@ def chosen_model(workflow: Workflow, name: str | None) -> str | None:
 
 
 def top_steps(workflow: Workflow) -> list[str]:
-    """Return the paths of the steps, or tasks, that one comes after the other."""
+    """Return the paths of the sequential steps, or tasks."""
     if workflow.tasks is not None:
         return [task.path for task in workflow.tasks.tasks]
     return [step.id for step in workflow.spec.steps if step.kind != "goto"]
@@ -68,9 +68,8 @@ def awaited(
 ) -> Outcome:
     """Start a run and return its outcome when it has ended: plain tools run on this thread, and an interrupt ends the run.
 
-    Tools print to standard error. The program ends even if a tool does not. ``asks``: ask the person at the terminal, until
-    they leave; else, and then, the run is suspended where it needs an answer. ``again``: the options for the command that
-    answers its question.
+    Tools print to standard error. The program ends even if a tool does not. ``asks``: ask the user at the terminal until they
+    leave; otherwise the run is suspended at a question. ``again``: options for the command that answers the question.
     """
     foreground, output = Foreground(grace=GRACE_SECONDS), sys.stdout
     questions = TerminalQuestions(progress) if asks else None
@@ -96,23 +95,23 @@ def awaited(
 
 
 def outcome_of(run: Run, again: Sequence[str] = ()) -> Outcome:
-    """Return the outcome of a command that ran this run. ``again``: the options for the command that answers its question."""
+    """Return the outcome of a command that ran this run. ``again``: options for the command that answers its question."""
     has_steps = not run.rounds and (bool(run.step_records) or run.kind != "agent")
     context = f"{HEADING}\n{json.dumps(run.step_context, indent=2, ensure_ascii=False)}" if has_steps else ""
     if run.is_suspended and run.waiting:
         return Outcome("", WAITING, context, *_how_to_answer(run, again))
-    if run.status == "completed" and not run.is_plan_rejected:  # whose last words are about a plan that nobody wanted
+    if run.status == "completed" and not run.is_plan_rejected:
         return Outcome(f"{run.text}\n" if run.text else "", DONE, context)
     see = f"All of it: agentnb show {run.id}"
-    if run.status in ("cancelled", "running"):  # it still runs if its tool cannot be interrupted
+    if run.status in ("cancelled", "running"):  # still running if its tool cannot be interrupted
         return Outcome("", INTERRUPTED, context, f"The run was stopped. {see}")
     reason = why(run, SHELL)
-    what = reason if run.status == "failed" and reason else ": ".join(filter(None, [chip(run), reason]))
-    return Outcome("", CODES.get(run.status, FAILED), context, sentences(what, see))
+    message = reason if run.status == "failed" and reason else ": ".join(filter(None, [chip(run), reason]))
+    return Outcome("", CODES.get(run.status, FAILED), context, sentences(message, see))
 
 
 def _how_to_answer(run: Run, again: Sequence[str]) -> tuple[str, str]:
-    """Return what is asked, and the command that answers it."""
+    """Return the question in words, and the command that answers it."""
     question = run.waiting[0]
     which = ["--question", question.id] if len(run.waiting) > 1 else []
     command = shlex.join(["agentnb", "answer", run.id, _example(question), *which, *again])
@@ -126,9 +125,9 @@ def _how_to_answer(run: Run, again: Sequence[str]) -> tuple[str, str]:
 
 
 def _example(question: WaitingOnUser) -> str:
-    """Return an answer that fits the question, as it is typed."""
-    found = _value(question.schema)
-    return found if isinstance(found, str) else choice_in_words(found)
+    """Return a valid answer to the question, as text to type."""
+    value = _value(question.schema)
+    return value if isinstance(value, str) else choice_in_words(value)
 
 
 def _value(schema: dict[str, Any]) -> Any:

@@ -1,1 +1,1 @@
-"""Shell commands: what a command is to bash, and what its programs can do. Pure; rules of permissions are built on it."""
+"""Shell commands: how bash reads a command, and what its programs can do. Pure functions, the basis of permission rules."""

@@ -1,4 +1,4 @@
-"""Builtins of bash that start commands, evaluate text or change how bash reads: taken apart, or a problem."""
+"""Builtins of bash that start commands, evaluate text or change how bash reads: parsed, or reported as a problem."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.commands.script import SimpleCommand, Word
 from agentnb.commands.shell_words import IDENTIFIER, Facts
 
 OPAQUE = frozenset(("alias", "bind", "compgen", "complete", "compopt", "enable", "fc", "history"))
-"""Builtins that are not taken apart."""
+"""Builtins that are not parsed."""
 SET_LETTERS = frozenset("aCbefhuvxET")
 _SET_NAMES = """
     allexport errexit errtrace functrace noclobber noglob nounset pipefail verbose xtrace
@@ -24,25 +24,25 @@ ASSIGNED = re.compile(rf"({IDENTIFIER})(\+?=)?")
 
 
 class Reader(Protocol):
-    """The reader of the command, as its builtins use it."""
+    """Reader of the command, as used by its builtins."""
 
     facts: Facts
 
     def read_text(self, text: str) -> None:
-        """Read a text that bash will run as commands."""
+        """Parse a text that bash will run as commands."""
 
     def assign(self, name: str, *, is_number: bool) -> None:
-        """Keep that a variable is set."""
+        """Record an assignment to a variable."""
 
     def evaluate(self, word: Word) -> None:
-        """Keep that the text of a word is evaluated."""
+        """Record that bash evaluates the text of a word."""
 
     def start(self, command: SimpleCommand) -> None:
-        """Keep a command, and what it starts as a builtin."""
+        """Record a command, and the commands that it starts if it is a builtin."""
 
 
 def check_builtin(reader: Reader, command: SimpleCommand) -> None:
-    """Read what the command starts or evaluates, if its program is such a builtin; flag what cannot be known."""
+    """Read the commands that a builtin starts or evaluates; flag anything computed."""
     if not command.words:
         return
     program = command.words[0]
@@ -114,8 +114,8 @@ def _set(reader: Reader, command: SimpleCommand) -> None:
         value = word.value
         if value in ("-", "--") or (value and value[0] not in "-+" and not _takes_name(before)):
             return
-        known = value is not None and (value in SET_NAMES if _takes_name(before) else set(value[1:]) <= SET_LETTERS | {"o"})
-        if not known or word.may_split:
+        is_known = value is not None and (value in SET_NAMES if _takes_name(before) else set(value[1:]) <= SET_LETTERS | {"o"})
+        if not is_known or word.may_split:
             reader.facts.flag(f"the option {word.raw[:60]} of set")
 
 
@@ -137,18 +137,18 @@ def _declare(reader: Reader, command: SimpleCommand) -> None:
         elif text.startswith(("-", "+")) and word.value is not None:
             if not set(text[1:]) <= set("aAfFglprux" + ("n" * is_export)):
                 reader.facts.flag(f"the option {text} of {command.words[0].value}")
-        elif (found := ASSIGNED.match(text)) is None or (not found[2] and (word.value is None or found.end() < len(text))):
+        elif (match := ASSIGNED.match(text)) is None or (not match[2] and (word.value is None or match.end() < len(text))):
             reader.facts.flag("a variable whose name is computed")
-        elif found[2]:
-            rest = text[found.end() :]
-            if rest.startswith("(") and not re.match(rf"{IDENTIFIER}\+?=\(", word.raw):
+        elif match[2]:
+            value = text[match.end() :]
+            if value.startswith("(") and not re.match(rf"{IDENTIFIER}\+?=\(", word.raw):
                 reader.facts.flag("an array in quotes")
-            is_number = word.value is not None and re.fullmatch(r"-?\d*", rest) is not None
-            reader.assign(found[1], is_number=is_number)
+            is_number = word.value is not None and re.fullmatch(r"-?\d*", value) is not None
+            reader.assign(match[1], is_number=is_number)
 
 
 def _names(reader: Reader, command: SimpleCommand, words: tuple[Word, ...]) -> None:
-    """Keep the variables that are set to what nobody knows."""
+    """Record variables that are set to unknown values."""
     for word in words:
         if word.value is None or NAME.fullmatch(word.value) is None:
             reader.facts.flag(f"a variable whose name is computed, for {command.words[0].value}")
@@ -203,7 +203,7 @@ def _let(reader: Reader, command: SimpleCommand) -> None:
 
 
 def _test(reader: Reader, command: SimpleCommand) -> None:
-    """Flag words that could become ``-v`` or ``-R``, which evaluate the name behind them."""
+    """Flag words that could become ``-v`` or ``-R``, which evaluate the following name."""
     words = command.words[1 : len(command.words) - (command.words[0].value == "[")]
     operands = words[1:] if words and words[0].value == "!" else words
     for word in words:

@@ -1,4 +1,4 @@
-"""Patterns with stars as regular expressions that no text makes slow."""
+"""Star patterns as regular expressions with bounded run time for any text."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Iterable
 
 
 def star_glob(pattern: str, anything: str = ".*") -> str:
-    """Return the regular expression of a pattern in which ``*`` means ``anything``, such as ``[^/]*``.
+    """Return the regular expression of a pattern in which ``*`` matches ``anything``, such as ``[^/]*``.
 
-    What stands between two stars is found at its first place for good: else many stars would take time without end.
+    The text between two stars matches at its first occurrence, without backtracking: otherwise many stars would take unbounded
+    time.
     """
     first, *others = map(re.escape, pattern.split("*"))
     if not others:
         return first
     *middle, last = others
-    return first + "".join(f"(?>{anything}?{one})" for one in middle) + anything + last
+    return first + "".join(f"(?>{anything}?{part})" for part in middle) + anything + last
 
 
 def names_glob(names: Iterable[str]) -> str:
-    """Return the regular expression of names, each after a slash: ``*`` is any text within one, ``**`` any number of them."""
+    """Return the regular expression of names, each after a slash: ``*`` matches within a name, ``**`` any number of names."""
     return "".join("(?:/.*)?" if name == "**" else "/" + star_glob(name, "[^/]*") for name in names)

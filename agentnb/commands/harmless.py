@@ -1,4 +1,4 @@
-"""Commands that are known as harmless: they start no program, and write nothing but what they name, where it does no harm."""
+"""Harmless commands: they start no unknown program, and write only named files, where that is allowed."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from agentnb.commands.script import Word
 from agentnb.commands.shell_command import Part
 
 CanWrite: TypeAlias = Callable[[str], bool]
-"""Returns whether writing a file or folder does no harm."""
+"""True if writing a file or folder is harmless."""
 FOLDERS = ("", "/bin", "/usr/bin")
-"""Folders of programs that are what their name says."""
+"""Folders whose programs are what their names say."""
 DEVICES = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")
 _SUFFIX = re.compile(r"\.\w+")
-"""Suffixes of copies, as of ``sed -i.bak``, with which no other file is meant."""
+"""Suffixes of backup copies, as in ``sed -i.bak``, which cannot name another file."""
 _PLAIN_GLOB = re.compile(r"(?:/?[\w@%+=:,*?-][\w.@%+=:,*?\[\]-]*)+/?")
-"""Globs that find no hidden file."""
+"""Globs that match no hidden file."""
 
 
 def is_harmless(part: Part, can_write: CanWrite) -> bool:
-    """Return whether a part of a command is known as harmless; what it starts is a part of its own."""
+    """True if a part of a command is known as harmless; commands that it starts are separate parts."""
     return (
         all(HARMLESS_NAME.fullmatch(name) for name, _ in part.assignments)
         and all(_is_harmless_file(operator, target, can_write) for operator, target in part.redirections)
@@ -45,7 +45,7 @@ def _is_harmless_call(part: Part, can_write: CanWrite) -> bool:
 
 
 def _is_harmless_feature(feature: Feature, call: Invocation, can_write: CanWrite) -> bool:
-    """Return whether a feature only starts a part of the command, or writes where it may: its value, or the operands."""
+    """True if a feature only starts a part of the command, or writes where that is allowed: to its value, or the operands."""
     form = call.form
     if form is None or not feature.is_file:
         return form is not None and feature.name in form.commands
@@ -65,7 +65,7 @@ def _are_harmless_operands(form: ProgramForm, call: Invocation, can_write: CanWr
 
 
 def _can_write_last(targets: Sequence[Word], can_write: CanWrite) -> bool:
-    """Return whether all but the last may be written to the last, a file or a folder."""
+    """True if all operands but the last may be written to the last, a file or a folder."""
     folder = targets[-1].value
     if folder is None or not all(map(_is_known_path, targets)):
         return False
@@ -86,7 +86,9 @@ def _path(word: Word) -> str:
 
 
 def _is_harmless_file(operator: str, target: Word | None, can_write: CanWrite) -> bool:
-    """Return whether a redirection does no harm: it reads, or writes where it may. The shell has files that are addresses."""
+    """True if a redirection is harmless: it reads, or writes where that is allowed. Some files of the shell are network
+    addresses.
+    """
     if target is None:
         return True
     text = COMPUTED if target.value is None else target.value

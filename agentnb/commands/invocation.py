@@ -1,4 +1,4 @@
-"""The words of a command as its program reads them: its form, options and operands, and the commands that it starts."""
+"""Words of a command as its program reads them: its form, options and operands, and the commands that it starts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from agentnb.commands.programs import OptionSpec, ProgramForm, names_of_forms, p
 from agentnb.commands.script import Word
 
 COMPUTED = "\0"
-"""Stands for a text that bash computes."""
+"""Placeholder for a text that bash computes."""
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
 HARMLESS_NAME = re.compile(
     r"(?!.*_proxy$|histchars$)[a-z_][a-z0-9_]*|LANG|LANGUAGE|LC_[A-Z]+|TZ|CI|DEBUG|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES"
     r"|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED|PYTHONHASHSEED|PYTHONIOENCODING|PYTHONUTF8|NODE_ENV|RUST_BACKTRACE|VERBOSE"
 )
-"""Variables that change no program: those of scripts, in small letters, and a few that are known."""
+"""Variables that do not affect programs: lower-case ones of scripts, and a few known ones."""
 _SED_ADDRESS = r"(?:\d++|\$|/(?:[^/\\\n]|\\.)*+/I?)"
 # No possessive quantifier after a lookahead: Python before 3.11.5 does not match it.
 _SED_COMMAND = (
@@ -28,77 +28,77 @@ _SED_COMMAND = (
 _SED = re.compile(
     rf"(?:\s*+(?:{_SED_ADDRESS}(?:,[+~]?{_SED_ADDRESS})?)?+\s*+!?+\s*+(?:\{{|{_SED_COMMAND}\s*+(?:[;\n]|$|(?=\}}))))*+\s*+"
 )
-"""Programs of sed that neither run a command nor name a file."""
+"""Scripts of sed that neither run a command nor name a file."""
 _SED_DELIMITERS = "/|#,:@"
 _AWK = re.compile(r"system|getline|\||@|\\\n|print[^>]*>")
-"""Signs of programs of awk that may start others or write a file, once ``||`` is gone."""
+"""Signs in awk programs that may start others or write a file, after removing ``||``."""
 
 
 class Option(NamedTuple):
-    """An option of a command."""
+    """Option of a command."""
 
     form: ProgramForm
     names: tuple[str, ...]
-    """What it may be: its name in the table, or the names of all options that it abbreviates."""
+    """Its name in the table, or the names of all options that it may abbreviate."""
     spelled: str
     values: tuple[Word, ...] = ()
 
     @property
     def value(self) -> str:
-        """The text of its values; empty if it has none."""
+        """Text of its values; empty without values."""
         return " ".join(COMPUTED if word.value is None else word.value for word in self.values)
 
 
 class Feature(NamedTuple):
-    """A word by which a command starts a program, runs a text, or names a file to write in."""
+    """Word by which a command starts a program, runs a text, or names a file to write to."""
 
     form: str
     name: str
     value: str
     is_file: bool = False
-    """Whether its value names a file or folder to write in."""
+    """True if its value names a file or folder to write to."""
 
 
 @dataclass(slots=True)
 class Invocation:
-    """A command as its program reads it."""
+    """Command as its program reads it."""
 
     program: str
     """Its name in the table; empty if bash computes it."""
     form: ProgramForm | None = None
-    """The row of the table."""
+    """Row of the table."""
     options: list[Option] = field(default_factory=list)
     operands: list[Word] = field(default_factory=list)
     is_uncertain: bool = False
-    """Whether a word that bash computes may be an option, or several words."""
+    """True if a word that bash computes may be an option, or several words."""
     is_unlisted: bool = False
-    """Whether it is a form that the table does not have, of a program that has forms."""
+    """True if the program has forms and this form is not in the table."""
 
     @property
     def names(self) -> set[str]:
-        """The names of its options of its form."""
+        """Names of the options of its form."""
         return {name for option in self.options if option.form is self.form for name in option.names}
 
     @property
     def targets(self) -> list[Word]:
-        """The operands after those that the table skips; none with an option that ends them."""
+        """Operands after those that the table skips; empty with an option that ends them."""
         if self.form is None or self.form.ends & self.names:
             return []
         return self.operands[self.form.skip :]
 
 
 def invocation_of(words: Sequence[Word]) -> Invocation:
-    """Return a command as its program reads it."""
+    """Parse a command as its program would."""
     if not words or words[0].value is None:
         return Invocation("", operands=list(words[1:]), is_uncertain=True)
     name = program_name(words[0].value)
-    found = Invocation(name, program_forms().get(name))
-    if found.form is None:
-        found.operands = list(words[1:])
-        found.is_uncertain = any(map(_may_be_option, words[1:]))
+    invocation = Invocation(name, program_forms().get(name))
+    if invocation.form is None:
+        invocation.operands = list(words[1:])
+        invocation.is_uncertain = any(map(_may_be_option, words[1:]))
     else:
-        _Reader(found, words[1:]).read(found.form)
-    return found
+        _Reader(invocation, words[1:]).read(invocation.form)
+    return invocation
 
 
 class _Reader:
@@ -129,13 +129,13 @@ class _Reader:
 
     def _add_operand(self, word: Word) -> None:
         self._into.operands.append(word)
-        meant = self._form.signs.get(word.prefix[:1])
-        if meant is not None and word.value != word.prefix[:1]:
-            spec = self._form.spec(meant)
+        name = self._form.signs.get(word.prefix[:1])
+        if name is not None and word.value != word.prefix[:1]:
+            spec = self._form.spec(name)
             self._into.options.append(Option(self._form, (spec.name,), spec.name))
 
     def _has_entered(self, word: Word) -> bool:
-        """Go on with the form that the first operand names, and return True, if there is one."""
+        """Continue with the form named by the first operand; return True if there is such a form."""
         if self._into.operands or self._form.name not in names_of_forms():
             return False
         inner = program_forms().get(f"{self._form.name} {word.value}")
@@ -146,7 +146,7 @@ class _Reader:
         return True
 
     def _read_option(self, word: Word, text: str) -> bool:
-        """Read an option; return whether the word is one."""
+        """Read an option; return False if the word is not an option."""
         is_first = not self._into.operands and not self._into.options
         if text.startswith("--") or (self._form.has_words and re.match(r"-.", text)):
             self._read_long(word, text)
@@ -169,21 +169,21 @@ class _Reader:
     def _read_short(self, word: Word, text: str) -> None:
         if text in self._form.options:
             return self._add((self._form.spec(text),), text)
-        place = 1
-        while place < len(text):
-            length = 2 if f"-{text[place : place + 2]}" in self._form.options else 1
-            spelling, place = f"{text[0]}{text[place : place + length]}", place + length
+        position = 1
+        while position < len(text):
+            length = 2 if f"-{text[position : position + 2]}" in self._form.options else 1
+            spelling, position = f"{text[0]}{text[position : position + length]}", position + length
             spec = self._form.spec(spelling) if text[0] == "-" else OptionSpec(spelling, int(spelling in ("+o", "+O")))
             if spec.values or spec.may_attach:
-                has_rest = bool(text[place:]) or word.value is None
-                return self._add((spec,), spelling, _rest(word, text[place:]) if has_rest else None)
+                has_rest = bool(text[position:]) or word.value is None
+                return self._add((spec,), spelling, _rest(word, text[position:]) if has_rest else None)
             self._add((spec,), spelling)
         if word.value is None:
             self._into.is_uncertain = True
         return None
 
     def _add(self, specs: tuple[OptionSpec, ...], spelled: str, attached: Word | None = None) -> None:
-        """Add an option with its values: the attached one, or the words that follow."""
+        """Add an option with its values: the attached one, or the following words."""
         names = tuple(spec.name for spec in specs)
         values: tuple[Word, ...] = () if attached is None else (attached,)
         if self._form.commands & set(names):
@@ -196,29 +196,29 @@ class _Reader:
         self._into.options.append(Option(self._form, names, spelled, values))
 
     def _until_semicolon(self) -> tuple[Word, ...]:
-        rest = self._words[self._at :]
-        ends = [place for place, word in enumerate(rest) if word.value == ";" or _ends_batch(rest, place)]
-        end = ends[0] if ends else len(rest)
+        words = self._words[self._at :]
+        ends = [index for index, word in enumerate(words) if word.value == ";" or _ends_batch(words, index)]
+        end = ends[0] if ends else len(words)
         self._at += end + 1
-        return tuple(rest[:end])
+        return tuple(words[:end])
 
 
-def _ends_batch(words: Sequence[Word], place: int) -> bool:
-    return words[place].value == "+" and place > 0 and words[place - 1].value in ("{}", None)
+def _ends_batch(words: Sequence[Word], index: int) -> bool:
+    return words[index].value == "+" and index > 0 and words[index - 1].value in ("{}", None)
 
 
 def _rest(word: Word, text: str) -> Word:
-    """Return the rest of a word as a word."""
+    """Return the remainder of a word as a word."""
     return Word(text, text if word.value is not None else None, text, word.may_split)
 
 
 def _may_be_option(word: Word) -> bool:
-    """Return whether a word that bash computes may be any option; a process substitution is a file."""
+    """True if a word that bash computes may be any option; a process substitution is a file."""
     return word.value is None and word.prefix in ("", "-") and not word.raw.startswith(("<(", ">("))
 
 
 class StartedCommand(NamedTuple):
-    """A command that another one starts: its words, or its text for a shell."""
+    """Command that another one starts: its words, or its text for a shell."""
 
     words: tuple[Word, ...] = ()
     assignments: tuple[tuple[str, Word], ...] = ()
@@ -226,16 +226,16 @@ class StartedCommand(NamedTuple):
 
 
 def started_by(invocation: Invocation) -> tuple[list[StartedCommand], bool]:
-    """Return the commands that a command starts by its operands, and whether these are all."""
+    """Return the commands that a command starts through its operands, and True if the list is complete."""
     form, targets = invocation.form, invocation.targets
     if form is None:
         return [], True
-    found = [
+    commands = [
         StartedCommand(tuple(_with_found_files(option.values, invocation)))
         for option in invocation.options
         if option.form.commands & set(option.names)
     ]
-    found += [
+    commands += [
         StartedCommand((*option.values, *invocation.operands))
         for option in invocation.options
         if form.modules & set(option.names)
@@ -245,15 +245,15 @@ def started_by(invocation: Invocation) -> tuple[list[StartedCommand], bool]:
         is_all = not (invocation.operands or invocation.options)
     elif form.operands == "command" and (targets or invocation.options):
         is_all = all(_is_known(option) for option in invocation.options) and not _takes_text(invocation)
-        found += _started_words(invocation, targets)
-        found += [
+        commands += _started_words(invocation, targets)
+        commands += [
             StartedCommand(text=option.value) for option in invocation.options if option.names[0] == "-S" and form.name == "env"
         ]
-        is_all = is_all and not any("\\" in one.text or "$" in one.text for one in found)
+        is_all = is_all and not any("\\" in command.text or "$" in command.text for command in commands)
     elif form.operands in ("shell", "trap", "script"):
         texts, is_all = _started_texts(form, invocation, targets)
-        found += texts
-    return found, is_all and not any(COMPUTED in one.text for one in found)
+        commands += texts
+    return commands, is_all and not any(COMPUTED in command.text for command in commands)
 
 
 def _is_known(option: Option) -> bool:
@@ -261,7 +261,7 @@ def _is_known(option: Option) -> bool:
 
 
 def _takes_text(invocation: Invocation) -> bool:
-    """Return whether an option holds a command in a way that is not taken apart, such as ``npx -c``."""
+    """True if an option holds a command that is not parsed, such as ``npx -c``."""
     return bool(
         invocation.form
         and invocation.form.name != "env"
@@ -274,10 +274,10 @@ def _started_words(invocation: Invocation, targets: Sequence[Word]) -> Iterator[
     while (
         invocation.program in ("env", "sudo", "doas")
         and words
-        and (found := ASSIGNMENT.match(words[0].prefix or words[0].value or ""))
+        and (match := ASSIGNMENT.match(words[0].prefix or words[0].value or ""))
     ):
         word = words.pop(0)
-        assignments.append((found[1], _rest(word, (word.value or word.prefix)[found.end() :])))
+        assignments.append((match[1], _rest(word, (word.value or word.prefix)[match.end() :])))
     if invocation.program == "xargs":
         if not words:
             return
@@ -290,7 +290,7 @@ def _started_words(invocation: Invocation, targets: Sequence[Word]) -> Iterator[
 
 
 def _started_texts(form: ProgramForm, invocation: Invocation, targets: Sequence[Word]) -> tuple[list[StartedCommand], bool]:
-    """Return the texts that a shell runs, and whether it runs no other."""
+    """Return the texts that a shell runs, and True if it runs no others."""
     if form.operands == "script":
         if "-c" not in invocation.names:
             return [], bool(targets) or bool(invocation.names & {"--version", "--help"})
@@ -304,7 +304,7 @@ def _started_texts(form: ProgramForm, invocation: Invocation, targets: Sequence[
 
 
 def _with_found_files(words: Sequence[Word], invocation: Invocation) -> Iterator[Word]:
-    """Yield the words of a command of ``find -exec``, with the files that it finds as words that are computed."""
+    """Yield the words of a command of ``find -exec``, with the matched files as computed words."""
     start = invocation.operands[0].value if invocation.operands else "."
     prefix = "" if start is None or start.startswith("-") else start
     for word in words:
@@ -317,30 +317,32 @@ def _computed(word: Word, replaced: str, prefix: str = "") -> Word:
 
 
 def features_of(invocation: Invocation) -> list[Feature]:
-    """Return all by which a command starts a program, runs a text, or names a file to write in, besides its operands."""
-    found = [feature for option in invocation.options for feature in _features_of_option(option)]
+    """Return every feature by which a command starts a program, runs a text, or names a file to write to, besides its
+    operands.
+    """
+    features = [feature for option in invocation.options for feature in _features_of_option(option)]
     form = invocation.form
     if form is None:
-        return found
+        return features
     if invocation.is_unlisted and form.name in names_of_forms() and " " not in form.name:
-        found.append(Feature(form.name, "form", _text(invocation.operands[0])))
+        features.append(Feature(form.name, "form", _text(invocation.operands[0])))
     scripts = [word for option in invocation.options if option.names[0] == "-e" for word in option.values]
     if form.operands == "sed":
-        found += [
+        features += [
             Feature(form.name, "script", _text(word)) for word in (*scripts, *invocation.targets[:1]) if not _is_plain_sed(word)
         ]
     elif form.operands == "awk":
-        found += [Feature(form.name, "script", _text(word)) for word in invocation.targets[:1] if not _is_plain_awk(word)]
+        features += [Feature(form.name, "script", _text(word)) for word in invocation.targets[:1] if not _is_plain_awk(word)]
     elif form.operands in ("text", "output"):
-        found += [Feature(form.name, "operand", _text(word)) for word in invocation.targets]
+        features += [Feature(form.name, "operand", _text(word)) for word in invocation.targets]
     elif form.operands == "names":
-        found += [Feature(form.name, "operand", _text(word)) for word in invocation.targets if not sets_harmless_name(word)]
+        features += [Feature(form.name, "operand", _text(word)) for word in invocation.targets if not sets_harmless_name(word)]
     elif form.operands == "assignments":
-        found += [Feature(form.name, "operand", _text(word)) for word in invocation.operands if _may_assign(word)]
+        features += [Feature(form.name, "operand", _text(word)) for word in invocation.operands if _may_assign(word)]
     can_start = form.starts or form.writes or form.operands in ("sed", "awk", "text", "output", "assignments", "names")
     if invocation.is_uncertain and can_start:
-        found.append(Feature(form.name, "uncertain", COMPUTED))
-    return found
+        features.append(Feature(form.name, "uncertain", COMPUTED))
+    return features
 
 
 def _features_of_option(option: Option) -> Iterator[Feature]:
@@ -353,7 +355,7 @@ def _features_of_option(option: Option) -> Iterator[Feature]:
 
 
 def sets_harmless_name(word: Word) -> bool:
-    """Return whether an operand such as ``name=value`` sets a variable that changes no program."""
+    """True if an operand such as ``name=value`` sets a variable that does not affect programs."""
     text = word.prefix if word.value is None else word.value
     name, equals, _ = text.partition("=")
     return (word.value is not None or bool(equals)) and HARMLESS_NAME.fullmatch(name.removesuffix("+")) is not None
@@ -364,7 +366,7 @@ def _text(word: Word) -> str:
 
 
 def _is_plain_sed(word: Word) -> bool:
-    """Return whether a program of sed only edits; a delimiter in brackets ends the expression for some versions of sed only."""
+    """True if a sed script only edits. In some versions of sed, a delimiter in brackets ends the expression."""
     text = word.value
     if text is None or any(
         re.search(rf"\[[^\]]*{re.escape(sign)}", text) for sign in _SED_DELIMITERS if f"s{sign}" in f"s/{text}"

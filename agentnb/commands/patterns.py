@@ -1,4 +1,4 @@
-"""Patterns of commands, as rules have them: what they allow, what they forbid, and which one a question offers."""
+"""Patterns of commands in rules: what they allow, what they forbid, and which one a question offers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _PLAIN_WORD = re.compile(r"[\w./:@%+,=-]+")
 
 
 def command_glob(pattern: str) -> str:
-    """Return the regular expression of a pattern, in which ``*`` is any text; `` *`` at its end is also nothing."""
+    """Return the regular expression of a pattern with ``*`` for any text; `` *`` at its end may also match nothing."""
     beginning, star = (pattern[:-2], r"(?:\ .*)?") if pattern.endswith(" *") else (pattern, "")
     return star_glob(beginning) + star
 
 
 @dataclass(frozen=True, slots=True)
 class CommandPattern:
-    """A pattern of commands."""
+    """Parsed pattern of commands."""
 
     words: tuple[Word, ...]
     assignments: tuple[str, ...]
@@ -37,23 +37,23 @@ class CommandPattern:
 
     @property
     def names_program(self) -> bool:
-        """Whether its first word is a program."""
+        """True if its first word is a program."""
         return bool(self.words) and "*" not in self.words[0].raw
 
     @property
     def program(self) -> str:
-        """The name of its program in the table; empty if it names none."""
+        """Name of its program in the table; empty if it does not name a program."""
         return self.invocation.program if self.names_program else ""
 
 
 @lru_cache(maxsize=4096)
 def command_pattern(text: str) -> CommandPattern:
-    """Return the pattern of a text."""
+    """Parse the pattern of a text."""
     try:
         texts = shlex.split(text)
-    except ValueError:  # a quotation that does not end
+    except ValueError:  # an unterminated quotation
         texts = text.split()
-    count = next((place for place, word in enumerate(texts) if not ASSIGNMENT.match(word)), len(texts))
+    count = next((index for index, word in enumerate(texts) if not ASSIGNMENT.match(word)), len(texts))
     return _pattern(tuple(Word(word, word, word) for word in texts[count:]), tuple(texts[:count]), text)
 
 
@@ -63,7 +63,7 @@ def _pattern(words: tuple[Word, ...], assignments: tuple[str, ...] = (), text: s
 
 
 def covers(pattern: str, part: Part) -> bool:
-    """Return whether a pattern that allows is about a part of a command: the program in the form that the pattern shows."""
+    """True if a pattern that allows applies to a part of a command: the program in the form that the pattern shows."""
     if (
         not all(_opens_nothing(operator, target) for operator, target in part.redirections)
         or not part.words
@@ -72,9 +72,9 @@ def covers(pattern: str, part: Part) -> bool:
         return False
     if pattern == EVERYTHING:
         return True
-    found = command_pattern(pattern)
+    shown = command_pattern(pattern)
     assigned = tuple(f"{name}={value.value}" for name, value in part.assignments)
-    return assigned == found.assignments and _covers(found, part.invocation, part.text)
+    return assigned == shown.assignments and _covers(shown, part.invocation, part.text)
 
 
 def _covers(pattern: CommandPattern, call: Invocation, text: str) -> bool:
@@ -82,7 +82,7 @@ def _covers(pattern: CommandPattern, call: Invocation, text: str) -> bool:
         return False
     features = features_of(call)
     shown = features_of(pattern.invocation) if features else []
-    if not all(any(_is_shown(feature, other) for other in shown) for feature in features):
+    if not all(any(_is_shown(feature, shown_feature) for shown_feature in shown) for feature in features):
         return False
     started, is_all = started_by(call)
     if not started:
@@ -91,8 +91,8 @@ def _covers(pattern: CommandPattern, call: Invocation, text: str) -> bool:
     if not is_all or len(of_pattern) != len(started):
         return False
     return all(
-        _covers_started(_words_of(one.words, one.text), _words_of(other.words, other.text))
-        for one, other in zip(of_pattern, started, strict=True)
+        _covers_started(_words_of(shown_command.words, shown_command.text), _words_of(command.words, command.text))
+        for shown_command, command in zip(of_pattern, started, strict=True)
     )
 
 
@@ -103,14 +103,14 @@ def _covers_started(shown: tuple[Word, ...], words: tuple[Word, ...]) -> bool:
 
 
 def _words_of(words: tuple[Word, ...], text: str) -> tuple[Word, ...]:
-    """Return the words of a command that another one starts; a text that is no plain command is one word."""
+    """Return the words of a started command; a text that is not a plain command is one word."""
     if not text:
         return words
     return tuple(Word(word, word, word) for word in (text.split() if PLAIN.fullmatch(text.replace("*", "")) else [text]))
 
 
 def _is_shown(feature: Feature, shown: Feature) -> bool:
-    """Return whether a pattern shows a feature: an option with its value, in which it may have stars, or a text as it is."""
+    """True if a pattern shows a feature: an option with its value, which may have stars, or an exact text."""
     if (feature.form, feature.name) != (shown.form, shown.name) or feature.name == "uncertain":
         return False
     is_option = feature.name.startswith("-")
@@ -118,8 +118,8 @@ def _is_shown(feature: Feature, shown: Feature) -> bool:
 
 
 def _escaped(value: str) -> str:
-    """Return a pattern of `fnmatch` in which only ``*`` has a meaning."""
-    return re.sub(r"[\[?]", lambda found: f"[{found[0]}]", value)
+    """Escape a pattern of `fnmatch` except for ``*``."""
+    return re.sub(r"[\[?]", lambda match: f"[{match[0]}]", value)
 
 
 def _opens_nothing(operator: str, target: Word | None) -> bool:
@@ -127,26 +127,26 @@ def _opens_nothing(operator: str, target: Word | None) -> bool:
 
 
 def forbids(pattern: str, part: Part) -> bool | None:
-    """Return whether a pattern that asks or denies is about a part of a command; None if that cannot be known.
+    """True if a pattern that asks or denies applies to a part of a command, or None if undecidable.
 
-    Options count in each order and spelling, and beside others.
+    Options match in any order and spelling, and beside others.
     """
-    found, call = command_pattern(pattern), part.invocation
-    if any(found.regex.fullmatch(text) for text in part.texts):
+    shown, call = command_pattern(pattern), part.invocation
+    if any(shown.regex.fullmatch(text) for text in part.texts):
         return True
     is_known = all(word.value is not None for word in part.words)
-    if not found.names_program:
+    if not shown.names_program:
         return False if is_known else None
-    if found.program != call.program:
+    if shown.program != call.program:
         return False
-    if found.invocation.form is None:
-        return False if is_known or _excludes(found.invocation.operands, call.operands) else None
-    is_form = _is_form(found.invocation, call)
-    return _limits(found.invocation, call) if is_form else is_form
+    if shown.invocation.form is None:
+        return False if is_known or _excludes(shown.invocation.operands, call.operands) else None
+    is_form = _is_form(shown.invocation, call)
+    return _limits(shown.invocation, call) if is_form else is_form
 
 
 def _is_form(shown: Invocation, call: Invocation) -> bool | None:
-    """Return whether a command is of the form of a pattern; None if that cannot be known."""
+    """True if a command has the form of a pattern, or None if undecidable."""
     if shown.form is call.form or shown.form is None or call.form is None:
         return True
     if call.form.name.startswith(shown.form.name):
@@ -155,8 +155,8 @@ def _is_form(shown: Invocation, call: Invocation) -> bool | None:
 
 
 def _limits(shown: Invocation, call: Invocation) -> bool | None:
-    """Return whether the options and operands of a command are those of a pattern, beside others."""
-    has_all = all(any(_is_option(option, other) for other in call.options) for option in shown.options)
+    """True if the options and operands of a command include those of a pattern, or None if undecidable."""
+    has_all = all(any(_is_option(option, call_option) for call_option in call.options) for option in shown.options)
     matches = _operands_match(shown.operands, call.operands)
     if matches is False or not (has_all or call.is_uncertain):
         return False
@@ -164,14 +164,14 @@ def _limits(shown: Invocation, call: Invocation) -> bool | None:
 
 
 def _excludes(shown: Sequence[Word], operands: Sequence[Word]) -> bool:
-    """Return whether the first operand is known and another one."""
+    """True if the first operand is known and differs from the pattern's."""
     if not shown or not operands or "*" in shown[0].raw or operands[0].value is None:
         return False
     return shown[0].value != operands[0].value
 
 
 def _is_option(shown: Option, option: Option) -> bool:
-    """Return whether an option of a command is that of a pattern, also abbreviated or with a star."""
+    """True if an option of a command matches that of a pattern, also abbreviated or with a star."""
     if shown.form is not option.form:
         return False
     if "*" in shown.spelled:
@@ -188,7 +188,7 @@ def _is_option(shown: Option, option: Option) -> bool:
 
 
 def _operands_match(shown: Sequence[Word], operands: Sequence[Word]) -> bool | None:
-    """Return whether operands match those of a pattern; None if bash computes some."""
+    """True if operands match those of a pattern, or None if bash computes some."""
     text = " ".join(word.raw for word in shown)
     if text in ("", EVERYTHING) and (text or not operands):
         return True
@@ -199,30 +199,30 @@ def _operands_match(shown: Sequence[Word], operands: Sequence[Word]) -> bool | N
 
 
 def why_refused(pattern: str) -> str:
-    """Return the pattern to write in place of one whose options mean nothing, as the table does not have its program."""
-    found = command_pattern(pattern)
-    if not any(re.match(r"-[^\s]", word.raw) for word in found.words):
+    """Return the pattern to suggest instead of one with meaningless options, whose program is not in the table."""
+    shown = command_pattern(pattern)
+    if not any(re.match(r"-[^\s]", word.raw) for word in shown.words):
         return ""
-    if not found.names_program or found.words[0].raw.startswith("-"):
+    if not shown.names_program or shown.words[0].raw.startswith("-"):
         return "git push --force *"
-    return f"{found.words[0].raw} *" if found.invocation.form is None else ""
+    return f"{shown.words[0].raw} *" if shown.invocation.form is None else ""
 
 
 def offered_pattern(command: ShellCommand, parts: Iterable[Part]) -> str:
-    """Return the narrow pattern that allows each of these parts of a command; empty if there is none."""
+    """Return the narrow pattern that allows each of these parts of a command, or an empty string."""
     asked = list(parts)
     offered = {_offered(part) for part in asked if part.starter not in asked}
     return offered.pop() if len(offered) == 1 and not command.problem else ""
 
 
 def _offered(part: Part) -> str:
-    """Return the pattern of a part: its form, or all of it if it runs code, or if the table has no form of it."""
+    """Return the pattern of a part: its form, or all of it if it runs code, or if its form is not in the table."""
     pattern = _shown_form(part.words) if part.words else ""
     return pattern if pattern and covers(pattern, part) else ""
 
 
 EXACT = ("text", "written", "last", "output")
-"""Kinds of operands of programs that are offered with these operands only: they run or write what these name."""
+"""Kinds of operands that are offered exactly: the program runs or writes what they name."""
 
 
 def _shown_form(words: Sequence[Word]) -> str:
@@ -237,7 +237,7 @@ def _shown_form(words: Sequence[Word]) -> str:
     is_group = form is not None and form.name in names_of_forms()
     if form is None or form.stops or form.operands in EXACT or (is_group and not call.operands):
         shown, star = [word.raw for word in words], ""
-    else:  # a form that the table does not have, such as ``git stash pop``, is named by its first operand
+    else:  # a form outside the table, such as ``git stash pop``, is named by its first operand
         named = [call.operands[0].raw] if is_group else []
         shown, star = [words[0].raw, *form.name.split()[1:], *named], " *"
     return f"{' '.join(shown)}{star}" if all(map(_PLAIN_WORD.fullmatch, shown)) else ""

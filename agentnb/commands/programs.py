@@ -1,4 +1,4 @@
-"""The table of programs: their forms, and which of their options start a program or name a file to write."""
+"""Table of programs: their forms, and the options that start a program or name a file to write."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OperandKind: TypeAlias = Literal[
     "none",
     "opaque",
 ]
-"""What the operands of a program are, as `programs.toml` explains."""
+"""Kinds of operands of a program, explained in `programs.toml`."""
 OPERAND_KINDS: tuple[OperandKind, ...] = get_args(OperandKind)
 NAMING = ("ends", "commands", "finals", "modules")
 """Keys of a row whose values are names of options."""
@@ -35,71 +35,71 @@ _LOADER = re.compile(r"ld(?:-linux|-musl)?(?:-[\w-]+)?\.so(?:\.\d+)?")
 
 
 class OptionSpec(NamedTuple):
-    """An option of a program."""
+    """Option of a program."""
 
     name: str
     """Its first spelling in the table."""
     values: int = 0
-    """Values that follow it."""
+    """Number of values that follow it."""
     may_attach: bool = False
-    """Whether it has a value only if that is attached."""
+    """True if it takes only an attached value."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramForm:
-    """A program, or a form of it such as ``git log``."""
+    """Program, or a form of it such as ``git log``."""
 
     name: str
     source: str
     options: Mapping[str, OptionSpec]
-    """By each spelling."""
+    """Options by spelling."""
     starts: tuple[tuple[str, str], ...] = ()
-    """Options that start a program, load code or run a text: the name, and a pattern of the value or nothing."""
+    """Options that start a program, load code or run a text: the name, and a pattern of the value or an empty string."""
     writes: tuple[tuple[str, str], ...] = ()
-    """Options that name a file or folder to write in."""
+    """Options that name a file or folder to write to."""
     operands: OperandKind = ""
     skip: int = 0
-    """Operands before those."""
+    """Number of operands before those of this kind."""
     harmless: bool | frozenset[str] = False
-    """Whether it starts no program and writes only what is named; or the options with one of which it does."""
+    """True if it starts no program and writes only named files; or the options that make it so."""
     ends: frozenset[str] = frozenset()
-    """Options with which the operands are not of that kind."""
+    """Options that change the kind of the operands."""
     has_words: bool = False
-    """Whether each option is one word, also after a single dash."""
+    """True if each option is one word, even after a single dash."""
     stops: bool = False
-    """Whether the first operand ends the options."""
+    """True if the first operand ends the options."""
     commands: frozenset[str] = frozenset()
     """Options whose words up to ``;`` or ``+`` are a command."""
     finals: frozenset[str] = frozenset()
     """Options that end the options."""
     modules: frozenset[str] = frozenset()
-    """Options with the name of a module, which is a program with the operands as its words."""
+    """Options that name a module, which is a program with the operands as its words."""
     is_offered: bool = False
-    """Whether a question may offer a pattern with what it starts."""
+    """True if a question may offer a pattern with the started command."""
     is_bundled: bool = False
-    """Whether the first operand is options without a dash."""
+    """True if the first operand holds options without a dash."""
     signs: Mapping[str, str] = field(default_factory=dict)
-    """Options by the sign before an operand that stands for them."""
+    """Options by the prefix of an operand that implies them."""
 
     def spec(self, spelling: str) -> OptionSpec:
-        """Return the option of a spelling; one that is not listed is an option of its own, without a value."""
+        """Return the option of a spelling; an unlisted option takes no value."""
         return self.options.get(spelling) or OptionSpec(spelling)
 
     def long_options(self, beginning: str) -> tuple[OptionSpec, ...]:
-        """Return the options that a long option may be: it alone, or all that it abbreviates."""
+        """Return the options that a long option may mean: an exact match, or all that it abbreviates."""
         if beginning in self.options or self.has_words:
             return (self.spec(beginning),)
-        known = {self.options[name] for name in self.options if name.startswith(beginning)}
-        return tuple(sorted(known)) or (OptionSpec(beginning),)
+        specs = {self.options[name] for name in self.options if name.startswith(beginning)}
+        return tuple(sorted(specs)) or (OptionSpec(beginning),)
 
 
 STARTS_BY_OPERANDS: frozenset[OperandKind] = frozenset(("command", "shell", "trap", "script"))
-"""Kinds of operands that are looked through."""
+"""Kinds of operands that are searched for commands."""
 
 
 @cache
 def program_forms() -> Mapping[str, ProgramForm]:
-    """Return the table by the name of each form, such as ``git log``."""
+    """Return the table by name of the form, such as ``git log``."""
     text = Path(__file__).with_name("programs.toml").read_text(encoding="utf-8")
     forms: dict[str, ProgramForm] = {}
     for names, row in tomllib.loads(text).items():
@@ -113,12 +113,12 @@ def program_forms() -> Mapping[str, ProgramForm]:
 
 @cache
 def names_of_forms() -> frozenset[str]:
-    """Return the names of all forms that have forms of their own, such as ``git``."""
+    """Return the names of all forms with subforms, such as ``git``."""
     return frozenset(name.rpartition(" ")[0] for name in program_forms() if " " in name)
 
 
 def program_name(word: str) -> str:
-    """Return the name of a program as the table has it: without its folder and the version at its end."""
+    """Return the name of a program in the table, without folder and version suffix."""
     name = word.rpartition("/")[2]
     forms = program_forms()
     if name in forms:
@@ -130,7 +130,7 @@ def program_name(word: str) -> str:
 
 
 def _form(name: str, row: Mapping[str, Any], forms: Mapping[str, ProgramForm]) -> ProgramForm:
-    """Return the form of a row. Options of a form that is ``like`` another come after those of that."""
+    """Build the form of a row. Options of a form that is ``like`` another come after the inherited ones."""
     like = forms.get(row.get("like", ""))
     options = dict(like.options) if like else {}
     options |= {spelling: spec for text in row.get("options", "").split() for spelling, spec in _options(text)}
@@ -166,7 +166,7 @@ def _options(text: str) -> list[tuple[str, OptionSpec]]:
 
 
 def _named(text: str, options: dict[str, OptionSpec]) -> list[tuple[str, str]]:
-    """Return options with the pattern of their value, if only some values count: ``-o=keyword``. Those not listed are added."""
+    """Return options with the pattern of relevant values, if any: ``-o=keyword``. Unlisted options are added."""
     named = [(name, value) for name, _, value in (word.partition("=") for word in text.split())]
     return [(options.setdefault(name, OptionSpec(name)).name, value) for name, value in named]
 

@@ -1,4 +1,4 @@
-"""The grammar of bash: lists, pipelines, compounds and simple commands."""
+"""Parser of bash grammar: lists, pipelines, compounds and simple commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentnb.commands.script import Redirection, Script, SimpleCommand, Word
 from agentnb.commands.shell_words import ASSIGNMENT, KNOWN_NUMBERS, NAME, Facts, Unreadable, WordReader
 
 LEVELS_OF_A_TEXT = 5
-"""Levels that a text within counts for: its characters are read again."""
+"""Levels that an inner text counts for, as its characters are read again."""
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 BLANKS = re.compile(r"[ \t]+")
 _REDIRECTIONS = """
@@ -34,12 +34,12 @@ _READ_BY_BASH = """
     BASHOPTS BASH_ALIASES BASH_CMDS BASH_ENV ENV POSIXLY_CORRECT PS4 SHELLOPTS TEXTDOMAIN TEXTDOMAINDIR
 """
 READ_BY_BASH = frozenset(_READ_BY_BASH.split())
-"""Variables by which bash starts programs or reads commands otherwise."""
+"""Variables that make bash start programs or read commands differently."""
 
 
 @lru_cache(maxsize=256)
 def read_script(text: str) -> Script:
-    """Take a command apart as ``bash -c`` would."""
+    """Parse a command as ``bash -c`` would."""
     facts = Facts()
     try:
         if CONTROL.search(text):
@@ -61,23 +61,23 @@ def _check_variables(facts: Facts) -> None:
 
 
 class CommandReader(WordReader):
-    """Reads commands, and keeps each simple one."""
+    """Parser of commands that collects the simple ones."""
 
     def read_whole(self) -> None:
-        """Read all of the text."""
+        """Parse the whole text."""
         self.read_commands("")
         if self.pending:
             raise Unreadable("a here-document that does not end")
 
     def read_text(self, text: str) -> None:
-        """Read a text that bash will run as commands."""
+        """Parse a text that bash will run as commands."""
         self.facts.is_list = False
         inner = CommandReader(text, self.facts, self.depth)
         inner.enter(LEVELS_OF_A_TEXT)
         inner.read_whole()
 
     def read_commands(self, *ends: str, may_be_empty: bool = True) -> None:
-        """Read a list of commands up to one of the words or operators that end it."""
+        """Parse a list of commands up to one of the words or operators that end it."""
         self.skip_lines()
         count = 0
         while not self._at(ends):
@@ -99,8 +99,8 @@ class CommandReader(WordReader):
     def _blanks(self) -> str:
         """Skip blanks and a comment, and return the next character."""
         while (sign := self.peek()) in (" ", "\t", "#"):
-            found = BLANKS.match(self.text, self.pos)
-            end = found.end() if found else self.text.find("\n", self.pos)
+            match = BLANKS.match(self.text, self.pos)
+            end = match.end() if match else self.text.find("\n", self.pos)
             self.pos = end if end >= 0 else len(self.text)
         return sign
 
@@ -109,7 +109,7 @@ class CommandReader(WordReader):
         return bool({self._operator() or self._reserved()} & set(ends)) if sign else "" in ends
 
     def _operator(self) -> str:
-        """Return the operator here; empty if there is none."""
+        """Return the next operator, or an empty string."""
         start = self.pos
         operator = self._read_operator()
         self.pos = start
@@ -132,10 +132,10 @@ class CommandReader(WordReader):
         return operator
 
     def _reserved(self) -> str:
-        """Return the reserved word here; ``none`` if there is none."""
+        """Return the next reserved word, or ``none``."""
         self._blanks()
-        found = RESERVED_WORD.match(self.text, self.pos)
-        return found[0] if found and found[0] in RESERVED else "none"
+        match = RESERVED_WORD.match(self.text, self.pos)
+        return match[0] if match and match[0] in RESERVED else "none"
 
     def _keyword(self, word: str) -> bool:
         if self._reserved() != word:
@@ -211,7 +211,7 @@ class CommandReader(WordReader):
         self._block("}")
 
     def _block(self, *ends: str) -> str:
-        """Read commands and the word that ends them."""
+        """Parse commands and the word that ends them."""
         self.read_commands(*ends, may_be_empty=False)
         word = self._reserved()
         self._keyword(word)
@@ -312,9 +312,9 @@ class CommandReader(WordReader):
                     self.evaluate(operand)
 
     def evaluate(self, word: Word) -> None:
-        """Keep that the text of a word is evaluated."""
-        if found := re.fullmatch(rf'"?\$\{{?({NAME.pattern})\}}?"?', word.raw) or NAME.fullmatch(word.raw):
-            self.facts.evaluated.add(found[found.re.groups])
+        """Record that bash evaluates the text of a word."""
+        if match := re.fullmatch(rf'"?\$\{{?({NAME.pattern})\}}?"?', word.raw) or NAME.fullmatch(word.raw):
+            self.facts.evaluated.add(match[match.re.groups])
         elif not NUMBER.fullmatch(word.raw.strip('"')):
             self.facts.flag("text that is evaluated as arithmetic")
 
@@ -370,7 +370,7 @@ class CommandReader(WordReader):
         self.start(SimpleCommand(self.text[start:end], tuple(words), tuple(assignments), tuple(redirections)))
 
     def start(self, command: SimpleCommand) -> None:
-        """Keep a command, and what it starts as a builtin."""
+        """Record a command, and the commands that it starts if it is a builtin."""
         self.facts.commands.append(command)
         self.enter()
         check_builtin(self, command)
@@ -420,7 +420,7 @@ class CommandReader(WordReader):
         return Redirection(operator, None if operator == "<<<" else word)
 
     def _duplicated(self) -> Word | None:
-        """Read the word behind ``>&`` and return the file that it names. Bash expands this word twice, also in quotes."""
+        """Read the word after ``>&`` and return the file that it names. Bash expands this word twice, even in quotes."""
         if self.take("-"):
             return None
         word = self.word()
@@ -445,8 +445,8 @@ class CommandReader(WordReader):
         line = re.compile(r"[^\n]*" if is_quoted else r"(?:[^\\\n]|\\[\s\S])*")
         lines: list[str] = []
         while self.pos < len(self.text):
-            found = line.match(self.text, self.pos)
-            end = found.end() if found else self.pos
+            match = line.match(self.text, self.pos)
+            end = match.end() if match else self.pos
             raw, self.pos = self.text[self.pos : end], end + 1
             text = raw if is_quoted else _joined(raw)
             text = text.lstrip("\t") if strips_tabs else text
@@ -457,8 +457,8 @@ class CommandReader(WordReader):
 
 
 def _joined(text: str) -> str:
-    """Return the text without continued line breaks; an escaped character is kept with its backslash."""
-    return re.sub(r"\\(\n)|(\\.)", lambda found: found[2] or "", text)
+    """Remove line continuations; keep escaped characters with their backslash."""
+    return re.sub(r"\\(\n)|(\\.)", lambda match: match[2] or "", text)
 
 
 COMPOUNDS = {

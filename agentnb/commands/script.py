@@ -1,4 +1,4 @@
-"""The parts of a shell command, as bash reads it."""
+"""Parts of a shell command, as bash reads it."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a command."""
+    """Word of a command."""
 
     raw: str
-    """As written, with its quotes."""
+    """Text as written, with its quotes."""
     value: str | None
-    """The text that the program receives, quotes removed; None if bash computes it (expansion, glob, braces, ``~``)."""
+    """Text that the program receives, quotes removed; None if bash computes it (expansion, glob, braces, ``~``)."""
     prefix: str = ""
-    """Text with which each word that comes of it certainly begins; empty if unknown."""
+    """Certain beginning of every resulting word; empty if unknown."""
     may_split: bool = False
-    """Whether it can become several words or none: an unquoted expansion, a glob, braces."""
+    """True if it can become several words or disappear: an unquoted expansion, a glob, braces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Redirection:
-    """A redirection of a command."""
+    """Redirection of a command."""
 
     operator: str
-    """Such as ``>``, ``>>``, ``<``, ``&>``, ``>|``, ``<>``."""
+    """An operator such as ``>``, ``>>``, ``<``, ``&>``, ``>|``, ``<>``."""
     target: Word | None
-    """The file that it opens; None for a descriptor (``2>&1``), a here-document or a here-string: these open none."""
+    """File that it opens; None for a descriptor (``2>&1``), a here-document or a here-string."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
-    """A program or builtin with its words."""
+    """Program or builtin with its words."""
 
     raw: str
-    """As written, from its first assignment or word to its last word or redirection."""
+    """Text as written, from its first assignment or word to its last word or redirection."""
     words: tuple[Word, ...]
-    """The program first; empty if there are only assignments or redirections."""
+    """Program and arguments; empty for assignments or redirections alone."""
     assignments: tuple[tuple[str, Word], ...] = ()
     """Names and values before the program."""
     redirections: tuple[Redirection, ...] = ()
@@ -44,14 +44,14 @@ class SimpleCommand:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A command taken apart."""
+    """Parsed command."""
 
     commands: tuple[SimpleCommand, ...]
-    """Each simple command that it can run, also inside of compounds, substitutions and functions."""
+    """Every simple command that it can run, including those in compounds, substitutions and functions."""
     problem: str = ""
-    """Why it cannot be read, in words for a question; empty if ``commands`` are all that it can run."""
+    """Reason why it cannot be parsed, in words for a question; empty if ``commands`` is complete."""
     is_list: bool = False
-    """Whether it is only simple commands joined by ``&&``, ``||``, ``;``, ``|`` or a line break, without any substitution:
-    what rules that allow can take apart."""
+    """True if it consists of simple commands joined by ``&&``, ``||``, ``;``, ``|`` or a line break, without substitutions:
+    such a command can be allowed part by part."""
     variables: frozenset[str] = frozenset()
-    """The variables that it sets, also by loops and builtins."""
+    """Variables that it sets, also in loops and builtins."""

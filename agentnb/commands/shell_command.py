@@ -1,4 +1,4 @@
-"""A command of a shell with all simple commands that it can run, also those that its programs start."""
+"""Shell command with all simple commands that it can run, including those started by its programs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from agentnb.commands.reader import read_script
 from agentnb.commands.script import Script, SimpleCommand, Word
 
 MAX_DEPTH = 6
-"""Commands within commands that are looked into."""
+"""Maximum nesting of started commands."""
 MOVES = ("cd", "pushd", "popd")
 """Builtins that change the folder."""
 PLAIN = re.compile(r"[\w ./:@%+,=-]*", re.ASCII)
-"""Commands whose words are what stands between blanks."""
+"""Commands whose words are simply separated by blanks."""
 OF_BASH = "bash(1)"
-"""The source of the builtins."""
+"""Source of the builtins."""
 INDEXED = re.compile(r"\[[^\]]*[$`]")
-"""An index that the shell may compute, also within single quotes."""
+"""Index that the shell may compute, even within single quotes."""
 NOT_TAKEN_APART = "it starts others in a way that cannot be taken apart"
 COMPUTED_PROGRAM = "its program is computed"
 TWO_FOR_DASH = "sh may read it as two commands"
@@ -29,7 +29,7 @@ TWO_FOR_DASH = "sh may read it as two commands"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A simple command within a command."""
+    """Simple command within a command."""
 
     words: tuple[Word, ...]
     assignments: tuple[tuple[str, Word], ...]
@@ -37,56 +37,56 @@ class Part:
     redirections: tuple[tuple[str, Word | None], ...] = ()
     """Operators and files."""
     is_elsewhere: bool = False
-    """Whether its program is named from a folder that the command has changed to."""
+    """True if its program path is relative to a folder that the command has changed to."""
     starter: Part | None = None
-    """The part that starts it."""
+    """Part that starts it."""
 
     @property
     def raw(self) -> str:
-        """The words as written, with single blanks."""
+        """Words as written, with single blanks."""
         return " ".join(word.raw for word in self.words)
 
     @property
     def with_starters(self) -> tuple[Part, ...]:
-        """The part, that which starts it, and so on."""
+        """The part followed by its chain of starters."""
         return (self, *(() if self.starter is None else self.starter.with_starters))
 
     @property
     def text(self) -> str:
-        """The part as rules that allow see it: assignments and words as written, with single blanks."""
+        """Text that allowing rules match: assignments and words as written, with single blanks."""
         assigned = [f"{name}={value.raw}" for name, value in self.assignments]
         return " ".join([*assigned, self.raw]).rstrip() if assigned else self.raw
 
     @property
     def texts(self) -> set[str]:
-        """The words with single blanks: as written and without quotes, each also without the folder of the program."""
+        """Words with single blanks: as written and without quotes, each also without the folder of the program."""
         texts = {self.raw, " ".join(word.raw if word.value is None else word.value for word in self.words)}
         return texts | {_without_folder(text) for text in texts}
 
 
 @dataclass(frozen=True, slots=True)
 class ShellCommand:
-    """A command, taken apart."""
+    """Parsed shell command."""
 
     text: str
     parts: tuple[Part, ...]
-    """All that it can run: first those that stand in it, then those that these start."""
+    """Everything that it can run: first its written parts, then the parts that these start."""
     listed: int
-    """The number of parts that stand in it."""
+    """Number of written parts."""
     is_list: bool
-    """Whether these are joined by nothing but ``&&``, ``||``, ``;``, ``|`` and line breaks."""
+    """True if the written parts are joined only by ``&&``, ``||``, ``;``, ``|`` and line breaks."""
     problem: str = ""
-    """Why the parts may not be all; empty if they are."""
+    """Reason why the parts may be incomplete; empty if they are complete."""
 
     @property
     def texts(self) -> set[str]:
-        """The texts that patterns of rules about all commands match."""
+        """Texts that patterns of rules about all commands match."""
         return {self.text.strip(), *(text for part in self.parts for text in part.texts)}
 
 
 @lru_cache(maxsize=1024)
 def shell_command(text: str) -> ShellCommand:
-    """Take a command apart."""
+    """Parse a command."""
     script = _plain_script(text) or read_script(text)
     listed, started, has_moved = list[Part](), list[Part](), False
     problem = script.problem or (NOT_TAKEN_APART if INDEXED.search(text) else "")
@@ -94,20 +94,20 @@ def shell_command(text: str) -> ShellCommand:
         part = _part(command, has_moved=has_moved)
         listed.append(part)
         if any(
-            one.operator.startswith("&>") and one.target and not command.raw.endswith(one.target.raw)
-            for one in command.redirections
+            redirection.operator.startswith("&>") and redirection.target and not command.raw.endswith(redirection.target.raw)
+            for redirection in command.redirections
         ):
             problem = problem or TWO_FOR_DASH
         problem = _add_started(part, started, 0) or problem
         has_moved = has_moved or part.invocation.program in MOVES
     hidden = tuple((name, Word("", None)) for name in sorted(script.variables - _names_in(listed)))
-    if hidden:  # of loops and expansions
+    if hidden:  # variables of loops and expansions
         started.append(Part((), hidden, invocation_of(())))
     return ShellCommand(text, (*listed, *started), len(listed), script.is_list, problem)
 
 
 def _plain_script(text: str) -> Script | None:
-    """Return a command of words without any sign, of a program in the table, without reading it letter by letter."""
+    """Return the script of a command that is only plain words, of a program in the table, without a full parse."""
     if not PLAIN.fullmatch(text):
         return None
     words = text.split()
@@ -118,28 +118,28 @@ def _plain_script(text: str) -> Script | None:
 
 
 def _names_in(parts: Iterable[Part]) -> set[str]:
-    """Return the variables that parts set in sight."""
+    """Return the variables that parts set explicitly."""
     assigned = {name for part in parts for name, _ in part.assignments}
     return assigned | {(word.value or word.prefix).partition("=")[0] for part in parts for word in part.words[1:]}
 
 
 def _part(command: SimpleCommand, *, has_moved: bool = False, starter: Part | None = None) -> Part:
-    files = tuple((one.operator, one.target) for one in command.redirections)
+    files = tuple((redirection.operator, redirection.target) for redirection in command.redirections)
     program = (command.words[0].value or "") if command.words else ""
     is_elsewhere = has_moved and "/" in program and not program.startswith("/")
     return Part(command.words, command.assignments, invocation_of(command.words), files, is_elsewhere, starter)
 
 
 def _add_started(part: Part, into: list[Part], depth: int) -> str:
-    """Add the parts that a part starts; return why these may not be all."""
+    """Add the parts that a part starts; return the reason why they may be incomplete."""
     if part.words and not part.invocation.program:
         return COMPUTED_PROGRAM
     started, is_all = started_by(part.invocation)
     if not is_all or depth > MAX_DEPTH:
         return NOT_TAKEN_APART
     problem = ""
-    for one in started:
-        script = read_script(one.text) if one.text else Script((SimpleCommand("", one.words, one.assignments),))
+    for inner in started:
+        script = read_script(inner.text) if inner.text else Script((SimpleCommand("", inner.words, inner.assignments),))
         problem = problem or script.problem
         for command in script.commands:
             into.append(_part(command, has_moved=part.is_elsewhere, starter=part))
@@ -148,5 +148,5 @@ def _add_started(part: Part, into: list[Part], depth: int) -> str:
 
 
 def _without_folder(text: str) -> str:
-    program, blank, rest = text.partition(" ")
-    return program.rpartition("/")[2] + blank + rest
+    program, blank, arguments = text.partition(" ")
+    return program.rpartition("/")[2] + blank + arguments

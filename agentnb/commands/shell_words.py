@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from agentnb.commands.script import SimpleCommand, Word
 
 MAX_DEPTH = 20
-"""Compounds, substitutions and texts within each other that are read."""
+"""Maximum nesting of compounds, substitutions and texts."""
 IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 NAME = re.compile(IDENTIFIER)
 _SPECIAL = r"[@*#?$!0-9-]"
 PLAIN = re.compile(r"[^\s'\"`$\\<>|&;()\[]+")
-"""Characters of a word that have no meaning to bash before the word is expanded."""
+"""Characters of a word without meaning to bash before expansion."""
 DOUBLE_QUOTED = re.compile(r'[^"\\$`]+')
 HERE_TEXT = re.compile(r"[^\\$`]+")
 BACKTICKS = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
@@ -24,7 +24,7 @@ ESCAPE = re.compile(r"\\(?:([abeEfnrtv\\'\"?])|x([0-9a-fA-F]{1,2})|([0-7]{1,3})|
 WHOLE_PARAMETER = re.compile(
     rf"#(?:{IDENTIFIER}(?:\[[@*\w]*\])?|{_SPECIAL}|\d+)?\}}|!{IDENTIFIER}(?:\[[@*]\]|[@*])\}}|!\}}", re.ASCII
 )
-"""The rest of an expansion to a length or to names."""
+"""Remainder of an expansion to a length or to names."""
 PARAMETER = re.compile(rf"{IDENTIFIER}|\d+|[@*#?$-]")
 OPERATION = re.compile(r":?[-=+?]|##?|%%?|//|/[#%]?|\^\^?|,,?|@[QUuLaAEKk](?=\})|:|\}")
 ARITHMETIC = re.compile(
@@ -43,12 +43,12 @@ ASSIGNED_EXPANSION = re.compile(r"[\1\2]|(?<=[=:])~")
 
 
 class Unreadable(Exception):
-    """The text is no command to bash, or none that is read here."""
+    """The text is not a command to bash, or uses unsupported syntax."""
 
 
 @dataclass(slots=True)
 class Facts:
-    """Findings about a command, also from its substitutions and inner texts."""
+    """Findings about a command, including its substitutions and inner texts."""
 
     commands: list[SimpleCommand] = field(default_factory=list)
     problem: str = ""
@@ -56,17 +56,17 @@ class Facts:
     numbers: set[str] = field(default_factory=set)
     """Variables set to numbers."""
     texts: set[str] = field(default_factory=set)
-    """Variables set to something else."""
+    """Variables set to other values."""
     evaluated: set[str] = field(default_factory=set)
     """Variables whose value is evaluated; bash then also runs substitutions in it."""
 
     def flag(self, problem: str) -> None:
-        """Keep the first problem."""
+        """Record a problem; only the first is kept."""
         self.problem = self.problem or problem
 
 
 class Draft:
-    """A word while it is read."""
+    """Word under construction."""
 
     def __init__(self) -> None:
         self._text: list[str] = []
@@ -74,12 +74,14 @@ class Draft:
 
     @property
     def text(self) -> str:
-        """Its text without quotes; an expansion is one character."""
+        """Text without quotes; an expansion is one character."""
         return "".join(self._text)
 
     @property
     def mask(self) -> str:
-        r"""The text, with ``\0`` for quoted characters, ``\1`` for a quoted expansion and ``\2`` for one that may be split."""
+        r"""Text with ``\0`` for quoted characters, ``\1`` for a quoted expansion and ``\2`` for an expansion that may be
+        split.
+        """
         return "".join(self._mask)
 
     def add(self, text: str, *, is_quoted: bool = False) -> None:
@@ -96,44 +98,44 @@ class Draft:
         """Return the word."""
         text, mask = self.text, self.mask
         globbed, splits, brace = GLOB.search(mask), "\2" in mask, _brace(mask)
-        places = (len(mask), mask.find("\1"), mask.find("\2"), brace, globbed.start() if globbed else -1)
-        end = min(place for place in places if place >= 0)
+        positions = (len(mask), mask.find("\1"), mask.find("\2"), brace, globbed.start() if globbed else -1)
+        end = min(position for position in positions if position >= 0)
         may_split = splits or brace >= 0 or (globbed is not None and re.search(r"[*?\[]", mask) is not None)
         return Word(raw, text if end == len(mask) else None, "" if splits else text[:end], may_split)
 
     def value(self, raw: str, start: int = 0) -> Word:
         """Return the part from ``start`` as the value of an assignment, which bash does not split."""
         mask = self.mask
-        end = min((found.start() for found in (ASSIGNED_EXPANSION.search(mask, start),) if found), default=len(mask))
+        end = min((match.start() for match in (ASSIGNED_EXPANSION.search(mask, start),) if match), default=len(mask))
         return Word(raw, self.text[start:] if end == len(mask) else None, self.text[start:end])
 
 
 def _brace(mask: str) -> int:
-    """Return where a brace expansion may begin; -1 if nowhere."""
+    """Return the possible start of a brace expansion, or -1."""
     begin, end = mask.find("{"), mask.rfind("}")
     return begin if 0 <= begin < end and re.search(r"[,.]", mask[begin:end]) else -1
 
 
 class WordReader(ABC):
-    """Reads words of a text."""
+    """Parser of words in a text."""
 
     def __init__(self, text: str, facts: Facts, depth: int = 0) -> None:
         self.text, self.facts, self.depth, self.pos = text, facts, depth, 0
         self.pending: list[tuple[str, bool, bool]] = []
-        """Here-documents whose text begins behind this line: delimiter, whether it is quoted, whether tabs are removed."""
+        """Here-documents whose text begins after this line: delimiter, True if quoted, True if tabs are removed."""
         self.held = 0
-        """Substitutions around this place that stand on the line of a here-document."""
+        """Number of enclosing substitutions on the line of a here-document."""
 
     @abstractmethod
     def read_commands(self, *ends: str) -> None:
-        """Read a list of commands up to one of the words or operators that end it."""
+        """Parse a list of commands up to one of the words or operators that end it."""
 
     @abstractmethod
     def read_text(self, text: str) -> None:
-        """Read a text that bash will run as commands."""
+        """Parse a text that bash will run as commands."""
 
     def peek(self) -> str:
-        """Return the next character behind continued lines; empty at the end."""
+        """Return the next character after line continuations; empty at the end."""
         while self.text.startswith("\\\n", self.pos):
             self.pos += 2
         return self.text[self.pos : self.pos + 1]
@@ -151,22 +153,22 @@ class WordReader(ABC):
             raise Unreadable(f"no {sign!r} where bash expects it" if self.peek() else f"it ends before {sign!r}")
 
     def enter(self, levels: int = 1) -> None:
-        """Count levels, up to the bound."""
+        """Count levels, up to the limit."""
         self.depth += levels
         if self.depth > MAX_DEPTH:
             raise Unreadable(f"more than {MAX_DEPTH} levels")
 
     def starts_process(self) -> bool:
-        """Return whether ``<(`` or ``>(`` is next."""
+        """True if ``<(`` or ``>(`` is next."""
         if self.peek() not in ("<", ">"):
             return False
         start = self.pos
         self.pos += 1
-        found, self.pos = self.peek() == "(", start
-        return found
+        is_process, self.pos = self.peek() == "(", start
+        return is_process
 
     def at_word(self) -> bool:
-        """Return whether a word begins or continues here."""
+        """True if a word begins or continues here."""
         sign = self.peek()
         return bool(sign) and (sign not in " \t\n;&|()<>" or self.starts_process())
 
@@ -198,15 +200,15 @@ class WordReader(ABC):
         return self.draft_word().word(self.text[start : self.pos])
 
     def _plain(self, draft: Draft) -> None:
-        found = PLAIN.match(self.text, self.pos)
-        text = found[0] if found else self.text[self.pos]
-        if not found and text != "\r":
+        match = PLAIN.match(self.text, self.pos)
+        text = match[0] if match else self.text[self.pos]
+        if not match and text != "\r":
             raise Unreadable("a blank that is not ASCII")
         self.pos += len(text)
         draft.add(text)
 
     def _quoted_or_expanded(self, draft: Draft, sign: str, context: str = "") -> bool:
-        """Read a quotation or expansion; the context is empty, ``"`` or ``<<`` for the text of a here-document."""
+        """Read a quotation or expansion; ``context``: empty, ``"`` or ``<<`` for the text of a here-document."""
         if sign == "$":
             self._dollar(draft, context)
         elif sign == "`":
@@ -247,8 +249,8 @@ class WordReader(ABC):
                 self._run_of(HERE_TEXT, draft)
 
     def _run_of(self, kind: re.Pattern[str], draft: Draft) -> None:
-        found = kind.match(self.text, self.pos)
-        text = found[0] if found else self.text[self.pos]
+        match = kind.match(self.text, self.pos)
+        text = match[0] if match else self.text[self.pos]
         self.pos += len(text)
         draft.add(text, is_quoted=True)
 
@@ -283,24 +285,27 @@ class WordReader(ABC):
         draft.expand(may_split=may_split)
 
     def _ansi_c(self, draft: Draft) -> None:
-        found = ANSI_C.match(self.text, self.pos)
-        if found is None:
+        match = ANSI_C.match(self.text, self.pos)
+        if match is None:
             raise Unreadable("a quotation that does not end")
-        self.pos = found.end()
+        self.pos = match.end()
         escapes = [
-            (one[4] is None and chr(int(one[2], 16) if one[2] else int(one[3], 8) if one[3] else 1)) or "\0"
-            for one in ESCAPE.finditer(found[1])
+            (escape[4] is None and chr(int(escape[2], 16) if escape[2] else int(escape[3], 8) if escape[3] else 1)) or "\0"
+            for escape in ESCAPE.finditer(match[1])
         ]
         if "\0" in escapes or max(escapes, default="") > "~":
             draft.expand(may_split=False)
         else:
             draft.add(
-                ESCAPE.sub(lambda one: ESCAPES[one[1]] if one[1] else chr(int(one[2] or "0", 16) or int(one[3], 8)), found[1]),
+                ESCAPE.sub(
+                    lambda escape: ESCAPES[escape[1]] if escape[1] else chr(int(escape[2] or "0", 16) or int(escape[3], 8)),
+                    match[1],
+                ),
                 is_quoted=True,
             )
 
     def _substitution(self, draft: Draft, *, may_split: bool) -> None:
-        """Read the rest of a substitution of a command or process."""
+        """Read the remainder of a command or process substitution."""
         self.facts.is_list = False
         self.enter()
         self.held, self.pending, outer = self.held + bool(self.pending), [], (self.held, self.pending)
@@ -313,17 +318,17 @@ class WordReader(ABC):
         draft.expand(may_split=may_split)
 
     def _backticks(self, draft: Draft, context: str) -> None:
-        found = BACKTICKS.match(self.text, self.pos)
-        if found is None:
+        match = BACKTICKS.match(self.text, self.pos)
+        if match is None:
             raise Unreadable("a substitution that does not end")
-        if "\\\n" in found[1] or (context and "\\" in found[1]):
+        if "\\\n" in match[1] or (context and "\\" in match[1]):
             raise Unreadable("backslashes in backticks")
-        self.pos = found.end()
-        self.read_text(re.sub(r"\\([$`\\])", r"\1", found[1]))
+        self.pos = match.end()
+        self.read_text(re.sub(r"\\([$`\\])", r"\1", match[1]))
         draft.expand(may_split=not context)
 
     def _parameter(self, context: str) -> None:
-        """Read the rest of ``${...}``."""
+        """Read the remainder of ``${...}``."""
         if whole := WHOLE_PARAMETER.match(self.text, self.pos):
             self.pos = whole.end()
             return
@@ -374,7 +379,7 @@ class WordReader(ABC):
         self.pos += len(end)
 
     def assign(self, name: str, *, is_number: bool) -> None:
-        """Keep that a variable is set."""
+        """Record an assignment to a variable."""
         (self.facts.numbers if is_number else self.facts.texts).add(name)
 
     def _index(self, draft: Draft) -> None:

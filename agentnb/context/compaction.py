@@ -1,4 +1,4 @@
-"""Compaction of a conversation that is too long: which messages are replaced, and by what text. Pure functions."""
+"""Compaction of a long conversation: selects the messages to replace, and builds the replacement text. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from agentnb.guidance.prompts import prompt
 from agentnb.models.estimate import tokens_of_message
 
 RESULT, WORDS = 500, 4_000
-"""Characters of a tool result, and of other text, that the model writing the summary is shown."""
+"""Maximum characters of a tool result, and of other text, in the record for the summary model."""
 MAX_RECORD = 400_000
-"""Characters of the whole record; the middle of a longer one is left out."""
+"""Maximum characters of the whole record; the middle of a longer one is left out."""
 WORTH_SHARE = 0.25
-"""The share of a request, prompt and tools included, that must be replaceable for another summary soon after the last."""
+"""Minimum replaceable share of a request, prompt and tools included, for another summary soon after the last."""
 RECENT_SHARE = 0.5
-"""The largest share of a conversation that is too long left to the messages that no summary replaces."""
+"""Maximum share of a long conversation for the messages that are kept verbatim."""
 
 
 def why_due(history: History, messages: int, tokens: int | None, window: int | None) -> WhyCompacted | None:
-    """Return why a request of so many messages and about so many tokens must be compacted first, or None.
+    """Return the reason to compact before a request with this many messages and about this many tokens, or None.
 
     The number of tokens may be unknown.
     """
@@ -40,7 +40,7 @@ def why_due(history: History, messages: int, tokens: int | None, window: int | N
 def start_of_recent(messages: Sequence[Message], keep: int, most_tokens: float | None) -> int | None:
     """Return the index of the first message to keep, or None if there would be nothing to replace.
 
-    Kept are the last ``keep`` messages, or fewer if these exceed ``most_tokens``, and the calls that their results belong to.
+    Keeps the last ``keep`` messages, or fewer if these exceed ``most_tokens``, with the calls of their results.
     """
     start = max(2, len(messages) - keep)
     if most_tokens is not None:
@@ -50,22 +50,22 @@ def start_of_recent(messages: Sequence[Message], keep: int, most_tokens: float |
 
 
 def recent_tokens(messages: Sequence[Message]) -> float:
-    """Return how many tokens the kept messages may have, if the conversation is too long and does not only have many messages.
+    """Return the maximum tokens of the kept messages, for a conversation that is too long, not one with too many messages.
 
-    This is a share of the conversation's own tokens, whatever the window: what comes before the conversation may fill most of
-    the window, or the window's size may be unknown.
+    A share of the conversation's own tokens, regardless of the window: the prompt may fill most of the window, or the window's
+    size may be unknown.
     """
     return RECENT_SHARE * sum(map(tokens_of_message, messages[1:]))
 
 
 def is_worth_it(messages: Sequence[Message], start: int, tokens: int) -> bool:
-    """Return whether replacing messages 1 up to ``start`` would shorten a request of so many ``tokens`` enough."""
+    """True if replacing messages 1 up to ``start`` would shorten a request of this many ``tokens`` enough."""
     return sum(map(tokens_of_message, messages[1:start])) >= WORTH_SHARE * tokens
 
 
 def _start_within(messages: Sequence[Message], most_tokens: float) -> int:
-    left, start = most_tokens, len(messages)
-    while start > 1 and (left := left - tokens_of_message(messages[start - 1])) >= 0:
+    remaining, start = most_tokens, len(messages)
+    while start > 1 and (remaining := remaining - tokens_of_message(messages[start - 1])) >= 0:
         start -= 1
     return start
 
@@ -73,8 +73,8 @@ def _start_within(messages: Sequence[Message], most_tokens: float) -> int:
 def summary_request(messages: Sequence[Message], earlier: str = "") -> Request:
     """Return the request for a summary of these messages: without tools, all messages in one text.
 
-    ``earlier``: the summary among them, which is not cut. The reply has no length limit of its own: what a model thinks first
-    counts towards it, and a summary that is cut forgets.
+    ``earlier``: the summary among them, which is not cut. The reply has no length limit: thinking counts towards a limit, and a
+    truncated summary loses facts.
     """
     return Request(prompt("compaction"), (user(record_of(messages, earlier)),))
 
@@ -115,7 +115,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def summary_text(summary: str, count: int, todos: tuple[Todo, ...]) -> str:
-    """Return the summary as it is sent: a heading, the model's text, and the todos; without a text, the todos alone."""
+    """Return the summary to send: a heading, the model's text, and the todos; without a text, the todos alone."""
     if not summary.strip():
         return f"As of this point:\n\n{headed(todos)}" if has_open(todos) else ""
     noun = "message" if count == 1 else "messages"
@@ -126,7 +126,7 @@ def summary_text(summary: str, count: int, todos: tuple[Todo, ...]) -> str:
 
 
 def plain_summary(messages: Sequence[Message], task: str) -> str:
-    """Return a summary made without a model, under the same headings: for models that are not language models."""
+    """Build a summary without a model, under the same headings: for models that are not language models."""
     calls = [call for message in messages for call in message.calls]
     results = [part for message in messages for part in message.parts if isinstance(part, ToolResult)]
     words = [message.text for message in messages if message.role == "assistant" and message.text.strip()]
@@ -137,13 +137,13 @@ def plain_summary(messages: Sequence[Message], task: str) -> str:
         "Files modified": list(changed),
         "Current state": [_cut(text, RESULT) for text in words[-1:]],
         "Pending work": [],
-        "Important context": [f"{one.name} gave: {_cut(one.text, 200)}" for one in results[-5:]],
+        "Important context": [f"{result.name} gave: {_cut(result.text, 200)}" for result in results[-5:]],
     }
-    return "\n\n".join(f"## {heading}\n{_points(found)}" for heading, found in points.items())
+    return "\n\n".join(f"## {heading}\n{_points(lines)}" for heading, lines in points.items())
 
 
-def _points(found: list[str]) -> str:
-    return "\n".join(f"- {' '.join(one.split())}" for one in found) or "None"
+def _points(lines: list[str]) -> str:
+    return "\n".join(f"- {' '.join(line.split())}" for line in lines) or "None"
 
 
 def _paths(call: ToolCall) -> Iterable[str]:

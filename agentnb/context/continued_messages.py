@@ -1,4 +1,4 @@
-"""The messages of a run, for a run that continues its conversation."""
+"""Messages of a run, for a run that continues its conversation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentnb.tools import tool_errors
 
 
 def history_of(before: Run) -> tuple[Message, ...]:
-    """Return the conversation of a run with every call answered, as an interrupted run may have left some open.
+    """Return the conversation of a run with every call answered, as an interrupted run may have open calls.
 
     Raises `SettingsError` if the run has not ended.
     """
@@ -25,20 +25,20 @@ def history_of(before: Run) -> tuple[Message, ...]:
         raise SettingsError(f"Run {before.id} waits for your answer", AnswerRun(before.id, lead="Give it"))
     if before.should_continue and not waits:
         raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you continue from it")
-    messages = tuple(map(bounded, _without_question_back(before)))  # older versions did not bound what they logged
+    messages = tuple(map(bounded, _without_question_back(before)))  # older versions logged unbounded messages
     current = before.open_round
     if current is None or not current.records:
         return messages
     results = (
         record.result or tool_errors.cancelled().as_result(record.call.id, record.call.name) for record in current.records
     )
-    place = next(place for place in range(len(messages) - 1, -1, -1) if messages[place].calls) + 1
-    user_messages = [message for message in messages[place:] if message.role != "tool"]  # while the round was open
-    return (*messages[:place], Message("tool", tuple(results)), *user_messages)
+    index = next(index for index in range(len(messages) - 1, -1, -1) if messages[index].calls) + 1
+    user_messages = [message for message in messages[index:] if message.role != "tool"]  # while the round was open
+    return (*messages[:index], Message("tool", tuple(results)), *user_messages)
 
 
 def _without_question_back(run: Run) -> Sequence[Message]:
-    """Return the conversation of a run without its blank message, which no model takes, and the answer to that."""
+    """Return the conversation of a run without a blank message, which no model accepts, and its answer."""
     messages = run.messages
     is_asked_back = any(call.operation == CLARIFY_BLANK for call in run.model_calls)
     is_blank = is_asked_back and all(map(is_empty, messages[run.inherited].parts))  # pictures stay

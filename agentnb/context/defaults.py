@@ -1,4 +1,4 @@
-"""Numbers of what a request holds that a person may want to change."""
+"""Default sizes of requests that users may want to change."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ SHARE = 0.8
 KEEP_RECENT = 10
 """Messages at the end of a conversation that compaction keeps."""
 MAX_INSTRUCTIONS = 32_000
-"""Characters of the instructions of the repository in a system prompt, which each request pays for."""
+"""Maximum characters of repository instructions in a system prompt, which each request pays for."""
 HEAD = 3_000
-"""Characters of the start of a long result that the model sees; fewer under a low limit."""
+"""Maximum characters of the start of a long result for the model; fewer under a low limit."""
 TAIL = 1_000
-"""Characters of its end."""
+"""Maximum characters of its end."""

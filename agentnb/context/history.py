@@ -1,4 +1,4 @@
-"""Settings for how much of a conversation is sent, and the three of them that have a name."""
+"""Settings for the extent of a conversation that is sent, with three named sets."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from agentnb.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Settings for how much of a conversation is sent to the model. The log and the tables always keep all of it.
+    """Settings for the extent of a conversation that is sent to the model. The log and the tables always keep all of it.
 
-    ``share``: a request that would fill more of the model's window than this is compacted first: the model writes a
-    summary, which replaces the middle; within six rounds of the last compaction only if that removes a quarter of it.
-    ``window``: tokens of that window; default: as the price table has it for the model. ``compact_above``: messages above
-    which the conversation is compacted, whatever their length; far above ``keep_recent``, or every other round pays for a
-    summary. ``keep_recent``: messages at the end that no summary replaces; fewer for ``share`` if these alone are more than
-    half of the conversation. ``max_messages``: messages above which the oldest but the first are left out; a call and its
-    result are never separated, so there may be more. ``result_characters``: longer results are truncated; the model can
-    read on with `read_tool_result`. ``failed_rounds_above``: messages of the whole conversation, such as 20, above which
-    rounds are left out whose calls all failed; the other settings count messages as they are sent.
+    ``share``: a request that would fill a larger share of the model's window is compacted first: the model writes a summary,
+    which replaces the middle; within six rounds of the last compaction only if that removes a quarter of it. ``window``: tokens
+    of that window; default: from the price table of the model. ``compact_above``: messages above which the conversation is
+    compacted, regardless of their length; far above ``keep_recent``, or every other round pays for a summary. ``keep_recent``:
+    messages at the end that no summary replaces; fewer for ``share`` if these alone are more than half of the conversation.
+    ``max_messages``: messages above which the oldest except the first are left out; a call and its result are never separated,
+    so there may be more. ``result_characters``: longer results are truncated; the model can read the remainder with
+    `read_tool_result`. ``failed_rounds_above``: messages of the whole conversation, such as 20, above which rounds are left out
+    whose calls all failed; the other settings count messages to be sent.
 
-    None turns each of these off; ``keep_recent`` is always a number.
+    Each of these may be None for off, except ``keep_recent``.
     """
 
     share: float | None = None
@@ -41,12 +41,14 @@ class History:
         if share is not None and (isinstance(share, bool) or not (isinstance(share, int | float) and 0 < share <= 1)):
             raise SettingsError(f"share={share!r} of a History is not a share", "Give a number above 0, up to 1, such as 0.8")
         least = {"window": 100, "compact_above": 2, "max_messages": 2, "result_characters": 1_000}
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name == "share" or (value is None and one.name != "keep_recent"):
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "share" or (value is None and field.name != "keep_recent"):
                 continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < least.get(one.name, 1):
-                raise SettingsError(f"{one.name}={value!r} of a History is not a whole number from {least.get(one.name, 1)}")
+            if not isinstance(value, int) or isinstance(value, bool) or value < least.get(field.name, 1):
+                raise SettingsError(
+                    f"{field.name}={value!r} of a History is not a whole number from {least.get(field.name, 1)}"
+                )
         if self.compact_above is not None and self.keep_recent >= self.compact_above:
             raise SettingsError(
                 f"keep_recent={self.keep_recent} leaves nothing to compact above {self.compact_above} messages",
@@ -55,7 +57,7 @@ class History:
 
     @property
     def compacts(self) -> bool:
-        """Whether the conversation is ever compacted."""
+        """True if the conversation may be compacted."""
         return self.share is not None or self.compact_above is not None
 
 
@@ -84,7 +86,7 @@ NAMED: dict[str, Callable[[], History]] = {"auto": _auto, "documented": document
 
 
 def find_history(history: str | History) -> History:
-    """Return the settings of this name, or the given settings themselves. Raises `SettingsError` with the known names."""
+    """Return the settings of this name, or the given settings unchanged. Raises `SettingsError` with the known names."""
     if isinstance(history, History):
         return history
     if isinstance(history, str) and history in NAMED:
@@ -93,14 +95,14 @@ def find_history(history: str | History) -> History:
 
 
 def as_logged(history: History) -> dict[str, Any]:
-    """Return the settings as plain data for a log: all that differ from ``full``, where nothing is left out."""
+    """Return the settings as plain data for a log: all that differ from ``full``, which leaves nothing out."""
     return {name: value for name, value in asdict(history).items() if value != getattr(FULL, name)}
 
 
 def as_sent_then(logged: dict[str, Any] | None) -> History:
-    """Return the settings of a run from its log. Logs of earlier versions have none: then everything was sent."""
-    known = {one.name for one in fields(History)}
+    """Return the settings of a run from its log. Logs of earlier versions have none, as everything was sent."""
+    names = {field.name for field in fields(History)}
     try:
-        return replace(FULL, **{name: value for name, value in (logged or {}).items() if name in known})
+        return replace(FULL, **{name: value for name, value in (logged or {}).items() if name in names})
     except SettingsError:
         return FULL  # the log was edited by hand

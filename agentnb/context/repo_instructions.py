@@ -1,4 +1,4 @@
-"""Instructions of a repository for agents that work in it: ``CLAUDE.md``, ``AGENT.md`` or ``AGENTS.md`` at its root."""
+"""Instructions of a repository for its agents: ``CLAUDE.md``, ``AGENT.md`` or ``AGENTS.md`` at its root."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from pathlib import Path
 from agentnb.context.defaults import MAX_INSTRUCTIONS
 
 FILES = ("CLAUDE.md", "AGENT.md", "AGENTS.md")
-"""Files that may hold instructions; only the first that has any is used."""
+"""Files that may hold instructions; only the first with a text is used."""
 
 
 MAX_READ = 1_000_000
-"""Characters of a file that are read, so that a file of gigabytes costs no more."""
+"""Maximum characters read from a file, to bound the cost of huge files."""
 
 HEADING = "## Repository Instructions"
 
 
 @dataclass(frozen=True, slots=True)
 class RepoInstructions:
-    """The instructions of a repository; both fields are empty if there are none."""
+    """Instructions of a repository; both fields are empty without instructions."""
 
     file: str = ""
-    """The name of the file they come from."""
+    """Name of their file."""
     text: str = ""
 
     @property
     def section(self) -> str:
-        """Their section of a system prompt: the heading, a blank line and the text; empty without instructions."""
+        """Section for a system prompt: the heading, a blank line and the text; empty without instructions."""
         return f"{HEADING}\n\n{self.text}" if self.text else ""
 
 
@@ -37,11 +37,11 @@ NO_INSTRUCTIONS = RepoInstructions()
 
 
 def repo_instructions(folder: Path) -> RepoInstructions:
-    """Return the instructions of the repository that this folder is in or, without a repository, of the folder itself.
+    """Return the instructions of the repository around this folder or, without a repository, of the folder itself.
 
-    ``folder``: absolute, with all links resolved; this runs at the beginning of every run, and the caller has that path
-    already. A file that cannot be read as UTF-8 text counts as missing, and so does a link that leads out of the repository: a
-    file from elsewhere is not for the model. Text above `MAX_INSTRUCTIONS` is cut, and its last line says so.
+    ``folder``: absolute, with all links resolved; called at the beginning of every run, by a caller that has that path. A file
+    that is not readable as UTF-8 text counts as missing, and so does a link out of the repository: outside files are not for
+    the model. Text above `MAX_INSTRUCTIONS` is cut, which its last line says.
     """
     root = _root(folder)
     for file in FILES:
@@ -59,23 +59,23 @@ def repo_root(folder: Path) -> Path:
 
 
 def _root(folder: Path) -> str:
-    here = str(folder)
-    for found in _upward(here):
+    path = str(folder)
+    for parent in _upward(path):
         # `os.access` raises nothing: neither without permission nor for circular links.
-        if os.access(f"{found}/.git", os.F_OK):
-            return found
-    return here
+        if os.access(f"{parent}/.git", os.F_OK):
+            return parent
+    return path
 
 
 @lru_cache(maxsize=64)
 def _upward(folder: str) -> tuple[str, ...]:
-    """Return the folder and all above it, the nearest first."""
-    # Kept, and as strings: this is needed at the beginning of every run, and paths take long to make.
+    """Return the folder and all its parents, the nearest first."""
+    # Cached, as strings: needed at the beginning of every run, and paths are slow to create.
     return (folder, *map(str, Path(folder).parents))
 
 
 def _text(root: str, file: str) -> str:
-    """Return the instructions in this file; empty if it has none that may be used."""
+    """Return the instructions in this file; empty if it has no usable ones."""
     path = Path(os.path.realpath(f"{root}/{file}"))
     try:
         # Only a plain file: opening a pipe would block until there is a writer.
@@ -90,7 +90,7 @@ def _text(root: str, file: str) -> str:
 
 
 def _cut(text: str, file: str) -> str:
-    """Cut the text, at the end of a line if one is near: half a sentence may say the opposite of the whole."""
+    """Cut the text, at the end of a line if possible: half a sentence may mean the opposite of the whole."""
     if len(text) <= MAX_INSTRUCTIONS:
         return text
     end = text.rfind("\n", MAX_INSTRUCTIONS // 2, MAX_INSTRUCTIONS + 1)

@@ -1,11 +1,11 @@
-"""The request builder, which turns the run so far into the request that is sent; messages are prepared nowhere else.
+"""Request builder: turns the run so far into the next request; messages are prepared nowhere else.
 
-The steps, in this order: leave out rounds and texts that are not to be sent, truncate long results, replace the middle by its
-summary, pair calls and results, merge messages of one side, leave out the oldest if there still are too many, and append the
-ephemeral text.
+Steps, in this order: leave out rounds and texts that are not sent, truncate long results, replace the middle by its summary,
+pair calls and results, merge messages of one side, leave out the oldest if there are still too many, and append the ephemeral
+text.
 
-Work per round depends on what is new, not on the length of the history: the prepared list grows with the run, and only its last
-message can still change.
+Work per round depends on new messages, not on the length of the history: the prepared list grows with the run, and only its
+last message can still change.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WhyLeftOut: TypeAlias = Literal["workflow_mode", "failed_round"]
 
 
 class RequestBuilder:
-    """Prepares the messages of one run: assistant and others alternate, nothing is empty, every call is answered."""
+    """Prepares the messages of one run: assistant and others alternate, no message is empty, every call is answered."""
 
     def __init__(
         self,
@@ -64,20 +64,20 @@ class RequestBuilder:
         self._taken = 0
         self._sent = 0
         self._open: tuple[ToolCall, ...] = ()
-        """The calls of the last prepared message."""
+        """Calls of the last prepared message."""
         self._compacted: Compacted | None = None
         self._left_out: dict[int, WhyLeftOut] = {}
         self._empty: dict[int, Message] = {}
-        """By index of the stored message, the parts that are not sent because they are empty: some, or all."""
+        """Empty parts that are not sent, some or all, by index of the stored message."""
         self._failed: tuple[int, ...] = ()
         """Indexes of the results of failed rounds, which may be left out once others have come."""
         self._shortens = False
         self.ephemeral = ""
-        """The ephemeral text at the end of the last request."""
+        """Ephemeral text at the end of the last request."""
         self.truncated_by = 0
-        """How many messages the last request left out because there were too many."""
+        """Number of messages that the last request left out because there were too many."""
         self._tools_of_run: tuple[ToolSpec, ...] | None = None
-        """The tools of the run when they were last looked at; None before that."""
+        """Tools of the run at the last check; None before the first."""
 
     @cached_property
     def _estimate(self) -> RunningEstimate:
@@ -86,7 +86,7 @@ class RequestBuilder:
 
     @classmethod
     def of_run(cls, started: RunStarted, history: History | None = None) -> RequestBuilder:
-        """Return a builder for a run that starts; ``history``: its settings, if they need not be read from the log."""
+        """Return a builder for a run that starts; ``history``: its settings, by default read from the log."""
         drops_text = bool(started.settings.get("policy", {}).get("workflow_drops_text"))
         history = as_sent_then(started.settings.get("history")) if history is None else history
         schema = logged_schema(started.settings)
@@ -99,31 +99,31 @@ class RequestBuilder:
     def rebuilt(cls, run: Run) -> RequestBuilder:
         """Return a builder for a run that has begun, by preparing each of its rounds again."""
         builder, folded = cls.of_run(run.opening), Run()
-        for one in walk_rounds(run):
-            folded.extend((*one.before, one.start))
+        for round_ in walk_rounds(run):
+            folded.extend((*round_.before, round_.start))
             builder.take_in(folded)
-            folded.extend((*one.prepared, *one.answered))
+            folded.extend((*round_.prepared, *round_.answered))
         return builder
 
     @property
     def messages(self) -> list[Message]:
-        """The messages prepared so far; read-only."""
+        """Messages prepared so far; read-only."""
         return self._messages
 
     @property
     def left_out(self) -> dict[int, WhyLeftOut]:
-        """Indexes of stored messages that are not sent, and why; those that a summary replaces are not listed."""
+        """Reasons by index of stored messages that are not sent; those that a summary replaces are not listed."""
         return self._left_out
 
     @property
     def empty(self) -> dict[int, Message]:
-        """By index of the stored message, those of its parts that hold nothing to send."""
+        """Parts without content, by index of the stored message."""
         return self._empty
 
     def take_in(self, run: Run) -> None:
-        """Prepare what is new; if the conversation was compacted since the last time, then prepare all of it again.
+        """Prepare new messages; if the conversation was compacted since the last call, then prepare all of it again.
 
-        This order holds even if both happen at once: what was noted about messages must not depend on how often this is called.
+        The order holds even if both happen at once: notes about messages must not depend on how often this is called.
         """
         if run.tools is not self._tools_of_run:
             self._follow_tools(run)
@@ -148,9 +148,9 @@ class RequestBuilder:
         self._tools_of_run = tools
 
     def request(self, run: Run, ephemeral_text: str = "", *, may_call: bool = True) -> Request:
-        """Return the request for the open round. The ephemeral text is at its end, and in no later request.
+        """Return the request for the open round, with the ephemeral text at its end only.
 
-        Without ``may_call`` the model must not call tools; they are described all the same, because providers require it for a
+        Without ``may_call`` the model must not call tools; they are still described, because providers require it for a
         conversation with calls.
         """
         self.take_in(run)
@@ -162,13 +162,13 @@ class RequestBuilder:
             ephemeral_text = "\n\n".join([headed(run.conversation_todos), *([ephemeral_text] if ephemeral_text else [])])
         self.ephemeral = ephemeral_text
         last = None
-        if ephemeral_text:  # a part of its own of the last message, which is never the assistant's
+        if ephemeral_text:  # a separate part of the last message, which is never the assistant's
             parts = (*items[-1].parts, Text(system_reminder(ephemeral_text)))
             last = replace(items[-1], parts=parts)
         return Request(self._system, Sent(items, len(items), last, kept), tools, settings)
 
     def tokens(self, run: Run) -> int:
-        """Estimate the tokens of the next request: the provider's count of the last one, and what has come since."""
+        """Estimate the tokens of the next request: the provider's count of the last one, plus new messages."""
         before = run.last_finished_round
         usage = None if before is None else before.usage
         if before is None or usage is None or usage.estimated or not usage.input or run.last_round.compactions:
@@ -182,15 +182,17 @@ class RequestBuilder:
         """Estimate the tokens of this request, the last one built, if no provider has counted them."""
         return tokens_of_request(request) if self.truncated_by else self._estimate.of(request.messages)
 
-    def prepared_of(self, place: int) -> int:
-        """Return how many prepared messages hold only what is stored before this index."""
-        return bisect_left(self._origins, place)
+    def prepared_of(self, index: int) -> int:
+        """Return the number of prepared messages with only content stored before this index."""
+        return bisect_left(self._origins, index)
 
     def inherited(self, history: int) -> int:
-        """Return how many prepared messages hold only the first ``history`` stored ones, those of the previous run."""
-        place = self.prepared_of(history)
-        begins = self._origins[place : place + 1] == [history]  # else the prompt was merged into the message before
-        return place if begins else max(0, place - 1)
+        """Return the number of prepared messages with only content of the first ``history`` stored ones, those of the previous
+        run.
+        """
+        position = self.prepared_of(history)
+        begins = self._origins[position : position + 1] == [history]  # else the prompt was merged into the message before
+        return position if begins else max(0, position - 1)
 
     def place_of(self, prepared: int) -> int:
         """Return the index in the stored conversation of a prepared message."""
@@ -209,7 +211,9 @@ class RequestBuilder:
         return items, kept
 
     def _fewer(self, items: list[Message], most: int) -> list[Message] | None:
-        """Return the first message, a summary after it, and the newest; None if that would separate a call from its result."""
+        """Return the first message, a summary after it, and the newest, or None if that would separate a call from its
+        result.
+        """
         summary = items[1] if self.is_summary(items[1]) else None
         plain = items if summary is None else [items[0], *items[2:]]
         cut = truncated(plain, most if summary is None else max(2, most - 1))
@@ -219,12 +223,12 @@ class RequestBuilder:
         return _alternating(cut, summary)
 
     def is_summary(self, message: Message) -> bool:
-        """Return whether the message is the summary of the conversation, and nothing more."""
+        """True if the message is exactly the summary of the conversation."""
         compacted = self._compacted
         return compacted is not None and message.role == "assistant" and message.parts == (Text(compacted.text),)
 
     def _leaves_out(self, message: Message, run: Run) -> bool:
-        """Return whether this is text that workflow mode continued from, and that is not sent again."""
+        """True for text that workflow mode continued from, and that is not sent again."""
         if message.role != "assistant" or message.calls:
             return False
         return run.open_round is not None and run.open_round.reason == "workflow_mode"
@@ -241,12 +245,12 @@ class RequestBuilder:
                 self._shortens = self._shortens or message is not whole
             if self._history.failed_rounds_above is not None and _all_failed(message):
                 self._failed = (*self._failed, index)
-        told = _without_empty(message)
-        if told is not message or not told.parts:
-            self._empty[index] = replace(message, parts=tuple(filter(is_empty, message.parts))) if told.parts else message
-            if not told.parts:
+        sendable = _without_empty(message)
+        if sendable is not message or not sendable.parts:
+            self._empty[index] = replace(message, parts=tuple(filter(is_empty, message.parts))) if sendable.parts else message
+            if not sendable.parts:
                 return
-            message = told
+            message = sendable
         if message.role == "tool" or (self._open and message.role != "assistant"):
             message = answers(self._open, message)
         if message.parts:
@@ -269,14 +273,14 @@ class RequestBuilder:
         self._compacted = compacted
         self._messages, self._origins, self._kept, self._sent, self._open = [], [], {}, 0, ()
         self._estimate.keep(0)
-        taken = self._taken
+        count = self._taken
         self._failed = tuple([index for index in self._failed if index >= compacted.kept])
         self._take_again(run, 0, compacted.first)
         if compacted.text:
             after = run.messages[compacted.kept].role if compacted.kept < len(run.messages) else "assistant"
             by_model = bool(self._messages) and after != "assistant"  # a conversation begins and ends with the user
             self._put(compacted.first, Message("assistant" if by_model else "user", (Text(compacted.text),)))
-        self._take_again(run, compacted.kept, taken)
+        self._take_again(run, compacted.kept, count)
 
     def _take_again(self, run: Run, start: int, stop: int) -> None:
         failed = self._failed
@@ -298,21 +302,21 @@ class RequestBuilder:
 
     def _rewind(self, run: Run, index: int) -> None:
         """Prepare again from this stored message on; what was sent before it stays as it is."""
-        place = max(0, self.prepared_of(index) - 1)  # it may have been merged into the message before
-        if self._compacted is not None and place <= 1:
+        position = max(0, self.prepared_of(index) - 1)  # it may have been merged into the message before
+        if self._compacted is not None and position <= 1:
             self._begin_anew(run, self._compacted)
             return
-        start = self._origins[place] if self._origins else 0
-        self._messages, self._origins = self._messages[:place], self._origins[:place]
-        self._kept = {form: made[:place] if isinstance(made, list) else made for form, made in self._kept.items()}
-        self._sent = min(self._sent, place)
-        self._estimate.keep(place)
+        start = self._origins[position] if self._origins else 0
+        self._messages, self._origins = self._messages[:position], self._origins[:position]
+        self._kept = {form: cached[:position] if isinstance(cached, list) else cached for form, cached in self._kept.items()}
+        self._sent = min(self._sent, position)
+        self._estimate.keep(position)
         self._open = self._messages[-1].calls if self._messages and self._messages[-1].role == "assistant" else ()
         self._take_again(run, start, self._taken)
 
 
 def _without_empty(message: Message) -> Message:
-    """Return the message without its empty parts; the same object if there are none."""
+    """Return the message without its empty parts; the same object if no part is empty."""
     for part in message.parts:  # a plain loop: this runs in every round
         kind = type(part)
         if kind is Thinking or (kind is Text and is_empty(part)):
@@ -320,18 +324,18 @@ def _without_empty(message: Message) -> Message:
     else:
         return message
     parts = tuple([part for part in message.parts if not is_empty(part)])
-    if all(type(part) is Thinking for part in parts):  # thinking that nothing follows is not a message
+    if all(type(part) is Thinking for part in parts):  # thinking alone is not a message
         parts = ()
     return message if len(parts) == len(message.parts) else replace(message, parts=parts)
 
 
 def _and_read(tools: tuple[ToolSpec, ...], history: History) -> tuple[ToolSpec, ...]:
-    """Return the tools with the one that reads truncated results on, if there may be some."""
+    """Add the tool that reads truncated results, if there may be some."""
     return (*tools, READ_SPEC) if history.result_characters is not None and tools else tools
 
 
 def _tools_at_round(run: Run) -> tuple[ToolSpec, ...]:
-    """Return the tools that the run had when its newest round began: a change within a round is for the next one."""
+    """Return the tools that the run had when its newest round began: a change within a round applies to the next one."""
     events = reversed(run.events)
     in_round = takewhile(lambda event: not isinstance(event, RoundStarted), events)
     changes = [event for event in in_round if isinstance(event, ToolsOffered)]
@@ -347,28 +351,28 @@ def _all_failed(message: Message) -> bool:
 
 def _alternating(messages: Sequence[Message], summary: Message | None) -> list[Message]:
     """Restore alternation after truncation and insert the summary, if there is one."""
-    first, second, *rest = messages
+    first, second, *newest = messages
     if summary is not None and second.role != "assistant":
-        return [first, summary, second, *rest]
+        return [first, summary, second, *newest]
     if summary is not None:
         first = merged(first, Message("user", summary.parts))
-    return [first, second, *rest] if second.role == "assistant" else [merged(first, second), *rest]
+    return [first, second, *newest] if second.role == "assistant" else [merged(first, second), *newest]
 
 
 def is_empty(part: AnyPart) -> bool:
-    """Return whether the part holds nothing to send; metadata that the provider wants back is something."""
+    """True if the part has no content to send; metadata that the provider wants back counts as content."""
     return type(part) is Text and not part.text.strip() and part.provider_metadata is None
 
 
 def merged(first: Message, second: Message) -> Message:
     """Merge two messages of one side: all parts in order, adjacent texts joined by a blank line, both authors named."""
-    left, right = first.parts, second.parts
-    end, start = left[-1], right[0]
+    first_parts, second_parts = first.parts, second.parts
+    end, start = first_parts[-1], second_parts[0]
     if type(end) is Text and type(start) is Text and not (end.provider_metadata or start.provider_metadata):
         joint: tuple[AnyPart, ...] = (Text(f"{end.text}\n\n{start.text}"),)
-        left, right = left[:-1], joint + right[1:]
+        first_parts, second_parts = first_parts[:-1], joint + second_parts[1:]
     role = "tool" if "tool" in (first.role, second.role) else first.role
-    return Message(role, left + right, _authors(first.author, second.author))
+    return Message(role, first_parts + second_parts, _authors(first.author, second.author))
 
 
 def _authors(first: str, second: str) -> str:

@@ -1,6 +1,6 @@
-"""The requests that a model was sent in each round of a run, rebuilt from its events alone.
+"""Requests sent in each round of a run, rebuilt from its events alone.
 
-The messages are prepared by the same `RequestBuilder` as when they were sent; only the comparison of requests is here.
+The messages are prepared by the same `RequestBuilder` as when they were sent; this module only compares requests.
 """
 
 from __future__ import annotations
@@ -25,67 +25,66 @@ WhyNotSent: TypeAlias = WhyLeftOut | Literal["empty"]
 
 
 class LeftOut(NamedTuple):
-    """A part of the conversation that a request does not hold."""
+    """Part of the conversation that a request omits."""
 
     message: Message
-    """The whole message, or those of its parts that were not sent."""
+    """Whole message, or its parts that were not sent."""
     why: WhyNotSent
     """``workflow_mode``: text that workflow mode continued from; ``failed_round``: every call of the round failed; ``empty``:
-    it held nothing to send.
-    """
+    no content to send."""
     place: int
-    """How many messages of the request come before it."""
+    """Number of messages of the request before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """What the model saw in one round: the exact request, and where each piece of it came from."""
+    """Exact request of one round, with the origin of each piece."""
 
     index: int
-    """Index of the round, counted from 0."""
+    """Index of the round, from 0."""
     request: Request
-    """As it was sent; every attempt of the round sent the same."""
+    """The request; every attempt of the round sent the same."""
     ephemeral: str
-    """The ephemeral text, the last part of this request only; empty if there was none."""
+    """Ephemeral text, the last part of this request only; empty without one."""
     lasting: Message
-    """The last message without the ephemeral text, as it is stored."""
+    """Last message without the ephemeral text, as stored."""
     inherited: int
-    """How many messages at the beginning come from the run that this one continues."""
+    """Number of messages at the beginning from the run that this one continues."""
     sent_before: int
-    """How many messages the previous round's request had; 0 in the first round."""
+    """Number of messages of the previous round's request; 0 in the first round."""
     unchanged: int
-    """How many of them this request repeats exactly: a provider's prompt cache may hold them."""
+    """Number of these that this request repeats exactly: a provider's prompt cache may hold them."""
     kept: int
-    """How many of them are the same apart from the ephemeral text: `unchanged`, or one more."""
+    """Number of these that are the same apart from the ephemeral text: `unchanged`, or one more."""
     left_out: Sequence[LeftOut]
-    """What this request leaves out of the conversation, in order."""
+    """Parts of the conversation that this request omits, in order."""
     left_out_before: int
-    """How many of these the previous round's request left out too."""
+    """Number of these that the previous round's request omitted, too."""
     compacted: Compacted | None
-    """The summary in it, and what that replaces."""
+    """Summary in the request, with the messages that it replaces."""
     truncated: int
-    """How many messages after the first were left out because there were too many."""
+    """Number of messages after the first that were left out because there were too many."""
     tokens: int
-    """Tokens of the request, as the provider counted them or else estimated."""
+    """Tokens of the request, as counted by the provider, else estimated."""
     tokens_estimated: bool
-    """Whether that number is an estimate."""
+    """True if ``tokens`` is an estimate."""
     cached: int | None
-    """Tokens of it that the provider read from its cache; None if it did not say, or has not replied."""
+    """Tokens that the provider read from its cache, or None if unknown or before its reply."""
 
 
 def sent_requests(run: Run) -> Iterator[tuple[int, SentRequest]]:
-    """Yield the index of each round and what the model saw in it, in one pass over the run's events."""
+    """Yield the index and request of each round, in one pass over the run's events."""
     folded, past = Run(), _Past(run)
-    for one in walk_rounds(run):
-        folded.extend((*one.before, one.start, *one.prepared))
+    for round_ in walk_rounds(run):
+        folded.extend((*round_.before, round_.start, *round_.prepared))
         yield _next(past, folded, run)
-        folded.extend(one.answered)
+        folded.extend(round_.answered)
 
 
 def sent_request(run: Run, index: int) -> SentRequest:
-    """Return what the model saw in this round. Raises `SettingsError` if the run has no such round."""
-    for found, seen in sent_requests(run):
-        if found == index:
+    """Return the request of this round. Raises `SettingsError` for an unknown round."""
+    for position, seen in sent_requests(run):
+        if position == index:
             return seen
     raise SettingsError(f"Run {run.id} has no round {index}", f"Its rounds are numbered from 0; it has {len(run.rounds)}")
 
@@ -96,7 +95,7 @@ def _next(past: _Past, folded: Run, run: Run) -> tuple[int, SentRequest]:
 
 
 class _Past:
-    """The requests of one run, rebuilt in order. Work per round depends on what is new in it."""
+    """Requests of one run, rebuilt in order. Work per round depends on its new messages."""
 
     def __init__(self, run: Run) -> None:
         self._request_builder = RequestBuilder.of_run(run.opening)
@@ -106,7 +105,7 @@ class _Past:
         self._noted: set[int] = set()
 
     def seen(self, run: Run, usage: Usage) -> SentRequest:
-        """Return what was sent in the open round of ``run``, which has been folded up to that round."""
+        """Return the request of the open round of ``run``, which has been folded up to that round."""
         left_out_before = len(self._left_out)
         request = self._request_builder.request(run, ephemeral_text(run), may_call=not run.last_round.is_final)
         self._note_left_out(run)
@@ -132,24 +131,24 @@ class _Past:
         )
 
     def _note_left_out(self, run: Run) -> None:
-        """Note what was left out of the conversation since the last round, and where."""
-        found = self._request_builder.left_out.keys() | self._request_builder.empty.keys()
-        for index in sorted(found - self._noted):
+        """Record the parts left out of the conversation since the last round, with their positions."""
+        omitted = self._request_builder.left_out.keys() | self._request_builder.empty.keys()
+        for index in sorted(omitted - self._noted):
             self._noted.add(index)
             why: WhyNotSent = self._request_builder.left_out.get(index, "empty")
             message = self._request_builder.empty[index] if why == "empty" else run.messages[index]
             self._left_out.append(LeftOut(message, why, self._request_builder.prepared_of(index)))
 
 
-def _leading(last: Message, before: Sent, now: Sent, *, stored: bool = False) -> int:
-    """Return how many leading messages of ``now`` are those of the request before, whose last one is ``last``."""
-    place = len(before) - 1
-    if not now.goes_on(before):
-        return _in_common([*before[:-1], last], [*now[:-1], now.lasting if stored else now[-1]])
-    same_place = now.lasting if stored and place == len(now) - 1 else now[place]
-    return place + (same_place == last)
+def _leading(last: Message, before: Sent, current: Sent, *, stored: bool = False) -> int:
+    """Return the number of leading messages of ``now`` shared with the request before, whose last message is ``last``."""
+    last_index = len(before) - 1
+    if not current.goes_on(before):
+        return _in_common([*before[:-1], last], [*current[:-1], current.lasting if stored else current[-1]])
+    same_place = current.lasting if stored and last_index == len(current) - 1 else current[last_index]
+    return last_index + (same_place == last)
 
 
-def _in_common(before: Sequence[Message], now: Sequence[Message]) -> int:
-    same = (one == other for one, other in zip(before, now, strict=False))
+def _in_common(before: Sequence[Message], current: Sequence[Message]) -> int:
+    same = (old == new for old, new in zip(before, current, strict=False))
     return sum(takewhile(bool, same))

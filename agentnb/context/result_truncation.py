@@ -1,4 +1,4 @@
-"""Truncation of large tool results: whole in the log, truncated for the model, which can read on."""
+"""Truncation of large tool results: whole in the log, truncated for the model, which can read the remainder."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from agentnb.tools.read_result import READ_TOOL
 
 
 def truncate_results(message: Message, most: int, *, can_read_on: bool = True) -> Message:
-    """Return the message with each result above ``most`` characters cut to its start and its end.
+    """Return the message with each result above ``most`` characters cut to its start and end.
 
-    The same object if there is none. ``can_read_on``: whether the model has the tool to read on, and is told of it.
+    Returns the same object if no result is longer. ``can_read_on``: True if the model has the tool to read the remainder, and
+    is told of it.
     """
     parts = message.parts
-    for place, part in enumerate(parts):  # plain loops: this runs in every round
+    for index, part in enumerate(parts):  # plain loops: this runs in every round
         if type(part) is not ToolResult:
             continue
         length = 0
-        for one in part.parts:
-            if type(one) is Text:
-                length += len(one.text)
+        for content in part.parts:
+            if type(content) is Text:
+                length += len(content.text)
         if length > most:
-            parts = (*parts[:place], _truncated_result(part, most, can_read_on), *parts[place + 1 :])
+            parts = (*parts[:index], _truncated_result(part, most, can_read_on), *parts[index + 1 :])
     return message if parts is message.parts else replace(message, parts=parts)
 
 
@@ -34,4 +35,4 @@ def _truncated_result(result: ToolResult, most: int, can_read_on: bool) -> ToolR
     if can_read_on:
         note += f' Read on with {READ_TOOL}(handle="{result.call_id}", offset={head})'
     shown = Text(f"{text[:head]}\n\n[{note}]\n\n{text[-tail:]}")
-    return replace(result, parts=(shown, *[one for one in result.parts if isinstance(one, Image)]))
+    return replace(result, parts=(shown, *[part for part in result.parts if isinstance(part, Image)]))

@@ -1,4 +1,4 @@
-"""The request of a question beside the conversation."""
+"""Requests of side questions, outside the conversation."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from agentnb.core.request import Request
 
 
 def side_question(text: str, system: str = "") -> Request:
-    """Return the request that asks a model this, without the conversation and without tools."""
+    """Return a request with this question alone, without the conversation and without tools."""
     return Request(encodable(system), (user(text),))

@@ -1,4 +1,4 @@
-"""Pairing of calls and results: each call is answered once, in the message right after it, and nothing else is an answer."""
+"""Pairing of calls and results: each call is answered once, in the next message, and every result belongs to a call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LOST = "The result of this call was lost. Do not assume that it took effect, nor
 
 
 def answers(calls: Sequence[ToolCall], message: Message | None) -> Message:
-    """Return the answer to these calls: the message itself if it answers each of them once, and nothing else.
+    """Return the answer to these calls: the message itself if it answers each of them once, and has no other results.
 
     Otherwise missing results are marked as lost, and results without a call, or beyond the first for a call, are left out.
     """
@@ -21,8 +21,8 @@ def answers(calls: Sequence[ToolCall], message: Message | None) -> Message:
                 break
         else:
             return message
-    found = {part.call_id: part for part in reversed(parts) if isinstance(part, ToolResult)}
-    results = [found.get(call.id) or _lost(call) for call in calls]
+    by_call = {part.call_id: part for part in reversed(parts) if isinstance(part, ToolResult)}
+    results = [by_call.get(call.id) or _lost(call) for call in calls]
     others = [part for part in parts if not isinstance(part, ToolResult)]
     return Message("tool" if results else "user", (*results, *others), "" if message is None else message.author)
 
@@ -32,7 +32,7 @@ def _lost(call: ToolCall) -> ToolResult:
 
 
 def are_whole(messages: Sequence[Message]) -> bool:
-    """Return whether every call is answered in the message after it, and every result follows its call."""
+    """True if every call is answered in the next message, and every result follows its call."""
     open_calls: set[str] = set()
     for message in messages:
         answered = {part.call_id for part in message.parts if isinstance(part, ToolResult)}

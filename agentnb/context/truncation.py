@@ -10,23 +10,23 @@ from agentnb.core.messages import Message, ToolResult
 def truncated(messages: Sequence[Message], most: int) -> Sequence[Message]:
     """Return the first message and the newest, ``most`` in all; more if a kept result has its call further back.
 
-    The same object if there are no more than that.
+    Returns the same object if there are at most that many.
     """
     start = kept_from(messages, most)
     return messages if start <= 1 else [messages[0], *messages[start:]]
 
 
 def kept_from(messages: Sequence[Message], most: int) -> int:
-    """Return the index of the first message that is kept besides the very first; 1 or less if all are."""
+    """Return the index of the first kept message besides the very first; 1 or less if all are kept."""
     if len(messages) <= most:
         return 0
     return with_their_calls(messages, len(messages) - most + 1)
 
 
 def with_their_calls(messages: Sequence[Message], start: int) -> int:
-    """Return ``start``, or an earlier index, from which on every result has its call too.
+    """Return ``start``, or the nearest earlier index from which every result has its call.
 
-    Repeats until nothing moves: a message that comes in may bring results of its own.
+    Repeats until stable: an added message may have results of its own.
     """
     while (earlier := _place_of_calls(messages, start)) < start:
         start = earlier
@@ -35,13 +35,13 @@ def with_their_calls(messages: Sequence[Message], start: int) -> int:
 
 def _place_of_calls(messages: Sequence[Message], start: int) -> int:
     missing = _without_calls(messages[start:])
-    place = start
-    while missing and place > 1:
-        place -= 1
-        found = missing & {call.id for call in messages[place].calls}
-        if found:
-            missing -= found
-            start = place
+    index = start
+    while missing and index > 1:
+        index -= 1
+        calls = missing & {call.id for call in messages[index].calls}
+        if calls:
+            missing -= calls
+            start = index
     return start
 
 

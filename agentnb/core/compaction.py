@@ -1,4 +1,4 @@
-"""Compaction: what a request sends in place of messages that are too many."""
+"""Compaction: replacing messages in a request whose conversation is too long."""
 
 from __future__ import annotations
 
@@ -10,35 +10,34 @@ from agentnb.core.schema.counts import Count
 from agentnb.core.usage import NOTHING_USED, Usage
 
 WhyCompacted: TypeAlias = Literal["share", "messages", "overflow", "recorded"]
-"""Why a conversation was compacted: it filled its share of the context window, it had too many messages, or the provider
-refused it as too long; ``recorded``: another product did so, and its trace was read.
-"""
+"""Reason of a compaction: the conversation filled its share of the context window, had too many messages, or was refused by the
+provider as too long; ``recorded``: done by another product, read from its trace."""
 
 
 class Compacted(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """How a compacted conversation is sent: its first messages, then ``text``, then everything from ``kept`` on.
+    """The compacted form of a conversation: its first messages, then ``text``, then everything from ``kept`` on.
 
-    It changes what is sent, never what is stored: indexes are those of the whole conversation.
+    Affects requests only, never the stored conversation: indexes are those of the whole conversation.
     """
 
     first: Count
-    """Number of messages at the start that are sent unchanged."""
+    """Number of initial messages that are sent unchanged."""
     kept: Count
     """Index of the first message after the summary."""
     count: Count
-    """Number of messages that the text replaces, including those of earlier summaries."""
+    """Number of messages replaced by the text, including those of earlier summaries."""
     text: str = ""
-    """The summary as it is sent. If there is no summary, the todos that were open; empty if there were none."""
+    """The summary as sent; without a summary, the open todos, if any."""
 
 
 class Compaction(msgspec.Struct, frozen=True, gc=False):
-    """One compaction of a conversation."""
+    """A compaction of a conversation."""
 
     why: WhyCompacted
     compacted: Compacted | None = None
-    """None while the summary is being written."""
+    """The result, or None while the summary is being written."""
     usage: Usage = NOTHING_USED
-    """Usage of the model call that wrote the summary."""
+    """Usage of the model call for the summary."""
     seconds: float | None = 0.0
     problem: str = ""
-    """Why there is no summary, if there is none."""
+    """The reason if there is no summary."""

@@ -1,4 +1,4 @@
-"""A tool's returned table for display, beside the text for the model: plain, small, and kept in the log."""
+"""A table returned by a tool, for display beside the text for the model: plain, small, and stored in the log."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import msgspec
 from agentnb.core.schema.counts import Count
 
 Cell: TypeAlias = str | int | float | bool | None
-"""The value of a cell; None is a gap."""
+"""A cell value; ``None`` for a gap."""
 MAX_PRECISE = 2**53
-"""Whole numbers from here on are kept as text: not every JSON reader keeps their last digits."""
+"""Integers from here on are stored as text: some JSON readers lose their last digits."""
 
 
 class Table(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Some of the rows and columns of a table, and the size of the whole."""
+    """An excerpt of a table, and the size of the whole."""
 
     columns: tuple[str, ...]
-    """Names of the columns included here, without the index."""
+    """Names of the included columns, without the index."""
     rows: tuple[tuple[Cell, ...], ...]
-    """The cells of each row: first the index, then one for each of `columns`."""
+    """Cells by row: first the index, then one per column."""
     row_count: Count
-    """Rows of the whole table."""
+    """Number of rows of the whole table."""
     column_count: Count
-    """Columns of the whole table, without its index."""
+    """Number of columns of the whole table, without its index."""
     index: tuple[str, ...] = ()
-    """Names of the index columns; most tables have one, without a name."""
+    """Names of the index columns; most tables have a single, unnamed one."""
     gap: Count = 0
-    """Index in `rows` before which rows are left out; 0: rows are left out at the end, if at all."""
+    """Index in `rows` before which rows are omitted; 0 if they are omitted only at the end."""
 
     def mapped(self, change: Callable[[str], str]) -> Table:
-        """Return the table with each text changed. Any value that is not a plain cell becomes text."""
+        """Apply a function to each text. Any value that is not a plain cell becomes text."""
         return Table(
             columns=tuple([change(str(name)) for name in self.columns]),
             rows=tuple([tuple([_mapped(cell, change) for cell in row]) for row in self.rows]),
@@ -45,7 +45,7 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 def plain_number(value: float) -> Cell:
-    """Return the number as JSON can hold it: a gap for NaN, text if it is infinite or too large."""
+    """Return the number in a form that JSON supports: a gap for NaN, text for infinite or too large values."""
     if isinstance(value, int):
         return int(value) if -MAX_PRECISE < value < MAX_PRECISE else str(value)
     if isnan(value):

@@ -1,10 +1,10 @@
-"""Expressions of files: ``len(plan.steps) > 0 && iteration < 3``, and in texts ``${plan.steps[-1].name}`` and ``$name`` of a
-task file and ``{{ $steps.qa.output.score }}`` of a workflow.
+"""Expressions in files: ``len(plan.steps) > 0 && iteration < 3``, and within texts ``${plan.steps[-1].name}`` and ``$name`` in
+a task file, ``{{ $steps.qa.output.score }}`` in a workflow.
 
-An expression reads plain data, as JSON holds it, and nothing else: a path walks objects and lists, never the attributes of
-Python objects, and the only function is ``len``. Its length, depth and results are bounded, so that a text from a model or a
-file can be evaluated as it is. In paths that begin with ``$``, names may hold dashes: ``$steps.first-draft.output`` is one
-path, and a minus sign behind it needs a blank.
+Expressions read only plain JSON data: a path walks objects and lists, never the attributes of Python objects, and the only
+function is ``len``. Length, depth and results are bounded, so that a text from a model or a file can be evaluated safely. In
+paths that begin with ``$``, names may contain dashes: ``$steps.first-draft.output`` is a single path, and a minus sign after it
+needs a space.
 """
 
 from __future__ import annotations
@@ -31,44 +31,44 @@ from agentnb.errors import ExpressionError, near
 MAX_LENGTH = 2_000
 """Maximum characters of an expression."""
 MAX_LEVELS = 40
-"""Maximum nesting of an expression, brackets and operators counted alike."""
+"""Maximum nesting of an expression, counting brackets and operators."""
 MAX_BITS = 1_024
-"""Maximum size of a whole number that arithmetic yields: that of the largest float."""
+"""Maximum size of an integer result: that of the largest float."""
 MAX_ITEMS = 100_000
-"""Maximum characters or items that ``+`` yields."""
+"""Maximum characters or items of a result of ``+``."""
 MAX_TEXT = 1_000_000
-"""Maximum characters of all texts after substitution together."""
+"""Maximum total characters of all texts after substitution."""
 MAX_COMPARED = 1_000_000
-"""Maximum values within what is compared or written as JSON: data that steps put together may hold one list many times."""
+"""Maximum number of values to compare or write as JSON: data combined by steps may contain the same list many times."""
 CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 KNOWN = WriteExpression("plan.steps[-1].name")
 ONE_KIND = 'Compare values of one kind: "5" in quotes is a text, 5 a number'
 
 STRING = r""""(?:[^"\\\n]|\\["'\\nt])*"|'(?:[^'\\\n]|\\["'\\nt])*'"""
-"""A text within an expression, as a pattern."""
+"""Pattern of a string literal in an expression."""
 _TOKEN = re.compile(
     rf"(?P<blank>[ \t\r\n]+)|(?P<string>{STRING})"
     r"|(?P<number>(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))"
     r"|(?P<name>\$?[^\W\d]\w*)|\.[ \t]*(?P<field>[^\W\d](?:[\w-]*\w)?)|(?P<operator>&&|\|\||[=!<>]=|//|[-+*/%<>!()\[\]])"
 )
-_IN_PYTHON = {"&&": "and", "||": "or", "!": "~"}  # `!` binds more tightly than comparisons, as `~` does
+_IN_PYTHON = {"&&": "and", "||": "or", "!": "~"}  # `!` binds tighter than comparisons, like `~`
 ValueOf: TypeAlias = Callable[[Reference], Any]
-"""Returns the value of a path, or raises `PathError`."""
+"""Function that returns the value of a path, or raises `PathError`."""
 
 
 class Spelling(NamedTuple):
-    """The form of expressions in the texts of a kind of file."""
+    """The syntax of expressions in the texts of a kind of file."""
 
     begins: re.Pattern[str]
-    """The beginning of an expression; its first group is the name of a path without brackets."""
+    """Start of an expression; its first group is the name of a path without brackets."""
     ends: re.Pattern[str]
-    """The rest of an expression, and what closes it."""
+    """Remainder of an expression with its closing bracket."""
     hint: str
-    """Advice for an expression that does not end."""
+    """Advice for an unterminated expression."""
     write: Callable[[Any], str]
-    """Writes a value that is no text as JSON."""
+    """Serializes a value other than a string as JSON."""
     alone: re.Pattern[str] | None = None
-    """A text that is one expression without brackets."""
+    """A text consisting of a single expression without brackets."""
 
 
 _BARE = r"(?<!\{\{ )(?<!\{\{)\$([^\W\d]\w*)(?:\.[^\W\d]\w*|\[-?[0-9]+\])*"
@@ -77,7 +77,7 @@ OF_TASKS = Spelling(
     re.compile(rf"""((?:{STRING}|[^"'}}])*)\}}"""),
     'Close it with }, and its texts with their quotes; a text with ${ in it: ${"${"}',
     lambda value: str(value) if type(value) in (int, float) else msgspec.json.encode(value).decode(),
-    re.compile(rf"{_BARE}(?:\(.*\))?"),  # calls of other languages are to be refused
+    re.compile(rf"{_BARE}(?:\(.*\))?"),  # so that calls in other languages are refused
 )
 OF_WORKFLOWS = Spelling(
     re.compile(r"\{\{"),
@@ -92,20 +92,20 @@ class Piece(NamedTuple):
 
     expression: str
     place: int
-    """Its place in the text."""
+    """Its position in the text."""
     may_be_text: str = ""
-    """The variable of a ``$name`` among other words, which stays as it is if there is no such variable."""
+    """The variable of a ``$name`` within a text, which remains unchanged if there is no such variable."""
 
 
 def evaluate(expression: str, names: Mapping[str, Any] | ValueOf, is_true: Callable[[Any], bool] = bool) -> Any:
-    """Return the value of the expression, in which ``names`` are known; raise `ExpressionError` if it has none.
+    """Evaluate the expression with these ``names``. Raises `ExpressionError` if it has no value.
 
-    ``&&`` and ``||`` return one of their operands, as in Python; ``len(null)`` is 0. ``is_true`` says which values they and
-    ``!`` take as true. A path is looked up when its value is needed, so not behind ``false &&``.
+    ``&&`` and ``||`` return one of their operands, as in Python; ``len(null)`` is 0. ``is_true`` defines truth for them and
+    ``!``. Paths are looked up lazily, so not after ``false &&``.
     """
     tree, value_of = _parsed(expression), names if callable(names) else partial(_known, names)
     try:
-        if isinstance(tree, ast.Name) and tree.id not in CONSTANTS:  # to make an evaluator takes ten times as long
+        if isinstance(tree, ast.Name) and tree.id not in CONSTANTS:  # creating an evaluator takes ten times as long
             return _plain(expression, value_of(Reference(tree.id, ())))
         return _Evaluator(expression, value_of, is_true).eval(expression, tree)
     except PathError as error:
@@ -123,28 +123,28 @@ def evaluate(expression: str, names: Mapping[str, Any] | ValueOf, is_true: Calla
 def _known(names: Mapping[str, Any], path: Reference) -> Any:
     root = path.root.removeprefix("$")
     if root not in names:
-        hint = "Write len(x)" if root == "len" else near(root, map(str, names)) or "No name is known here"
+        hint = "Write len(x)" if root == "len" else near(root, map(str, names)) or "No names are available here"
         raise PathError(f"there is no {root}", hint)
     return below(names[root], path)
 
 
 def substituted(value: Any, names: Mapping[str, Any]) -> Any:
-    """Return plain data with each ``${expression}`` and ``$name`` in its texts replaced by its value; see `filled`."""
+    """Replace each ``${expression}`` and ``$name`` in the texts of plain data by its value, in the syntax of task files."""
     return filled(value, OF_TASKS, lambda expression: evaluate(expression, names), names)
 
 
 def filled(value: Any, spelling: Spelling, value_of: Callable[[str], Any], known: Container[str] = ()) -> Any:
-    """Return plain data with each expression in its texts replaced by its value; keys stay as they are.
+    """Replace each expression in the texts of plain data by its value. Keys remain unchanged.
 
-    A text that is exactly one expression becomes its value, of whatever type; elsewhere a text is inserted as it is, and any
-    other value as JSON, while a ``$name`` that is not ``known`` stays. Inserted texts are not searched again. Raises
+    A text that is exactly one expression becomes its value, of any type. Within a text, strings are inserted unchanged and
+    other values as JSON, and a ``$name`` that is not ``known`` remains. Inserted texts are not searched again. Raises
     `ExpressionError`.
     """
     _check_depth(value)
-    left = MAX_TEXT
+    remaining = MAX_TEXT
 
     def fill(text: str) -> Any:
-        nonlocal left
+        nonlocal remaining
         parts = pieces(text, spelling)
         if len(parts) < 2:
             return value_of(parts[0].expression) if parts and isinstance(parts[0], Piece) else text
@@ -154,8 +154,8 @@ def filled(value: Any, spelling: Spelling, value_of: Callable[[str], Any], known
                 texts.append(part if isinstance(part, str) else part.expression)
             else:
                 texts.append(as_text(part.expression, value_of(part.expression), spelling))
-            left -= len(texts[-1])
-            if left < 0:
+            remaining -= len(texts[-1])
+            if remaining < 0:
                 raise ExpressionError(f"The texts have more than {MAX_TEXT:,} characters with their values", "Insert less")
         return "".join(texts)
 
@@ -163,7 +163,7 @@ def filled(value: Any, spelling: Spelling, value_of: Callable[[str], Any], known
 
 
 def _with_texts(value: Any, change: Callable[[str], Any]) -> Any:
-    """Return plain data with each of its texts changed."""
+    """Apply a function to each text of plain data."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
@@ -172,19 +172,19 @@ def _with_texts(value: Any, change: Callable[[str], Any]) -> Any:
 
 
 def references_in(expression: str) -> tuple[Reference, ...]:
-    """Return the paths that the expression reads, in their order, those in brackets apart too.
+    """Return the paths that the expression reads, in order, including those inside brackets.
 
-    ``len(plan.steps) > n`` reads ``plan.steps`` and ``n``. Raises `ExpressionError` if it is none. So a file can be checked
-    before anything runs.
+    ``len(plan.steps) > n`` reads ``plan.steps`` and ``n``. Allows checking a file before it runs. Raises `ExpressionError` for
+    an invalid expression.
     """
     nodes = [*ast.walk(_parsed(expression))]
     within = {id(getattr(node, "func", None) or getattr(node, "value", None)) for node in nodes}
-    found = [_reference(node) for node in nodes if isinstance(node, (*_PATHS, ast.Name)) and id(node) not in within]
-    return tuple(sorted((one for one in found if one is not None), key=lambda one: one.place))
+    references = [_reference(node) for node in nodes if isinstance(node, (*_PATHS, ast.Name)) and id(node) not in within]
+    return tuple(sorted((reference for reference in references if reference is not None), key=lambda one: one.place))
 
 
 def _reference(node: ast.expr) -> Reference | None:
-    """Return the path of a node; None for one that begins with a value, or is a constant."""
+    """Return the path of a node, or None for a constant or a path that begins with a value."""
     written, parts = ast.unparse(node), []
     while isinstance(node, _PATHS):
         parts.append(node.attr if isinstance(node, ast.Attribute) else _literal(node.slice))
@@ -201,25 +201,25 @@ def _literal(node: ast.expr) -> Any:
 
 
 def names_in(expression: str) -> tuple[str, ...]:
-    """Return the names with which its paths begin, each once, in their order; raise `ExpressionError` if it is none."""
+    """Return the distinct root names of its paths, in order. Raises `ExpressionError` for an invalid expression."""
     return tuple(dict.fromkeys(path.root.removeprefix("$") for path in references_in(expression)))
 
 
 def paths_in(expression: str) -> tuple[str, ...]:
-    """Return the paths and ``len(...)`` that the expression reads, whole and each once, in their order.
+    """Return the distinct paths and ``len(...)`` that the expression reads, in order.
 
-    ``len(plan.steps) > n`` reads ``len(plan.steps)`` and ``n``. Each is an expression itself.
+    ``len(plan.steps) > n`` reads ``len(plan.steps)`` and ``n``. Each of them is an expression itself.
     """
-    found: dict[str, None] = {}
-    left = [_parsed(expression)]
-    while left:
-        node = left.pop()
+    paths: dict[str, None] = {}
+    remaining = [_parsed(expression)]
+    while remaining:
+        node = remaining.pop()
         if isinstance(node, (*_PATHS, ast.Call, ast.Name)):
             if not (isinstance(node, ast.Name) and node.id in CONSTANTS):
-                found.setdefault(ast.unparse(node))
+                paths.setdefault(ast.unparse(node))
         else:
-            left += [*ast.iter_child_nodes(node)][::-1]
-    return tuple(found)
+            remaining += [*ast.iter_child_nodes(node)][::-1]
+    return tuple(paths)
 
 
 def _check_depth(value: Any) -> None:
@@ -228,36 +228,36 @@ def _check_depth(value: Any) -> None:
 
 
 def pieces(text: str, spelling: Spelling) -> list[str | Piece]:
-    """Return the pieces of a text that are not empty: texts as they are, and expressions. Raises `ExpressionError`."""
+    """Split a text into its non-empty literal texts and expressions. Raises `ExpressionError`."""
     if spelling.alone is not None and spelling.alone.fullmatch(text):
         return [Piece(text, 0)]
-    found: list[str | Piece] = []
+    parts: list[str | Piece] = []
     start = 0
     while begin := spelling.begins.search(text, start):
         if begin.start() > start:
-            found.append(text[start : begin.start()])
-        rest = begin if begin.lastindex else spelling.ends.match(text, begin.end())
-        if rest is None:
+            parts.append(text[start : begin.start()])
+        match = begin if begin.lastindex else spelling.ends.match(text, begin.end())
+        if match is None:
             raise ExpressionError(f"{_shown(text[begin.start() :], 60)} does not end", spelling.hint)
-        found.append(Piece(rest[0], begin.start(), rest[1]) if begin.lastindex else Piece(rest[1], begin.end()))
-        start = rest.end()
-    return [*found, text[start:]] if start < len(text) else found
+        parts.append(Piece(match[0], begin.start(), match[1]) if begin.lastindex else Piece(match[1], begin.end()))
+        start = match.end()
+    return [*parts, text[start:]] if start < len(text) else parts
 
 
 def as_text(expression: str, value: Any, spelling: Spelling) -> str:
-    """Return a value as it is inserted into a text: a text as it is, anything else as JSON. Raises `ExpressionError`."""
+    """Format a value for insertion into a text: strings unchanged, anything else as JSON. Raises `ExpressionError`."""
     if isinstance(value, str):
         return value
     try:
         check_size(value)
         return spelling.write(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        _refuse(expression, f"its value cannot be written as text ({why})")
+        detail = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        _refuse(expression, f"its value cannot be written as text ({detail})")
 
 
 def _parsed(expression: str) -> ast.AST:
-    """Return the tree of the expression, rewritten in Python, if it holds only what is allowed."""
+    """Parse the expression into a Python syntax tree, allowing only the supported syntax."""
     if not isinstance(expression, str):
         raise ExpressionError(f"{_shown(expression)} is not an expression", "Write a text, such as len(results) > 0")
     if len(expression) > MAX_LENGTH:
@@ -274,7 +274,7 @@ def _tree(expression: str) -> ast.AST:
     try:
         tree: ast.AST = ast.parse(f"({source})", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        _refuse(expression, "it is not complete, or not in order", KNOWN)
+        _refuse(expression, "it is incomplete or invalid", KNOWN)
     level, depth = [tree], 0
     while level:
         for node in level:
@@ -300,13 +300,13 @@ def _check_node(expression: str, node: ast.AST) -> None:
 
 
 def _tokens(expression: str, names: list[tuple[str, int]]) -> Iterator[str]:
-    """Yield the words of the expression in Python, in which ``w0`` stands for the first of ``names``, which are collected."""
-    place, has_dashes = 0, False
-    while place < len(expression):
-        token = _TOKEN.match(expression, place)
+    """Yield the tokens of the expression in Python. Names are collected in ``names`` and replaced by ``w0``, ``w1``, ..."""
+    position, has_dashes = 0, False
+    while position < len(expression):
+        token = _TOKEN.match(expression, position)
         if token is None:
-            _refuse(expression, f"{_shown(expression[place:], 20)} has no meaning there", KNOWN)
-        name, place = token["name"] or token["field"], token.end()
+            _refuse(expression, f"{_shown(expression[position:], 20)} has no meaning there", KNOWN)
+        name, position = token["name"] or token["field"], token.end()
         has_dashes = has_dashes or token[0].startswith("$")
         if name is None or (token["name"] and iskeyword(name)):
             if token.lastgroup != "blank":
@@ -314,13 +314,13 @@ def _tokens(expression: str, names: list[tuple[str, int]]) -> Iterator[str]:
             continue
         if not has_dashes:
             name = name.partition("-")[0]
-            place = token.start(token.lastgroup or 0) + len(name)
+            position = token.start(token.lastgroup or 0) + len(name)
         names.append((name, token.start()))
         yield f"{'.' if token['field'] else ''}w{len(names) - 1}"
 
 
 class _Evaluator(SimpleEval):  # type: ignore[misc]  # the library has no types
-    """The library's evaluator, with paths over plain data and bounded operators; what is not listed is refused."""
+    """The library's evaluator, with paths over plain data and bounded operators; anything else is refused."""
 
     def __init__(self, expression: str, value_of: ValueOf, is_true: Callable[[Any], bool]) -> None:
         super().__init__(operators=_OPERATORS, functions={}, names={})
@@ -364,7 +364,7 @@ class _Evaluator(SimpleEval):  # type: ignore[misc]  # the library has no types
 
 
 def _plain(expression: str, item: Any) -> Any:
-    """Return a value in an expression; raise `ExpressionError` for what is no plain data."""
+    """Return a value in an expression. Raises `ExpressionError` unless it is plain data."""
     if item is not None and not isinstance(item, _PLAIN):
         _refuse(expression, f"a value in it is a {type(item).__name__}", "Give plain data: texts, numbers, lists and dicts")
     if isinstance(item, float) and not math.isfinite(item):
@@ -385,10 +385,10 @@ def _is_number(value: Any) -> bool:
 
 
 def check_size(value: Any) -> None:
-    """Raise OverflowError for data of more values than `MAX_COMPARED`; one that is held twice counts twice."""
+    """Raise OverflowError for data with more than `MAX_COMPARED` values, counting shared ones repeatedly."""
     count, level = 1, [value]
     while level:
-        level = [item for one in level if isinstance(one, list | tuple | dict) for item in _items(one)]
+        level = [item for container in level if isinstance(container, list | tuple | dict) for item in _items(container)]
         count += len(level)
         if count > MAX_COMPARED:
             raise OverflowError(f"more than {MAX_COMPARED:,} values")
@@ -399,11 +399,11 @@ def _items(value: Any) -> Any:
 
 
 class _OtherKind(TypeError):
-    """Raised where values of different kinds are compared: they are never equal."""
+    """A comparison of values of different kinds, which are never equal."""
 
 
 def _may_be_equal(value: Any, other: Any) -> bool:
-    """Return whether two values may be equal: they are of one kind, or one of them is null."""
+    """True if the values are of the same kind, or if one is null."""
     return value is None or other is None or _class_of(value) == _class_of(other)
 
 
@@ -412,48 +412,48 @@ def _class_of(value: Any) -> str:
 
 
 def _mismatch(left: Any, right: Any) -> tuple[Any, Any] | None:
-    """Return the first two values of different kinds that stand at the same place of both, the values themselves included."""
+    """Return the first two values of different kinds at the same position in both, including the values themselves."""
     level = [(left, right)]
     while level:
         inner: list[tuple[Any, Any]] = []
-        for one, other in level:
-            if one is other:
+        for first, second in level:
+            if first is second:
                 continue
-            if not _may_be_equal(one, other):
-                return one, other
-            if isinstance(one, dict):
-                inner += [(value, other[key]) for key, value in one.items() if other is not None and key in other]
-            elif isinstance(one, list | tuple) and other is not None:
-                inner += zip(one, other, strict=False)
+            if not _may_be_equal(first, second):
+                return first, second
+            if isinstance(first, dict):
+                inner += [(value, second[key]) for key, value in first.items() if second is not None and key in second]
+            elif isinstance(first, list | tuple) and second is not None:
+                inner += zip(first, second, strict=False)
         level = inner
     return None
 
 
 def _compared(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def compared(left: Any, right: Any) -> bool:
+    def compare(left: Any, right: Any) -> bool:
         for value in (left, right):
             if isinstance(value, list | tuple | dict):
                 check_size(value)
         if (mismatch := _mismatch(left, right)) is not None:
-            inside = " inside them" if mismatch[0] is not left else ""
-            raise _OtherKind(f"it compares {kind_of(mismatch[0])} with {kind_of(mismatch[1])}{inside}")
+            suffix = " inside them" if mismatch[0] is not left else ""
+            raise _OtherKind(f"it compares {kind_of(mismatch[0])} with {kind_of(mismatch[1])}{suffix}")
         return function(left, right)
 
-    return compared
+    return compare
 
 
 def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return the operator for numbers only, as Python's also repeat and format texts; its result is bounded."""
+    """Return a bounded operator for numbers only, as Python's operators also repeat and format strings."""
 
-    def bounded(left: Any, right: Any) -> Any:
+    def calculate(left: Any, right: Any) -> Any:
         if not (_is_number(left) and _is_number(right)):
-            raise TypeError(f"{kind_of(left)} and {kind_of(right)} cannot be calculated with")
+            raise TypeError(f"{kind_of(left)} and {kind_of(right)} cannot be used in arithmetic")
         result = function(left, right)
         if isinstance(result, int) and result.bit_length() > MAX_BITS:
             raise OverflowError("the number is too large")
         return result
 
-    return bounded
+    return calculate
 
 
 def _added(left: Any, right: Any) -> Any:
@@ -466,16 +466,16 @@ def _added(left: Any, right: Any) -> Any:
 
 
 def _ordered(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def compared(left: Any, right: Any) -> bool:
+    def compare(left: Any, right: Any) -> bool:
         if not ((_is_number(left) and _is_number(right)) or (isinstance(left, str) and isinstance(right, str))):
             raise _OtherKind(f"it compares {kind_of(left)} with {kind_of(right)}")
         return function(left, right)
 
-    return compared
+    return compare
 
 
 def _held(item: Any, holder: Any) -> bool:
-    """Return whether a list has the item, an object the field, or a text the piece of text."""
+    """True if a list contains the item, an object the field, or a text the substring."""
     if isinstance(holder, str | dict) and not isinstance(item, str):
         raise TypeError(f"{kind_of(item)} is in no {'text' if isinstance(holder, str) else 'object'}")
     if not isinstance(holder, str | list | tuple | dict):
@@ -487,8 +487,8 @@ def _held(item: Any, holder: Any) -> bool:
         return item in holder
     if item is None:
         return None in holder
-    others = [one for one in holder if one is not None]
-    alike = [one for one in others if _mismatch(item, one) is None]
+    others = [item_ for item_ in holder if item_ is not None]
+    alike = [item_ for item_ in others if _mismatch(item, item_) is None]
     if others and not alike:
         raise _OtherKind(f"it looks for {kind_of(item)} in a list that holds none{_like_it(item)}")
     return item in alike
@@ -525,7 +525,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 
 
 def _path(node: ast.AST) -> str:
-    """Return the part of the expression as a person wrote it, nearly."""
+    """Return the part of the expression approximately as written."""
     return _shown(ast.unparse(node).replace("~", "!"))
 
 
@@ -539,7 +539,7 @@ def _refuse(expression: str, why: str, hint: Advised = "") -> NoReturn:
 
 
 def refused(expression: str, why: str, hint: Advised = "", kind: type[ExpressionError] = ExpressionError) -> ExpressionError:
-    """Return the error that quotes an expression and says why it has no value."""
+    """Return the error that quotes an expression and explains why it has no value."""
     error = kind(f"{_shown(expression)}: {_shown(why, 300)}", hint)
     error.why = _shown(why, 300)
     return error

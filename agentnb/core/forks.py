@@ -1,4 +1,4 @@
-"""Forked processes: none of the parent's threads runs there, so a wait for one of them would never end."""
+"""Forked processes: the parent's threads do not run there, so waiting for one of them would never end."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 
 def after_fork(begin_anew: Callable[[], object]) -> None:
-    """Call a function in every process that is forked from now on, before anything else runs there.
+    """Call a function in every process forked from now on, before anything else runs there.
 
-    It makes anew what agentnb keeps for a whole process in threads, event loops, locks or open files.
+    The function recreates agentnb's process-wide threads, event loops, locks and open files.
     """
     if hasattr(os, "register_at_fork"):  # Windows does not fork
         os.register_at_fork(after_in_child=begin_anew)

@@ -1,4 +1,4 @@
-"""The person's commands to a running run: put in from any thread, read by the loop."""
+"""The person's commands to a run: sent from any thread, read by the loop."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from agentnb.core.questions import Answer
 CommandName: TypeAlias = Literal["stop", "pause", "resume", "suspend", "say", "answer", "withdraw"]
 
 INTERRUPTED = "interrupted"
-"""The reason of a stop by an interrupt of the person, or of what ends their kernel."""
+"""Reason of a stop by a keyboard interrupt, or by the end of the kernel."""
 
 
 class Command(NamedTuple):
-    """One command. ``text``: the message, the reason to stop, or the id of a grant to take back; ``answer``: to a question.
+    """A command to a run. ``text``: the message, the reason to stop, or the id of a withdrawn grant; ``answer``: to a question.
 
-    ``now``: an agent of others ends its turn for the message.
+    ``now``: an external agent ends its turn for the message.
     """
 
     name: CommandName
@@ -29,25 +29,25 @@ class Command(NamedTuple):
 
 
 class Inbox:
-    """Commands on their way to the loop. Putting never blocks."""
+    """Commands on their way to the loop. Sending never blocks."""
 
     def __init__(self, around: Inbox | None = None) -> None:
-        """``around``: that of the run that this one is nested in, whose pauses pause this one too."""
+        """``around``: the inbox of the parent run, whose pauses pause this run as well."""
         self.unread: deque[Command] = deque()
-        """The commands that the loop has not read."""
+        """The commands not yet read by the loop."""
         self._wake: Callable[[Command], None] | None = None
         self._early: tuple[Command, ...] = ()
-        """Answers put before anybody listened: a run that is resumed may still wait for the person."""
+        """Answers sent before the loop listens: a resumed run may still wait for the person."""
         self._lock = threading.Lock()
         self.stop_requested = False
         self.is_paused = False
-        """Whether the last command of its kind was to pause, also if the loop has not read it."""
+        """True if the last command of its kind was to pause, even if the loop has not read it."""
         self._around = around
         self._nested: frozenset[Inbox] = _NONE
-        """Those of the runs nested in this one that are running."""
+        """Inboxes of running nested runs."""
 
     def on_put(self, wake: Callable[[Command], None]) -> None:
-        """Call ``wake``, in the thread that puts, for each command put from now on."""
+        """Call ``wake`` for each command from now on, in the sending thread."""
         with self._lock:
             self._wake = wake
             early, self._early = self._early, ()
@@ -57,17 +57,17 @@ class Inbox:
             self._around._add(self)
 
     def close(self) -> None:
-        """Wake nobody any more: the run is over."""
+        """Stop waking the loop: the run is over."""
         with self._lock:
             self._wake = _ignore
         if self._around is not None:
             self._around._remove(self)
 
     def put(self, name: CommandName, text: str = "", answer: Answer | None = None, *, now: bool = False) -> None:
-        """Put a command; a stop counts at once, even before the loop reads it.
+        """Send a command. A stop takes effect immediately, even before the loop reads it.
 
-        An answer is not queued: a tool waits for it in the middle of a round, so ``wake`` gets it at once. Nor is the end of a
-        grant, which the next call must know.
+        Answers and withdrawn grants are not queued but passed to ``wake`` directly: a tool waits for the answer in the middle
+        of a round, and the next call must know about the grant.
         """
         command = Command(name, text, answer, now)
         if name == "stop":
@@ -87,12 +87,12 @@ class Inbox:
 
     @property
     def has_news(self) -> bool:
-        """Whether a command or a stop is waiting to be read."""
+        """True if a command or a stop is waiting to be read."""
         return bool(self.unread) or self.stop_requested
 
     @property
     def has_nested(self) -> bool:
-        """True while runs nested in this one are running."""
+        """True while nested runs are running."""
         return bool(self._nested)
 
     def take(self) -> Command | None:
@@ -114,8 +114,8 @@ _NONE: frozenset[Inbox] = frozenset()
 
 
 def _ignore(command: Command) -> None:
-    """Take a command that came after the end of the run."""
+    """Ignore a command sent after the end of the run."""
 
 
 current_inbox: ContextVar[Inbox | None] = ContextVar("current_inbox", default=None)
-"""The inbox of the run that this code runs in."""
+"""The inbox of the current run."""

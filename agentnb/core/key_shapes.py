@@ -1,8 +1,9 @@
-"""Texts that look like keys: masked in everything made to be sent, such as a page, and in errors about files and models.
+"""Detection of texts that look like keys: masked in everything to be shared, such as pages, and in errors about files and
+models.
 
-The shapes are those that the issuers document, with enough characters behind them that words and names of models do not match.
-Libraries that find secrets (detect-secrets) look at lines of source code by entropy, which marks ids and hashes of a run too,
-and need a web client; a table of shapes is what is needed here.
+The shapes are those documented by the issuers, long enough not to match words and model names. Libraries that find secrets
+(detect-secrets) search source code by entropy, which also flags ids and hashes of a run, and need a web client; a table of
+shapes suffices here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ MASK = "[looks like a key: masked]"
 
 _SHAPES = (
     r"sk-(?:ant|proj|or|svcacct|admin|lf|None)-[A-Za-z0-9_-]{8,}",  # Anthropic, OpenAI, OpenRouter, Langfuse
-    r"sk-(?=[A-Za-z0-9_-]*[0-9A-Z])[A-Za-z0-9_-]{16,}|sk-[A-Za-z0-9]{20,}",  # OpenAI and those that speak like it
+    r"sk-(?=[A-Za-z0-9_-]*[0-9A-Z])[A-Za-z0-9_-]{16,}|sk-[A-Za-z0-9]{20,}",  # OpenAI and compatible providers
     r"[spr]k_(?:live|test|prod)_[A-Za-z0-9]{10,}",  # Stripe
     r"sk_(?=[A-Za-z0-9]*[0-9])[A-Za-z0-9]{24,}",  # ElevenLabs, Novita
     r"(?:(?:gsk|hf|r8)_|(?:xai|pplx|tvly|nvapi|csk)-)(?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{20,}",  # Groq, xAI, ...
@@ -37,10 +38,10 @@ _LOOKS_LIKE_A_KEY = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})|{_PRIV
 
 
 def mask_shapes(text: str) -> str:
-    """Return the text with a visible mask in place of whatever looks like a key, also where it is spelled with escapes."""
+    """Mask everything in the text that looks like a key, even if written with escapes."""
     return mask_spans(text, lambda plain: [match.span() for match in _LOOKS_LIKE_A_KEY.finditer(plain)], MASK)
 
 
 def mask_keys(text: str) -> str:
-    """Return the text with known keys redacted and texts that look like keys masked."""
+    """Redact known keys in the text, and mask texts that look like keys."""
     return mask_shapes(redact(text))

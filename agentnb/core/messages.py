@@ -1,7 +1,7 @@
-"""Messages and their parts: frozen, comparable, the same for every provider.
+"""Messages and their parts: frozen, comparable, and independent of the provider.
 
-Shapes and names follow the messages APIs: an assistant's message may hold text and several tool calls;
-the results of all of them are together in the one ``tool`` message that follows.
+Shapes and names follow the messages APIs: an assistant's message may contain text and several tool calls; all their results are
+in the single ``tool`` message that follows.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 
 class Part(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
-    """One piece of a message. ``provider_metadata`` is opaque: what a provider sent is echoed back unchanged."""
+    """A part of a message. ``provider_metadata`` is opaque, and echoed back to the provider unchanged."""
 
 
 class Text(Part, tag="text", frozen=True, gc=False):
-    """A piece of text."""
+    """A text part."""
 
     text: str
     provider_metadata: dict[str, Any] | None = None
 
 
 class Thinking(Part, tag="thinking", frozen=True, gc=False):
-    """The model's thinking before its text, with the signature that some providers want back."""
+    """The model's thinking before its text, with the signature that some providers require back."""
 
     text: str
     provider_metadata: dict[str, Any] | None = None
@@ -41,17 +41,17 @@ class Image(Part, tag="image", frozen=True, gc=False):
 
 
 class ToolCall(Part, tag="tool_call", frozen=True, gc=False):
-    """A tool call of the model. The loop sets ``id`` if it is missing or repeated."""
+    """A tool call by the model. The loop sets ``id`` if it is missing or repeated."""
 
     name: str
     arguments: Any = {}
-    """An object. Anything else that a model sends is kept as it came, and refused when the call is run."""
+    """An object. Any other value from a model is stored unchanged, and refused when the call is run."""
     id: str = ""
     provider_metadata: dict[str, Any] | None = None
 
 
 class ToolResult(Part, tag="tool_result", frozen=True, gc=False):
-    """The one result of a tool call."""
+    """The result of a tool call."""
 
     call_id: str
     name: str
@@ -70,14 +70,14 @@ AnyPart: TypeAlias = Text | Thinking | Image | ToolCall | ToolResult
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One message of the conversation."""
+    """A message of the conversation."""
 
     role: Role
     parts: tuple[AnyPart, ...] = ()
     author: str = ""
-    """Who wrote it, where several agents share a conversation; never sent to a model."""
+    """The author, if several agents share a conversation; never sent to a model."""
     is_placeholder: bool = False
-    """True for the message in place of a prompt that a trace lacks."""
+    """True for the replacement of a prompt missing from a trace."""
 
     @property
     def text(self) -> str:
@@ -90,9 +90,9 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The tool calls in it, in order."""
+        """The tool calls of the message, in order."""
         calls = []
-        for part in self.parts:  # a plain loop: this is read twice in every round
+        for part in self.parts:  # a plain loop: used twice in every round
             if type(part) is ToolCall:
                 calls.append(part)  # noqa: PERF401
         return tuple(calls)
@@ -104,12 +104,12 @@ def user(text: str) -> Message:
 
 
 def joined(parts: Iterable[Text | Thinking]) -> tuple[Text | Thinking, ...]:
-    """Return the parts of a reply that came in pieces: consecutive pieces of a kind are one part."""
+    """Merge consecutive parts of the same kind in a streamed reply."""
     return tuple([kind("".join([part.text for part in pieces])) for kind, pieces in groupby(parts, type)])
 
 
 def encodable(text: str) -> str:
-    """Return the text without lone surrogates (half characters), which no JSON, file or API can carry."""
+    """Replace lone surrogates, which JSON, files and APIs cannot represent."""
     if text.isascii():
         return text
     try:
@@ -121,16 +121,16 @@ def encodable(text: str) -> str:
 
 _DIRECTIONS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _UNSEEN = dict.fromkeys((*range(9), 11, 12, *range(14, 32), *range(127, 160), *_DIRECTIONS, *range(0xE0000, 0xE0080)))
-"""Control characters, those that turn the direction of text, and the tags of Unicode, which a model reads as letters."""
+"""Control characters, text direction marks, and Unicode tags, which a model reads as letters."""
 
 
 def visible(text: str) -> str:
-    """Return the text of a stranger, `encodable` and without characters that a person never sees."""
+    """Make an untrusted text `encodable`, without characters that a person cannot see."""
     return encodable(text).translate(_UNSEEN)
 
 
 def encodable_data(value: Any) -> Any:
-    """Return the plain data without lone surrogates in its texts and keys."""
+    """Replace lone surrogates in the texts and keys of plain data."""
     if isinstance(value, str):
         return encodable(value)
     if isinstance(value, list | tuple):

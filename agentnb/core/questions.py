@@ -1,4 +1,4 @@
-"""Questions to the person: one kind of pause for all that waits for them, and the checks of their answers."""
+"""Questions to the person: a common mechanism for everything that waits for them, and validation of answers."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from agentnb.core.schema.whole_numbers import whole_numbers
 from agentnb.errors import SettingsError, near
 
 QuestionKind: TypeAlias = Literal["approval", "elicitation", "plan_review", "human_step"]
-"""What the person is asked for: a permission, information, a review of a plan, or a step that they do themselves."""
+"""Kinds of questions: for a permission, information, a review of a plan, or a step done by the person."""
 KINDS: tuple[QuestionKind, ...] = ("approval", "elicitation", "plan_review", "human_step")
 
 Answerer: TypeAlias = Literal["person", "program", "nobody"]
-"""Who answers: the person, or a function that was given to answer in their place; nobody, if neither can."""
+"""Source of an answer: the person, a program answering on their behalf, or nobody if neither is available."""
 TEXT: dict[str, Any] = {"type": "string"}
-"""The schema of an answer in free text."""
+"""Schema of a free-text answer."""
 INPUT_REQUIRED = "Additional input required."
-"""The words of a question that came without any."""
+"""Text of a question without one."""
 ASK_PERSON = "ask_person"
-"""The built-in tool with which the agent itself asks: who asks is the agent."""
+"""The built-in tool for the agent's own questions."""
 DONE: dict[str, Any] = {"enum": ["done"]}
-"""The schema of the answer to a question with an address: the person has done there what they were asked to do."""
+"""Schema of the answer to a question with an address: the person has completed it there."""
 YES = frozenset({"yes", "y", "true", "ok"})
 NO = frozenset({"no", "n", "false"})
 MAX_CHOICES = 12
-"""Maximum choices that a hint lists and a card shows as buttons: as many as can be seen at a glance."""
+"""Maximum number of choices listed in a hint and shown as buttons on a card."""
 _FORMS = {
     "string": "text",
     "boolean": "yes or no",
@@ -50,87 +50,87 @@ _FORMS = {
 
 
 AnswerKind: TypeAlias = Literal["text", "choice", "number", "address", "json"]
-"""Kinds of answers: free text, one of several choices, a number, an e-mail address or URL, anything else as JSON."""
+"""Kinds of answers: free text, one of several choices, a number, an e-mail address or URL, or any other JSON."""
 _ADDRESSES = ("uri", "email")
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
-    """The form of an answer, which decides how each surface asks for it."""
+    """The form of an answer, which determines the input on each surface."""
 
     kind: AnswerKind
     choices: Sequence[Any] = ()
-    """The answers to choose from; True and False for yes or no."""
+    """The available answers; True and False for yes or no."""
     has_others: bool = False
-    """Whether an answer may be something else than one of the choices."""
+    """True if answers other than the choices are allowed."""
 
 
 GrantReach: TypeAlias = Literal["run", "session"]
-"""The reach of a grant: the run in which it was given and the runs nested in that, or all runs of the session."""
+"""Reach of a grant: its run and the nested runs, or all runs of the session."""
 
 
 class GrantOffer(msgspec.Struct, frozen=True):
     """A grant that the person may give with an answer."""
 
     rule: str
-    """The calls that it allows: the name of a tool, a pattern such as ``bash(git status *)``, or ``mcp:NAME`` for all tools of
-    an MCP server."""
+    """The allowed calls: the name of a tool, a pattern such as ``bash(git status *)``, or ``mcp:NAME`` for all tools of an MCP
+    server."""
     reach: GrantReach = "run"
 
 
 class ToolOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The MCP server that a tool is of, and what of both has changed since they were first seen."""
+    """The MCP server of a tool, and their changes since first seen."""
 
     server: str
-    """Its name."""
+    """Name of the server."""
     target: str
-    """Its command with arguments, or its address, as configured."""
+    """Command line or address of the server, as configured."""
     tool: str
-    """The tool as the server names it."""
+    """The server's name for the tool."""
     server_identity: str = ""
-    """The digest of command, arguments and address."""
+    """Digest of command, arguments and address."""
     tool_identity: str = ""
-    """The digest of the tool as the server describes it."""
+    """Digest of the server's description of the tool."""
     description: str = ""
-    """What the server says of the tool."""
+    """The server's description of the tool."""
     changed: tuple[Literal["server", "tool"], ...] = ()
-    """The server, if its command, arguments or address have changed; the tool, if its description or schema has."""
+    """``server`` if its command, arguments or address changed; ``tool`` if its description or schema did."""
     target_before: str = ""
-    """Command or address when the server was first seen, if that has changed and is known."""
+    """Command or address when first seen, if changed and known."""
     diff: str = ""
-    """The change of description and schema, as a unified diff, if they have changed and the earlier ones are known."""
+    """Unified diff of description and schema, if they changed and the earlier ones are known."""
 
     @property
     def identities(self) -> tuple[str, ...]:
-        """What makes two tools the same, whatever was seen before."""
+        """The identity of the tool, regardless of earlier states."""
         return self.server, self.tool, self.server_identity, self.tool_identity
 
 
 class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A whole tool call. If a gate asks about it: what the person approves, and what makes two such questions the same."""
+    """A complete tool call. For a gate's question: the subject of the approval, and the identity of the question."""
 
     tool: str
     arguments: str
-    """All of them, as JSON."""
+    """All arguments, as JSON."""
     rule: str
-    """The reason of the gate that asks; empty if none does."""
+    """The reason of the gate that asks; empty without a gate."""
     effects: str | None = None
-    """The effects that its tool declares; empty if it declares none, None in logs before schema 6."""
+    """The declared effects of its tool; empty for none, None in logs before schema 6."""
     command: str = ""
-    """The shell command that the call runs, if it runs one."""
+    """The shell command executed by the call, if any."""
     diff: str = ""
-    """The change of the file that the call writes, as a unified diff; empty if it is unknown."""
+    """Unified diff of the file written by the call; empty if unknown."""
     before: str = ""
-    """The digest of that file before the change."""
+    """Digest of that file before the change."""
     grants: tuple[GrantOffer, ...] = ()
-    """The grants that the answer may give, the narrowest reach first."""
+    """The grants available to the answer, the narrowest reach first."""
     cannot_undo: bool = False
-    """Whether the change of the file cannot be undone, because a known key is in the file or in its new content."""
+    """True if the change of the file cannot be undone because its old or new content contains a known key."""
     origin: ToolOrigin | None = None
-    """The MCP server that its tool is of, if it is of one."""
+    """The MCP server of its tool, if any."""
 
     def is_same(self, other: JudgedCall | None) -> bool:
-        """Return whether another question has the same subject; its grants may differ, and its log may be an older one."""
+        """True if another question has the same subject. Its grants may differ, and its log may be older."""
         if other is None or other.effects not in (self.effects, None):  # None before schema 6
             return False
         if _identities(self) != _identities(other):  # the tool has changed
@@ -147,7 +147,7 @@ class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):
     """An open question: a run waits for its answer.
 
     ``schema`` is the JSON Schema of the answer, ``call_id`` the tool call that asks, ``about`` the call that a gate asks about.
-    It is plain data in the run's log, so that it is still there after a kernel restart.
+    Stored as plain data in the run's log, and so available after a kernel restart.
     """
 
     kind: QuestionKind
@@ -157,67 +157,68 @@ class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):
     call_id: str = ""
     about: JudgedCall | None = None
     asked_by: str = ""
-    """Who asks, in agentnb's words: the name of a tool, the path of a step, a server; empty for gates and in older logs."""
+    """The asking part: the name of a tool, the path of a step, a server; empty for gates and in older logs."""
     url: str = ""
-    """The address that the person is asked to open, to answer there; empty for a question that is answered here."""
+    """The address to open for answering; empty for a question that is answered here."""
     problem: str = ""
-    """Why the last answer, an edit of a plan, was refused; the message begins with it."""
+    """The reason for refusing the last answer, an edited plan; the message begins with it."""
     caller: JudgedCall | None = None
-    """The call for which a tool, a server or a plan asks; None for other questions, for `ASK_PERSON`, and in older logs."""
+    """The call on whose behalf a tool, server or plan asks, or None for other questions, for `ASK_PERSON`, and in older logs.
+    """
 
 
 Outcome: TypeAlias = Literal["open", "answered", "declined", "cancelled", "withdrawn"]
-"""What became of a question: it has no answer yet, it was answered, the person declined, they closed it without deciding, or
-the answer is no longer awaited."""
+"""Outcome of a question: no answer yet, answered, declined, closed without a decision, or no longer awaited."""
 
 
 class NoAnswer(Enum):
-    """What the person may do instead of answering; the words are those of MCP."""
+    """The person's alternatives to an answer, in the words of MCP."""
 
     DECLINE = "decline"
-    """They say no to the question."""
+    """The person declines the question."""
     CANCEL = "cancel"
-    """They close the question without deciding."""
+    """The person closes the question without deciding."""
 
 
 class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A question of a run, and what became of it."""
+    """A question of a run, and its outcome."""
 
     question: WaitingOnUser
     round: int
-    """Index of the round in which it was asked; 0 also for a question before the first round."""
+    """Index of its round; 0 also for a question before the first round."""
     asked_at: datetime | None = None
-    """When it was asked, UTC."""
+    """Time of the question, UTC."""
     outcome: Outcome = "open"
     answer: Any = None
-    """The answer as plain data; None unless it was answered."""
+    """The answer as plain data, or None unless answered."""
     by: Answerer = "person"
-    """Who answered or declined."""
+    """The source of the answer or refusal."""
     closed_at: datetime | None = None
-    """When it was answered, declined or withdrawn, UTC; None while it is open, or if its process died."""
+    """Time of the answer, refusal or withdrawal, UTC, or None while it is open, or if its process died."""
 
     @property
     def has_answer(self) -> bool:
-        """Whether it was answered, declined or cancelled."""
+        """True if it was answered, declined or cancelled."""
         return self.outcome in ("answered", "declined", "cancelled")
 
     def as_answer(self) -> Answer:
-        """Return its answer, as it was given."""
+        """Return its answer in the original form."""
         is_declined = self.outcome in ("declined", "cancelled")
         return Answer(self.question.id, self.answer, is_declined, self.by, cancelled=self.outcome == "cancelled")
 
     @property
     def seconds(self) -> float | None:
-        """Seconds from the question to its answer, refusal or withdrawal; None if unknown."""
+        """Seconds from the question to its answer, refusal or withdrawal, or None if unknown."""
         if self.asked_at is None or self.closed_at is None:
             return None
         return max(0.0, (self.closed_at - self.asked_at).total_seconds())
 
 
 class Answer(NamedTuple):
-    """The answer to a question. ``declined``: there will be none; ``by``: who answered; ``failed``: the program did not.
+    """The answer to a question. ``declined``: the person will not answer; ``by``: its source; ``failed``: the answering program
+    failed.
 
-    ``cancelled``: it was declined by closing the question without a decision.
+    ``cancelled``: declined by closing the question without a decision.
     """
 
     question_id: str
@@ -227,11 +228,11 @@ class Answer(NamedTuple):
     failed: bool = False
     cancelled: bool = False
     granted_by: str = ""
-    """Who gives the grant in it, if not who answered."""
+    """The source of its grant, if different."""
 
     @property
     def no_answer(self) -> NoAnswer | None:
-        """What the person did instead of answering; None if there is an answer."""
+        """The person's alternative to an answer, or None if answered."""
         if not self.declined:
             return None
         return NoAnswer.CANCEL if self.cancelled else NoAnswer.DECLINE
@@ -245,11 +246,11 @@ def answer_of(question_id: str, value: Any, by: Answerer = "person") -> Answer:
 
 
 def by_call(questions: Iterable[AskedQuestion]) -> dict[str, list[AskedQuestion]]:
-    """Return the questions by the id of the call that asked; a call may ask several."""
-    found: dict[str, list[AskedQuestion]] = {}
-    for one in questions:
-        found.setdefault(one.question.call_id, []).append(one)
-    return found
+    """Group the questions by the id of the call that asked them."""
+    questions_by_call: dict[str, list[AskedQuestion]] = {}
+    for asked in questions:
+        questions_by_call.setdefault(asked.question.call_id, []).append(asked)
+    return questions_by_call
 
 
 def new_question(
@@ -263,9 +264,9 @@ def new_question(
     url: str = "",
     caller: JudgedCall | None = None,
 ) -> WaitingOnUser:
-    """Return a question that has no id yet; raise `SettingsError` if it cannot be asked.
+    """Return a question without an id. Raises `SettingsError` for an invalid question.
 
-    ``url``: an address of http or https that the person is to open; the schema is then `DONE`.
+    ``url``: an http or https address for the person to open; the schema is then `DONE`.
     """
     if not isinstance(message, str) or not message.strip():
         raise SettingsError(f"{message!r} is not a question", 'Write: context.ask("...")')
@@ -277,7 +278,9 @@ def new_question(
 
 
 def checked_schema(schema: Any) -> dict[str, Any]:
-    """Return the JSON Schema of an answer as plain data; raise `SettingsError` if it is not one. ``None`` means free text."""
+    """Return the JSON Schema of an answer as plain data. Raises `SettingsError` for an invalid schema. ``None`` means free
+    text.
+    """
     if schema is None or schema == TEXT:
         return TEXT
     example = 'Write a dict, such as {"enum": ["yes", "no"]}'
@@ -287,9 +290,9 @@ def checked_schema(schema: Any) -> dict[str, Any]:
 
 
 def checked_answer(schema: dict[str, Any], value: Any) -> Any:
-    """Return the answer as plain data, or the `NoAnswer` that was given.
+    """Return the answer as plain data, or a `NoAnswer` unchanged.
 
-    Raises `SettingsError`, which says what would fit, if it does not fit the schema.
+    Raises `SettingsError` with the expected form if it does not fit the schema.
     """
     if isinstance(value, NoAnswer):
         return value
@@ -300,9 +303,9 @@ def checked_answer(schema: dict[str, Any], value: Any) -> Any:
 
 
 def answer_in_words(schema: dict[str, Any], text: str) -> Any:
-    """Return the typed answer: the first reading of the text that fits the schema.
+    """Parse a typed answer: the first interpretation of the text that fits the schema.
 
-    It may be free text, one of the choices, yes or no, or JSON; raise `SettingsError`, which says what would fit, if none does.
+    Free text, one of the choices, yes or no, or JSON. Raises `SettingsError` with the expected form if none fits.
     """
     text = encodable(text.strip())
     value: Any = text
@@ -316,13 +319,16 @@ def answer_in_words(schema: dict[str, Any], text: str) -> Any:
 
 
 def answer_form(schema: dict[str, Any]) -> AnswerForm:
-    """Return the form of the answers that fit a schema."""
-    kind, among = schema.get("type", "string"), [one for one in schema.get("anyOf") or () if isinstance(one, dict)]
-    listed = next((one["enum"] for one in (schema, *among) if isinstance(one.get("enum"), list)), None)
+    """Return the form of the answers for a schema."""
+    kind, alternatives = (
+        schema.get("type", "string"),
+        [schema_ for schema_ in schema.get("anyOf") or () if isinstance(schema_, dict)],
+    )
+    listed = next((schema_["enum"] for schema_ in (schema, *alternatives) if isinstance(schema_.get("enum"), list)), None)
     if listed is None and kind == "boolean":
         listed = [True, False]
     if listed:
-        return AnswerForm("choice", listed, "enum" not in schema and bool(among))
+        return AnswerForm("choice", listed, "enum" not in schema and bool(alternatives))
     if kind in ("integer", "number"):
         return AnswerForm("number")
     if kind == "string":
@@ -331,7 +337,7 @@ def answer_form(schema: dict[str, Any]) -> AnswerForm:
 
 
 def choice_in_words(choice: Any) -> str:
-    """Return a choice as the person reads it, and may type it."""
+    """Return a choice in the form that the person reads and may type."""
     if isinstance(choice, bool):
         return "yes" if choice else "no"
     return choice if isinstance(choice, str) else msgspec.json.encode(choice).decode()
@@ -352,14 +358,14 @@ def _readings(schema: dict[str, Any], text: str) -> Iterator[Any]:
 
 
 def _number_in(text: str) -> Any:
-    """Return the number that was typed, or else the text."""
+    """Parse a typed number, or return the text."""
     with suppress(msgspec.DecodeError):
         return msgspec.json.decode(text, type=int | float)
     return text
 
 
 def _problem(schema: dict[str, Any], value: Any) -> str:
-    """Return what is wrong with the value, in a few words; empty if it fits."""
+    """Return the problem of the value in a few words; empty if it fits."""
     if schema == TEXT:
         return "" if isinstance(value, str) else f"you entered {_shown(value)}"
     try:
@@ -373,14 +379,14 @@ def _problem(schema: dict[str, Any], value: Any) -> str:
 
 
 def _refusal(schema: dict[str, Any], value: Any) -> str:
-    """Return the sentence that refuses a value and says what would fit; empty if it fits."""
-    why = _problem(schema, value)
-    named = _named_form(schema, value) if why else None
+    """Return the refusal of a value with the expected form; empty if it fits."""
+    problem = _problem(schema, value)
+    named = _named_form(schema, value) if problem else None
     if named is None:
-        return f"{_request(schema)} ({why})" if why else ""
+        return f"{_request(schema)} ({problem})" if problem else ""
     error = next(iter(schema_errors(named, value, formats=True)), None)
     if error is None:
-        return f"{_request(schema)} ({why})"
+        return f"{_request(schema)} ({problem})"
     examples = named["properties"].get(error.where[0], {}).get("examples") if error.keyword == "pattern" else None
     if examples and isinstance(value[error.where[0]], str):
         return f"Please enter {' or '.join(map(cut, examples))} (you entered {_shown(value[error.where[0]])})"
@@ -388,16 +394,16 @@ def _refusal(schema: dict[str, Any], value: Any) -> str:
 
 
 def _named_form(schema: dict[str, Any], value: Any) -> dict[str, Any] | None:
-    """Return the schema of the objects with the property that an answer has, if the answers are several such objects."""
-    for one in schema.get("anyOf") or () if isinstance(value, dict) else ():
-        needed = one.get("required") if isinstance(one, dict) else None
+    """Return the alternative of the schema whose required properties the answer has."""
+    for alternative in schema.get("anyOf") or () if isinstance(value, dict) else ():
+        needed = alternative.get("required") if isinstance(alternative, dict) else None
         if needed and set(needed) <= value.keys():
-            return {**one, **{name: schema[name] for name in ("$defs", "definitions") if name in schema}}
+            return {**alternative, **{name: schema[name] for name in ("$defs", "definitions") if name in schema}}
     return None
 
 
 def _request(schema: dict[str, Any]) -> str:
-    """Return what the person should do, as the beginning of a sentence."""
+    """Return the instruction to the person as the beginning of a sentence."""
     return f"Please {'choose' if answer_form(schema).choices else 'enter'} {expected(schema)}"
 
 

@@ -1,8 +1,7 @@
 """Redaction: keeps keys out of everything logged, sent and shown. `redact` replaces each with ``[key]``.
 
-It is called where events and deltas enter the log, where events are read from a file (`FileRedactor`), where something is made
-that must equal its entry in the log (the first event, a reply, the list on a todo board), and where errors are made. Everything
-sent to a model is made from the log.
+Applied to events and deltas on entering the log, to events read from a file (`FileRedactor`), to values that must equal their
+log entries (the first event, a reply, the list on a todo board), and to errors. Everything sent to a model comes from the log.
 """
 
 from __future__ import annotations
@@ -23,40 +22,40 @@ from agentnb.errors import AgentnbError
 T = TypeVar("T")
 MASK = "[key]"
 BEGINNING = 20
-"""A truncated key is masked too if at least this many of its characters are left."""
+"""Minimum length of a truncated key to be masked as well."""
 IDS = frozenset({"run_id", "parent_id", "continued_from"})
-"""Fields that agentnb itself fills: they link events and runs, and hold no key."""
+"""Fields set by agentnb itself: they link events and runs, and never contain keys."""
 _NO_TEXT = (
     inspect.IntType,
     inspect.FloatType,
     inspect.BoolType,
     inspect.NoneType,
-    inspect.LiteralType,  # fixed words: the log would be unreadable with anything else in their place
+    inspect.LiteralType,  # fixed words: the log would be unreadable if they were replaced
     inspect.DateTimeType,
     inspect.BytesType,
 )
 _ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})|\\+([!-/:-@\[-`{-~])|&#?[0-9A-Za-z]{1,31};")
-"""One escaped character, which a page would show unescaped: as in JSON (or JSON within JSON), Markdown and HTML."""
+"""An escaped character that a page would display unescaped: as in JSON (or JSON within JSON), Markdown and HTML."""
 
 _ESCAPE_BEGUN = re.compile(r"(?:\\{1,64}(?:u[0-9a-fA-F]{0,3})?|&#?[0-9A-Za-z]{0,31})\Z")
-"""The beginning of an escape, at the end of a text."""
+"""The beginning of an escape at the end of a text."""
 _ESCAPED_LETTER = re.compile(rb"\\u00(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])")
 _CHARACTER_REFERENCE = re.compile(b"&#(?:[xX]0*[3-7][0-9a-fA-F]|0*(?:4[89]|[5-9][0-9]|1[01][0-9]|12[0-2]));")
 _LETTERS = re.compile("[A-Za-z0-9]*")
 _NAMED_KEY = re.compile(rb"(?:[?&]|u0026)key=([A-Z][A-Z0-9_]{1,63})(?![A-Za-z0-9_])")
-"""The variable of a key in the name of a model."""
+"""The variable of a key within a model name."""
 
 _ITEMS = ("",)
-"""Marks classes that have no fields but hold texts: subclasses of str, a dict, a list, a tuple, a set."""
+"""Marks classes without fields that contain texts: subclasses of str, a dict, a list, a tuple, a set."""
 _FIELDS: dict[type, tuple[str, ...]] = {}
-"""The fields that may hold text, for each class met so far."""
+"""Fields that may contain text, by class."""
 
 
 def redact(value: T, secrets: tuple[str, ...] | None = None) -> T:
-    """Return the value (a str, plain data, or a Struct) with ``[key]`` in place of each known key in all its texts.
+    """Replace each known key in all texts of a value (a str, plain data, or a Struct) by ``[key]``.
 
-    A value without a key is returned as it is, the same object. ``secrets``: the known keys, if the caller has them at hand.
-    Bytes and fixed words of our own (a status, a role) are left alone.
+    Returns the same object if it contains no key. ``secrets``: the known keys, if the caller already has them. Bytes and fixed
+    words of agentnb (a status, a role) are unchanged.
     """
     if secrets is None:
         secrets = settings.secrets()
@@ -64,36 +63,36 @@ def redact(value: T, secrets: tuple[str, ...] | None = None) -> T:
 
 
 def holds_key(data: bytes) -> bool:
-    """Return whether a known key is in the content of a file, in a spelling that `redact` masks or in wide characters."""
+    """True if a file's content contains a known key in a spelling that `redact` masks, or in wide characters."""
     secrets = settings.secrets()
     text = data.replace(b"\0", b"").decode("utf-8", "surrogateescape") if secrets else ""
     return redact(text, secrets) is not text
 
 
 class FileRedactor:
-    """Redacts data from a file, which may hold keys that its writer did not know.
+    """Redacts data from a file, which may contain keys unknown to its writer.
 
-    Most files hold none: a search in their bytes is much faster than one in every text.
+    Most files contain none, and searching their bytes is much faster than searching every text.
     """
 
     __slots__ = ("_finder",)
 
     def __init__(self, first_line: bytes = b"") -> None:
-        """``first_line``: names the models, and may name the variables of their keys."""
-        if b"=" in first_line and b"key=" in first_line:  # a search for one byte is several times as fast
+        """``first_line``: names the models, and possibly the variables of their keys."""
+        if b"=" in first_line and b"key=" in first_line:  # searching for a single byte is several times as fast
             for variable in _NAMED_KEY.findall(first_line):
                 settings.expect_key(variable.decode())
         secrets = settings.secrets()
         self._finder = _finder(secrets) if secrets else None
 
     def finds_key(self, data: bytes) -> bool:
-        """Return whether a known key is in this JSON or text, as it is."""
+        """True if this JSON or text contains a known key, unescaped."""
         return self._finder is not None and self._finder.may_be_in(data, with_escapes=False)
 
     def redact(self, value: T, data: bytes, *, is_log: bool = False) -> T:
-        """Return a value that was read from this JSON, redacted.
+        """Redact a value that was read from this JSON.
 
-        ``is_log``: agentnb wrote the JSON and masked keys that are spelled with escapes, so it is not searched for these.
+        ``is_log``: agentnb wrote the JSON and masked keys written with escapes, so the search for these is skipped.
         """
         if self._finder is None or not self._finder.may_be_in(data, with_escapes=not is_log):
             return value
@@ -101,17 +100,17 @@ class FileRedactor:
 
 
 def change_texts(value: T, change: Callable[[str], str]) -> T:
-    """Return the value with ``change`` applied to all its texts, except fixed words of our own and the ids of runs."""
+    """Apply ``change`` to all texts of a value, except fixed words of agentnb and the ids of runs."""
     return _walked(value, change)  # type: ignore[no-any-return]  # of the same type
 
 
 def redact_error(error: AgentnbError) -> None:
-    """Redact the error's texts in place, and drop its causes if one of them contains a key: tracebacks show them."""
+    """Redact the error's texts in place, and drop its causes, which tracebacks display, if one of them contains a key."""
     error.replace(*redact((error.what, error.advice)))
     try:
-        told = [str(cause) for cause in _causes(error)]
-        is_clean = redact(told) is told
-    except Exception:  # an exception of another library that cannot be read
+        texts = [str(cause) for cause in _causes(error)]
+        is_clean = redact(texts) is texts
+    except Exception:  # an exception of another library whose text cannot be read
         is_clean = False
     if not is_clean:
         error.__cause__ = error.__context__ = None
@@ -121,7 +120,7 @@ AgentnbError.redact = staticmethod(redact)
 
 
 class StreamRedactor:
-    """Redacts a text that comes in pieces: an end that may begin a key is held until the next piece."""
+    """Redacts a streamed text: an end that may begin a key is held back until the next piece."""
 
     __slots__ = ("_held",)
 
@@ -129,28 +128,28 @@ class StreamRedactor:
         self._held = ""
 
     def feed(self, text: str, secrets: tuple[str, ...]) -> str:
-        """Take in the next piece; return what can be shown by now."""
+        """Add the next piece and return the text that can be shown so far."""
         text = self._held + text
         end = _end_to_show(text, secrets) if secrets else len(text)
         self._held = text[end:]
         return redact(text[:end], secrets)
 
     def rest(self, secrets: tuple[str, ...]) -> str:
-        """Return what is still held; the text has ended."""
-        held, self._held = self._held, ""
-        return redact(held, secrets) if held else ""
+        """Return the text still held back; the stream has ended."""
+        text, self._held = self._held, ""
+        return redact(text, secrets) if text else ""
 
 
 def _end_to_show(text: str, secrets: tuple[str, ...]) -> int:
-    """Return the place in a text from which on it may be the beginning of a key, also of one that is spelled with escapes."""
+    """Return the position in a text from which it may be the beginning of a key, including a key written with escapes."""
     cut = _ESCAPE_BEGUN.search(text)
     end = len(text) if cut is None else cut.start()
-    plain, places = _unescaped_text(text[:end])
+    plain, positions = _unescaped_text(text[:end])
     length = max(_overlap(plain, secret) for secret in secrets)
-    end = places[len(plain) - length]
+    end = positions[len(plain) - length]
     for start, stop in _finder(secrets).spans(plain):
-        if places[start] < end < places[stop]:  # what looks like the beginning of a key is the end of a whole one
-            end = places[stop]
+        if positions[start] < end < positions[stop]:  # the apparent beginning of a key is the end of a complete one
+            end = positions[stop]
     return end
 
 
@@ -162,14 +161,14 @@ class _Finder:
         self._beginnings = tuple(dict.fromkeys(secret[:BEGINNING] for secret in secrets))
         signs = {char for secret in secrets for char in secret if char in string.punctuation}
         self._hints = ("\\u", "&", *[f"\\{char}" for char in sorted(signs)])
-        """Any text in which a secret is spelled with escapes contains one of these."""
+        """Any text with an escaped secret contains one of these."""
         self._in_json = tuple([msgspec.json.encode(beginning)[1:-1] for beginning in self._beginnings])
         words = [max(_LETTERS.findall(beginning), key=len) for beginning in self._beginnings]
         self._words = tuple(dict.fromkeys(word.encode() for word in words))
-        """The longest word of each secret: JSON has it unchanged, unless a letter of it is escaped."""
+        """The longest word of each secret: unchanged in JSON, unless one of its letters is escaped."""
 
     def may_be_in(self, data: bytes, *, with_escapes: bool) -> bool:
-        """Return False if no text in this JSON has a secret, as it is or ``with_escapes``; True if one might."""
+        """Return False if no text in this JSON contains a secret, unescaped or ``with_escapes``; True if one might."""
         if not with_escapes:
             return any(beginning in data for beginning in self._in_json)
         if any(word in data for word in self._words):
@@ -178,7 +177,7 @@ class _Finder:
         return _CHARACTER_REFERENCE.search(data) is not None or (b"\\u00" in data and _ESCAPED_LETTER.search(data) is not None)
 
     def masked(self, text: str) -> str:
-        """Return the text with the mask in place of each secret; the same object if there is none."""
+        """Mask each secret in the text. Returns the same object without a match."""
         for beginning in self._beginnings:
             if beginning in text:
                 return self._replaced(text)
@@ -192,7 +191,7 @@ class _Finder:
         return mask_spans(text, self.spans, MASK)
 
     def spans(self, text: str) -> Iterable[tuple[int, int]]:
-        """Yield start and end of each secret in the text, or of what is left of it: the longest at each place."""
+        """Yield start and end of each secret in the text, possibly truncated: the longest at each position."""
         for beginning in self._beginnings:
             start = text.find(beginning)
             while start >= 0:
@@ -201,42 +200,42 @@ class _Finder:
 
 
 def mask_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]], mask: str) -> str:
-    """Return the text with the mask in place of the spans that ``find`` returns for it, and for it without escapes.
+    """Mask the spans that ``find`` returns for the text and for its unescaped form.
 
-    Returns the same object if there are none.
+    Returns the same object without a match.
     """
     spans = sorted([*find(text), *_escaped_spans(text, find)])
     pieces: list[str] = []
-    done = 0
+    position = 0
     for start, end in spans:
-        if start >= done:
-            pieces += (text[done:start], mask)
-        done = max(done, end)  # overlapping spans share one mask
-    return "".join([*pieces, text[done:]]) if spans else text
+        if start >= position:
+            pieces += (text[position:start], mask)
+        position = max(position, end)  # overlapping spans share one mask
+    return "".join([*pieces, text[position:]]) if spans else text
 
 
 def _escaped_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]]) -> Iterable[tuple[int, int]]:
     plain = _ESCAPE.sub(_unescaped, text) if "\\" in text or "&" in text else text
-    found = () if plain == text else tuple(find(plain))
-    if not found:
+    spans = () if plain == text else tuple(find(plain))
+    if not spans:
         return ()
-    _, places = _unescaped_text(text)
-    return [(places[start], places[end]) for start, end in found]
+    _, positions = _unescaped_text(text)
+    return [(positions[start], positions[end]) for start, end in spans]
 
 
 def _unescaped_text(text: str) -> tuple[str, Sequence[int]]:
-    """Return the text without escapes, and for each of its characters, and its end, where that begins in ``text``."""
+    """Return the text without escapes, and the position in ``text`` of each of its characters and its end."""
     if "\\" not in text and "&" not in text:
         return text, range(len(text) + 1)
-    places: list[int] = []
-    done = 0
+    positions: list[int] = []
+    position = 0
     for escape in _ESCAPE.finditer(text):
-        places += range(done, escape.start())
+        positions += range(position, escape.start())
         length = len(_unescaped(escape))
-        places += [escape.start()] if length == 1 else range(escape.start(), escape.end())
-        done = escape.end()
-    places += range(done, len(text) + 1)
-    return _ESCAPE.sub(_unescaped, text), places
+        positions += [escape.start()] if length == 1 else range(escape.start(), escape.end())
+        position = escape.end()
+    positions += range(position, len(text) + 1)
+    return _ESCAPE.sub(_unescaped, text), positions
 
 
 @lru_cache(maxsize=4)
@@ -245,7 +244,7 @@ def _finder(secrets: tuple[str, ...]) -> _Finder:
 
 
 def _walked(value: Any, masked: Callable[[str], str]) -> Any:
-    # One frame per level, in plain steps: this runs for every event, and arguments may be nested deep.
+    # One frame per level, in plain steps: this runs for every event, and arguments may be nested deeply.
     kind = type(value)
     if kind is str:
         return masked(value)
@@ -276,15 +275,15 @@ def _walked(value: Any, masked: Callable[[str], str]) -> Any:
 
 
 def _distinct(names: list[Any]) -> list[Any]:
-    """Return the names of a dict, numbered where two have become equal: no value may be lost."""
-    found: dict[Any, None] = {}
+    """Number the names of a dict that became equal: no value may be lost."""
+    names_: dict[Any, None] = {}
     for name in names:
         distinct, number = name, 1
-        while distinct in found:
+        while distinct in names_:
             number += 1
             distinct = f"{name} {number}"
-        found[distinct] = None
-    return [*found]
+        names_[distinct] = None
+    return [*names_]
 
 
 def _fields_with_text(kind: type) -> tuple[str, ...]:
@@ -292,7 +291,7 @@ def _fields_with_text(kind: type) -> tuple[str, ...]:
         return _ITEMS
     if not issubclass(kind, msgspec.Struct):
         return ()
-    fields = inspect.type_info(kind).fields  # type: ignore[attr-defined]  # that of a Struct has them
+    fields = inspect.type_info(kind).fields  # type: ignore[attr-defined]  # the type info of a Struct has them
     return tuple([field.name for field in fields if field.name not in IDS and _may_hold_text(field.type)])
 
 
@@ -305,7 +304,7 @@ def _may_hold_text(kind: inspect.Type) -> bool:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    """Return the one character that the escape stands for; the escape itself if it stands for none."""
+    """Return the single character of an escape, or the escape itself if invalid."""
     if escape[1]:
         return chr(int(escape[1], 16))
     plain = escape[2] or html.unescape(escape[0])
@@ -313,19 +312,19 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 def _in_common(text: str, start: int, secret: str) -> int:
-    """Return how many characters from ``start`` match the secret; 0 if too few to be a truncated secret."""
+    """Return the number of characters from ``start`` that match the secret; 0 if too few for a truncated secret."""
     if text.startswith(secret, start):
         return len(secret)
     if not text.startswith(secret[:BEGINNING], start):
         return 0
     length = BEGINNING
-    while text.startswith(secret[length], start + length):  # ends before the secret does, which is not whole here
+    while text.startswith(secret[length], start + length):  # ends before the secret does, which is incomplete here
         length += 1
     return length
 
 
 def _overlap(text: str, secret: str) -> int:
-    """Return how many characters at the end of the text begin this secret without completing it."""
+    """Return the number of characters at the end of the text that begin this secret without completing it."""
     start = text.find(secret[0], max(0, len(text) - len(secret) + 1))
     while start >= 0:
         if secret.startswith(text[start:]):
@@ -335,9 +334,9 @@ def _overlap(text: str, secret: str) -> int:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    met = {id(error)}
-    following = error.__cause__ or error.__context__
-    while following is not None and id(following) not in met:
-        met.add(id(following))
-        yield following
-        following = following.__cause__ or following.__context__
+    seen = {id(error)}
+    cause = error.__cause__ or error.__context__
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__

@@ -1,4 +1,4 @@
-"""When a step that failed is tried again, and the words for failures that ``retry: {on: [...]}`` knows.
+"""Retries of failed steps, and the words for failures in ``retry: {on: [...]}``.
 
 | word | failures |
 |---|---|
@@ -33,30 +33,30 @@ STOP_REASONS = (
 STATUSES = ("limited", "stopped", "failed")
 TOOL_ERRORS = ("tool_error", "invalid_arguments", "unknown_tool", "declined", "nobody_to_ask", "denied")
 KNOWN_WORDS = (*ERRORS, *STOP_REASONS, *STATUSES, *TOOL_ERRORS)
-"""The words that ``on`` may hold, besides ``/regex/``."""
+"""Words allowed in ``on``, besides ``/regex/``."""
 NEVER_RETRIED = ("cancelled", "interrupted", "budget", "session_budget")
-"""Stop reasons after which nothing is tried again, whatever ``on`` says."""
+"""Stop reasons that are never retried, regardless of ``on``."""
 
 
 def is_pattern(word: str) -> bool:
-    """Return whether a word of ``on`` is a pattern of the error's text: ``/regex/``."""
+    """True if a word of ``on`` is a pattern for the error's text: ``/regex/``."""
     return len(word) > 2 and word.startswith("/") and word.endswith("/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """When a step that failed is tried again."""
+    """The retry policy of a step."""
 
     max_attempts: int = 0
-    """Tries after the first one."""
+    """Attempts after the first."""
     backoff: Literal["fixed", "exponential"] = "fixed"
-    """Whether every wait is as long as the first, or each is twice the one before."""
+    """Waits of equal length, or growing by `multiplier`."""
     initial_delay_seconds: float = 1.0
     max_delay_seconds: float | None = None
     multiplier: float = 2.0
-    """By how much an exponential backoff grows."""
+    """Growth factor of an exponential backoff."""
     on: tuple[str, ...] = ()
-    """The failures that are retried, in the words of `agentnb.runtime.steps.step_failures`; by default all that can be."""
+    """The failures to retry, in the words of `agentnb.runtime.steps.step_failures`; by default all that can be retried."""
 
     def wait_before(self, attempt: int) -> float:
         """Return the seconds to wait after the attempt with this number, from 1."""
@@ -66,7 +66,7 @@ class Retry:
 
 
 ONCE = Retry()
-"""No further try."""
+"""No retries."""
 
 
 def retries_told(count: int) -> str:

@@ -1,6 +1,6 @@
 """Todos: the tasks that an agent sets itself, and queries over a list of them.
 
-A list is a tuple, in the order it was written. Names in JSON are those of the tool, in camel case.
+A list is a tuple in its written order. Names in JSON are those of the tool, in camel case.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ TodoStatus: TypeAlias = Literal["not-started", "in-progress", "completed", "bloc
 Priority: TypeAlias = Literal["low", "medium", "high", "critical"]
 
 TODO_TOOL = "todo_operations"
-"""The tool with which a model keeps its list."""
+"""The model's tool for its list."""
 
 
 class Todo(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, rename="camel"):
-    """One todo."""
+    """A todo of an agent's list."""
 
     id: Number
     title: str
@@ -30,7 +30,7 @@ class Todo(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=T
     description: str = ""
     priority: Priority | None = None
     dependencies: tuple[int, ...] = ()
-    """Ids of todos that must be done first."""
+    """Ids of todos that must be completed first."""
     can_run_parallel: bool | None = None
     parallel_group: str | None = None
     progress: float | None = None
@@ -42,7 +42,7 @@ class Todo(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=T
 
     @property
     def identity(self) -> tuple[int, str]:
-        """What makes it the same todo as before; the id alone may have been reused."""
+        """The identity of the todo across changes; the id alone may have been reused."""
         return self.id, self.title
 
 
@@ -50,12 +50,12 @@ Todos: TypeAlias = tuple[Todo, ...]
 
 
 def normal_status(status: str) -> str:
-    """Return the status in its normal spelling: ``In_Progress`` becomes ``in-progress``."""
+    """Normalize the spelling of a status: ``In_Progress`` becomes ``in-progress``."""
     return status.strip().lower().replace("_", "-").replace(" ", "-")
 
 
 def is_open(todo: Todo) -> bool:
-    """Return whether the todo is not completed, however its status is spelled."""
+    """True if the todo is not completed, in any spelling of its status."""
     return todo.status != "completed" and normal_status(todo.status) != "completed"
 
 
@@ -65,23 +65,23 @@ def open_todos(todos: Iterable[Todo]) -> Todos:
 
 
 def has_open(todos: Sequence[Todo]) -> bool:
-    """Return whether any todo is not completed."""
+    """True if any todo is not completed."""
     return bool(todos) and any(map(is_open, todos))
 
 
 def has_one_in_progress(todos: Sequence[Todo]) -> bool:
-    """Return whether any todo is in progress."""
+    """True if any todo is in progress."""
     return any(todo.status == "in-progress" for todo in todos)
 
 
 def all_open_are_blocked(todos: Sequence[Todo]) -> bool:
-    """Return whether there are open todos and all of them are blocked: they wait for something the agent cannot do."""
-    left = open_todos(todos)
-    return bool(left) and all(todo.status == "blocked" for todo in left)
+    """True if there are open todos and all are blocked: they wait for something the agent cannot do."""
+    remaining = open_todos(todos)
+    return bool(remaining) and all(todo.status == "blocked" for todo in remaining)
 
 
 def next_todo(todos: Sequence[Todo]) -> Todo | None:
-    """Return the first todo in progress, else the first not started; None if there is neither."""
+    """Return the first todo in progress, else the first not started, or None without either."""
     for status in ("in-progress", "not-started"):
         for todo in todos:
             if todo.status == status:
@@ -90,12 +90,12 @@ def next_todo(todos: Sequence[Todo]) -> Todo | None:
 
 
 def newly_completed(before: Sequence[Todo], after: Sequence[Todo]) -> Todos:
-    """Return the todos that are completed now and were not, or were not there, before."""
+    """Return the todos that are completed now but were not completed, or missing, before."""
     return _newly(lambda todo: not is_open(todo), before, after)
 
 
 def newly_blocked(before: Sequence[Todo], after: Sequence[Todo]) -> Todos:
-    """Return the todos that are blocked now and were not, or were not there, before."""
+    """Return the todos that are blocked now but were not blocked, or missing, before."""
     return _newly(lambda todo: todo.status == "blocked", before, after)
 
 
@@ -110,24 +110,24 @@ def counted(todos: Sequence[Todo]) -> str:
 
 
 def listed(todos: Sequence[Todo], most: int | None = None) -> str:
-    """Return one line per todo, such as ``2. [in-progress] Describe the table``; at most ``most`` of them, if given."""
+    """Return a line per todo, such as ``2. [in-progress] Describe the table``; at most ``most`` of them, if set."""
     more = len(todos) - most if most is not None else 0
     lines = [_line(todo) for todo in todos[:most]]
     return "\n".join([*lines, f"and {more} more"] if more > 0 else lines)
 
 
 def headed(todos: Sequence[Todo]) -> str:
-    """Return the list with its heading, as models see it everywhere; empty if there are no todos."""
+    """Return the list with its heading, in the same form for all models; empty without todos."""
     return f"Todos ({counted(todos)}):\n{listed(todos)}" if todos else ""
 
 
 def headed_or_none(todos: Sequence[Todo]) -> str:
-    """Return the current list with its heading, or a sentence that there is none."""
+    """Return the list with its heading, or a sentence for an empty list."""
     return headed(todos) or "There are no todos."
 
 
 def on_one_line(text: str) -> str:
-    """Return the text without line breaks and without control characters, which steer a display instead of being shown."""
+    """Return the text without line breaks, and without control characters, which would steer a display."""
     line = " ".join(text.split())
     return line if line.isprintable() else "".join(filter(str.isprintable, line))
 
@@ -136,5 +136,5 @@ def _line(todo: Todo) -> str:
     line = f"{todo.id}. [{todo.status}] {on_one_line(todo.title)}"
     if todo.description:
         line += f": {on_one_line(todo.description)}"
-    why = on_one_line(todo.blocked_reason or "")
-    return f"{line} (blocked: {why})" if todo.status == "blocked" and why else line
+    reason = on_one_line(todo.blocked_reason or "")
+    return f"{line} (blocked: {reason})" if todo.status == "blocked" and reason else line

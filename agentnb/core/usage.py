@@ -1,4 +1,4 @@
-"""Tokens and cost of a model call, and their sums."""
+"""Tokens and cost of model calls, and their sums."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from agentnb.core.schema.counts import LARGEST, Count
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Counts of tokens; what is unknown is None, never 0.
+    """Token counts; unknown values are None, never 0.
 
-    ``input`` counts all tokens sent, those read from a cache included. ``cost`` is in US dollars.
+    ``input`` counts all tokens sent, including those read from a cache. ``cost`` is in US dollars.
     """
 
     input: Count | None = None
@@ -24,11 +24,11 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reasoning: Count | None = None
     cost: float | None = None
     estimated: bool = False
-    """True if any part is our estimate and not the provider's report."""
+    """True if any part is agentnb's estimate rather than the provider's report."""
 
     def __add__(self, other: Usage) -> Usage:
-        """Return the sum of what is known: tokens add if either count is known, costs only if both are."""
-        if other is UNKNOWN:  # the case in every round of a model that reports nothing
+        """Return the sum of the known values: tokens are added if either count is known, costs only if both are."""
+        if other is UNKNOWN:  # every round of a model without usage reports
             return self if self.cost is None else replace(self, cost=None)
         return Usage(
             _known(self.input, other.input),
@@ -41,7 +41,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         )
 
     def since(self, before: Usage) -> Usage:
-        """Return the usage since an earlier total of the same run: the known tokens, and no cost if this total has none."""
+        """Return the usage since an earlier total of the same run: known tokens, and a cost if this total has one."""
         return Usage(
             _less(self.input, before.input),
             _less(self.output, before.output),
@@ -54,16 +54,16 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 UNKNOWN = Usage()
-"""The usage of a model call that reported nothing."""
+"""Usage of a model call without a report."""
 _TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
 NOTHING_USED = Usage(input=0, output=0, cost=0.0)
-"""The usage of a run that has called no model yet."""
+"""Usage of a run before its first model call."""
 COST_DIGITS = 12
-"""Decimal places of a difference of costs: rounding removes the noise of floating-point numbers."""
+"""Decimal places of cost differences: rounding removes floating-point noise."""
 
 
 class NestedUsage(NamedTuple):
-    """Usage of one nested run, without that of the runs nested in it."""
+    """Usage of a nested run, without the runs nested in it."""
 
     spent: float
     """US dollars for its model calls with a known price."""
@@ -79,22 +79,22 @@ class NestedUsage(NamedTuple):
         return NestedUsage(self.spent + other.spent, self.usage + other.usage)
 
     def since(self, before: NestedUsage | None) -> NestedUsage:
-        """Return the usage since an earlier total of the same run; ``before``: None if that was nothing."""
+        """Return the usage since an earlier total of the same run; ``before``: that total, or None for nothing."""
         if before is None:
             return self
         return NestedUsage(max(0.0, round(self.spent - before.spent, COST_DIGITS)), self.usage.since(before.usage))
 
     @property
     def is_nothing(self) -> bool:
-        """Whether it has neither tokens nor dollars; it may have calls of an unknown price."""
+        """True if it has neither tokens nor dollars; it may include calls with an unknown price."""
         return not (self.spent or self.usage.input or self.usage.output or self.usage.cost)
 
 
 class NestedTotals(msgspec.Struct, gc=False):
-    """Usage of the nested runs of a run, by run and in all."""
+    """Usage of the nested runs of a run, by run and in total."""
 
     by_run: dict[str, NestedUsage] = {}
-    """By the id of each nested run; the empty id has dollars that earlier versions logged together."""
+    """By id of the nested run; the empty id holds the total dollars logged by earlier versions."""
     usage: Usage | None = None
 
     def add(self, run_id: str, nested: NestedUsage) -> None:
@@ -105,7 +105,7 @@ class NestedTotals(msgspec.Struct, gc=False):
 
 
 def logged_nested_usage(nested_run: str, spent: float, usage: Usage) -> NestedUsage | None:
-    """Return the usage of a nested run that an event logs; None if it logs none. Earlier versions named no nested run."""
+    """Return the logged usage of a nested run, or None. Events of earlier versions do not name the nested run."""
     if nested_run:
         return NestedUsage(spent, usage)
     return NestedUsage.of_dollars(spent) if spent else None
@@ -122,12 +122,12 @@ def _known(a: int | None, b: int | None) -> int | None:
 
 
 def counts(usage: Usage, error: str = "") -> bool:
-    """Return whether a call besides the loop changes the sum: not if it used nothing, or failed without a report."""
+    """True if a call outside the loop changes the sum: unless it used nothing, or failed without a report."""
     return usage != NOTHING_USED and not (error and usage == UNKNOWN)
 
 
 def checked(found: object) -> Usage:
-    """Sanitize usage reported by third-party models: a value that is not a number of tokens, or of dollars, becomes unknown."""
+    """Sanitize usage reported by third-party models: invalid counts of tokens, or of dollars, become unknown."""
     if not isinstance(found, Usage):
         return UNKNOWN
     reported = {name: getattr(found, name) for name in _TOKENS}

@@ -1,4 +1,4 @@
-"""A read-only view of a list that grows behind it."""
+"""A read-only view of a growing list."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ T = TypeVar("T")
 class View(Sequence[T], Generic[T]):
     """Read-only access to a list without copying it.
 
-    Without ``length`` it grows with the list; with one it shows the list as it was when it had that length
-    (lists behind a view are only ever appended to). A slice is an ordinary tuple. ``last`` replaces the last item, for
-    this view only.
+    Without ``length`` it grows with the list; with a length it shows the list as of that length (lists behind a view are only
+    ever appended to). A slice is an ordinary tuple. ``last`` replaces the last item, for this view only.
     """
 
     __slots__ = ("_items", "_last", "_length")
@@ -60,12 +59,12 @@ class View(Sequence[T], Generic[T]):
 
 
 def with_item(items: Sequence[T], item: T) -> Sequence[T]:
-    """Return the items with one more: the first as a tuple, more as a view that no longer changes.
+    """Return the items with one appended: the first as a tuple, more as a fixed view.
 
-    Takes constant time for the newest of such views: they share a list, of which each shows its own length.
+    Takes constant time for the newest such view: the views share a list, each with its own length.
     """
     if not items:
-        return (item,)  # most lists get no second, and a tuple is read faster
+        return (item,)  # most lists get only one item, and a tuple is read faster
     is_newest = type(items) is View and items._last is None and items._length == len(items._items)
     shared = items._items if type(items) is View and is_newest else [*items]
     shared.append(item)  # type: ignore[union-attr]  # a list, as the view has a length
@@ -73,11 +72,11 @@ def with_item(items: Sequence[T], item: T) -> Sequence[T]:
 
 
 def with_last(items: Sequence[T], item: T) -> View[T]:
-    """Return a view of the items with one more, which `without_last` takes away again. Takes constant time."""
+    """Return a view of the items with one appended, to be removed by `without_last`. Takes constant time."""
     view = items if type(items) is View and items._last is None else View([*items], len(items))
     return View(view._items, len(view) + 1, item)
 
 
 def without_last(items: Sequence[T]) -> View[T]:
-    """Return a view of the items without the last one."""
+    """Return a view of the items without the last."""
     return View(items._items if type(items) is View else [*items], len(items) - 1)

@@ -1,8 +1,8 @@
-"""What the facts of a run mean: judgements of guidance, repeats and failures, and detectors of loops and stalls.
+"""Judgements about a run: guidance, repeats, failures, and detectors of loops and stalls.
 
-`findings` says what a preset or detectors of your own find in a run, `timeline` when, `score` and `sweep` how well they agree
-with labels. `presets` names the rules of other projects, `blocks` has what detectors are built of, and `detector` makes one of
-a function.
+`findings` runs a preset or your own detectors on a run, `timeline` says when each finding appeared, `score` and `sweep`
+measure agreement with labels. `presets` has the rules of other projects by name, `blocks` the parts detectors are built
+from, and `detector` makes one from a function.
 """
 
 from typing import TYPE_CHECKING

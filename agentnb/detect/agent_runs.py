@@ -1,4 +1,4 @@
-"""Runs of agents, which have rounds and a conversation, told from runs that work in steps."""
+"""Distinguish runs of agents, which have rounds and a conversation, from runs that consist of steps."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from agentnb.core.run.facts import RunFacts
 from agentnb.errors import SettingsError
 
 MAX_NAMED = 3
-"""Nested runs that a hint names."""
+"""Maximum nested runs named in a hint."""
 
 
 def works_in_steps(run: RunFacts) -> bool:
-    """Return whether the run has steps instead of rounds, as that of a workflow has."""
+    """True if the run has steps instead of rounds, as a workflow's does."""
     return not run.rounds and (run.kind == "workflow" or bool(run.step_records))
 
 
 def check_of_agent(run: RunFacts, what: str) -> None:
-    """Raise `SettingsError` for a run that works in steps; the hint names runs of its agents. ``what``: what needs rounds."""
+    """Raise `SettingsError` for a run of steps; the hint names its agents' runs. ``what``: the feature that needs rounds."""
     if not works_in_steps(run):
         return
     kind = "workflow" if run.kind == "agent" else run.kind
@@ -24,16 +24,16 @@ def check_of_agent(run: RunFacts, what: str) -> None:
 
 
 def _runs_of_agents(run: RunFacts) -> Advised:
-    nested = [(one.nested, path) for path, one in run.step_records.items() if one.nested]
+    nested = [(step.nested, path) for path, step in run.step_records.items() if step.nested]
     if not nested:
-        return "None of its steps was the run of an agent"
+        return "No step was a run of an agent"
     (first, path), more = nested[0], "".join(f", {name} ({path})" for name, path in nested[1:MAX_NAMED])
-    rest = f" ({path}){more}{', ...' if len(nested) > MAX_NAMED else ''}"
-    return LoadRun(first, lead="Its steps' own runs have them", rest=rest)
+    ending = f" ({path}){more}{', ...' if len(nested) > MAX_NAMED else ''}"
+    return LoadRun(first, lead="Its steps' own runs have them", rest=ending)
 
 
 def how_to_continue(run: RunFacts, *, stored: str = "") -> AnyAdvice:
-    """Return the advice about a run that has ended. ``stored``: its id, if it has to be loaded first."""
+    """Return advice on continuing a finished run. ``stored``: its id, if it must be loaded first."""
     if works_in_steps(run):
         return RerunSteps(lead="Begin a new one at one of its steps")
     return ContinueRun(stored, lead="Continue its conversation")

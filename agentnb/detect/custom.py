@@ -1,4 +1,4 @@
-"""Detectors of your own: a function of the run so far, marked with `detector`."""
+"""Custom detectors: functions of the run so far, marked with `detector`."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Ask = Callable[..., Awaitable[str]]
 
 
 class FunctionDetector:
-    """Makes detectors of a function of the run, which is called when a round or a step's call is over: `DetectorMaker`."""
+    """A `DetectorMaker` for a function that is called after each finished round or call of a step."""
 
     def __init__(self, function: Callable[..., Any], name: str, family: str, severity: Severity) -> None:
         self.function, self.name, self.family, self.severity = function, name, family, severity
         self.asks_model = inspect.iscoroutinefunction(function)
-        """Whether it is async and asks a model: it runs between rounds of a live run, and a replay reads what it found."""
+        """True if async: it may ask a model and runs between live rounds; a replay reads its recorded findings."""
         self.__name__, self.__doc__ = name, function.__doc__
         self.__module__, self.__qualname__ = function.__module__, function.__qualname__
 
     def __call__(self, run: RunFacts | None = None, *more: Any) -> Any:
-        """Make a detector; with a run, return what the function says of it."""
+        """Make a detector; with a run, call the function on it."""
         if run is not None:
             return self.function(run, *more)
         return _Recorded(self.name) if self.asks_model else _OfFunction(self)
@@ -41,14 +41,14 @@ class FunctionDetector:
         return f"<detector {self.name}>"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """Go to another process by name if it stands in place of its function, as after ``@detector``, and can be imported."""
-        home = sys.modules.get(self.__module__)
-        can_be_imported = self.__module__ != "__main__" or hasattr(home, "__file__")  # not what a notebook holds
+        """Pickle by name if it can be imported in place of its function, as after ``@detector``."""
+        module = sys.modules.get(self.__module__)
+        can_be_imported = self.__module__ != "__main__" or hasattr(module, "__file__")  # not defined in a notebook
         try:
-            found = attrgetter(self.__qualname__)(home)
+            importable = attrgetter(self.__qualname__)(module)
         except AttributeError:
-            found = None
-        if found is self and can_be_imported:
+            importable = None
+        if importable is self and can_be_imported:
             return str(self.__qualname__)
         return FunctionDetector, (self.function, self.name, self.family, self.severity)
 
@@ -59,7 +59,7 @@ class _OfFunction:
         self.name = made_of.name
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
-        """Ask the function when a round is over, or the call of a step."""
+        """Call the function after a finished round or call of a step."""
         if isinstance(event, RoundFinished):
             return findings_of(self._of.function(run), self._of, run.last_round.index)
         if isinstance(event, CallEnd) and event.step and not event.parent_call:
@@ -68,20 +68,20 @@ class _OfFunction:
 
 
 class _Recorded:
-    """The findings that a log has of a detector that asked a model: nobody is asked again."""
+    """Reads a model-asking detector's findings from the log, without asking again."""
 
     def __init__(self, rule: str) -> None:
         self._rule = rule
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
-        """Return the finding that the event is, if it is of this detector."""
+        """Return this detector's finding if the event is one."""
         if not isinstance(event, FindingMade) or event.rule != self._rule:
             return ()
         return (Finding(*[getattr(event, name) for name in Finding.__struct_fields__]),)
 
 
 def findings_of(returned: Any, made_of: FunctionDetector, index: int) -> list[Finding]:
-    """Return what a function returned as findings: None, a sentence, a `Finding`, or several of these.
+    """Convert a function's return value to findings: None, a sentence, a `Finding`, or several of these.
 
     Raises `SettingsError` for anything else.
     """
@@ -92,7 +92,7 @@ def findings_of(returned: Any, made_of: FunctionDetector, index: int) -> list[Fi
     if isinstance(returned, Finding):
         return [returned]
     if isinstance(returned, Iterable):
-        return [one for each in returned for one in findings_of(each, made_of, index)]
+        return [finding for item in returned for finding in findings_of(item, made_of, index)]
     raise SettingsError(
         f"The detector {made_of.name} returned {returned!r}", "Return None, a sentence, a Finding, or a list of these"
     )
@@ -107,19 +107,20 @@ def detector(
 def detector(
     function: Callable[..., Any] | None = None, /, *, name: str = "", family: str = "loop", severity: Severity = "notice"
 ) -> FunctionDetector | Callable[[Callable[..., Any]], FunctionDetector]:
-    """Make a detector of a function of the run so far, which is called after each finished round.
+    """Make a detector from a function of the run so far, called after each finished round.
 
     In a workflow's run it is called after each call of a step (``run.step_calls``); findings count these calls, not rounds.
+
     It returns None, a sentence, a `Finding` or several. A sentence is about the round that has just ended, ``run.last_round``.
     ``name``: the rule of its findings, by default the function's name. ``family``: loop, stall, discipline, failure, or a word
     of your own. ``severity``: notice, nudge, block or stop.
 
-    An async function gets ``ask`` as well: ``await ask(text, system="...")`` returns what the agent's model answers, logged as
-    a model call with the operation "detector". It runs between the rounds of a live run; of a recorded run it tells what it
-    found then, and asks nobody. Raises `SettingsError` for a severity that there is not.
+    An async function also gets ``ask``: ``await ask(text, system="...")`` returns the answer of the agent's model, logged as a
+    model call with the operation "detector". It runs between the rounds of a live run; on a recorded run it returns the
+    recorded findings without asking. Raises `SettingsError` for an unknown severity.
     """
     if severity not in get_args(Severity):
-        raise SettingsError(f"severity={severity!r} is none of {', '.join(get_args(Severity))}")
+        raise SettingsError(f"severity={severity!r} is not one of {', '.join(get_args(Severity))}")
 
     def make(given: Callable[..., Any]) -> FunctionDetector:
         return FunctionDetector(given, name or given.__name__, family, severity)

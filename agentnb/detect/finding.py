@@ -1,4 +1,4 @@
-"""What detectors find in a run: by the name of a preset, or with detectors of your own."""
+"""Findings of a run, by a preset's name or with your own detectors."""
 
 from __future__ import annotations
 
@@ -13,55 +13,55 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 
 Detectors: TypeAlias = "str | DetectorMaker | Iterable[str | DetectorMaker]"
-"""A preset by its name, what makes a detector (such as its class), or several of these."""
+"""A preset's name, a detector maker (such as a class), or several of these."""
 
 
 def detectors_of(detectors: Detectors) -> tuple[DetectorMaker, ...]:
-    """Return what makes these detectors. Raises `SettingsError` for a name that there is not, and for what makes none."""
+    """Return the makers of these detectors. Raises `SettingsError` for an unknown name or an unusable value."""
     if isinstance(detectors, str):
         return preset(detectors)
     if callable(detectors):
         _check_makes(detectors)
         return (detectors,)
-    given: Any = detectors
-    if isinstance(given, Iterable):
-        return tuple([maker for one in given for maker in detectors_of(one)])
+    value: Any = detectors
+    if isinstance(value, Iterable):
+        return tuple([maker for item in value for maker in detectors_of(item)])
     raise SettingsError(
-        f"{given!r} makes no detector",
+        f"{value!r} is not a detector",
         f"Give a class, a function marked with @detector, or one of: {', '.join(names())}",
     )
 
 
 def _check_makes(maker: Any) -> None:
-    """Raise `SettingsError` for a function that needs arguments: it is a detector itself, and makes none."""
+    """Raise `SettingsError` for a function that needs arguments: it is a detector itself, not a maker."""
     try:
         signature = inspect.signature(maker)
-    except (TypeError, ValueError):  # not written in Python
+    except (TypeError, ValueError):  # not implemented in Python
         return
     try:
         signature.bind()
     except TypeError as error:
         name = getattr(maker, "__name__", repr(maker))
         raise SettingsError(
-            f"{name} makes no detector: called without arguments, it is {error}",
+            f"{name} cannot make a detector, which is called without arguments: {error}",
             f"Mark a function of the run: @detector def {name}(run)",
         ) from None
 
 
 def detect_name(detectors: Detectors) -> str:
-    """Return what these detectors are called in a table."""
+    """Return the name of these detectors in tables."""
     if isinstance(detectors, str):
         return detectors
     if callable(detectors):
-        made = getattr(detectors, "func", detectors)
-        return str(getattr(made, "__name__", None) or type(made).__name__)
-    return " + ".join(detect_name(one) for one in detectors)
+        maker = getattr(detectors, "func", detectors)
+        return str(getattr(maker, "__name__", None) or type(maker).__name__)
+    return " + ".join(detect_name(item) for item in detectors)
 
 
 def findings(run: RunFacts, detectors: Detectors = DEFAULT) -> list[Finding]:
-    """Return what these detectors find in a run, live or recorded by anyone: its events are folded anew.
+    """Return these detectors' findings in a run, live or recorded by any product, by folding its events anew.
 
-    What a detector raises is raised.
+    Exceptions of a detector propagate.
     """
     folded = Run.from_events(run.events, detectors_of(detectors))
     for _, error in folded.take_failures():

@@ -1,4 +1,4 @@
-"""Intervals of shares and means, for the quality of detectors."""
+"""Confidence intervals of shares and means, for the quality of detectors."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from statistics import fmean
 from typing import NamedTuple
 
 Z95 = 1.959963984540054
-"""Standard deviations of a normal distribution on either side that hold 95 per cent of it."""
+"""Standard deviations on either side that cover 95 per cent of a normal distribution."""
 
 
 RESAMPLES = 2_000
 
 
 class Share(NamedTuple):
-    """A share or a mean with its 95 per cent interval; all None where there is nothing to take it of."""
+    """A share or a mean with its 95 per cent interval; all None without data."""
 
     value: float | None
     low: float | None
@@ -38,11 +38,11 @@ def wilson(part: float, whole: float, z: float = Z95) -> Share:
 
 
 def mean_by_task(values: Sequence[Sequence[float]], clusters: Sequence[Hashable] | None = None) -> Share:
-    """Return the mean over tasks of the means of their runs, with an interval that takes tasks, not runs, as independent.
+    """Return the mean over tasks of their runs' means; the interval treats tasks, not runs, as independent.
 
-    ``clusters``: the labels of the tasks, equal for those that belong together. For passes and fails the interval is that of
-    Wilson for the effective number of runs: as many as would be as uncertain. Where all tasks pass alike this is the number of
-    tasks. For other numbers it is that of t.
+    ``clusters``: the tasks' labels, equal for tasks that belong together. For passes and fails the interval is Wilson's for
+    the effective number of runs: as many as would be equally uncertain. If all tasks pass alike this is the number of tasks.
+    For other numbers it is a t interval.
     """
     labels = range(len(values)) if clusters is None else clusters
     means = [(fmean(task), label) for task, label in zip(values, labels, strict=True) if task]
@@ -53,7 +53,7 @@ def mean_by_task(values: Sequence[Sequence[float]], clusters: Sequence[Hashable]
     sums: dict[Hashable, float] = {}
     for value, label in means:
         sums[label] = sums.get(label, 0.0) + value - mean
-    variance, units = fsum(one * one for one in sums.values()) / tasks**2, len(sums)
+    variance, units = fsum(total * total for total in sums.values()) / tasks**2, len(sums)
     if not all(value in (0, 1) for task in values for value in task):
         width = t95(units - 1) * (variance * units / (units - 1)) ** 0.5 if units > 1 else None
         return Share(mean, None if width is None else mean - width, None if width is None else mean + width)
@@ -62,7 +62,7 @@ def mean_by_task(values: Sequence[Sequence[float]], clusters: Sequence[Hashable]
 
 
 def t95(freedom: int) -> float:
-    """Return how many standard deviations of t hold 95 per cent of it on either side: within 1 per cent from 4 degrees on.
+    """Return the half-width of the central 95 per cent of t, in standard deviations: exact to 1 per cent from 4 degrees on.
 
     Source: Cornish and Fisher (1960), Technometrics 2.
     """
@@ -76,13 +76,13 @@ def t95(freedom: int) -> float:
 
 
 def f1_interval(hits: int, misses: int, false: int) -> Share:
-    """Return F1 with an interval: that of the Jaccard index J, a share of its own, as F1 = 2 J / (1 + J)."""
+    """Return F1 with the interval of the Jaccard index J, which is a share: F1 = 2 J / (1 + J)."""
     jaccard = wilson(hits, hits + misses + false)
-    return Share(*[None if one is None else 2 * one / (1 + one) for one in jaccard])
+    return Share(*[None if bound is None else 2 * bound / (1 + bound) for bound in jaccard])
 
 
 def mean_interval(values: Sequence[float]) -> Share:
-    """Return the mean with the percentile interval of 2,000 resamples, always the same ones; one value has no interval.
+    """Return the mean with the percentile interval of 2,000 resamples with a fixed seed; a single value has no interval.
 
     Sound for skewed values, such as rounds and tokens of runs, although too narrow for a few. Source: Efron (1979).
     """
@@ -93,35 +93,36 @@ def mean_interval(values: Sequence[float]) -> Share:
         return Share(mean, None, None)
     import numpy as np
 
-    rng, known = np.random.default_rng(0), np.asarray(values, dtype=float)
-    step = max(1, 1_000_000 // len(known))  # resamples at a time: they are held in memory
+    rng, sample = np.random.default_rng(0), np.asarray(values, dtype=float)
+    step = max(1, 1_000_000 // len(sample))  # resamples held in memory at a time
     means = [
-        known[rng.integers(0, len(known), (min(step, left), len(known)))].mean(axis=1) for left in range(RESAMPLES, 0, -step)
+        sample[rng.integers(0, len(sample), (min(step, remaining), len(sample)))].mean(axis=1)
+        for remaining in range(RESAMPLES, 0, -step)
     ]
     low, high = np.percentile(np.concatenate(means), (2.5, 97.5))
     return Share(mean, float(low), float(high))
 
 
 def difference(one: Share, other: Share) -> Share:
-    """Return the difference of two independent shares or means, its interval from theirs.
+    """Return the difference of two independent shares or means, with an interval from theirs.
 
-    Source: Zou and Donner (2008), Statistics in Medicine 27 (MOVER); with intervals of Wilson it is that of Newcombe.
+    Source: Zou and Donner (2008), Statistics in Medicine 27 (MOVER); with Wilson intervals it is Newcombe's.
     """
     if one.value is None or other.value is None:
         return Share(None, None, None)
     value = one.value - other.value
     if one.low is None or one.high is None or other.low is None or other.high is None:
         return Share(value, None, None)
-    below = ((one.value - one.low) ** 2 + (other.high - other.value) ** 2) ** 0.5
-    above = ((one.high - one.value) ** 2 + (other.value - other.low) ** 2) ** 0.5
-    return Share(value, value - below, value + above)
+    lower_width = ((one.value - one.low) ** 2 + (other.high - other.value) ** 2) ** 0.5
+    upper_width = ((one.high - one.value) ** 2 + (other.value - other.low) ** 2) ** 0.5
+    return Share(value, value - lower_width, value + upper_width)
 
 
 def auc(values: Sequence[tuple[float, bool]]) -> float | None:
-    """Return the probability that a positive has a higher value than a negative, ties counted as half; None without both."""
+    """Return the probability that a positive has a higher value than a negative, with ties as half; None without both."""
     positive = [value for value, is_positive in values if is_positive]
     negative = [value for value, is_positive in values if not is_positive]
     if not positive or not negative:
         return None
-    wins = sum((one > other) + (one == other) / 2 for one in positive for other in negative)
+    wins = sum((high > low) + (high == low) / 2 for high in positive for low in negative)
     return wins / (len(positive) * len(negative))

@@ -1,6 +1,6 @@
-"""What the facts of a run mean: a fold that is fed each event after the run itself, and keeps what policies ask about.
+"""Judgements about a run: a fold, fed each event after the run itself, that keeps what policies ask about.
 
-Its state is bounded, whatever the length of the run. It counts and compares; how much is too much, policies and detectors say.
+Its state is bounded, whatever the length of the run. It counts and compares; policies and detectors set the thresholds.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ UNTRACKED_WORK = "work_without_todo_in_progress"
 UNTRACKED_COMPLETION = "completed_without_in_progress"
 TODO_VIOLATIONS = frozenset({UNTRACKED_WORK, UNTRACKED_COMPLETION})
 MATRIX_CELLS = "cells"
-"""The name under which `Judgements.ignored` counts the four cells: they are one voice."""
+"""Key under which `Judgements.ignored` counts the four cells together."""
 
 
 MAX_COMPARED = 4_000
-"""Maximum characters of a result whose words are looked for in the answer."""
+"""Maximum characters of a result searched for words of the answer."""
 _WORDS = re.compile(r"\w*\d\w*|\w{4,}")
 AFTER_TOOLS = "tool_results"
-"""The reason of a round that only follows from tool results; not counted, as nothing was decided."""
+"""Reason of a round that merely follows tool results; not counted, as no decision was made."""
 
 
 class ReasonCounts(msgspec.Struct, gc=False):
-    """How often rounds began for each reason that a policy gave."""
+    """Counts of rounds by the policy's reason."""
 
     in_run: dict[str, int] = {}
     since_progress: dict[str, int] = {}
@@ -52,29 +52,29 @@ class ReasonCounts(msgspec.Struct, gc=False):
 
 
 class Judgements(msgspec.Struct, gc=False):
-    """What is judged about the rounds of a run so far. Only `Run.apply` changes it."""
+    """Judgements about the rounds of a run so far. Only `Run.apply` changes them."""
 
     reasons: ReasonCounts = msgspec.field(default_factory=ReasonCounts)
     ignored: dict[str, int] = {}
-    """For each cell of guidance, the times in a row that it was not followed; unknown does not count. The four cells of the
+    """Consecutive times that guidance was not followed, by cell; unknown does not count. The four cells of the
     matrix count together, as `MATRIX_CELLS`.
     """
     planning_only: int = 0
-    """Rounds of only planning calls, none completing a todo, since the last work. Text-only rounds neither count nor reset."""
+    """Rounds of only planning calls that completed no todo, since the last work. Text-only rounds neither count nor reset."""
     planning_since: int = 0
     """Index of the first of these rounds; of the last round with calls if there are none."""
     repeated: int = 0
     """Repeated answers since the person last spoke."""
     all_blocked: int = 0
-    """Rounds whose every call was blocked as a duplicate, with no other call between them."""
+    """Rounds in a row whose calls were all blocked as duplicates."""
     blocked_since: int = 0
     """Index of the first of these rounds; of the last round with calls if there are none."""
     same_batch: int = 0
     """Rounds in a row with exactly the calls of the round before."""
     called: bool = False
-    """Whether the last finished round called tools."""
+    """True if the last finished round called tools."""
     said_before: int | None = None
-    """Index of the round whose answer the last finished round repeats."""
+    """Index of the round whose answer the last finished round repeats, if any."""
     failures: ToolFailures = msgspec.field(default_factory=ToolFailures)
     """Counts of failing tools."""
     _answers: Answers = msgspec.field(default_factory=Answers)
@@ -82,9 +82,9 @@ class Judgements(msgspec.Struct, gc=False):
     _todos: tuple[Todo, ...] = ()
     _todos_begun: frozenset[tuple[int, str]] = frozenset()
     _todos_before: Sequence[tuple[int, tuple[Todo, ...]]] = ()
-    """For each change in the open round: the place of its call in the reply, and the list before the change."""
+    """For each change in the open round: its call's position in the reply, and the list before it."""
     _work_since_mark: bool = False
-    """Whether work ran since the model last completed or blocked a todo."""
+    """True if work ran since the model last completed or blocked a todo."""
 
     @property
     def ignored_cells(self) -> int:
@@ -92,32 +92,32 @@ class Judgements(msgspec.Struct, gc=False):
         return self.ignored.get(MATRIX_CELLS, 0)
 
     def since_progress(self, reasons: Iterable[str]) -> int:
-        """Return how many rounds began for these reasons since a work tool ran, a todo was completed or the person spoke."""
+        """Return the number of rounds for these reasons since a work tool ran, a todo was completed or the person spoke."""
         return _count_of(self.reasons.since_progress, reasons)
 
     def since_call(self, reasons: Iterable[str]) -> int:
-        """Return how many rounds began for these reasons since the model last called a tool, or the person spoke."""
+        """Return the number of rounds for these reasons since the model last called a tool, or the person spoke."""
         return _count_of(self.reasons.since_call, reasons)
 
-    def _count_calls(self, one: WorkflowRound, worked: bool) -> None:
+    def _count_calls(self, run_round: WorkflowRound, worked: bool) -> None:
         is_work, blocked = worked, True
-        for record in one.records:  # one plain loop: it runs in every round
+        for record in run_round.records:  # a plain loop: it runs in every round
             is_work = is_work or record.role == "work"
             blocked = blocked and record.result is not None and record.result.error_code == DUPLICATE
-        self.planning_only = 0 if is_work or one.completed else self.planning_only + 1
+        self.planning_only = 0 if is_work or run_round.completed else self.planning_only + 1
         self.all_blocked = self.all_blocked + 1 if blocked else 0
         if self.planning_only <= 1:
-            self.planning_since = one.index
+            self.planning_since = run_round.index
         if self.all_blocked <= 1:
-            self.blocked_since = one.index
+            self.blocked_since = run_round.index
         if worked:
             self.reasons.since_progress.clear()
         self.reasons.since_call.clear()
 
-    def _count_batch(self, one: WorkflowRound) -> None:
+    def _count_batch(self, run_round: WorkflowRound) -> None:
         # The call window handles a single call.
-        batch = sorted([call_key(record.call) for record in one.records]) if len(one.records) > 1 else ()
-        if one.records:
+        batch = sorted([call_key(record.call) for record in run_round.records]) if len(run_round.records) > 1 else ()
+        if run_round.records:
             self.same_batch = self.same_batch + 1 if batch and batch == self._batch else 0
         self._batch = batch
 
@@ -144,15 +144,15 @@ def _tool_finished(self: Judgements, event: e.ToolFinished, run: RunFacts) -> No
 
 
 def _check_tracked(self: Judgements, run: RunFacts, call_id: str) -> None:
-    """Note work that ran while no todo was in progress.
+    """Record work that ran while no todo was in progress.
 
-    The list counts as it was at the call's place in the reply: calls that run side by side all run after the todo tool.
+    The list counts as it was at the call's position in the reply: parallel calls all run after the todo tool.
     """
-    records, place = run.last_round.records, run.place_of_call(call_id)
-    if place is None:
+    records, position = run.last_round.records, run.place_of_call(call_id)
+    if position is None:
         return
-    todos = next((before for later, before in self._todos_before if later > place), run.todos)
-    if records[place].is_work and records[place].ran and has_open(todos) and not has_one_in_progress(todos):
+    todos = next((before for changed_at, before in self._todos_before if changed_at > position), run.todos)
+    if records[position].is_work and records[position].ran and has_open(todos) and not has_one_in_progress(todos):
         _violated(run, TodoViolation(UNTRACKED_WORK, call_id))
 
 
@@ -172,40 +172,42 @@ def _todos_changed(self: Judgements, event: e.TodosChanged, run: RunFacts) -> No
 
 
 def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> None:
-    one = run.last_round
-    records, said_before = one.records, None
+    finished = run.last_round
+    records, said_before = finished.records, None
     self.called = records != ()
-    worked = self.called and one.worked
-    if not records and one.reply is not None:
-        said_before = self._answers.add(one.index, one.text)
+    worked = self.called and finished.worked
+    if not records and finished.reply is not None:
+        said_before = self._answers.add(finished.index, finished.text)
     self.said_before = said_before
-    if one.guidance:
-        _judge_guidance(self, run, one, worked)
+    if finished.guidance:
+        _judge_guidance(self, run, finished, worked)
     elif said_before is not None:
         run.annotate(said_before=said_before)
-    self.failures.ended(one, self._todos)
+    self.failures.ended(finished, self._todos)
     if records:
-        self._work_since_mark = _worked_since(self, one) if one.completed or one.blocked else worked or self._work_since_mark
-        self._count_calls(one, worked)
-    if one.completed:
+        self._work_since_mark = (
+            _worked_since(self, finished) if finished.completed or finished.blocked else worked or self._work_since_mark
+        )
+        self._count_calls(finished, worked)
+    if finished.completed:
         self.reasons.since_progress.clear()
     if said_before is not None:
         self.repeated += 1
     if len(records) > 1 or self._batch or self.same_batch:
-        self._count_batch(one)
+        self._count_batch(finished)
 
 
-def _worked_since(self: Judgements, one: WorkflowRound) -> bool:
-    """Return whether work ran after the last change of the list that ended a todo, in the round of that change."""
-    return any(record.is_work and record.ran for record in one.records[self._todos_before[-1][0] :])
+def _worked_since(self: Judgements, run_round: WorkflowRound) -> bool:
+    """True if work ran after the round's last list change that ended a todo."""
+    return any(record.is_work and record.ran for record in run_round.records[self._todos_before[-1][0] :])
 
 
-def _judge_guidance(self: Judgements, run: RunFacts, one: WorkflowRound, worked: bool) -> None:
-    facts = _facts(self, run, one, worked)
+def _judge_guidance(self: Judgements, run: RunFacts, run_round: WorkflowRound, worked: bool) -> None:
+    facts = _facts(self, run, run_round, worked)
     verdicts = []
-    for guidance in one.guidance:
-        again = guidance.about and self.failures.failed_again(one, guidance.about)
-        verdict = judged(guidance, replace(facts, failed_again=again) if guidance.about else facts)
+    for guidance in run_round.guidance:
+        failed_again = guidance.about and self.failures.failed_again(run_round, guidance.about)
+        verdict = judged(guidance, replace(facts, failed_again=failed_again) if guidance.about else facts)
         verdicts.append(verdict)
         if verdict.followed is not None:
             cell = MATRIX_CELLS if guidance.cell in CELLS else guidance.cell
@@ -214,7 +216,7 @@ def _judge_guidance(self: Judgements, run: RunFacts, one: WorkflowRound, worked:
 
 
 def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts) -> None:
-    """Reset what is counted in a row when the person has said something new."""
+    """Reset the consecutive counts when the person sends a message."""
     if event.person_message is None:
         return
     self.reasons.since_progress.clear()
@@ -226,48 +228,48 @@ def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts)
     self._answers.clear()
 
 
-def _facts(self: Judgements, run: RunFacts, one: WorkflowRound, worked: bool) -> RoundFacts:
-    """Return the facts of a round that is over; the counts are still those of the rounds before."""
+def _facts(self: Judgements, run: RunFacts, run_round: WorkflowRound, worked: bool) -> RoundFacts:
+    """Return the facts of a finished round; the counts are still those of the rounds before."""
     failures, todos = self.failures, self._todos
     called, failed, repeats = self.called, bool(failures.tools), self.said_before is not None
-    answered = not called and bool(one.text.strip())
+    answered = not called and bool(run_round.text.strip())
     acted = worked_anew = False
-    for record in one.records:  # a plain loop: it runs in every round
-        if record.role == "work" and not _is_repeat(self, record, one, run):
+    for record in run_round.records:  # a plain loop: it runs in every round
+        if record.role == "work" and not _is_repeat(self, record, run_round, run):
             acted, worked_anew = True, worked_anew or record.ran
-    begun, beside, planned = _changes(self) if self._todos_before else (False, False, False)
-    violations = one.todo_violations
+    begun, is_parallel, planned = _changes(self) if self._todos_before else (False, False, False)
+    violations = run_round.todo_violations
     return RoundFacts(
-        one.reply is not None and one.stop_reason != "broken_off",
+        run_round.reply is not None and run_round.stop_reason != "broken_off",
         called,
         answered,
         worked,
-        one.completed != (),
-        one.blocked != (),
+        run_round.completed != (),
+        run_round.blocked != (),
         bool(violations) and any(violation.rule == UNTRACKED_WORK for violation in violations),
-        "complete" in one.signals,
+        "complete" in run_round.signals,
         repeats,
-        failed and failures.made_again(one),
-        failed and failures.failed_again(one),
-        failed and failures.completed_unfinished(one),
+        failed and failures.made_again(run_round),
+        failed and failures.failed_again(run_round),
+        failed and failures.completed_unfinished(run_round),
         answered and all_open_are_blocked(todos),
         acted=acted,
         worked_anew=worked_anew,
-        marked=one.completed != () and (self._work_since_mark or worked),
-        begun=begun and not beside,
-        begun_beside=beside,
+        marked=run_round.completed != () and (self._work_since_mark or worked),
+        begun=begun and not is_parallel,
+        begun_beside=is_parallel,
         planned=planned,
-        named_failure=answered and failed and failures.named(one.text),
+        named_failure=answered and failed and failures.named(run_round.text),
         left_unfinished=answered and not failures.unfinished.isdisjoint(_in_progress(todos)),
         concluded=answered and not repeats and not has_open(todos),
-        told_results=answered and not repeats and _uses_results(one, run),
+        told_results=answered and not repeats and _uses_results(run_round, run),
     )
 
 
-def _is_repeat(self: Judgements, record: CallRecord, one: WorkflowRound, run: RunFacts) -> bool:
-    """Return whether a call was made in an earlier round with the same result, or blocked because of that.
+def _is_repeat(self: Judgements, record: CallRecord, run_round: WorkflowRound, run: RunFacts) -> bool:
+    """True if a call was made in an earlier round with the same result, or blocked because of that.
 
-    While todos are open, a failure may be tried once more in a later round than the next.
+    While todos are open, a failure may be retried once in a later round than the next.
     """
     result, key = record.result, run.calls.key_of(record.call)
     if result is None:
@@ -276,22 +278,22 @@ def _is_repeat(self: Judgements, record: CallRecord, one: WorkflowRound, run: Ru
         return True
     if run.calls.counts.get(key, 0) < 2 or (result.is_error and has_open(self._todos)):
         return False
-    own = {each.call.id for each in one.records}
-    before = (run.calls.results.get(each.call_id) for each in run.calls.executed if each.key == key and each.call_id not in own)
-    return any(each is not None and (each.parts, each.is_error) == (result.parts, result.is_error) for each in before)
+    own = {call.call.id for call in run_round.records}
+    before = (run.calls.results.get(call.call_id) for call in run.calls.executed if call.key == key and call.call_id not in own)
+    return any(call is not None and (call.parts, call.is_error) == (result.parts, result.is_error) for call in before)
 
 
 def _in_progress(todos: Iterable[Todo]) -> set[int]:
     return {todo.id for todo in todos if todo.status == "in-progress"}
 
 
-def _uses_results(one: WorkflowRound, run: RunFacts) -> bool:
-    """Return whether an answer has a word of what work returned in the round before that the prompt lacks, if it has any."""
-    records = run.rounds[one.index - 1].records if one.index else ()
+def _uses_results(run_round: WorkflowRound, run: RunFacts) -> bool:
+    """True if an answer uses a word of the previous round's work results that the prompt lacks, or no such word exists."""
+    records = run.rounds[run_round.index - 1].records if run_round.index else ()
     texts = [record.result.text[:MAX_COMPARED].lower() for record in records if record.is_work and record.result is not None]
-    prompt, answer = run.prompt.lower(), {*_WORDS.findall(one.text.lower())}
+    prompt, answer = run.prompt.lower(), {*_WORDS.findall(run_round.text.lower())}
     if not any(word in text for word in answer for text in texts):
-        # The answer uses no result. Nearly always the first words of the results show that the prompt lacks some of them.
+        # The answer uses no result. Usually the results' first words already show that the prompt lacks some of them.
         words = (match[0] for text in texts for match in _WORDS.finditer(text))
         return all(word in prompt for word in words) and _words(*texts) <= _words(prompt)
     new_words = _words(*texts) - _words(prompt)
@@ -303,12 +305,16 @@ def _words(*texts: str) -> set[str]:
 
 
 def _changes(self: Judgements) -> tuple[bool, bool, bool]:
-    """Return whether the model, in the round that is over, began a todo, began one beside others, and wrote new ones down."""
+    """Return whether the model, in the finished round, began a todo, began one beside others, and added new ones."""
     before, after = self._todos_before[0][1], self._todos
-    were, are = _in_progress(before), _in_progress(after)
-    alone = {todo.id for todo in after if not todo.can_run_parallel}
-    beside = 1 < len(are) > len(were) and not alone.isdisjoint(are - were)
-    return not are <= were, beside, not {todo.id for todo in open_todos(after)} <= {todo.id for todo in open_todos(before)}
+    begun_before, begun_after = _in_progress(before), _in_progress(after)
+    exclusive = {todo.id for todo in after if not todo.can_run_parallel}
+    is_parallel = 1 < len(begun_after) > len(begun_before) and not exclusive.isdisjoint(begun_after - begun_before)
+    return (
+        not begun_after <= begun_before,
+        is_parallel,
+        not {todo.id for todo in open_todos(after)} <= {todo.id for todo in open_todos(before)},
+    )
 
 
 JUDGES: dict[type[e.Event], Callable[[Judgements, Any, RunFacts], None]] = {
@@ -319,4 +325,4 @@ JUDGES: dict[type[e.Event], Callable[[Judgements, Any, RunFacts], None]] = {
     e.RoundFinished: _round_finished,
     e.CommandReceived: _command_received,
 }
-"""How each kind of event changes what is judged, after the run has applied it."""
+"""Handlers that update the judgements after the run has applied an event, by kind."""

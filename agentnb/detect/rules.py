@@ -1,4 +1,4 @@
-"""What guidance asks for, and whether a reply followed it. The rules are in docs/guidance.md."""
+"""The rules of guidance, and whether a reply followed them. See docs/guidance.md."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 from agentnb.core.guidance import Followed, Guidance
 
 CELLS = ("todos_tools", "todos_text", "tools", "text")
-"""The four cells of the matrix: are todos open, and did the round before use tools?"""
+"""The four cells of the matrix, by open todos and by tool use in the previous round."""
 INTERVENTION = "intervention"
-"""The cell of an intervention: the loop continues although the model gave no cause."""
+"""The cell of an intervention: the loop continues without a cause from the model."""
 WORKFLOW = "workflow"
 ALREADY_SAID = "already_said"
 TOOL_FAILED = "tool_failed"
@@ -21,63 +21,63 @@ TOOL_FAILED = "tool_failed"
 FAILURE_LOOP = "failure_loop"
 """The cell of guidance after one tool failed in several rounds in a row."""
 TODO_LIST = "todo_list"
-"""The cell with the todo list, if the model has not seen its current state."""
+"""The cell with the todo list, used if the model has not seen its current state."""
 CONTEXT_SHIFT = "context_shift"
-"""The cell that says what a conversation is about since it has shifted."""
+"""The cell that announces a conversation's new context after a shift."""
 
 
 class RoundFacts(msgspec.Struct, frozen=True, gc=False):
-    """The facts of a round by which guidance is judged. Guidance of one's own names them in ``asks`` and ``forbids``."""
+    """The facts of a round by which guidance is judged. Custom guidance names them in ``asks`` and ``forbids``."""
 
     replied: bool
     called: bool
-    """Whether it has a tool call."""
+    """True if it has a tool call."""
     answered: bool
-    """Whether it is a text-only reply."""
+    """True for a text-only reply."""
     worked: bool
-    """Whether a work tool ran."""
+    """True if a work tool ran."""
     completed: bool
-    """Whether the model completed a todo."""
+    """True if the model completed a todo."""
     blocked: bool
-    """Whether the model marked a todo as blocked."""
+    """True if the model marked a todo as blocked."""
     undisciplined: bool
-    """Whether a work tool ran while no todo was in progress."""
+    """True if a work tool ran while no todo was in progress."""
     complete: bool
-    """Whether the model's marker says that everything is complete."""
+    """True if the model's marker says that everything is complete."""
     repeats: bool
-    """Whether its answer was given before."""
+    """True if it repeats an earlier answer."""
     made_again: bool = False
-    """Whether it has calls, and all of them repeat, unchanged, calls that failed in the round before."""
+    """True if it has calls that all repeat, unchanged, failed calls of the previous round."""
     failed_again: bool = False
-    """Whether it has calls, all of tools that failed in several rounds in a row, and none succeeded."""
+    """True if it has only calls of tools that failed in several rounds in a row, and none succeeded."""
     completed_unfinished: bool = False
-    """Whether a todo was completed whose work had just failed, before any other work."""
+    """True if a todo was completed right after its work failed, before any other work."""
     ended_blocked: bool = False
-    """Whether it is a text-only reply while every open todo is marked blocked: nothing is left to do but say so."""
+    """True for a text-only reply while every open todo is marked blocked: only reporting is left to do."""
     acted: bool = False
-    """Whether it calls a work tool, and not only as before with the results of before."""
+    """True if it calls a work tool, other than repeating calls with unchanged results."""
     worked_anew: bool = False
-    """Whether such a call ran."""
+    """True if such a call ran."""
     marked: bool = False
-    """Whether the model completed a todo after work that ran since it last completed or blocked one."""
+    """True if the model completed a todo after work that ran since it last completed or blocked one."""
     begun: bool = False
-    """Whether the model marked a todo in-progress, one at a time."""
+    """True if the model marked a todo in-progress, one at a time."""
     begun_beside: bool = False
-    """Whether it began a todo and left those in progress as they were, unless they may run in parallel."""
+    """True if it began a todo without finishing those in progress, unless they may run in parallel."""
     planned: bool = False
-    """Whether the model wrote new todos down."""
+    """True if the model added todos."""
     named_failure: bool = False
-    """Whether it is a text-only reply that names the failure of the round before."""
+    """True for a text-only reply that names the previous round's failure."""
     left_unfinished: bool = False
-    """Whether it is a text-only reply while the todo whose work failed in the round before is still in progress."""
+    """True for a text-only reply while the todo whose work failed in the previous round is still in progress."""
     concluded: bool = False
-    """Whether it is a text-only reply that was not given before, while no todo is open."""
+    """True for a new text-only reply while no todo is open."""
     told_results: bool = False
-    """Whether it is a text-only reply that was not given before, with something of what the tools returned, if they did."""
+    """True for a new text-only reply that uses the tools' results, if they returned any."""
 
     @property
     def answered_anew(self) -> bool:
-        """Whether it is a text-only reply that was not given before."""
+        """True for a text-only reply that does not repeat an earlier answer."""
         return self.answered and not self.repeats
 
 
@@ -106,21 +106,21 @@ SENTENCES: Mapping[str, str] = {
     "concluded": "answered something new, and no todo is open",
     "told_results": "answered after its tools",
 }
-"""What each fact says about a reply."""
+"""Descriptions of the facts, for people."""
 NO_CALL = "no tool was called"
 NOT_DEALT_WITH = "the failure was neither dealt with nor named"
 NO_WORK = "no new work was done, and the list did not change"
 
 
 class Rule(NamedTuple):
-    """What guidance asks for: it is followed if none of ``forbids`` is a fact and one of ``asks`` is."""
+    """A rule of guidance: followed if none of ``forbids`` and at least one of ``asks`` is a fact."""
 
     asks: tuple[str, ...]
     forbids: tuple[str, ...] = ()
     otherwise: str = ""
-    """Why it was not, if not for what it forbids; by default that no tool was called, or none that is new."""
+    """Reason if no asked fact holds; by default, that no tool was called or no new work was done."""
     unknown: str = ""
-    """The names in it that this version does not know."""
+    """Names of facts that this version does not know."""
 
 
 HAS_CALL = Rule(("called", "ended_blocked"))
@@ -152,13 +152,13 @@ RULES: dict[str, Rule | None] = {
         "no new work was done, and no todo was completed after its work",
     ),
 }
-"""What guidance of each cell asks for, unless it says so itself; None: nothing."""
+"""Default rule of each cell; None: it asks for nothing."""
 INFORMS = frozenset([cell for cell, rule in RULES.items() if rule is None])
-"""The cells that only inform: nobody judges whether they were followed."""
+"""Cells that only inform; not judged."""
 
 
 def judged(guidance: Guidance, facts: RoundFacts) -> Followed:
-    """Return whether a reply with these facts followed the guidance; unknown where it asks for facts that there are not."""
+    """Judge whether a reply with these facts followed the guidance; unknown if it asks for unknown facts."""
     if guidance.asks or guidance.forbids:
         return _judged_by(_own_rule(guidance), facts)
     return _judged_by_cell(guidance.cell, facts)
@@ -166,7 +166,7 @@ def judged(guidance: Guidance, facts: RoundFacts) -> Followed:
 
 @lru_cache(maxsize=256)
 def _judged_by_cell(cell: str, facts: RoundFacts) -> Followed:
-    # Kept: most rounds of a run have the same facts.
+    # Cached: most rounds of a run have the same facts.
     rule = RULES.get(cell, HAS_CALL)
     return Followed(None, "it asks for nothing") if rule is None else _judged_by(rule, facts)
 
@@ -185,7 +185,7 @@ def _judged_by(rule: Rule, facts: RoundFacts) -> Followed:
 
 
 def unknown_facts(guidance: Guidance) -> list[str]:
-    """Return the names in ``asks`` and ``forbids`` that no fact of a round has, such as mistyped ones."""
+    """Return the names in ``asks`` and ``forbids`` that are not facts, such as mistyped ones."""
     return [name for name in (*guidance.asks, *guidance.forbids) if name not in SENTENCES]
 
 

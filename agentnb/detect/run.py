@@ -1,4 +1,4 @@
-"""`Run`, which users hold: the facts of a run (`agentnb.core.run.facts`), and what they mean.
+"""`Run`, the class that users hold: the facts of a run (`agentnb.core.run.facts`) and judgements about them.
 
 A live run, one loaded from its log, one read from a foreign trace and one folded from replayed events are judged alike.
 """
@@ -73,16 +73,16 @@ OF_POLICIES = frozenset(
         "take_unlogged",
     }
 )
-"""What policies and the loop read of a run, and a person hardly ever does: left out of `dir`."""
+"""Names for policies and the loop, hardly ever needed by people; hidden from `dir`."""
 
 NOT_COMPARED = frozenset({"_last_round", "_views", "_output_type", "_labels", "_threshold"})
-"""Parts of its state by which two runs do not differ."""
+"""State that `==` ignores."""
 
 
 class _Refused:
-    """Refuses a name that a run does not have with what to write instead.
+    """Refuses a former name with the replacement to write instead.
 
-    A descriptor, as a `__getattr__` would slow down all attributes of a run, which are read hundreds of times per round.
+    A descriptor, because `__getattr__` would slow down all attributes of a run, which are read hundreds of times per round.
     """
 
     def __init__(self, name: str, instead: str) -> None:
@@ -96,10 +96,10 @@ _STEPS = {kind: (fold, JUDGES.get(kind)) for kind, fold in HANDLERS.items()}
 
 
 class Run(RunFacts):
-    """One run of an agent, up to its latest event: what users hold, and what policies, guides and gates read.
+    """A run of an agent, up to its latest event, as read by users, policies, guides and gates.
 
-    What those read takes no longer for a longer run. A decision that reads only a run decides alike live, in a resumed run
-    and in a replay.
+    Their reads take constant time, whatever the length of the run. A decision that reads only a run is the same live, in a
+    resumed run and in a replay.
     """
 
     __slots__ = ("_consents", "_detected", "_detectors", "_failed_detectors", "_judged", "_unlogged")
@@ -112,69 +112,69 @@ class Run(RunFacts):
         self._detected: Sequence[Finding] = ()
         self._unlogged: Sequence[Finding] = ()
         self._failed_detectors: tuple[tuple[Detector, Exception], ...] = ()
-        """Detectors that were dropped since `take_failures` was last called, and why."""
+        """Detectors dropped since the last call of `take_failures`, with their exceptions."""
 
     @classmethod
     def from_events(cls, events: Iterable[e.AnyEvent], detectors: Iterable[DetectorMaker] = ()) -> Self:
-        """Return the run that these events make, judged; ``detectors`` look for more."""
+        """Return the judged run of these events; ``detectors`` look for more findings."""
         run = cls(detectors)
         run.extend(events)
         return run
 
     def extend(self, events: Iterable[e.AnyEvent]) -> None:
-        """Take in these events, one after the other."""
+        """Apply these events in order."""
         for event in events:
             self.apply(event)
 
     @property
     def gives_consent(self) -> bool:
-        """Whether the approvals, answers and settings that it holds count as the person's own.
+        """True if the approvals, answers and settings in it count as the person's own.
 
         True while this process writes its log, and if the person's agentnb wrote all of that; False for runs from elsewhere,
-        for logs that were changed, and for those of earlier versions, which have no marks.
+        for changed logs, and for logs of earlier versions, which have no marks.
         """
         if not isinstance(self._consents, bool):
             self._consents = self._consents(self)
         return self._consents
 
     def set_consent(self, consent: bool | Callable[[Any], bool]) -> None:
-        """Set whether it gives consent, or the check that decides on first use. Only readers and writers of logs call this."""
+        """Set the consent, or the check that decides on first use. Only readers and writers of logs call this."""
         self._consents = consent
 
     judged: Judgements = property(  # type: ignore[assignment]
-        attrgetter("_judged"), doc="What is judged about its rounds: what policies and guides count. Do not change it."
+        attrgetter("_judged"), doc="Judgements about its rounds, which policies and guides count. Do not change them."
     )
 
     last_round_had_tool_results: bool = property(  # type: ignore[assignment]
-        attrgetter("_judged.called"), doc="Whether the round before the open one (or the last, between rounds) ran tools."
+        attrgetter("_judged.called"), doc="True if the round before the open one (or the last, between rounds) ran tools."
     )
 
     @property
     def detected(self) -> View[Finding]:
-        """What its detectors found, in order; `findings` are those that its log holds."""
+        """Findings of its detectors, in order; `findings` are those in its log."""
         return View(self._detected)
 
     @property
     def own_tools(self) -> list[str]:
-        """The names of the tools that it was given, without the todo tool and those of extensions and MCP servers."""
+        """The names of its own tools, without the todo tool and those of extensions and MCP servers."""
         extensions = self.settings.get("extensions", [])
-        added = {TODO_TOOL, *[name for one in extensions for name in one.get("tools", ())]}
+        added = {TODO_TOOL, *[name for extension in extensions for name in extension.get("tools", ())]}
         return without_tools_of_servers(self.settings, [tool.name for tool in self.tools if tool.name not in added])
 
     @property
     def tool_words(self) -> list[str]:
-        """What names its tools again: its own by name, those of MCP servers by word."""
+        """The words that select its tools again: its own by name, those of MCP servers by word."""
         extensions = self.settings.get("extensions", [])
-        added = {name for one in extensions for name in one.get("tools", ())}
+        added = {name for extension in extensions for name in extension.get("tools", ())}
         servers = [word for server in servers_of_log(self.settings).values() for word in server.words]
         return [*self.own_tools, *[word for word in servers if word not in added]]
 
     def apply(self, event: e.AnyEvent) -> None:
-        """Take in the next event, and judge it. Only the log does this."""
+        """Apply and judge the next event. Only the log calls this."""
         events = self._events
         if event.seq != len(events):
             raise out_of_order(self, event)
-        fold, judge = _STEPS[type(event)]  # both at once, without calls in between: this runs many times per round
+        fold, judge = _STEPS[type(event)]  # both in one lookup: this runs many times per round
         fold(self, event)
         events.append(event)
         if judge is not None:
@@ -183,28 +183,28 @@ class Run(RunFacts):
             self._detect(event)
 
     def _detect(self, event: e.AnyEvent) -> None:
-        """Let the detectors take in an event. One that fails is dropped: it may not take the run with it."""
+        """Pass an event to the detectors. A detector that fails is dropped, so that the run survives."""
         for detector in self._detectors:
             try:
-                found = detector.take(event, self)
-                if not found:
-                    continue  # as for nearly all events
-                found = [*found]
+                new = detector.take(event, self)
+                if not new:
+                    continue  # nearly always
+                new = [*new]
             except Exception as error:
-                self._detectors = tuple([one for one in self._detectors if one is not detector])
+                self._detectors = tuple([kept for kept in self._detectors if kept is not detector])
                 self._failed_detectors = (*self._failed_detectors, (detector, error))
                 continue
-            self._detected = reduce(with_item, found, self._detected)
-            self._unlogged = reduce(with_item, found, self._unlogged)
+            self._detected = reduce(with_item, new, self._detected)
+            self._unlogged = reduce(with_item, new, self._unlogged)
 
     def detect_with(self, detectors: Iterable[DetectorMaker]) -> None:
-        """Let these detectors look at the run from its beginning, and at what is still to come."""
-        again = Run.from_events(self._events, detectors)
-        self._detectors, self._detected = again._detectors, again._detected
-        self._failed_detectors = again._failed_detectors
+        """Run these detectors on the events so far, and on those still to come."""
+        refolded = Run.from_events(self._events, detectors)
+        self._detectors, self._detected = refolded._detectors, refolded._detected
+        self._failed_detectors = refolded._failed_detectors
         key = attrgetter("rule", "family", "first", "last")
         logged = {*map(key, self.findings)}
-        self._unlogged = tuple([one for one in again._detected if key(one) not in logged])
+        self._unlogged = tuple([finding for finding in refolded._detected if key(finding) not in logged])
 
     def take_failures(self) -> Sequence[tuple[Detector, Exception]]:
         """Return the detectors that failed and were dropped; each is returned once."""
@@ -212,9 +212,9 @@ class Run(RunFacts):
         return failed
 
     def take_unlogged(self) -> Sequence[Finding]:
-        """Return what was found and is not in the log yet; each is returned once."""
-        found, self._unlogged = self._unlogged, ()
-        return found
+        """Return findings that are not in the log yet; each is returned once."""
+        unlogged, self._unlogged = self._unlogged, ()
+        return unlogged
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Run):
@@ -223,7 +223,7 @@ class Run(RunFacts):
             return False
         return all(getattr(self, name) == getattr(other, name) for name in RunFacts.__slots__ if name not in NOT_COMPARED)
 
-    __hash__ = None  # it grows
+    __hash__ = None  # mutable
 
     def __dir__(self) -> list[str]:
         hidden = OF_POLICIES | FORMER_NAMES.keys() | OF_LIVE_RUNS
@@ -231,7 +231,7 @@ class Run(RunFacts):
 
 
 RunSoFar = Run
-"""The run so far, as a policy, a guide or a gate reads it."""
+"""The run so far, as policies, guides and gates read it."""
 
 for _name, _better in FORMER_NAMES.items():
     setattr(Run, _name, _Refused(_name, f"it is called {_better} now"))

@@ -1,4 +1,4 @@
-"""How good detectors are: their findings against labels, always beside the length of the run and naive rules."""
+"""Quality of detectors: their findings against labels, always beside run length and naive rules."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FAMILIES = ("loop", "stall", "limit")
-"""The families of findings that count as "this run repeats itself"; failures and discipline are something else."""
+"""Families of findings that mean "this run repeats itself"; failures and discipline do not."""
 RUN_LENGTH = "run_length"
 ALL = "all"
 Labels: TypeAlias = "Mapping[str, Any] | Sequence[Any]"
-"""For each run whether it repeats itself: by its id, or in the order of the runs. A run without a label is left out."""
+"""True for each run that repeats itself: by run id, or in the order of the runs. Runs without a label are skipped."""
 
 
 class Labelled(NamedTuple):
@@ -33,28 +33,28 @@ class Labelled(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a detector said of a labelled run."""
+    """A detector's verdict on a labelled run."""
 
     one: Labelled
     fires: bool
     alarms: frozenset[int]
-    """The rounds in which it found something."""
+    """The rounds with findings."""
 
 
 def labelled(runs: Iterable[Run], labels: Labels, groups: Mapping[str, str] | None = None) -> list[Labelled]:
-    """Return the runs that have a label. Raises `SettingsError` if there are not as many labels as runs, or no label fits."""
-    known = [*runs]
+    """Return the runs that have a label. Raises `SettingsError` for a wrong number of labels, or if no run has one."""
+    all_runs = [*runs]
     if isinstance(labels, Mapping):
-        pairs = [(run, labels[run.id]) for run in known if labels.get(run.id) is not None]
+        pairs = [(run, labels[run.id]) for run in all_runs if labels.get(run.id) is not None]
     else:
-        if len(labels) != len(known):
+        if len(labels) != len(all_runs):
             raise SettingsError(
-                f"There are {len(labels):,} labels for {len(known):,} runs", "Give one each, or a dict by run.id"
+                f"There are {len(labels):,} labels for {len(all_runs):,} runs", "Give one each, or a dict by run.id"
             )
-        pairs = [(run, label) for run, label in zip(known, labels, strict=True) if label is not None]
+        pairs = [(run, label) for run, label in zip(all_runs, labels, strict=True) if label is not None]
     if not pairs:
         raise SettingsError(
-            f"None of the {len(known):,} runs has a label",
+            f"None of the {len(all_runs):,} runs has a label",
             "Give labels by run.id: {'trace-...': True}, or a list in the same order",
         )
     return [Labelled(run, bool(label), (groups or {}).get(run.id, "")) for run, label in pairs]
@@ -69,25 +69,30 @@ def score(
     groups: Mapping[str, str] | None = None,
     baselines: bool = True,
 ) -> pd.DataFrame:
-    """Return how well detectors agree with labels: one row per detector, and per group of runs if ``groups`` names them.
+    """Return the agreement of detectors with labels: a row per detector, and per group of runs if ``groups`` names them.
 
-    ``preset``: a name, a detector, or a list of these, each with a row of its own. A run is found if there is a finding of
-    ``families`` in it. Beside them stand the four naive rules and ``run_length``, which calls a run positive from a number of
-    rounds on: that number is the best one for these very runs, so it flatters the baseline, and its ``auc`` is the chance
-    that a positive run is longer than a negative one. All intervals are of 95 per cent (Wilson). False alarms are the rounds of
-    negative runs in which something was found, per 100 rounds of these.
+    ``preset``: a name, a detector, or a list of these, each with its own row. A run counts as found if it has a finding of
+    ``families``. The baselines are the four naive rules and ``run_length``, which calls a run positive from a number of rounds
+    on: the best number for these very runs, which flatters it. Its ``auc`` is the probability that a positive run is longer
+    than a negative one. All intervals are 95 per cent (Wilson). False alarms are rounds of negative runs with findings, per 100
+    of these rounds.
     """
-    found = labelled(runs, labels, groups)
+    examples = labelled(runs, labels, groups)
     wanted = set(families)
-    given = [*preset] if isinstance(preset, Iterable) and not isinstance(preset, str) else [preset]
-    kinds = [("detector", one) for one in given] + [("naive", name) for name in NAIVE if baselines and name not in given]
+    detectors = [*preset] if isinstance(preset, Iterable) and not isinstance(preset, str) else [preset]
+    kinds = [("detector", subject) for subject in detectors] + [
+        ("naive", name) for name in NAIVE if baselines and name not in detectors
+    ]
     rows: list[dict[str, Any]] = []
-    for kind, one in kinds:
-        outcomes = [_outcome(each, one, wanted) for each in found]
-        rows += [_row(detect_name(one), kind, name, of) for name, of in _by_group(outcomes)]
+    for kind, subject in kinds:
+        outcomes = [_outcome(example, subject, wanted) for example in examples]
+        rows += [_row(detect_name(subject), kind, name, group_outcomes) for name, group_outcomes in _by_group(outcomes)]
     if baselines:
-        best = best_length(found)
-        rows += [_length_row(name, of, best) for name, of in _by_group([_by_length(each, best) for each in found])]
+        best = best_length(examples)
+        rows += [
+            _length_row(name, group_outcomes, best)
+            for name, group_outcomes in _by_group([_by_length(example, best) for example in examples])
+        ]
     return _table(rows)
 
 
@@ -99,59 +104,63 @@ def sweep(
     families: Iterable[str] = FAMILIES,
     **threshold: Iterable[Any],
 ) -> pd.DataFrame:
-    """Return the scores of a detector for each value of one of its thresholds, given by its name.
+    """Return a detector's scores for each value of one of its thresholds, passed by name.
 
-    So ``sweep(runs, labels, RepeatedText, alike=[70, 80])``. The columns are those of `score`, behind ``threshold`` (its name)
-    and ``value``. Raises `SettingsError` unless exactly one threshold is given.
+    So ``sweep(runs, labels, RepeatedText, alike=[70, 80])``. The columns are ``threshold`` (its name), ``value`` and those of
+    `score`. Raises `SettingsError` unless exactly one threshold is passed.
     """
     if len(threshold) != 1:
         raise SettingsError(
-            f"sweep was given {len(threshold)} thresholds", "Give one: sweep(runs, labels, RepeatedCall, times=range(2, 9))"
+            f"sweep got {len(threshold)} thresholds", "Give one: sweep(runs, labels, RepeatedCall, times=range(2, 9))"
         )
     ((name, values),) = threshold.items()
-    found, wanted = labelled(runs, labels), set(families)
+    examples, wanted = labelled(runs, labels), set(families)
     rows = []
     for value in values:
-        outcomes = [_outcome(each, partial(detector, **{name: value}), wanted) for each in found]
+        outcomes = [_outcome(example, partial(detector, **{name: value}), wanted) for example in examples]
         rows.append({"threshold": name, "value": value, **_row(detect_name(detector), "detector", ALL, outcomes)})
     return _table(rows, {"threshold": "str"})
 
 
 def best_length(runs: Iterable[Labelled]) -> int:
-    """Return the number of rounds from which on a run is called positive with the best F1; the lowest of several."""
-    found = [*runs]
-    lengths = sorted({len(one.run.rounds) for one in found})
-    return max(lengths, key=lambda at: (_f1([(len(one.run.rounds) >= at, one.is_positive) for one in found]), -at), default=0)
+    """Return the number of rounds that, as threshold for positives, has the best F1; the lowest of several."""
+    examples = [*runs]
+    lengths = sorted({len(example.run.rounds) for example in examples})
+    return max(
+        lengths,
+        key=lambda at: (_f1([(len(example.run.rounds) >= at, example.is_positive) for example in examples]), -at),
+        default=0,
+    )
 
 
-def _outcome(one: Labelled, detector: Detectors, families: set[str]) -> Outcome:
-    found: list[Finding] = [each for each in findings(one.run, detector) if each.family in families]
-    return Outcome(one, bool(found), frozenset([each.last for each in found]))
+def _outcome(example: Labelled, detector: Detectors, families: set[str]) -> Outcome:
+    matching: list[Finding] = [finding for finding in findings(example.run, detector) if finding.family in families]
+    return Outcome(example, bool(matching), frozenset([finding.last for finding in matching]))
 
 
-def _by_length(one: Labelled, threshold: int) -> Outcome:
-    fires = len(one.run.rounds) >= threshold
-    return Outcome(one, fires, frozenset([threshold - 1] if fires else []))
+def _by_length(example: Labelled, threshold: int) -> Outcome:
+    fires = len(example.run.rounds) >= threshold
+    return Outcome(example, fires, frozenset([threshold - 1] if fires else []))
 
 
 def _by_group(outcomes: list[Outcome]) -> list[tuple[str, list[Outcome]]]:
-    groups = sorted({one.one.group for one in outcomes} - {""})
-    return [(ALL, outcomes), *[(group, [one for one in outcomes if one.one.group == group]) for group in groups]]
+    groups = sorted({outcome.one.group for outcome in outcomes} - {""})
+    return [(ALL, outcomes), *[(group, [outcome for outcome in outcomes if outcome.one.group == group]) for group in groups]]
 
 
 def _length_row(group: str, outcomes: list[Outcome], threshold: int) -> dict[str, Any]:
-    lengths = [(len(one.run.rounds), one.is_positive) for one, *_ in outcomes]
+    lengths = [(len(example.run.rounds), example.is_positive) for example, *_ in outcomes]
     return {**_row(RUN_LENGTH, "baseline", group, outcomes), "rounds_from": threshold, "auc": auc(lengths)}
 
 
 def _row(name: str, kind: str, group: str, outcomes: list[Outcome]) -> dict[str, Any]:
-    hits = sum(one.fires and one.one.is_positive for one in outcomes)
-    false = sum(one.fires and not one.one.is_positive for one in outcomes)
-    positives = sum(one.one.is_positive for one in outcomes)
+    hits = sum(outcome.fires and outcome.one.is_positive for outcome in outcomes)
+    false = sum(outcome.fires and not outcome.one.is_positive for outcome in outcomes)
+    positives = sum(outcome.one.is_positive for outcome in outcomes)
     misses = positives - hits
-    negatives = [one for one in outcomes if not one.one.is_positive]
-    rounds = sum(len(one.one.run.rounds) for one in negatives)
-    alarms = wilson(sum(len(one.alarms) for one in negatives), rounds)
+    negatives = [outcome for outcome in outcomes if not outcome.one.is_positive]
+    rounds = sum(len(outcome.one.run.rounds) for outcome in negatives)
+    alarms = wilson(sum(len(outcome.alarms) for outcome in negatives), rounds)
     return {
         "detector": name,
         "kind": kind,
@@ -165,7 +174,7 @@ def _row(name: str, kind: str, group: str, outcomes: list[Outcome]) -> dict[str,
         **share_columns("recall", wilson(hits, positives)),
         **share_columns("f1", f1_interval(hits, misses, false)),
         "negative_rounds": rounds,
-        **share_columns("false_per_100_rounds", Share(*[None if one is None else 100 * one for one in alarms])),
+        **share_columns("false_per_100_rounds", Share(*[None if bound is None else 100 * bound for bound in alarms])),
         "rounds_from": None,
         "auc": None,
     }
@@ -193,5 +202,5 @@ def _table(rows: list[dict[str, Any]], more: Mapping[str, str] | None = None) ->
 
     names = [*rows[0]] if rows else []
     kinds = {name: "str" if name in _WORDS else "Int64" if name in _COUNTS else "float64" for name in names} | dict(more or {})
-    kinds.pop("value", None)  # of whatever type the threshold is
+    kinds.pop("value", None)  # of the threshold's type
     return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kinds.get(name)) for name in names})

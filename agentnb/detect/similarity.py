@@ -5,17 +5,17 @@ from __future__ import annotations
 import msgspec
 
 SHORTEST = 40
-"""Minimum characters of an answer that is compared: short ones are alike by chance."""
+"""Minimum characters of a compared answer; short ones are alike by chance."""
 ALIKE = 90.0
 """Per cent of similarity from which two answers count as the same."""
 REMEMBERED = 5
-"""Number of earlier answers that a new one is compared with."""
+"""Number of earlier answers compared with a new one."""
 MAX_COMPARED = 1_000
-"""Maximum characters compared, half of them at the end; more would cost more than all the rest of a round."""
+"""Maximum characters compared, half of them at the end; more would take longer than the whole rest of a round."""
 
 
 def both_ends(text: str, most: int, *, between: str = "") -> str:
-    """Return the text, of a long one its first and its last characters, ``most`` together, with ``between`` where it is cut."""
+    """Truncate the middle of a text longer than ``most`` characters, putting ``between`` at the cut."""
     return text if len(text) <= most else f"{text[: most // 2]}{between}{text[-most // 2 :]}"
 
 
@@ -26,17 +26,17 @@ class Answers(msgspec.Struct, gc=False):
     """Round, length and compared part of each answer."""
 
     def add(self, index: int, text: str) -> int | None:
-        """Remember the answer of this round; return the newest of the last five rounds that said nearly the same, if any."""
+        """Store this round's answer; return the newest of the last five rounds with nearly the same answer, if any."""
         text = text.strip()
         if len(text) < SHORTEST:
             return None
         part = both_ends(text, MAX_COMPARED)
-        found = self._like(len(text), part)
+        similar_round = self._like(len(text), part)
         self._last = (*self._last[1 - REMEMBERED :], (index, len(text), part))
-        return found
+        return similar_round
 
     def clear(self) -> None:
-        """Forget all answers: the person has spoken, and the same answer may be right now."""
+        """Forget all answers: after a message from the person the same answer may be right."""
         self._last = ()
 
     def _like(self, length: int, text: str) -> int | None:
@@ -46,7 +46,7 @@ class Answers(msgspec.Struct, gc=False):
 
         for index, length_before, before in reversed(self._last):
             longer, shorter = max(length, length_before), min(length, length_before)
-            as_long = longer <= MAX_COMPARED or 100 * shorter >= ALIKE * longer
-            if as_long and fuzz.ratio(text, before, score_cutoff=ALIKE):
+            similar_length = longer <= MAX_COMPARED or 100 * shorter >= ALIKE * longer
+            if similar_length and fuzz.ratio(text, before, score_cutoff=ALIKE):
                 return index
         return None

@@ -1,4 +1,4 @@
-"""Who finds what, and when: the findings of several detectors in one table."""
+"""Timelines: the findings of several detectors in one table."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Detection(NamedTuple):
-    """A finding of a detector; rounds as indexes. Findings that begin in the same round are one, with the last sentence."""
+    """A detector's finding; rounds as indexes. Findings with the same first round are merged, with the last sentence."""
 
     preset: str
     rule: str
     family: str
     first: int
     made: int
-    """The round after which it was first found."""
+    """The round after which it first appeared."""
     last: int
     severity: Severity
     times: int
@@ -46,27 +46,29 @@ COLUMNS = {
 
 
 Presets: TypeAlias = "Detectors | Iterable[Detectors]"
-"""Detectors that are told apart: presets by their names, or detectors of your own."""
+"""Detectors reported separately: names of presets, or your own detectors."""
 
 
 class WatchedRun(Run):
-    """A run in which several detectors look for findings, each for itself, while it is folded once."""
+    """A run examined by several detectors independently, while it is folded once."""
 
     __slots__ = ("_watches",)
 
     def __init__(self, presets: Presets = (DEFAULT,)) -> None:
-        self._watches = [_Watch(one) for one in listed(presets)]
+        self._watches = [_Watch(preset) for preset in listed(presets)]
         super().__init__([lambda watch=watch: watch for watch in self._watches])  # type: ignore[misc]  # of each its own
 
     def detections(self) -> list[Detection]:
-        """Return what was found, in the order in which it was found. What a detector raised is raised."""
+        """Return the findings in order of detection. Exceptions of detectors propagate."""
         for _, error in self.take_failures():
             raise error
-        return sorted([one for watch in self._watches for one in _merged(watch.name, watch.found)], key=lambda one: one.made)
+        return sorted(
+            [detection for watch in self._watches for detection in _merged(watch.name, watch.found)], key=lambda one: one.made
+        )
 
 
 class _Watch:
-    """The detectors of one preset as one, which keeps what they find."""
+    """Wraps the detectors of a preset and keeps their findings."""
 
     def __init__(self, preset: Detectors) -> None:
         self.name = detect_name(preset)
@@ -74,41 +76,51 @@ class _Watch:
         self._takes = [make().take for make in detectors_of(preset)]
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
-        """Let each look at the event."""
+        """Pass the event to each detector."""
         for take in self._takes:
-            if found := take(event, run):
-                self.found += found
+            if new := take(event, run):
+                self.found += new
         return ()
 
 
 def listed(presets: Presets) -> list[Detectors]:
-    """Return the detectors that are told apart, each by itself."""
+    """Return the detectors to report separately, as a list."""
     return [presets] if isinstance(presets, str) or callable(presets) else [*presets]
 
 
 def watched(events: Iterable[AnyEvent], presets: Presets = (DEFAULT,)) -> WatchedRun:
-    """Return the run of these events with what each of these detectors finds in it."""
+    """Return the run of these events with each detector's findings."""
     run = WatchedRun(presets)
     run.extend(events)
     return run
 
 
 def detections(run: RunFacts, presets: Presets = (DEFAULT,)) -> list[Detection]:
-    """Return what each of these detectors finds, in the order in which it is found."""
+    """Return each detector's findings in order of detection."""
     return watched(run.events, presets).detections()
 
 
 def timeline(run: RunFacts, presets: Presets = (DEFAULT,)) -> pd.DataFrame:
-    """Return one row per finding of these detectors, in the order in which they are found; rounds count from 1.
+    """Return a row per finding of these detectors, in order of detection; rounds count from 1.
 
-    ``round`` is the round after which it was first found, ``first`` and ``last`` the rounds that it is about; ``times`` says
-    how often it was found, each time with a round more, and ``severity`` is the last one.
+    ``round`` is the round after which it first appeared, ``first`` and ``last`` the rounds it covers; ``times`` counts its
+    detections, each with a further round, and ``severity`` is the latest.
     """
     import pandas as pd
 
     rows = [
-        (one.made + 1, one.preset, one.rule, one.family, one.severity, one.first + 1, one.last + 1, one.times, one.sentence)
-        for one in detections(run, presets)
+        (
+            detection.made + 1,
+            detection.preset,
+            detection.rule,
+            detection.family,
+            detection.severity,
+            detection.first + 1,
+            detection.last + 1,
+            detection.times,
+            detection.sentence,
+        )
+        for detection in detections(run, presets)
     ]
     columns = zip(*rows, strict=True) if rows else [()] * len(COLUMNS)
     return pd.DataFrame(
@@ -116,11 +128,21 @@ def timeline(run: RunFacts, presets: Presets = (DEFAULT,)) -> pd.DataFrame:
     )
 
 
-def _merged(name: str, found: Iterable[Finding]) -> list[Detection]:
+def _merged(name: str, findings: Iterable[Finding]) -> list[Detection]:
     merged: dict[tuple[str, int], Detection] = {}
-    for one in found:
-        key = one.rule, one.first
+    for finding in findings:
+        key = finding.rule, finding.first
         before = merged.get(key)
-        made, times = (one.last, 1) if before is None else (before.made, before.times + 1)
-        merged[key] = Detection(name, one.rule, one.family, one.first, made, one.last, one.severity, times, one.sentence)
+        first_seen, times = (finding.last, 1) if before is None else (before.made, before.times + 1)
+        merged[key] = Detection(
+            name,
+            finding.rule,
+            finding.family,
+            finding.first,
+            first_seen,
+            finding.last,
+            finding.severity,
+            times,
+            finding.sentence,
+        )
     return [*merged.values()]

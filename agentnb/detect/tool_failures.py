@@ -1,4 +1,4 @@
-"""Counts of failing tools for guidance: which tools, how often, and how many rounds in a row."""
+"""Counts of failing tools, for guidance: which tools, how often, and in how many rounds in a row."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agentnb.core.run.rounds import NOT_RUN, WITHOUT_RESULT, CallRecord, Workflo
 from agentnb.core.todos import Todo
 
 LOOP_FROM = 3
-"""Usual number of rounds in a row in which one tool fails that make a failure loop."""
+"""Usual number of consecutive rounds with a failure of the same tool that make a failure loop."""
 NO_FAILURE = (NOT_RUN - {"unknown_tool", "invalid_arguments"}) | {"declined"} | WITHOUT_RESULT
-"""Error codes that are not failures of the tool: it was blocked, cut off or declined, or its result is not recorded."""
+"""Error codes of calls that were blocked, cut off or declined, or have no recorded result: the tool did not fail."""
 MAX_ERROR = 500
-"""Maximum characters of an error whose words an answer may quote."""
+"""Maximum characters of an error searched for words that an answer quotes."""
 _FAILURE = re.compile(
     r"\b(fail|error|exception|unable|unfortunately|blocked|missing|impossible|denied|invalid|refused|timed out|no such)"
     r"|\b(could|can) ?n[o'\u2019]t\b|\bcan['\u2019]t\b"
@@ -29,33 +29,33 @@ _QUOTED = re.compile(r"\w{4,}")
 
 
 def is_failure(record: CallRecord) -> bool:
-    """Return whether a tool was called and failed, in whatever way."""
+    """True if a tool was called and failed, in whatever way."""
     result = record.result
     return result is not None and result.is_error and not record.rule and result.error_code not in NO_FAILURE
 
 
 class ToolFailures(msgspec.Struct, gc=False):
-    """Counts of failing tools. Nothing here grows with the run: all but `rounds` is about the last rounds only."""
+    """Counts of failing tools, with bounded state: all but `rounds` cover the last rounds only."""
 
     rounds: int = 0
     """Rounds in which a tool failed, since the person last spoke."""
     tools: tuple[str, ...] = ()
     """The tools that failed in the last round, in the order of their calls."""
     in_a_row: dict[str, int] = {}
-    """For each failing tool, the number of rounds in a row; a round in which it also succeeded ends its row."""
+    """Consecutive rounds with failures, by tool; a round in which it also succeeded ends the row."""
     calls: frozenset[tuple[str, bytes]] = frozenset()
     """The calls that failed in the last round."""
     errors: tuple[str, ...] = ()
-    """The beginnings of what these calls returned."""
+    """Their results, truncated."""
     unfinished: frozenset[int] = _NO_TODOS
-    """Ids of the todos in progress when the last round ended, if all work of that round failed."""
+    """Ids of the todos in progress at the end of the last round, if all its work failed."""
 
     def looping(self, rounds: int = LOOP_FROM) -> tuple[str, ...]:
-        """Return the tools that failed in the last round, and in so many rounds in a row."""
+        """Return the tools that failed in the last round and in at least ``rounds`` rounds in a row."""
         return tuple([name for name in self.tools if self.in_a_row.get(name, 0) >= rounds])
 
     def ended(self, one: WorkflowRound, todos: Iterable[Todo] = ()) -> None:
-        """Count a round that has ended. ``todos``: the list as it was then."""
+        """Count a finished round. ``todos``: the list at its end."""
         failed: list[CallRecord] = []
         for record in one.records:  # a plain loop: this runs in every round
             if record.result is not None and record.result.is_error and is_failure(record):
@@ -72,50 +72,52 @@ class ToolFailures(msgspec.Struct, gc=False):
         if one.reply is not None:
             self.in_a_row = self._rows(one)
 
-    def _rows(self, one: WorkflowRound) -> dict[str, int]:
-        """Return the rows after this round. A call that was blocked or cut off leaves the row of its tool as it is."""
+    def _rows(self, run_round: WorkflowRound) -> dict[str, int]:
+        """Return the rows after this round. A blocked or interrupted call leaves its tool's row as it is."""
         rows: dict[str, int] = {}
-        for record in one.records:
+        for record in run_round.records:
             before = self.in_a_row.get(record.call.name, 0)
             if is_failure(record):
                 rows[record.call.name] = before + 1
             elif before and not record.success:
                 rows.setdefault(record.call.name, before)
-        for record in one.records:
+        for record in run_round.records:
             if record.success:
                 rows.pop(record.call.name, None)
         return rows
 
     def made_again(self, one: WorkflowRound) -> bool:
-        """Return whether all work of this new round repeats, unchanged, calls that failed in the last round."""
+        """True if all work of this new round repeats, unchanged, failed calls of the last round."""
         return bool(self.calls and one.records) and all(call_key(record.call) in self.calls for record in _work_of(one))
 
     def named(self, text: str) -> bool:
-        """Return whether an answer says in English words that something failed, or quotes half of the words of an error."""
+        """True if an answer mentions a failure in English words, or quotes half of an error's words."""
         words = {*_QUOTED.findall(text.lower())}
         errors = [{*_QUOTED.findall(error.lower())} for error in self.errors]
-        return bool(_FAILURE.search(text)) or any(len(one) > 1 and 2 * len(one & words) >= len(one) for one in errors)
+        return bool(_FAILURE.search(text)) or any(
+            len(error_words) > 1 and 2 * len(error_words & words) >= len(error_words) for error_words in errors
+        )
 
     def completed_unfinished(self, one: WorkflowRound) -> bool:
-        """Return whether this new round, before any work, completed a todo whose work failed in the last, and blocked none."""
+        """True if this new round, before any work, completed a todo whose work failed in the last, and blocked none."""
         ended = self.unfinished.intersection(one.completed)
         return bool(ended) and self.unfinished.isdisjoint(one.blocked) and not one.records[0].is_work
 
     def failed_again(self, one: WorkflowRound, about: Collection[str] = ()) -> bool:
-        """Return whether all work of this new round failed and is of tools in a failure loop, or of ``about``.
+        """True if all work of this new round failed and used only tools in a failure loop, or tools of ``about``.
 
-        A todo that is marked blocked deals with the failure.
+        Marking a todo as blocked deals with the failure.
         """
         tools = about or self.looping()
         is_again = tools and one.records and not one.blocked
         return bool(is_again) and not any(record.call.name not in tools or record.success for record in _work_of(one))
 
     def person_spoke(self) -> None:
-        """Reset the counts: the person has said something new."""
+        """Reset the counts: the person's message is new input."""
         self.rounds = 0
         self.in_a_row = {}
 
 
-def _work_of(one: WorkflowRound) -> Sequence[CallRecord]:
-    """Return the calls of a round without those that keep its list, unless it has no others."""
-    return [record for record in one.records if record.is_work] or one.records
+def _work_of(run_round: WorkflowRound) -> Sequence[CallRecord]:
+    """Return a round's calls other than list updates, or all calls if it has no others."""
+    return [record for record in run_round.records if record.is_work] or run_round.records

@@ -1,4 +1,4 @@
-"""The walk over the rounds of a recorded run, and a shadow of it: the same replies and results with other guidance."""
+"""Walk over the rounds of a recorded run, and its shadow: the same replies and results with other guidance."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from agentnb.detect.detector import DetectorMaker
 from agentnb.detect.run import Run
 
 BEFORE_THE_REPLY = e.BeforeReply | e.ExtraUsage | e.RunRecovered | e.RunSuspended | e.Warned | w.WorkEvent
-"""Kinds of events of a round that come before its request was sent, or sent for the last time."""
+"""Kinds of events in a round that precede its request, or the last attempt at it."""
 DECIDED = frozenset({e.GuidanceGiven, *e.Found.__args__})
-"""Kinds of events that say what the model was told, and what was found: a shadow run has its own."""
+"""Kinds of events with guidance and findings; a shadow run makes its own."""
 
 
 class RoundEvents(msgspec.Struct, frozen=True):
@@ -28,15 +28,15 @@ class RoundEvents(msgspec.Struct, frozen=True):
 
     start: e.RoundStarted
     before: tuple[e.AnyEvent, ...]
-    """Since the round before ended: what the person said, questions, changes of the list; for the first, the opening."""
+    """Messages, questions and list changes since the previous round; for the first round, the opening."""
     prepared: tuple[e.AnyEvent, ...]
     """From its start to the request: guidance, compaction, retries."""
     answered: tuple[e.AnyEvent, ...]
-    """The reply, the calls and their results, up to its end; less for a round that was cut off."""
+    """The reply, the calls and their results; incomplete for an interrupted round."""
 
     @property
     def guidance(self) -> tuple[Guidance, ...]:
-        """The guidance that was given for its request."""
+        """The guidance in its request."""
         return tuple([event.guidance for event in self.prepared if isinstance(event, e.GuidanceGiven)])
 
 
@@ -48,7 +48,7 @@ def walk_rounds(run: RunFacts) -> Iterator[RoundEvents]:
     start: e.RoundStarted | None = None
     for event in run.events:
         if isinstance(event, e.RoundStarted):
-            if start is not None:  # cut off: the log was resumed without its end
+            if start is not None:  # interrupted: the log continues without its end
                 yield RoundEvents(start, tuple(before), tuple(prepared), tuple(answered))
                 before = []
             start, prepared, answered = event, [], []
@@ -66,14 +66,14 @@ def walk_rounds(run: RunFacts) -> Iterator[RoundEvents]:
 
 
 def run_before(run: RunFacts, one: RoundEvents) -> Run:
-    """Return the run as it was before this round of it began: what the policies saw that decided on the round."""
+    """Return the run before this round began, as seen by the policies that decided on it."""
     return Run.from_events(takewhile(lambda event: event is not one.start, run.events))
 
 
 Vary: TypeAlias = Callable[[e.AnyEvent], "e.AnyEvent | None"]
-"""Returns an event of the recorded run as the shadow has it, such as with other settings; None leaves it out."""
+"""Returns a recorded event as the shadow should apply it, such as with other settings; None omits it."""
 JudgeCall: TypeAlias = Callable[[e.CallEvent], "tuple[ToolResult, str] | None"]
-"""Judges the call of the event, which the recorded run admitted, started or blocked: the result of a block and its rule."""
+"""Judges the event's call, which the recorded run admitted, started or blocked; returns the result and rule of a block."""
 
 
 def _as_recorded(event: e.AnyEvent) -> e.AnyEvent:
@@ -83,8 +83,8 @@ def _as_recorded(event: e.AnyEvent) -> e.AnyEvent:
 class ShadowRun:
     """A run folded beside a recorded one: the same replies and results, other reasons and guidance.
 
-    Before each round of the recorded run, `open_round` says what would have been decided; `close_round` takes over what the
-    model answered. ``run`` is what policies, guides and detectors read, as if it had gone so.
+    Before each round of the recorded run, `open_round` records the new decision; `close_round` copies the model's answer.
+    ``run`` is read by policies, guides and detectors as if it had happened.
     """
 
     def __init__(self, detectors: Iterable[DetectorMaker] = (), vary: Vary = _as_recorded) -> None:
@@ -93,13 +93,13 @@ class ShadowRun:
         self._caught_up: RoundEvents | None = None
 
     def catch_up(self, one: RoundEvents) -> None:
-        """Take over what came before this round: what the person said, changes of the list."""
+        """Copy the events before this round: messages of the person, changes of the list."""
         if self._caught_up is not one:
             self._caught_up = one
             self.take_over(one.before)
 
     def take_over(self, events: Iterable[e.AnyEvent]) -> None:
-        """Take over these events of the recorded run, such as what came after its last round."""
+        """Copy these events of the recorded run, such as those after its last round."""
         for event in events:
             if type(event) not in DECIDED and (varied := self._vary(event)) is not None:
                 self._apply(varied)
@@ -113,7 +113,7 @@ class ShadowRun:
         continuation: str | None = None,
         note: str | None = None,
     ) -> None:
-        """Take over what came before this round, and begin it: as recorded, or as these words say."""
+        """Copy the events before this round and begin it, as recorded or with these fields changed."""
         self.catch_up(one)
         words = {"reason": reason, "before": round_status, "continuation": continuation, "note": note}
         self._apply(replace(one.start, **{name: text for name, text in words.items() if text is not None}))
@@ -124,25 +124,25 @@ class ShadowRun:
         self._apply(e.RoundStarted(seq=0, at=None, run_id=self.run.id, index=index, reason=reason, before=round_status))
 
     def guide(self, guidance: Iterable[Guidance]) -> None:
-        """Give guidance for the request of the open round."""
-        for one in guidance:
-            self._apply(e.GuidanceGiven(seq=0, at=None, run_id=self.run.id, guidance=one))
+        """Add guidance to the request of the open round."""
+        for item in guidance:
+            self._apply(e.GuidanceGiven(seq=0, at=None, run_id=self.run.id, guidance=item))
 
     def close_round(self, one: RoundEvents, judge: JudgeCall | None = None) -> None:
-        """Take over what was prepared, answered and done in this round, without the guidance that was recorded.
+        """Copy this round's events, except for the recorded guidance.
 
-        ``judge``: returns the result and the rule of a call that would have been blocked; of such a call nothing is taken over.
+        ``judge``: returns the result and the rule of a call to block; nothing else of such a call is copied.
         """
         self.take_over(one.prepared)
         self.take_over(one.answered if judge is None else self._judged(one.answered, judge))
 
     def log_findings(self) -> None:
-        """Note what the detectors found since this was last called, as a live run does when a round is over."""
-        for one in self.run.take_unlogged():
-            self._apply(w.FindingMade(seq=0, at=None, run_id=self.run.id, **msgspec.structs.asdict(one)))
+        """Record new findings of the detectors, as a live run does after a round."""
+        for finding in self.run.take_unlogged():
+            self._apply(w.FindingMade(seq=0, at=None, run_id=self.run.id, **msgspec.structs.asdict(finding)))
 
     def _judged(self, events: Iterable[e.AnyEvent], judge: JudgeCall) -> Iterator[e.AnyEvent]:
-        """Yield the events of the answer with what would have been blocked in place of the calls that were run."""
+        """Yield the events of the answer, with calls to block replaced by `CallBlocked`."""
         judged: set[str] = set()
         blocked: set[str] = set()
         for event in events:
@@ -152,19 +152,19 @@ class ShadowRun:
                     blocked.add(call.id)
                 elif not parent and call.id not in judged:
                     judged.add(call.id)
-                    if (found := judge(event)) is not None:
+                    if (block := judge(event)) is not None:
                         blocked.add(call.id)
-                        yield e.CallBlocked(seq=0, at=event.at, run_id=event.run_id, call=call, result=found[0], rule=found[1])
+                        yield e.CallBlocked(seq=0, at=event.at, run_id=event.run_id, call=call, result=block[0], rule=block[1])
             if not blocked or _call_of(event) not in blocked:
                 yield event
 
     def _apply(self, event: e.AnyEvent) -> None:
         seq = len(self.run.events)
-        self.run.apply(event if event.seq == seq else replace(event, seq=seq))  # up to where they part it is the same
+        self.run.apply(event if event.seq == seq else replace(event, seq=seq))  # unchanged until the runs diverge
 
 
 def _call_of(event: e.AnyEvent) -> str | None:
-    """Return the id of the call that the event is about, if it is about one."""
+    """Return the id of the event's call, if any."""
     if isinstance(event, e.CallEvent):
         return event.call.id
     if isinstance(event, e.ToolFinished):

@@ -1,1 +1,1 @@
-"""A run as people see it: as text, as HTML, as a page. Nothing here depends on IPython."""
+"""A run as text, as HTML and as a page. Independent of IPython."""

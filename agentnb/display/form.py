@@ -1,4 +1,4 @@
-"""How a card is drawn: live or saved, cut or whole, with which folds open."""
+"""Options of a card: live or saved, cut or whole, and its open folds."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from agentnb.display.markup import NOTHING, Html
 
 
 def no_nested_runs(call_id: str, folds: Mapping[str, bool]) -> Html:
-    """Return nothing: the calls of most runs begin no runs, or none that are known."""
+    """Return nothing: most calls start no runs."""
     return NOTHING
 
 
 class Form(NamedTuple):
-    """How a card is drawn."""
+    """Options of a card."""
 
     live: bool = False
-    """With buttons, and folded content that is fetched when opened."""
+    """Has buttons, and fetches folded content when it is opened."""
     whole: bool = False
-    """With long results in full, as in a page of its own."""
+    """Shows long results in full, as in a page."""
     pictures: bool = True
     shown_above: Collection[str] = ()
-    """The calls whose pictures are shown above the rounds, by id."""
+    """Ids of calls whose pictures are shown above the rounds."""
     variable: str = "run"
-    """The variable that holds the run, to say where all of a long result is."""
+    """The variable that holds the run, for references to full results."""
     folds: Mapping[str, bool] = MappingProxyType({})
-    """What the person has opened or closed, by the keys of the folds."""
+    """Folds that the person opened or closed, by key."""
     effects: Mapping[str, Collection[str]] = MappingProxyType({})
     """The effects of the tools, by tool name."""
     settings: Mapping[str, Any] = MappingProxyType({})
     """The settings of the run, for its limits."""
     over: bool = False
-    """The run has ended, and no longer awaits answers."""
+    """True if the run has ended, and no longer awaits answers."""
     nested: Callable[[str, Mapping[str, bool]], Html] = no_nested_runs
-    """Returns the runs that a call began, by the id of the call, and folded so."""
+    """Returns a call's nested runs, from its id and the folds."""
 
     foreign: bool = False
-    """Another product recorded the run: the messages in it are not yours."""
+    """True if another product recorded the run: its messages are not yours."""
     marks: Mapping[int, Html] = MappingProxyType({})
-    """What leads from a round back to its findings, by the index of the round."""
+    """Links from a round back to its findings, by round index."""
     details: bool = False
-    """In a saved card: with the details in the rounds."""
+    """True if the rounds of a saved card include their details."""
     run: Run | None = None
     """The run, for the drafts of its plans."""
 
     def is_open(self, key: str, otherwise: bool = False) -> bool:
-        """Return whether this fold is to be open."""
+        """True if this fold is open."""
         return self.folds.get(key, otherwise)
 
 

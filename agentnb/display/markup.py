@@ -1,4 +1,4 @@
-"""HTML built so that no text of a model or a tool can become markup: whatever is not made by `tag` is escaped."""
+"""HTML construction in which no text of a model or a tool can become markup: everything not made by `tag` is escaped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WITHOUT_CONTENT = frozenset({"br", "img", "input"})
 
 
 class Html(str):
-    """Text that is safe markup already."""
+    """Text that is already safe markup."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ NOTHING = Html("")
 
 
 def words(text: str, most: int | None = None) -> Html:
-    """Return any text as HTML: without control characters, at most ``most`` characters, escaped."""
+    """Return text as HTML: without control characters, truncated to ``most`` characters, escaped."""
     shown = clean(text)
     return Html(escape(shown if most is None else cut(shown, most), quote=False))
 
@@ -32,12 +32,12 @@ def words(text: str, most: int | None = None) -> Html:
 def tag(name: str, kind: str, *content: str, **attributes: str | bool | None) -> Html:
     """Return an element with our classes ``kind`` (without their prefix, separated by spaces; may be empty).
 
-    Content that is not `Html` is escaped. Attributes: True has no value, False and None are left out, ``data_x`` is
-    ``data-x`` and ``for_`` is ``for``.
+    Content other than `Html` is escaped. Attributes: True has no value, False and None are omitted, ``data_x`` is ``data-x``
+    and ``for_`` is ``for``.
     """
     written = f"<{name}"
     if kind:
-        written += f' class="{" ".join(PREFIX + one for one in kind.split())}"'
+        written += f' class="{" ".join(PREFIX + name_part for name_part in kind.split())}"'
     for key, value in attributes.items():
         if value is not None and value is not False:
             written += f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(clean(value))}"')
@@ -45,5 +45,5 @@ def tag(name: str, kind: str, *content: str, **attributes: str | bool | None) ->
 
 
 def joined(*content: str) -> Html:
-    """Join several pieces; those that are not `Html` are escaped."""
-    return Html("".join(one if isinstance(one, Html) else words(one) for one in content))
+    """Join pieces, escaping those that are not `Html`."""
+    return Html("".join(piece if isinstance(piece, Html) else words(piece) for piece in content))

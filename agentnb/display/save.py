@@ -1,4 +1,4 @@
-"""Saving runs to files: as logs, as pages that can be read anywhere, or in the forms of other products."""
+"""Saving runs to files: as logs, as self-contained pages, or in other products' formats."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDINGS = {
     **{".html": PAGE, ".htm": PAGE, ".parquet": "parquet"},
     **dict.fromkeys(("", ".jsonl", ".ndjson", ".json", ".log", ".txt"), LOG),
 }
-"""The form that a name's ending stands for."""
+"""Formats by file extension."""
 
 
 def save_trace(
@@ -29,22 +29,23 @@ def save_trace(
     *,
     redact: str | re.Pattern[str] | Iterable[str | re.Pattern[str]] = (),
 ) -> Path:
-    """Write the run, or that of a file, to ``path``, whole or not at all; return the path.
+    """Write a run, or the run of a file, atomically to ``path``; return the path.
 
-    Without a ``format``, a name that ends with ``.html`` gives one self-contained page with the log inside, ``.parquet`` a
-    Parquet file, ``.jsonl`` or no ending the run's log (JSON Lines), as the format ``agentnb`` does. `load_trace` reads all
-    of these. Other formats: ``sam``, ``openai_chat``, ``anthropic_messages``, ``otel`` and ``openinference``; they, and
+    Without a ``format``, a name that ends with ``.html`` gives a self-contained page with the log inside, ``.parquet`` a
+    Parquet file, ``.jsonl`` or no extension the run's log (JSON Lines), like the format ``agentnb``. `load_trace` reads all of
+    these. Other formats: ``sam``, ``openai_chat``, ``anthropic_messages``, ``otel`` and ``openinference``; they, and
     ``parquet``, take several runs.
-    ``redact``: regular expressions; what they match in any text is written as ``[redacted]``. Keys known by now are written as
+
+    ``redact``: regular expressions; their matches in any text are written as ``[redacted]``. Known keys are written as
     ``[key]``, texts that look like keys as ``[looks like a key: masked]``.
 
     Raises `SettingsError` for an unknown format or pattern, `StoreError` if the file cannot be written.
     """
     path = _expanded(path)
     name = format or _format_of(path)
-    each = (redacted(one, redact) for one in iter_traces(run))
+    redacted_runs = (redacted(item, redact) for item in iter_traces(run))
     if name in (PAGE, LOG):
-        runs = [*each]
+        runs = [*redacted_runs]
         if len(runs) != 1:
             raise SettingsError(
                 f"{len(runs):,} runs do not fit into one {name} file", NameOne(known=tuple(EXPORTS), lead="Choose one of")
@@ -52,15 +53,16 @@ def save_trace(
         if name == LOG:
             return save_log(runs[0], path)
         return write_whole(path, [page_html(runs[0]).encode("utf-8", "replace")])
-    return write_whole(path, export_named(name).pieces(each))
+    return write_whole(path, export_named(name).pieces(redacted_runs))
 
 
 def _format_of(path: Path) -> str:
-    """Return the format that the name's ending stands for; raise `SettingsError` for an ending that stands for none."""
+    """Return the format for the name's extension. Raises `SettingsError` for an unknown extension."""
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         hint = (
-            nearest(ending, [one for one in ENDINGS if one]) or "End the name with .jsonl, .html or .parquet, or give format="
+            nearest(ending, [known_ending for known_ending in ENDINGS if known_ending])
+            or "End the name with .jsonl, .html or .parquet, or give format="
         )
         raise SettingsError(f"No format is named by the ending of {path.name}", hint)
     return ENDINGS[ending]

@@ -1,8 +1,8 @@
-"""The look of a run: the rules of ``styles/``, as a style sheet where one is allowed, else inlined in each element.
+"""Styles of a run: the rules of ``styles/``, as a style sheet where allowed, otherwise inlined in each element.
 
-The plain files hold nothing but rules for one class (``.agentnb-x { ... }``), so that both ways give the same picture: a
-notebook that is not trusted, or a third-party page, keeps inline styles and drops style sheets. ``live.css`` is for what
-needs more (hovering, focus, narrow windows), and is left out where there is no style sheet.
+The plain files contain only rules for single classes (``.agentnb-x { ... }``), so that both ways look the same: an untrusted
+notebook, or a third-party page, keeps inline styles and drops style sheets. ``live.css`` has rules that need more (hovering,
+focus, narrow windows), and is omitted without a style sheet.
 """
 
 from __future__ import annotations
@@ -16,47 +16,47 @@ from agentnb.display.markup import Html
 STYLES = Path(__file__).parent / "styles"
 LIVE = "live.css"
 NO_FORMULAS = "mathjax_ignore tex2jax_ignore"
-"""The classes that make MathJax, new and old, leave content alone."""
+"""Classes that make MathJax, new and old, ignore content."""
 
 _RULE = re.compile(r"\.(agentnb-[\w-]+)\s*\{([^{}]*)\}")
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _VARIABLE = re.compile(r"var\(--[\w-]+,\s*((?:[^()]|\([^()]*\))*)\)")
 _CLASS = re.compile(r'(<\w+ )(class="(agentnb-[\w -]+)")(?! style=)')
-"""Skips classes that already have a style: what was inlined before stays as it is."""
+"""Skips classes that already have an inlined style."""
 
 
 @cache
 def rules() -> dict[str, str]:
-    """Return the declarations of each class, in the order of the files."""
-    found: dict[str, str] = {}
+    """Return the declarations of each class, in file order."""
+    bodies: dict[str, str] = {}
     for path in sorted(STYLES.glob("*.css")):
         if path.name != LIVE:
             for name, body in _RULE.findall(_COMMENT.sub("", path.read_text("utf-8"))):
-                found[name] = found.get(name, "") + _declarations(body)
-    return found
+                bodies[name] = bodies.get(name, "") + _declarations(body)
+    return bodies
 
 
 @cache
 def style_sheet() -> str:
-    """Return all rules, for where a style sheet is allowed."""
+    """Return all rules, for places that allow a style sheet."""
     plain = "\n".join(f".{name}{{{body}}}" for name, body in rules().items())
     return plain + "\n" + (STYLES / LIVE).read_text("utf-8")
 
 
 def kept(html: str) -> Html:
-    """Return the HTML as a saved output of a notebook: with inline styles, and without formulas but our own.
+    """Return the HTML as a notebook output that survives saving: with inline styles, and without formulas except our own.
 
-    In any output, JupyterLab would typeset text between dollar signs as a formula: prices would become one, and a formula may
-    hold links that run code. Ours are MathML already.
+    In any output, JupyterLab would typeset text between dollar signs: prices would become formulas, and a formula may contain
+    links that run code. Ours are MathML already.
     """
     return Html(f'<div class="{NO_FORMULAS}">{inlined(html)}</div>')
 
 
 def inlined(html: str) -> Html:
-    """Return the same HTML with the rules of its classes inlined in each element.
+    """Return the HTML with its classes' rules inlined in each element.
 
-    Each declaration with a theme's variable comes with its plain value first: in a notebook that is not trusted, JupyterLab
-    drops what it cannot check, such as ``var()`` and ``overflow-wrap: anywhere``.
+    Each declaration with a theme variable is preceded by its plain value: in an untrusted notebook, JupyterLab drops values
+    that it cannot check, such as ``var()`` and ``overflow-wrap: anywhere``.
     """
     return Html(_CLASS.sub(lambda found: found.group(1) + _with_style(found.group(2), found.group(3)), html))
 
@@ -68,20 +68,23 @@ def _with_style(attribute: str, classes: str) -> str:
 
 
 def inline_style(name: str) -> str:
-    """Return the rules of a class as the style of an element."""
+    """Return the rules of a class as an element's style."""
     return _with_plain_first(rules().get(name, ""))
 
 
 def _with_plain_first(body: str) -> str:
-    declarations = [one for one in body.split(";") if one]
-    return "".join(f"{one};" if _plain(one) == one else f"{_plain(one)};{one};" for one in declarations)
+    declarations = [declaration for declaration in body.split(";") if declaration]
+    return "".join(
+        f"{declaration};" if _plain(declaration) == declaration else f"{_plain(declaration)};{declaration};"
+        for declaration in declarations
+    )
 
 
 def _plain(declaration: str) -> str:
-    known = declaration.replace("overflow-wrap:anywhere", "overflow-wrap:break-word")
-    return _VARIABLE.sub(lambda found: found.group(1), known)
+    allowed = declaration.replace("overflow-wrap:anywhere", "overflow-wrap:break-word")
+    return _VARIABLE.sub(lambda found: found.group(1), allowed)
 
 
 def _declarations(body: str) -> str:
-    given = [" ".join(one.split()) for one in body.split(";")]
-    return "".join(f"{one.replace(': ', ':', 1)};" for one in given if one)
+    declarations = [" ".join(declaration.split()) for declaration in body.split(";")]
+    return "".join(f"{declaration.replace(': ', ':', 1)};" for declaration in declarations if declaration)

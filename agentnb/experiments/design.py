@@ -16,7 +16,7 @@ from agentnb.experiments.statistics.minimum_effect import plan_minimum_effect_of
 from agentnb.experiments.statistics.tasks import ALPHA, MIN_TASKS
 
 PASS_RATES = (0.05, 0.25, 0.5)
-"""Pass rates between which minimum effects lie; a rate and its opposite have the same."""
+"""Pass rates that bound the minimum effect; p and 1 - p give the same effect."""
 RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
 BY_ROUND = "by_round"
 AROUND = "Around agents of others"
@@ -25,39 +25,39 @@ DRAWS = "their draws differ between variants"
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """What an experiment will do. Estimates without a ground are None: unknown."""
+    """Plan of an experiment, with its estimates; an estimate without a basis is None."""
 
     tasks: int
     variants: tuple[str, ...]
     models: tuple[str, ...]
-    """Empty if each variant has its own."""
+    """Empty if each variant has its own model."""
     repeats: int
     cells: int
-    """Runs in all."""
+    """Total number of runs."""
     cost: float | None
-    """US dollars: 0 for models that cost nothing, else by the pilot."""
+    """US dollars: 0 for free models, else estimated from the pilot."""
     seconds: float | None
-    """By the pilot and the runs at a time."""
+    """Estimated from the pilot and the number of concurrent runs."""
     minimum_effect: float | None
-    """Smallest difference in the primary between two variants that is shown with a power of 80 per cent."""
+    """Smallest difference in the primary between two variants that is detected with 80 per cent power."""
     assumption: str
     """Ground of the minimum effect: ``pilot`` or ``pilot_spread`` (passes or numbers differ as in the pilot), ``pass_rate``
     (all tasks pass as often), ``any_rate`` (the same at the worst pass rate), ``by_round`` (no runs are compared), or
     ``unknown``."""
     unseeded: tuple[str, ...]
-    """Models that take no seed: their draws differ between variants."""
+    """Models that take no seed; their draws differ between variants."""
     clusters: int = 0
-    """Clusters of tasks, which the test counts; as many as tasks where tasks belong to none."""
+    """Clusters of tasks, the units of the test; a task without a cluster counts as its own."""
     least_effect: float | None = None
-    """Minimum effect at the best pass rate, where none is known."""
+    """Minimum effect at the best pass rate, if the pass rate is unknown."""
     budget: float | None = None
-    """US dollars for all runs; None for no limit."""
+    """US dollars for all runs, or None for no limit."""
     set_aside: float | None = None
-    """US dollars of the budget that are set aside for each run under way, at most: what it can still spend; None if unknown."""
+    """Maximum US dollars reserved per active run: the most that it can still spend, or None if unknown."""
     looks: tuple[Look, ...] = ()
-    """Planned looks; the minimum effect is that of the last."""
+    """Planned looks; the minimum effect is that of the last look."""
     sandboxes: Mapping[str, str] = field(default_factory=dict)
-    """What is around agents of others, by variant."""
+    """Sandbox of each agent of others, by variant."""
 
     def __repr__(self) -> str:
         cost = "unknown" if self.cost is None else f"${self.cost:.4g}"
@@ -73,12 +73,12 @@ class Design:
 
     @property
     def price(self) -> float:
-        """How many times as wide the interval of the last look is as that of an experiment without looks."""
+        """Width of the last look's interval relative to an experiment without looks."""
         return compare_widths(self.looks[-1].level, self.clusters) if self.looks else 1.0
 
     @property
     def ground(self) -> str:
-        """Why the minimum effect is what it is, one of `GROUNDS`."""
+        """Key in `GROUNDS` that explains the minimum effect."""
         if self.minimum_effect is not None or self.assumption in ("unknown", BY_ROUND):
             return self.assumption
         return "few" if self.clusters < MIN_TASKS else "alike" if self.assumption == "pilot_spread" else "never"
@@ -90,22 +90,22 @@ GROUNDS = {
     "pass_rate": "at this pass rate, with all tasks alike",
     "any_rate": "from the best to the worst pass rate, with all tasks alike; a pilot or pass_rate= narrows it",
     "unknown": "the spread of the primary is unknown before a pilot",
-    BY_ROUND: "how many draws there are of each kind of guidance is known when the runs are made",
+    BY_ROUND: "the number of draws of each kind of guidance is unknown before the runs",
     "few": "too few tasks",
     "alike": "the tasks of the pilot did not differ",
-    "never": "even the largest possible difference is shown less often",
+    "never": "even the largest possible difference has less power",
 }
-"""Grounds of a minimum effect, or of its lack, in words."""
+"""Explanations of a minimum effect, or of a missing one."""
 
 
 def ground_told(design: Design) -> str:
-    """Return the ground of the minimum effect, or of its lack, with what is assumed of clusters."""
+    """Explain the minimum effect, or its absence, with the assumption about clusters."""
     is_clustered = design.minimum_effect is not None and design.clusters < design.tasks
-    return GROUNDS[design.ground] + (", tasks of a cluster no more alike than others" if is_clustered else "")
+    return GROUNDS[design.ground] + (", if tasks of a cluster vary like others" if is_clustered else "")
 
 
 def shape_told(design: Design) -> str:
-    """Return what there is of everything, and the runs that it makes."""
+    """Return the counts of tasks, variants, models and repeats, and their product in runs."""
     clusters = f" in {counted(design.clusters, 'cluster')}" if design.clusters < design.tasks else ""
     parts = [counted(design.tasks, "task") + clusters, counted(len(design.variants), "variant")]
     parts += [f"{len(design.models)} models"] if len(design.models) > 1 else []
@@ -114,7 +114,7 @@ def shape_told(design: Design) -> str:
 
 
 def effect_told(design: Design) -> str:
-    """Return the minimum effect with its power, or ``unknown``; a range where no pass rate is known."""
+    """Format the minimum effect with its power: ``unknown`` without an estimate, a range without a pass rate."""
     if design.minimum_effect is None:
         return "unknown"
     least = "" if design.least_effect is None else f"{design.least_effect:.2g} to "
@@ -122,32 +122,33 @@ def effect_told(design: Design) -> str:
 
 
 def aside_told(design: Design) -> str:
-    """Return how much of the budget is set aside for runs under way."""
+    """Describe the share of the budget that is reserved for active runs."""
     if design.set_aside is None:
         return "all of it set aside for the first run of a variant and model, before a pilot"
     return f"up to ${design.set_aside:.4g} of it set aside for each run under way"
 
 
 def around_told(sandboxes: Mapping[str, str]) -> str:
-    """Return what is around each agent of others."""
+    """List the sandbox of each agent of others."""
     return ", ".join([f"{name}: {wall}" for name, wall in sandboxes.items()])
 
 
 def looks_told(design: Design) -> str:
-    """Return the planned looks with their levels."""
+    """List the planned looks with their levels."""
     levels = [f"{look.tasks:,} (p below {look.level:.2g})" for look in design.looks]
     return f"after {', '.join(levels)} of {counted(design.looks[-1].of_tasks, 'task')}"
 
 
 def price_told(price: float) -> str:
-    """Return what planned looks cost in width."""
+    """Describe how much wider planned looks make the interval."""
     return f"the interval is {price - 1:.1%} wider than without looks"
 
 
 def size_problems(tasks: Sequence[ExperimentTask], variants: int, *, is_planned: bool = False) -> list[str]:
-    """Return the problem of an experiment with too few tasks for the comparison that it is made for.
+    """Return the problem of having too few tasks for a comparison.
 
-    Tasks in too few clusters are always one; a few that belong to none only where a comparison is planned: they may be tried.
+    Too few clusters are always a problem; too few unclustered tasks only if a comparison is planned, so that they can be tried
+    out.
     """
     clusters, is_clustered = len(_sizes(tasks)), any(task.cluster for task in tasks)
     if variants < 2 or clusters >= MIN_TASKS or not (is_clustered or is_planned):
@@ -177,14 +178,14 @@ def design_of(
     is_by_round: bool = False,
     looks: tuple[Look, ...] = (),
 ) -> Design:
-    """Return the design; what only a pilot can tell is None without one.
+    """Build the design; without a pilot, estimates that need it are None.
 
     ``is_by_round``: guidance sets are drawn by round, and no whole runs are compared.
     """
     sizes, runs = _sizes(tasks), repeats * max(1, len(models))
     alpha = looks[-1].level if looks else ALPHA
     assumption, effects = (BY_ROUND, ()) if is_by_round else _minimum_effects(sizes, runs, primary, pilot, pass_rate, alpha)
-    known = [effect for effect in effects if effect is not None]
+    known_effects = [effect for effect in effects if effect is not None]
     seconds = None if pilot is None or pilot.seconds is None else pilot.seconds * cells / places
     return Design(
         tasks=len(tasks),
@@ -194,11 +195,11 @@ def design_of(
         cells=cells,
         cost=expected_cost(cells, pilot, is_free=is_free),
         seconds=seconds,
-        minimum_effect=max(known, default=None),
+        minimum_effect=max(known_effects, default=None),
         assumption=assumption,
         unseeded=unseeded,
         clusters=len(sizes),
-        least_effect=min(known) if len(known) > 1 else None,
+        least_effect=min(known_effects) if len(known_effects) > 1 else None,
         looks=looks,
     )
 
@@ -206,7 +207,7 @@ def design_of(
 def _minimum_effects(
     sizes: tuple[int, ...], runs: int, primary: Check | None, pilot: Pilot | None, pass_rate: float | None, alpha: float
 ) -> tuple[str, Sequence[float | None]]:
-    """Return the ground of the minimum effect, and the effects between which it lies; None for one that there is not."""
+    """Return the ground of the minimum effect and its bounds, with None for an effect that no test can show."""
     of_passes = partial(plan_minimum_effect_of_passes, sizes, runs, alpha=alpha)
     if pass_rate is not None:
         return "pass_rate", [of_passes(pass_rate)]
@@ -220,7 +221,7 @@ def _minimum_effects(
 
 
 def expected_cost(cells: int, pilot: Pilot | None, *, is_free: bool) -> float | None:
-    """Return US dollars for these runs: 0 for models that cost nothing, else by the pilot; None if unknown."""
+    """Estimate US dollars for these runs: 0 for free models, else from the pilot, or None if unknown."""
     return 0.0 if is_free else None if pilot is None or pilot.cost is None else pilot.cost * cells
 
 

@@ -56,41 +56,40 @@ from agentnb.runtime.threads import LoopThread
 from agentnb.workflow.workflow import Workflow
 
 EXCLUSIONS = ("runs that did not complete: not passed in the first analysis, left out of the second",)
-"""What is frozen about runs that are excluded."""
+"""Frozen rule about incomplete runs."""
 SETTINGS = ("repeats", "places", "seed", "seeds", "executor", "budget", "check_seconds")
-"""Settings that can be wrong by themselves."""
+"""Settings that are checked on their own."""
 
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """Variants compared on the same tasks: each task meets each variant, in random order, whatever fails on the way.
+    """Variants compared on the same tasks: every task runs under every variant, in random order, even if runs fail.
 
     ``tasks``: a data frame or a list of rows with ``id``, ``prompt`` and further columns (for ``{{ column }}`` in prompts, for
-    checks, ``cluster`` for tasks that belong together, and ``work_dir``, a folder of which each run has a copy), functions of a
-    seed that return such a row, or ``{"traces": SOURCE, "at_round": K}`` to fork recorded runs. ``variants``, by name: a
-    guidance set or its name, a policy, a mapping of settings of an `Agent` (and ``prompt``, a template around ``{{ prompt }}``;
-    with ``acp``, ``home``: the folder that its settings begin with), an Agent, or a Workflow. ``agent``: the Agent, or its
-    settings, that variants change. ``models``: names or objects that every variant meets; without them each
-    variant has its own. ``repeats``: runs of a task per variant and model. ``seed`` decides order and draws; each task and
-    repeat has a seed of its own, the same for all variants unless ``seeds="independent"``, which models that take one draw by.
-    ``primary``: the check that decides, and ``checks``: further ones, each a name (`answered`, `passed`, `score`,
-    `todos_closed`, `no_loops`), ``within(...)``, a function of the run or of the run and the task's row, an expectation, or a
-    `Judge`.
-    ``folder``: where rows and logs are kept, by default ``.agentnb/experiments/ID``; False for memory only.
+    checks, ``cluster`` for related tasks, and ``work_dir``, a folder that is copied for each run), functions that return such a
+    row for a seed, or ``{"traces": SOURCE, "at_round": K}`` to fork recorded runs. ``variants``, by name: a guidance set or its
+    name, a policy, a mapping of `Agent` settings (plus ``prompt``, a template around ``{{ prompt }}``; with ``acp``, ``home``:
+    the folder with its initial settings), an Agent, or a Workflow. ``agent``: the Agent, or its settings, that variants change.
+    ``models``: names or objects that every variant runs with; by default each variant has its own. ``repeats``: runs of a task
+    per variant and model. ``seed`` determines order and draws; each task and repeat has its own seed, shared by all variants
+    unless ``seeds="independent"``, and passed to models that take a seed. ``primary``: the check that decides, and ``checks``:
+    further ones, each a name (`answered`, `passed`, `score`, `todos_closed`, `no_loops`), ``within(...)``, a function of the
+    run or of the run and the task's row, an expectation, or a `Judge`. ``folder``: where rows and logs are stored, by default
+    ``.agentnb/experiments/ID``; False for memory only.
 
-    ``executor``: ``kernel``, ``processes``, an executor of `concurrent.futures` or what has its `submit`, or a Dask client, and
-    ``places`` runs at a time. ``budget``: US dollars for all runs: none begins that those under way may leave nothing for.
-    ``approve``: decides about calls that need permission, by default ``never``, and ``auto`` for agents of others: these run
-    inside of bubblewrap, unless ``outside_sandbox``. ``aa``: allow variants of equal content, to see
-    what chance alone does. ``check_seconds``: the time of each check of a run; after it, its value is unknown. ``looks``: how
-    many looks are planned, or after which shares of the tasks, such as ``[0.5, 1.0]``: `run` ends at each, and goes on when it
-    is run again; intervals of all looks together are valid, so that a difference that one of them shows allows to stop there.
+    ``executor``: ``kernel``, ``processes``, an executor of `concurrent.futures` or any object with its `submit`, or a Dask
+    client, with ``places`` concurrent runs. ``budget``: US dollars for all runs: a run starts only if the active runs cannot
+    exhaust it. ``approve``: decides about calls that need permission, by default ``never``, and ``auto`` for agents of others:
+    these run inside bubblewrap, unless ``outside_sandbox``. ``aa``: allow variants of equal content, to measure the effect of
+    chance. ``check_seconds``: time limit of each check of a run; beyond it, its value is unknown. ``looks``: the number of
+    planned looks, or the shares of the tasks after which they happen, such as ``[0.5, 1.0]``: `run` ends at each, and continues
+    when called again; intervals are valid across all looks, so you may stop at a look that shows a difference.
 
-    ``assign``: ``run`` gives each run one variant. ``round`` draws anew for the guidance of each round: the variants are
-    guidance sets, drawn with these ``propensities`` by name (equal ones by default), each task meets all sets in one run, and
-    `lift` measures each against the first by the ``near_outcome``: ``followed``, ``call_worked`` or ``no_loop_within_3``.
+    ``assign``: ``run`` gives each run one variant. ``round`` draws the guidance of each round anew: the variants are guidance
+    sets, drawn with these ``propensities`` by name (equal by default), each task meets all sets in one run, and `lift` measures
+    each against the first by the ``near_outcome``: ``followed``, ``call_worked`` or ``no_loop_within_3``.
 
-    Nothing is checked or run before `design`, `pilot` or `run`, which raise `ExperimentProblems` with all that is wrong.
+    Nothing is checked or run before `design`, `pilot` or `run`, which raise `ExperimentProblems` with every problem.
     """
 
     tasks: Any
@@ -115,50 +114,50 @@ class Experiment:
     near_outcome: str | None = None
     looks: int | Sequence[float] | None = None
     _original: Experiment | None = field(default=None, repr=False, compare=False)
-    """The experiment that this one extends."""
+    """Experiment that this object extends."""
     _more: tuple[tuple[tuple[ExperimentTask, ...], int], ...] = field(default=(), repr=False, compare=False)
     """Extensions of the original: more tasks, and more repeats."""
     _source: str = field(default="", repr=False, compare=False)
-    """The YAML that it was read from."""
+    """Source YAML; empty for an experiment written in Python."""
 
     def __post_init__(self) -> None:
         for name in ("tasks", "variants", "models", "checks"):
-            if isinstance(given := getattr(self, name), Iterator):  # read more than once
-                object.__setattr__(self, name, tuple(given))
+            if isinstance(value := getattr(self, name), Iterator):  # read more than once
+                object.__setattr__(self, name, tuple(value))
         if self.folder is not None and self.folder is not False and not isinstance(self.folder, str | Path):
             raise SettingsError(f"folder={self.folder!r} is not a folder", "Give a path, or False for memory only")
 
     # Before anything runs
 
     def check(self) -> None:
-        """Raise `ExperimentProblems` with all that is wrong. Calls no model and runs no tool."""
+        """Raise `ExperimentProblems` with every problem. Calls no model and runs no tool."""
         problems = [*self._read.problems]
         if not problems:
-            plain = [one for one in self._read.checks if not one.is_asked]
+            plain = [check for check in self._read.checks if not check.is_asked]
             have_folders = bool(self._sandboxes)
             problems += example_problems(plain, self._read.tasks, self.check_seconds, have_folders=have_folders)
             problems += check_models(self._read.variants, self._models, self.budget)
             problems += judge_problems(self._judges, self.budget)
             rows = [task.row for task in self._read.tasks]
             records = self._records.path if isinstance(self._records, ExperimentFolder) else None
-            where = {"outside_sandbox": self.outside_sandbox, "executor": self.executor}
-            problems += folder_problems(self._works, rows, records=records, **where)
+            options = {"outside_sandbox": self.outside_sandbox, "executor": self.executor}
+            problems += folder_problems(self._works, rows, records=records, **options)
             problems += size_problems(self._read.tasks, self._assignment.compared(self._read.variants))
             problems += look_problems((self._original or self)._read.tasks, self._read.looks, self.seed)
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:
             problems.append(
                 f"The experiment has changed since {self._records!r} was begun:"
                 f" {changed_names(self._plan.frozen, self._frozen)}."
-                " Give it another folder, or take the change back; more tasks and repeats: extend(...)"
+                " Give it another folder, or undo the change; more tasks and repeats: extend(...)"
             )
         if problems:
             raise ExperimentProblems.of(problems)
 
     def design(self, *, pass_rate: float | None = None) -> Design:
-        """Return the cells, the cost and time to expect, and the minimum detectable effect. Runs nothing.
+        """Return the cells, the expected cost and time, and the minimum detectable effect. Runs nothing.
 
-        ``pass_rate``: the share of runs that pass, as you expect it, for an effect without a pilot. Raises `ExperimentProblems`
-        with all that is wrong, such as too few tasks for a comparison.
+        ``pass_rate``: the expected share of runs that pass, for an effect without a pilot. Raises `ExperimentProblems` with
+        every problem, such as too few tasks for a comparison.
         """
         if pass_rate is not None and not 0 < pass_rate < 1:
             raise SettingsError(f"pass_rate={pass_rate!r} is not a share of runs", "Give a number between 0 and 1, such as 0.6")
@@ -172,7 +171,7 @@ class Experiment:
             models=tuple(map(name_of, self._models)),
             repeats=self.repeats + sum(extra for _, extra in self._more),
             cells=sum(map(len, self._schedules)),
-            primary=next((one for one in read.checks if one.name == read.primary), None),
+            primary=next((check for check in read.checks if check.name == read.primary), None),
             places=self._places,
             is_free=self._is_free,
             unseeded=self._unseeded,
@@ -185,9 +184,9 @@ class Experiment:
         return replace(design, budget=self.budget, set_aside=set_aside, sandboxes=self._sandboxes)
 
     async def pilot(self, n: int = 5, *, watch: ProgressWatcher | None = None, show: bool = True) -> Pilot:
-        """Run ``n`` random tasks under all variants, two repeats each, and return what they say of variance, cost and time.
+        """Run ``n`` random tasks under all variants, two repeats each, and estimate variance, cost and time.
 
-        They have other seeds than the experiment's runs, and never enter its result.
+        Pilot runs have their own seeds, and never enter the result.
         """
         self.check()
         schedule, records = self._pilot_schedule(n), self._pilot_records
@@ -199,10 +198,10 @@ class Experiment:
     # Running
 
     async def run(self, *, watch: ProgressWatcher | None = None, show: bool = True) -> Results:
-        """Run all cells that have no row yet, up to the next planned look, on the running event loop; return the results.
+        """Run all cells without a row, up to the next planned look, on the running event loop; return the results.
 
-        Interrupted, killed or stopped, it goes on when it is run again. ``watch`` is called with the `Progress` after each
-        cell; without ``show``, nothing shows it. Raises `ExperimentProblems` before anything runs.
+        After an interrupt, kill or stop, call it again to continue. ``watch`` is called with the `Progress` after each cell;
+        without ``show``, no progress is displayed. Raises `ExperimentProblems` before anything runs.
         """
         self.check()
         control = self._control()
@@ -220,11 +219,11 @@ class Experiment:
         return LiveExperiment(control, future)
 
     def run_sync(self, *, watch: ProgressWatcher | None = None, show: bool = True) -> Results:
-        """Like `run`, for scripts and for code that cannot await. An interrupt stops it; run again, it goes on."""
+        """Like `run`, for scripts and for code that cannot await. An interrupt stops it; call it again to continue."""
         return self.start(watch=watch, show=show).wait()
 
     def extend(self, *, tasks: Any = None, repeats: int = 0) -> Experiment:
-        """Return the experiment with more tasks or repeats. Once its first run was made, every result names this deviation."""
+        """Return the experiment with more tasks or repeats. After the first run, every result reports this as a deviation."""
         problems: list[str] = []
         more = () if tasks is None else read_tasks(tasks, problems)
         if type(repeats) is not int or repeats < 0:
@@ -236,22 +235,22 @@ class Experiment:
         return replace(self, _original=self._original or self, _more=(*self._more, (more, repeats)))
 
     def retry(self, reason: str) -> Experiment:
-        """Mark the runs that did not complete to be made again by the next `run`; every result names the reason."""
+        """Mark the incomplete runs for another attempt by the next `run`; every result reports the reason."""
         if not isinstance(reason, str) or not reason.strip():
             raise SettingsError("A retry needs a reason", 'Write retry("the server was down")')
         plan, rows = self._plan, self._own_rows()
         marked = {} if plan is None else _retried(plan, rows)
         failed = tuple([key for key, row in rows.items() if not row.is_completed and key not in marked])
         if plan is None or not failed:
-            what = "All failed runs are marked already" if marked else "There is no failed run to make again"
-            raise SettingsError(what, "Run it: await exp.run()" if marked else "See exp.results().table()")
+            problem = "All failed runs are marked already" if marked else "There is no failed run to make again"
+            raise SettingsError(problem, "Run it: await exp.run()" if marked else "See exp.results().table()")
         self._records.keep_plan(with_note(plan, "retried", f"{counted(len(failed), 'run')} again: {reason.strip()}", failed))
         return self
 
     def results(self, *, peek: bool = False) -> Results:
-        """Return the results so far. Until all cells are done, what tells variants apart is covered, unless ``peek``.
+        """Return the results so far. Until all cells are done, variants stay covered, unless ``peek``.
 
-        A peek is noted, and every result names it. Raises `SettingsError` if nothing has run yet.
+        A peek is recorded, and every result reports it. Raises `SettingsError` before the first run.
         """
         rows, plan = [*self._own_rows().values()], self._plan
         if plan is None:
@@ -286,30 +285,30 @@ class Experiment:
     def _write_report(self, results: Results, path: str | Path, primary: Any) -> Path:
         read, base = self._read, self._original or self
         planned = Counter(read.variants[cell.variant].name for schedule in self._schedules for cell in schedule)
-        settings = {one.name: getattr(base, one.name) for one in fields(base) if not one.name.startswith("_")}
+        settings = {setting.name: getattr(base, setting.name) for setting in fields(base) if not setting.name.startswith("_")}
         setup = Setup(read.tasks, read.variants, read.checks, planned, settings, base._source)
         return write_report(results, setup, path, primary)
 
     def _look_at(self, rows: Sequence[Row]) -> Look | None:
-        """Return the planned look that these are the rows of; None between two, and without looks."""
+        """Return the planned look that these rows complete, or None between looks, and without looks."""
         keys = {row.key for row in rows}
         return next((look for look, schedules in self._steps if look and keys == _keys_of(schedules)), None)
 
     def _not_run(self) -> tuple[Row, ...]:
-        """Return the cells that have no row yet, as rows that name the cell."""
-        work, known = self._work, self._records.rows()
+        """Return placeholder rows for the cells without a row."""
+        work, rows = self._work, self._records.rows()
         return tuple(
             [
                 Row(**work.fields_of(cell, schedule.model_name(cell)), status=NOT_RUN)
                 for schedule in self._schedules
                 for cell in schedule
-                if cell.key not in known
+                if cell.key not in rows
             ]
         )
 
     @property
     def id(self) -> str:
-        """The name of the experiment: a hash of what is frozen."""
+        """Name of the experiment: a hash of its frozen plan."""
         return (self._original or self)._frozen_hash[:12]
 
     def _pilot(self) -> Pilot | None:
@@ -320,7 +319,7 @@ class Experiment:
     def _is_free(self) -> bool:
         return are_free(self._read.variants, self._models, self._read.checks)
 
-    # What it is made of, read once
+    # Parts, read once
 
     @cached_property
     def _read(self) -> _Parts:
@@ -342,7 +341,7 @@ class Experiment:
 
     @property
     def _judges(self) -> list[Check]:
-        return [one for one in self._read.checks if one.is_asked]
+        return [check for check in self._read.checks if check.is_asked]
 
     @cached_property
     def _models(self) -> tuple[str | Model, ...]:
@@ -354,7 +353,7 @@ class Experiment:
 
     @property
     def _works(self) -> dict[str, Agent | Workflow]:
-        return {one.name: one.work for one in self._read.variants}
+        return {variant.name: variant.work for variant in self._read.variants}
 
     @property
     def _sandboxes(self) -> dict[str, str]:
@@ -362,7 +361,7 @@ class Experiment:
 
     @property
     def _variant_names(self) -> tuple[str, ...]:
-        return tuple([one.name for one in self._read.variants])
+        return tuple([variant.name for variant in self._read.variants])
 
     @property
     def _unseeded(self) -> tuple[str, ...]:
@@ -370,7 +369,7 @@ class Experiment:
 
     @cached_property
     def _schedules(self) -> tuple[Schedule, ...]:
-        """The schedules of the experiment up to each planned look, and those of its extensions, over the tasks of the last."""
+        """Schedules of the planned looks, then those of extensions, over the tasks of the last."""
         repeats = (self._original or self).repeats
         count = sum(map(len, self._stages))
         schedules = [self._schedule(places, repeats, stage=stage) for stage, places in enumerate(self._stages)]
@@ -385,32 +384,32 @@ class Experiment:
 
     @cached_property
     def _stages(self) -> list[list[int]]:
-        """The places of the tasks that each planned look adds; without looks, of all tasks but those of extensions."""
+        """Positions of the tasks that each planned look adds; without looks, all tasks before extensions."""
         read = (self._original or self)._read
         return stages_of(read.tasks, read.looks, self.seed)
 
     @cached_property
     def _steps(self) -> list[tuple[Look | None, tuple[Schedule, ...]]]:
-        """The planned looks with the schedules up to each, those of extensions up to the last; without looks, all schedules."""
+        """Planned looks with the schedules up to each, extensions in the last; without looks, all schedules."""
         looks = looks_of(self._stages) if self._read.looks else (None,)
         return [(look, self._schedules[: look.number] if look and not look.is_last else self._schedules) for look in looks]
 
     @property
     def _due(self) -> tuple[Schedule, ...]:
-        """The schedules up to the first planned look that is not reached."""
+        """Schedules up to the first planned look that is not complete."""
         if not self._read.looks:
             return self._schedules
         plan, rows = self._plan, self._records.rows()
         done = rows.keys() - (_retried(plan, rows) if plan else {})
         return next((schedules for _, schedules in self._steps if not _keys_of(schedules) <= done), self._schedules)
 
-    def _schedule(self, places: Sequence[int], repeats: int, **which: Any) -> Schedule:
+    def _schedule(self, places: Sequence[int], repeats: int, **options: Any) -> Schedule:
         read = self._read
-        return Schedule(read.tasks, places, read.variants, self._model_names, repeats, self.seed, self.seeds, **which)
+        return Schedule(read.tasks, places, read.variants, self._model_names, repeats, self.seed, self.seeds, **options)
 
     def _pilot_schedule(self, n: int) -> Schedule:
         if type(n) is not int or n < 1:
-            raise SettingsError(f"pilot({n!r}): no number of tasks", "Write await exp.pilot(5)")
+            raise SettingsError(f"pilot({n!r}): not a number of tasks", "Write await exp.pilot(5)")
         count = len(self._read.tasks)
         places = Random(f"{self.seed}:pilot").sample(range(count), min(n, count))
         return self._schedule(places, 2, is_pilot=True)
@@ -421,11 +420,11 @@ class Experiment:
         read = base._read
         return {
             "primary": read.primary,
-            "arms": {one.name: one.content for one in read.variants},
-            "tools": {one.name: one.tools for one in read.variants},
-            "checks": {one.name: one.content for one in read.checks},
+            "arms": {variant.name: variant.content for variant in read.variants},
+            "tools": {variant.name: variant.tools for variant in read.variants},
+            "checks": {check.name: check.content for check in read.checks},
             "exclusions": [*EXCLUSIONS],
-            "tasks": {"count": len(read.tasks), "content": content_hash([(one.id, one.content) for one in read.tasks])},
+            "tasks": {"count": len(read.tasks), "content": content_hash([(task.id, task.content) for task in read.tasks])},
             "models": [*base._model_names],
             "repeats": base.repeats,
             "runs": sum(map(len, base._schedules)),
@@ -452,7 +451,7 @@ class Experiment:
 
     @cached_property
     def _pilot_records(self) -> Records:
-        """Those of the pilot: beside those of the experiment, so that no table of its folder has them."""
+        """Records of the pilot, outside the experiment's folder, so that no table of it includes them."""
         if self._original is not None:
             return self._original._pilot_records
         records = self._records
@@ -468,7 +467,7 @@ class Experiment:
         return [*self._pilot_records.rows().values()]
 
     def _own_rows(self) -> dict[str, Row]:
-        """Return the rows of its cells: its folder may hold more, of an extension."""
+        """Return the rows of this experiment's cells; its folder may hold more, of an extension."""
         rows = self._records.rows()
         own = _keys_of(self._schedules) if rows else set()
         return {key: row for key, row in rows.items() if key in own}
@@ -488,20 +487,20 @@ class Experiment:
                 raise StoreError(f"The folder of the experiment is gone: {records!r}", "Its rows are lost; run it again")
             end = control.progress
             if end.state == "budget":
-                told = f"the budget of ${self.budget:g} was reached after {end.done:,} of {end.total:,} runs"
-                records.keep_plan(with_note(plan, end.state, told))
+                text = f"the budget of ${self.budget:g} was reached after {end.done:,} of {end.total:,} runs"
+                records.keep_plan(with_note(plan, end.state, text))
             results = self.results()
             records.cover(bool(results.missing))
             return results
 
     def _begin(self) -> Plan:
-        """Freeze the plan with the first run, and note extensions since."""
+        """Freeze the plan before the first run, and record later extensions."""
         plan, is_new = self._plan, self._plan is None
         if plan is None:
             plan = Plan(self.id, self._frozen_hash, self._frozen, datetime.now(UTC), versions=versions_here())
             self._records.keep_plan(plan)
-        for place, (more, extra) in enumerate(self._more):
-            of_extension = content_hash(place, [(one.id, one.content) for one in more], extra)
+        for number, (more, extra) in enumerate(self._more):
+            of_extension = content_hash(number, [(task.id, task.content) for task in more], extra)
             if all(of_extension not in note.keys for note in plan.notes):
                 added = [*([counted(len(more), "task")] if more else []), *([counted(extra, "repeat")] if extra else [])]
                 text = f"extended by {' and '.join(added)} after its first run"
@@ -527,35 +526,35 @@ class Experiment:
     @property
     def _work(self) -> Work:
         read, models = self._read, self._models or (None,)
-        checks = [one for one in read.checks if not one.is_asked]
+        checks = [check for check in read.checks if not check.is_asked]
         seconds, is_outside = float(self.check_seconds), self.outside_sandbox
         return Work(self.id, read.tasks, read.variants, models, checks, read.primary, self.approve, seconds, is_outside)
 
     def _bounds(self, rows: Iterable[Row]) -> dict[Group, float]:
-        """Return the most that a run can spend, by variant and model, as far as their budgets, a pilot or rows say it."""
-        # Of what a judge costs only rows know.
+        """Return the maximum cost of a run by variant and model, as far as budgets, the pilot or rows bound it."""
+        # The cost of a judge is known only from rows.
         variants = self._read.variants if are_free((), (), self._read.checks) else ()
         return known_bounds(variants, self._models, [*self._pilot_rows(), *rows])
 
     @property
     def _places(self) -> int:
-        """Runs at a time."""
+        """Number of concurrent runs."""
         if self.places is None and not isinstance(self.executor, str):
             return threads_of(self.executor)
         return self.places or (AT_A_TIME if self.executor == "kernel" else cores())
 
     def _executor(self, work: Work, records: Records, spending: CellSpending) -> Executor:
-        here = InKernel(work, records, spending, self.places or AT_A_TIME)
+        in_kernel = InKernel(work, records, spending, self.places or AT_A_TIME)
         if self.executor == "kernel":
-            return here
+            return in_kernel
         if self.executor == "processes":
             return InProcesses(work, records, spending, self.places, partial(continued_job, records, work))
-        return InPool(self.executor, work, records, spending, self.places, here)
+        return InPool(self.executor, work, records, spending, self.places, in_kernel)
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What an experiment is made of, and what is wrong with it."""
+    """Parts of an experiment, with their problems."""
 
     tasks: tuple[ExperimentTask, ...]
     variants: tuple[Variant, ...]
@@ -571,7 +570,7 @@ def _keys_of(schedules: Iterable[Schedule]) -> set[str]:
 
 
 def _retried(plan: Plan, rows: Mapping[str, Row]) -> dict[str, int]:
-    """Return the cells that a note says to run again and that were not since, with the number of the attempt."""
+    """Return the cells marked for a retry and not run since, with the number of their next attempt."""
     marks: dict[str, int] = {}
     for note in plan.notes:
         if note.kind == "retried":

@@ -1,4 +1,4 @@
-"""A pilot: what a few runs say of variance, clustering, cost and time, without the means of the variants."""
+"""Pilot: estimates of variance, clustering, cost and time from a few runs, without the means of the variants."""
 
 from __future__ import annotations
 
@@ -19,29 +19,30 @@ from agentnb.experiments.statistics.power import (
 
 @dataclass(frozen=True, slots=True)
 class Pilot:
-    """Estimates from pilot runs. The means of the variants are left out: a plan made by them would be biased."""
+    """Estimates from pilot runs. The means of the variants are omitted: a plan based on them would be biased."""
 
     runs: int
     tasks: int
     components: Components | None
-    """Variance components of the differences of two variants, of the pair that differs most; None if the pilot is too small."""
+    """Variance components of the differences of two variants, for the pair that differs most, or None if the pilot is too
+    small."""
     clustering: float | None
-    """How alike repeats of a task are: the intraclass correlation, averaged over variants; None if unknown."""
+    """Similarity of repeats of a task: the intraclass correlation, averaged over variants, or None if unknown."""
     cost: float | None
-    """US dollars per run, its judging included; None if unknown."""
+    """US dollars per run, its judging included, or None if unknown."""
     seconds: float | None
-    """Seconds per run; None if unknown."""
+    """Seconds per run, or None if unknown."""
     reasons: tuple[tuple[str, str], ...] = ()
-    """Runs that did not complete, and why."""
+    """Incomplete runs, each with the reason."""
     pass_rate: float | None = None
-    """Share of runs that pass, over all variants, each half a run away from none and all; None for other numbers."""
+    """Share of runs that pass, over all variants, kept half a run away from 0 and 1, or None for other numbers."""
 
     def deviation(self, repeats: int) -> float | None:
-        """Return the standard deviation of the differences of tasks with this many repeats; None if unknown."""
+        """Return the standard deviation of task differences with this many repeats, or None if unknown."""
         return None if self.components is None else compute_task_deviation(self.components, repeats)
 
     def __repr__(self) -> str:
-        alike = "unknown" if self.clustering is None else f"{self.clustering:.2f}"
+        clustering = "unknown" if self.clustering is None else f"{self.clustering:.2f}"
         cost = "unknown" if self.cost is None else f"${self.cost:.4g}"
         seconds = "unknown" if self.seconds is None else f"{self.seconds:.3g} s"
         failed = f", {len(self.reasons)} did not complete" if self.reasons else ""
@@ -49,26 +50,26 @@ class Pilot:
         spread = "unknown" if deviation is None else f"{deviation:.2f}"
         return (
             f"Pilot of {self.runs} runs over {self.tasks} tasks{failed}: deviation of task differences {spread}, "
-            f"clustering {alike}, cost a run {cost}, time a run {seconds}. Means by variant are not shown"
+            f"clustering {clustering}, cost a run {cost}, time a run {seconds}. Means by variant are not shown"
         )
 
 
 def pilot_of(primary: str, rows: Sequence[Row], variants: Sequence[str]) -> Pilot:
-    """Return what the rows of a pilot say of the primary."""
+    """Estimate the primary's variance, and cost and time, from the rows of a pilot."""
     arms = [[row for row in rows if row.variant == name] for name in variants]
     pairs = combinations([cell_values(arm, primary) for arm in arms], 2)
-    found = [one for a, b in pairs if (one := estimate_components(differences_of(a, b))) is not None]
+    components = [estimate for a, b in pairs if (estimate := estimate_components(differences_of(a, b))) is not None]
     values_by_arm = [values_by_task(arm, primary) for arm in arms]
-    alike = [each for values in values_by_arm if (each := estimate_intraclass_correlation(values)) is not None]
+    correlations = [estimate for values in values_by_arm if (estimate := estimate_intraclass_correlation(values)) is not None]
     values = [value for row in rows if (value := row.value(primary)) is not None]
     passes = {*values} <= {0.0, 1.0} and values
     costs, seconds = [row.spent for row in rows], [row.seconds for row in rows if row.seconds is not None]
     return Pilot(
         runs=len(rows),
         tasks=len({row.task for row in rows}),
-        components=max(found, key=lambda one: compute_task_deviation(one, 1), default=None),
-        clustering=fmean(alike) if alike else None,
-        cost=fmean([one or 0.0 for one in costs]) if costs and None not in costs else None,
+        components=max(components, key=lambda estimate: compute_task_deviation(estimate, 1), default=None),
+        clustering=fmean(correlations) if correlations else None,
+        cost=fmean([cost or 0.0 for cost in costs]) if costs and None not in costs else None,
         seconds=fmean(seconds) if seconds else None,
         reasons=tuple([(row.run_id, row.reason) for row in rows if not row.is_completed]),
         pass_rate=(sum(values) + 0.5) / (len(values) + 1) if passes else None,

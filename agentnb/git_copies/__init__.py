@@ -1,1 +1,1 @@
-"""The copy of a git directory on which a sandboxed command works, and what of it comes back to the original."""
+"""The copy of a git directory for a sandboxed command, and the transfer of its changes to the original."""

@@ -1,7 +1,7 @@
-"""The copy of a folder of git on which a command in a sandbox works.
+"""A copy of a git directory, for commands in a sandbox.
 
-Objects are not copied: the command reads them where they are, and writes new ones beside them. Folders such as hooks
-are links to a mount of the original, for a mount on each would take milliseconds. No link that a command has left is followed.
+Objects are not copied: the command reads them in place, and writes new ones separately. Folders such as hooks are links to a
+mount of the original, since mounting each would take milliseconds. Links left by a command are never followed.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from typing import NamedTuple
 from agentnb.key_files import is_key_file
 
 MAX_FILE_BYTES = 256_000_000
-"""The largest file that is copied: an index of two million files."""
+"""Maximum size of a copied file: an index of two million files."""
 MAX_LOG_BYTES = 8_000_000
 MAX_REFS = 100_000
 COPIED = ("objects", "refs", "logs", "worktrees", "info")
-"""Folders that are made anew."""
+"""Folders that are created anew."""
 MODULES = "modules"
-"""Repositories of submodules, whose settings have paths from there to the working folder."""
+"""Repositories of submodules, whose settings have relative paths to the working tree."""
 HEX = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
 REF = re.compile(
     r"refs/(?:stash|(?:heads|tags|remotes|notes)/(?![./])(?!.*(?:\.\.|//|@\{|/\.|\.lock(?:/|$)|[./]$))[^\x00-\x20\x7f~^:?*\[\\]+)"
 )
-"""Names of refs that a command may change. What ``refs/replace`` and the like have changes the meaning of others."""
+"""Names of refs that a command may change. Refs such as ``refs/replace`` change the meaning of others."""
 
 
 class Signature(NamedTuple):
-    """A file, as long as nobody writes to it."""
+    """Identity of a file's content while nobody writes to it."""
 
     number: int
     size: int
@@ -41,13 +41,13 @@ class Signature(NamedTuple):
 
 @dataclass
 class GitCopy:
-    """A copy of a folder of git, and what was in it at first."""
+    """A copy of a git directory, and its initial content."""
 
     source: Path
     target: Path
     identity: tuple[int, int]
     shared: GitCopy | None = None
-    """That with refs and objects, if it is another one."""
+    """The copy with refs and objects, if different."""
     mounts: list[tuple[str, str, str]] = field(default_factory=list)
     links: dict[str, Path] = field(default_factory=dict)
     """The links in the copy."""
@@ -61,24 +61,24 @@ class GitCopy:
 
     @property
     def before(self) -> Path:
-        """The path of the original in the sandbox."""
+        """Path of the original in the sandbox."""
         return self.target.with_name(f"{self.target.name}.before")
 
     @property
     def objects(self) -> Path:
-        """The path of the objects from before in the sandbox."""
+        """Path of the original objects in the sandbox."""
         return self.target.with_name(f"{self.target.name}.objects")
 
     def paths_of(self, path: Path) -> list[Path]:
-        """Return the paths in the sandbox of a file of the original."""
+        """Return the paths in the sandbox of an original file."""
         inner = path.relative_to(self.source)
         return [self.before / inner, *([path] if inner.parts[0] == MODULES else [])]
 
 
 def copy_git(source: Path, target: Path, shared: GitCopy | None = None, own: Container[Path] = ()) -> GitCopy | None:
-    """Copy a folder of git; None if it has a form that cannot be copied, such as linked refs or a table of refs.
+    """Copy a git directory, or return None if it cannot be copied, such as with linked refs or a reftable.
 
-    ``own``: the folders in it of worktrees that are copied, too.
+    ``own``: its worktree folders that are copied as well.
     """
     entries = {entry.name: entry for entry in entries_of(source)}
     names = ("objects", "refs") if shared is None else ()
@@ -114,7 +114,7 @@ def copy_git(source: Path, target: Path, shared: GitCopy | None = None, own: Con
 
 
 def signature(path: Path) -> Signature:
-    """Return the signature of a file, or of the link in its place; zeros if there is nothing."""
+    """Return the signature of a file, or of the link in its place; zeros if it is missing."""
     try:
         status = path.lstat()
     except OSError:
@@ -123,7 +123,7 @@ def signature(path: Path) -> Signature:
 
 
 def read_plain(path: Path | str, limit: int = MAX_FILE_BYTES) -> bytes | None:
-    """Return the content of a plain file; None for a link, a pipe, a file that is too large, and where there is nothing."""
+    """Read a regular file, or return None if it is missing, too large, a link or a pipe."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0) as file:  # noqa: PTH123
             status = os.fstat(file.fileno())
@@ -133,7 +133,7 @@ def read_plain(path: Path | str, limit: int = MAX_FILE_BYTES) -> bytes | None:
 
 
 def entries_of(folder: Path) -> list[os.DirEntry[str]]:
-    """Return the entries of a folder; none for a link."""
+    """Return the entries of a folder; empty for a link."""
     try:
         if folder.is_symlink():
             return []
@@ -144,13 +144,13 @@ def entries_of(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def entries_of_git(folder: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Return what lies in a folder of git itself, in ``info`` and ``worktrees``."""
+    """Yield the entries of a git directory itself, of ``info`` and of ``worktrees``."""
     for inner in ("", "info/", "worktrees/"):
         yield from ((inner + entry.name, entry) for entry in entries_of(folder / inner))
 
 
 def files_below(folder: Path, prefix: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Return all below a folder that is no folder, by its path from there."""
+    """Yield everything below a folder except folders, by relative path."""
     for entry in entries_of(folder):
         if entry.is_dir(follow_symlinks=False):
             yield from files_below(Path(entry.path), f"{prefix}{entry.name}/")
@@ -159,7 +159,7 @@ def files_below(folder: Path, prefix: str = "") -> Iterator[tuple[str, os.DirEnt
 
 
 def read_refs(folder: Path) -> dict[str, str]:
-    """Return the values of all refs of a folder of git, ``ref: ...`` for a symbolic one."""
+    """Return the values of all refs of a git directory; ``ref: ...`` for a symbolic ref."""
     refs = read_packed_refs(folder)
     for name, entry in files_below(folder / "refs", "refs/"):
         content = read_plain(entry.path, 4096)
@@ -169,7 +169,7 @@ def read_refs(folder: Path) -> dict[str, str]:
 
 
 def read_packed_refs(folder: Path) -> dict[str, str]:
-    """Return the refs that share a file."""
+    """Return the packed refs."""
     lines = os.fsdecode(read_plain(folder / "packed-refs") or b"").split("\n")
     return {name: value for value, _, name in (line.partition(" ") for line in lines if line[:1] not in "#^")}
 
@@ -188,7 +188,7 @@ def _link(copy: GitCopy, name: str, to: Path) -> None:
 
 
 def _copy_file(copy: GitCopy, name: str) -> bool:
-    """Copy a file with its time, by which git knows what it has to look at again; False if it is too large."""
+    """Copy a file with its modification time, which git uses to detect changes; False if it is too large."""
     source, target = copy.source / name, copy.target / name
     copy.originals[name] = signature(source)
     content = read_plain(source.resolve())
@@ -201,7 +201,7 @@ def _copy_file(copy: GitCopy, name: str) -> bool:
 
 
 def _copy_logs(copy: GitCopy) -> None:
-    """Copy the logs from which git reads: of others a command sees its own lines only."""
+    """Copy the logs that git reads; in all others a command sees only its own lines."""
     copy.logs = read_logs(copy.source, ("HEAD", "refs/stash", copy.head.removeprefix("ref: ")))
     for name, content in copy.logs.items():
         path = copy.target / "logs" / name
@@ -210,7 +210,7 @@ def _copy_logs(copy: GitCopy) -> None:
 
 
 def _make_repository(copy: GitCopy, own: Container[Path]) -> bool:
-    """Make the folders of a repository in the copy, with all refs in one file; False if there are too many."""
+    """Create the folders of a repository in the copy, with all refs packed; False if there are too many."""
     for entry in entries_of(copy.source / "worktrees"):
         name = f"worktrees/{entry.name}"
         if copy.source / name in own:

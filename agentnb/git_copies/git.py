@@ -1,4 +1,4 @@
-"""The git program of the person, on a folder of git: without hooks and without the network."""
+"""The person's git program, applied to a git directory without hooks and network."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ GITLINK = re.compile(rb"(?:^|\0)160000 [0-9a-f]+ \d\t([^\0]*)")
 
 
 class Git:
-    """The program, and the folder of git to which its calls are."""
+    """The git program and the git directory of its calls."""
 
     def __init__(self, program: str, folder: Path) -> None:
         self._words = [program, *SAFE, f"--git-dir={folder}"]
         self._variables = {**settings.program_variables(), **APART}
 
     def run(self, *words: str, given: bytes = b"", **variables: str) -> tuple[bool, bytes]:
-        """Return whether git ended well, and its output."""
+        """Return True if git succeeded, and its output."""
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 [*self._words, *words],
                 input=given,
                 capture_output=True,
@@ -35,9 +35,9 @@ class Git:
             )
         except (OSError, subprocess.TimeoutExpired):
             return False, b""
-        return done.returncode == 0, done.stdout
+        return process.returncode == 0, process.stdout
 
 
 def links_among(staged: bytes) -> set[bytes]:
-    """Return the paths of repositories in the output of ``ls-files --stage -z``."""
+    """Return the paths of submodules in the output of ``ls-files --stage -z``."""
     return set(GITLINK.findall(staged))

@@ -1,8 +1,8 @@
-"""What of a copy of a folder of git comes back to the original when a command has ended.
+"""Transfer of changes from the copy of a git directory to the original after a command.
 
-New objects, whose content is what their name says; refs and logs; the files `HEAD`, `ORIG_HEAD` and `index`. Each name that the
-command has changed and nobody else meanwhile: else that of the others stays. Git itself writes the refs. A commit that only a
-lost ref led to gets a ref of its own.
+Transfers new objects, verified against their names; refs and logs; the files `HEAD`, `ORIG_HEAD` and `index`. Only names
+changed by the command are updated, and only if nobody else changed them meanwhile. Git itself writes the refs. A commit that
+becomes unreachable gets a ref of its own.
 """
 
 from __future__ import annotations
@@ -47,34 +47,34 @@ CACHES = ("packs", "commit-graph", "commit-graphs")
 LOG_LINE = re.compile(rb"%b %b [^\n]*> (\d{1,12}) [+-]\d{4}(?:\t[^\n]*)?\n" % (HEX.encode(), HEX.encode()))
 DAY = 86_400
 ODD_PATH = re.compile(rb"(?i)[\t/](?:\.{0,2}|(?:\.git|git~[0-9])[ .]*(?::[^/\0]*)?)[/\0]")
-"""A path in an index that git would not have put there: outside of the folder, or in a folder of git."""
+"""A path in an index that git would not put there: outside of the folder, or in a git directory."""
 
 
 @dataclass
 class Returned:
-    """The names that did not come back, and the refs that keep what was lost."""
+    """The names that were not transferred, and the refs that preserve unreachable commits."""
 
     dropped: list[str] = field(default_factory=list)
-    """What no command may leave."""
+    """Changes that commands must not make."""
     outdated: list[str] = field(default_factory=list)
-    """What somebody else changed meanwhile."""
+    """Names that somebody else changed meanwhile."""
     kept: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
-        """One line for the model; empty if all came back."""
+        """A line for the model; empty if everything was transferred."""
         parts = {"not kept": self.dropped, "changed by others meanwhile, so not kept": self.outdated, "old commits": self.kept}
         return "; ".join(f"{words}: {', '.join(dict.fromkeys(names))}" for words, names in parts.items() if names)
 
 
 def give_back(copies: Iterable[GitCopy], program: str, work_dir: Path) -> Returned:
-    """Bring back what a command has changed in copies of folders of git, those with the refs before their worktrees."""
+    """Transfer a command's changes in copies of git directories, those with the refs before their worktrees."""
     result = Returned()
     for copy in sorted(copies, key=lambda copy: copy.shared is not None):
         names = Returned()
         try:
             _Return(copy, Git(program, copy.source), names).run()
-        except (OSError, ValueError, RecursionError):  # a full disk, or a form that nobody has thought of
+        except (OSError, ValueError, RecursionError):  # a full disk, or an unexpected format
             names.dropped.append("*")
         label = os.path.relpath(copy.source, work_dir)
         for kind in ("dropped", "outdated", "kept"):
@@ -83,7 +83,7 @@ def give_back(copies: Iterable[GitCopy], program: str, work_dir: Path) -> Return
 
 
 class _Return:
-    """The way back of one copy."""
+    """The transfer of one copy."""
 
     def __init__(self, copy: GitCopy, git: Git, names: Returned) -> None:
         self._copy, self._git, self._names = copy, git, names
@@ -105,7 +105,7 @@ class _Return:
         self._keep_lost()
 
     def _is_whole(self) -> bool:
-        """Return whether git would still take the copy for a repository, with all that it had."""
+        """True if git would still accept the copy as a repository, with all its original parts."""
         target = self._copy.target
         if self._copy.shared is not None:
             return read_plain(target / "HEAD") is not None
@@ -113,7 +113,7 @@ class _Return:
         return folders and all(read_plain(target / name) is not None for name in ("HEAD", "packed-refs"))
 
     def _odd_names(self) -> list[str]:
-        """Return what the command has left, changed or removed of all that it may not."""
+        """Return the names of everything that the command must not have added, changed or removed."""
         copy, entries = self._copy, dict(entries_of_git(self._copy.target))
         names = set(copy.files) - set(entries)
         for name, entry in entries.items():
@@ -128,23 +128,23 @@ class _Return:
                 is_same = read_plain(path) == read_plain(original.resolve()) is not None
             if not is_same:
                 names.add(name)
-        inner = [one for folder in ("logs/", "refs/") for one in files_below(copy.target / folder, folder)]
+        inner = [item for folder in ("logs/", "refs/") for item in files_below(copy.target / folder, folder)]
         return sorted(names.union(name for name, entry in inner if not entry.is_file(follow_symlinks=False)))
 
     def _bring_objects(self) -> list[str]:
-        """Bring new objects; return the names of those that are none."""
-        odd = []
+        """Transfer new objects. Returns the names of invalid ones."""
+        invalid = []
         for folder in entries_of(self._copy.target / "objects"):
             for entry in entries_of(Path(folder.path)):
                 name = f"{folder.name}/{entry.name}"
                 if not entry.name.startswith(("tmp_", ".tmp-")) and not self._bring_object(name, Path(entry.path)):
-                    odd.append(f"objects/{name}")
+                    invalid.append(f"objects/{name}")
             if not folder.is_dir(follow_symlinks=False):
-                odd.append(f"objects/{folder.name}")
-        return odd
+                invalid.append(f"objects/{folder.name}")
+        return invalid
 
     def _bring_object(self, name: str, path: Path) -> bool:
-        """Bring an object, or the objects of a pack, where there is no such file; False if it is neither."""
+        """Transfer an object, or the objects of a pack, unless the file exists; False if it is neither."""
         target = (self._copy.source / "objects").resolve() / name
         content = read_plain(path, MAX_OBJECT_BYTES)
         folder, _, last = name.partition("/")
@@ -158,14 +158,14 @@ class _Return:
             return False
         if not target.exists():
             target.parent.mkdir(exist_ok=True)
-            own = target.with_name(f"tmp_obj_{self._mark}")
-            own.write_bytes(content)
-            own.chmod(0o444)
-            own.replace(target)
+            temporary = target.with_name(f"tmp_obj_{self._mark}")
+            temporary.write_bytes(content)
+            temporary.chmod(0o444)
+            temporary.replace(target)
         return True
 
     def _bring_refs(self) -> None:
-        """Let git write the refs that have changed, all or none."""
+        """Let git write the changed refs, all or none."""
         old, new = self._copy.refs, read_refs(self._copy.target)
         packed: dict[str, str] | None = None
         changes: dict[str, tuple[str | None, str | None]] = {}
@@ -190,17 +190,17 @@ class _Return:
             self._lost.update(value for value, _ in changes.values() if value)
 
     def _is_complete(self, values: Iterable[str]) -> bool:
-        """Return whether all that these commits lead to is there, as git asks after a fetch."""
-        given = "".join(f"{value}\n" for value in values).encode()
-        return not given or self._git.run("rev-list", "--objects", "--quiet", "--stdin", "--not", "--all", given=given)[0]
+        """True if everything reachable from these commits is present, as git checks after a fetch."""
+        ids = "".join(f"{value}\n" for value in values).encode()
+        return not ids or self._git.run("rev-list", "--objects", "--quiet", "--stdin", "--not", "--all", given=ids)[0]
 
     def _update(self, changes: Mapping[str, tuple[str | None, str | None]]) -> bool:
         lines = []
         for name, (old, new) in changes.items():
             command = "create" if old is None else "delete" if new is None else "update"
             lines += [f"{command} {name}", *filter(None, (new, old))]
-        given = os.fsencode("".join(f"{line}\0" for line in lines))
-        return self._git.run("update-ref", "--no-deref", "-m", f"agentnb {self._mark}", "-z", "--stdin", given=given)[0]
+        commands = os.fsencode("".join(f"{line}\0" for line in lines))
+        return self._git.run("update-ref", "--no-deref", "-m", f"agentnb {self._mark}", "-z", "--stdin", given=commands)[0]
 
     def _bring_files(self) -> None:
         copy = self._copy
@@ -217,7 +217,7 @@ class _Return:
                 self._lost.update(re.findall(f"^{HEX}$", copy.head))
 
     def _replace(self, name: str, content: bytes, changed: int, old: Signature | None) -> bool:
-        """Replace a file as git does, under its lock; False if somebody else writes it, or has since it was copied."""
+        """Replace a file like git, under its lock; False if somebody else is writing it, or has since it was copied."""
         path = self._copy.source / name
         lock = path.with_name(f"{path.name}.lock")
         try:
@@ -230,7 +230,7 @@ class _Return:
             os.utime(lock, ns=(changed, changed))
             is_current = signature(path) == (old or NOTHING)
             (lock.replace(path) if is_current else lock.unlink())
-        except OSError:  # such as a full disk: with a lock that stays, the person could not use git
+        except OSError:  # such as a full disk: a leftover lock would block the person's git
             lock.unlink(missing_ok=True)
             raise
         return is_current
@@ -246,7 +246,7 @@ class _Return:
         return not is_born or self._git.run("rev-parse", "--verify", "--quiet", name)[0]
 
     def _is_index(self, content: bytes) -> bool:
-        """Return whether an index has only paths that git would put there, and no repository that it had not."""
+        """True if an index has only paths that git would put there, and no new submodule."""
         path = self._copy.target.with_name(f"index-{self._mark}")
         path.write_bytes(content)
         is_readable, paths = self._git.run("ls-files", "--stage", "-z", GIT_INDEX_FILE=str(path))
@@ -256,37 +256,37 @@ class _Return:
         return not links or links <= links_among(self._git.run("ls-files", "--stage", "-z")[1])
 
     def _bring_logs(self) -> None:
-        """Add the new lines of logs to those of the original, in place of the lines that the update of the refs has added."""
+        """Append the new lines of logs to the original, replacing the lines added by the update of the refs."""
         old, new = self._copy.logs, read_logs(self._copy.target, (name for name, _ in files_below(self._copy.target / "logs")))
         trusted = {line for content in old.values() for line in _lines(content)}
         for name in {name for name in new if new[name] != old.get(name)} | self._touched:
             path = self._copy.source / "logs" / name
-            seen, current = signature(path), read_plain(path)
+            known_signature, current = signature(path), read_plain(path)
             if (name != "HEAD" and not REF.fullmatch(name)) or (current is None and os.path.lexists(path)):
                 self._names.dropped.append(f"logs/{name}")
                 continue
             lines = [line for line in _lines(current) if self._mark.encode() not in line]
             before, after = _lines(old.get(name)), _lines(new.get(name))
-            is_stash = name == STASH and after and lines == before  # from which git itself takes lines away
+            is_stash = name == STASH and after and lines == before  # git itself removes lines from it
             if is_stash:
                 self._lost.update(line.split()[1].decode() for line in set(before) - set(after) if LOG_LINE.fullmatch(line))
                 lines = []
-            known = set() if is_stash else set(before)
-            lines += [line for line in after if line not in known and (line in trusted or _is_of_today(line))]
+            copied = set() if is_stash else set(before)
+            lines += [line for line in after if line not in copied and (line in trusted or _is_of_today(line))]
             content = b"".join(lines)
             self._lost -= {value for value in self._lost if value.encode() in content}
             if content != (current or b""):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                if not self._replace(f"logs/{name}", content, time.time_ns(), seen):
+                if not self._replace(f"logs/{name}", content, time.time_ns(), known_signature):
                     self._names.outdated.append(f"logs/{name}")
 
     def _keep_lost(self) -> None:
-        """Give a ref to each commit and tag to which none leads any more, and no log either."""
+        """Create a ref for each commit and tag that is no longer reachable from any ref or log."""
         if not self._lost:
             return
-        given = "".join(f"{value}\n" for value in self._lost).encode()
+        ids = "".join(f"{value}\n" for value in self._lost).encode()
         words = ("rev-list", "--objects", "--no-object-names", "--stdin", "--not", "--all", "--reflog")
-        is_known, unreachable = self._git.run(*words, given=given)
+        is_known, unreachable = self._git.run(*words, given=ids)
         lost = sorted(self._lost & set(unreachable.decode().split())) if is_known else sorted(self._lost)
         for value in lost:
             self._git.run("update-ref", KEPT_REFS + value, value)
@@ -298,7 +298,7 @@ def _lines(content: bytes | None) -> list[bytes]:
 
 
 def _is_of_today(line: bytes) -> bool:
-    """Return whether this is a line of a log that git will not drop for its age."""
+    """True if git will not expire this log line for its age."""
     match = LOG_LINE.fullmatch(line)
     return match is not None and abs(time.time() - int(match[1])) < DAY
 
@@ -308,7 +308,7 @@ def _is_id(content: bytes) -> bool:
 
 
 def _is_object(content: bytes, name: str) -> bool:
-    """Return whether a loose object is what its name says."""
+    """True if the content of a loose object matches its name."""
     digest, size, inflate = (hashlib.sha1 if len(name) == 40 else hashlib.sha256)(), 0, zlib.decompressobj()
     with suppress(zlib.error):
         while content and not inflate.eof and size <= MAX_OBJECT_BYTES:

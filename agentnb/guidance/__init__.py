@@ -22,5 +22,5 @@ __all__ = [
     "workflow_reminder",
 ]
 
-if not TYPE_CHECKING:  # a type checker would take every name for Any, misspelled ones too
+if not TYPE_CHECKING:  # a type checker would accept every name as Any, including misspelled ones
     __getattr__ = module_getattr(__name__, __all__)

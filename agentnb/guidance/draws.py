@@ -1,4 +1,4 @@
-"""Draws: a guidance set chosen at random for a run, or for each of its rounds, with its probability."""
+"""Draws: random choices of a guidance set for a run, or for each of its rounds, with their probabilities."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from agentnb.errors import SettingsError
 from agentnb.guidance.sets import GuidanceSet, find_set
 
 Assign: TypeAlias = Literal["run", "round"]
-"""Whether a set is drawn once for a run, or anew for each of its rounds."""
+"""Frequency of draws: once per run, or for each of its rounds."""
 ASSIGN: tuple[Assign, ...] = ("run", "round")
 SUM_TOLERANCE = 1e-9
-"""Distance from 1 that the sum of propensities may have, because of rounding errors."""
+"""Allowed deviation of the sum of propensities from 1, due to rounding errors."""
 ASSIGN_KEY = "assign"
-"""The key in the logged settings of guidance that says how often it is drawn."""
+"""Key of the draw frequency in the logged settings of guidance."""
 
 
 class DrawnSet(NamedTuple):
-    """A guidance set that was drawn; it is in force until another is."""
+    """A drawn guidance set, in force until the next draw."""
 
     set: GuidanceSet
     propensity: float
-    """The probability with which it was drawn, above 0 to 1."""
+    """Its probability, above 0 to 1."""
     among: Mapping[str, float] = {}
-    """The probability of each set that could have been drawn, by name."""
+    """Probabilities of all candidate sets, by name."""
 
     @property
     def as_logged(self) -> dict[str, Any]:
@@ -46,16 +46,16 @@ class DrawnSet(NamedTuple):
 
 
 Draw: TypeAlias = Callable[[Run], "DrawnSet | None"]
-"""Called before the first round and after each, before the policies decide; None leaves the set in force."""
+"""Called before the first round and after each, before the policies decide. Returns None to keep the set in force."""
 
 
 @dataclass(frozen=True, slots=True)
 class RandomGuidance:
-    """Guidance sets of which one is drawn at random, in place of the set of an agent.
+    """A random choice between guidance sets, in place of an agent's set.
 
-    ``sets``: the propensity, the probability to be drawn, of each set or name of one; they add up to 1. ``assign``: ``run``
-    draws once for a run; ``round`` draws anew for the guidance of each round, by which `lift` measures an effect. ``seed``: a
-    whole number; runs with the same seed draw alike. By default each run draws by its own id, and each run of an experiment
+    ``sets``: the propensity (probability) of each set, or name of a set; they add up to 1. ``assign``: ``run``
+    draws once per run; ``round`` draws for each round, so that `lift` can measure an effect. ``seed``: an
+    integer; runs with the same seed draw identically. By default each run draws by its own id, and each run of an experiment
     by the seed of its cell. Raises `SettingsError` for propensities that do not add up to 1.
 
         Agent(model, guidance=RandomGuidance({"matrix": 0.5, "off": 0.5}, assign="round"))
@@ -65,7 +65,7 @@ class RandomGuidance:
     assign: Assign = "run"
     seed: int | None = None
     made: Mapping[int, DrawnSet] = field(default_factory=dict, repr=False, compare=False)
-    """Draws of a recorded run by the index of their rounds, which are taken and not drawn again."""
+    """Draws of a recorded run by round index, which are reused instead of drawing again."""
 
     def __post_init__(self) -> None:
         if self.assign not in ASSIGN:
@@ -75,26 +75,26 @@ class RandomGuidance:
         if not isinstance(self.sets, Mapping) or len(self.sets) < 2:
             hint = 'Give the propensity of each: RandomGuidance({"matrix": 0.5, "off": 0.5})'
             raise SettingsError(f"sets={self.sets!r} are not two or more guidance sets with their propensities", hint)
-        found = {find_set(one): propensity for one, propensity in self.sets.items()}
-        names = [one.name for one in found]
+        weights = {find_set(guidance_set): propensity for guidance_set, propensity in self.sets.items()}
+        names = [guidance_set.name for guidance_set in weights]
         if len({*names}) < len(self.sets):
-            raise SettingsError(f"Two of the guidance sets have one name: {', '.join(names)}", "Give each another name")
-        _check_propensities({one.name: propensity for one, propensity in found.items()})
-        object.__setattr__(self, "sets", found)
+            raise SettingsError(f"Two of the guidance sets have the same name: {', '.join(names)}", "Give each another name")
+        _check_propensities({guidance_set.name: propensity for guidance_set, propensity in weights.items()})
+        object.__setattr__(self, "sets", weights)
 
     @property
     def first(self) -> GuidanceSet:
-        """The first of the sets: the others are held against it."""
+        """The first of the sets: the baseline for the others."""
         first: GuidanceSet = next(iter(self.sets))
         return first
 
     @property
     def among(self) -> dict[str, float]:
-        """The propensity of each set by its name."""
-        return {one.name: propensity for one, propensity in self.sets.items()}
+        """The propensity of each set, by name."""
+        return {guidance_set.name: propensity for guidance_set, propensity in self.sets.items()}
 
     def __call__(self, run: Run) -> DrawnSet | None:
-        """Draw the set of the next round; None if the set of the run is drawn."""
+        """Draw the set of the next round, or return None if the set of the run is already drawn."""
         if self.assign == "run" and run.drawn is not None:
             return None
         index = next_round(run)
@@ -105,39 +105,40 @@ class RandomGuidance:
         return DrawnSet(chosen, self.sets[chosen], self.among)
 
     def seeded(self, seed: int) -> RandomGuidance:
-        """Return the same that draws by this seed; itself if it has one."""
+        """Return a copy with this seed; itself if it has a seed."""
         return self if self.seed is not None else replace(self, seed=seed)
 
     def with_draws_of(self, run: RunFacts) -> RandomGuidance:
-        """Return the same that takes the draws of this run, and draws only for rounds for which that has none."""
+        """Return a copy that reuses the draws of this run, and draws only for other rounds."""
         return replace(self, made={event.round: _logged_draw(event) for event in draws_of(run) if event.round is not None})
 
     @property
     def as_logged(self) -> dict[str, Any]:
         """The settings of the draws as plain data, with the texts of all sets."""
         sets = [
-            {"set": one.name, "propensity": propensity, "texts": one.as_texts.texts} for one, propensity in self.sets.items()
+            {"set": guidance_set.name, "propensity": propensity, "texts": guidance_set.as_texts.texts}
+            for guidance_set, propensity in self.sets.items()
         ]
         return {ASSIGN_KEY: self.assign, **({} if self.seed is None else {"seed": self.seed}), "sets": sets}
 
     @classmethod
     def logged(cls, settings: Mapping[str, Any]) -> RandomGuidance | None:
-        """Return what the settings of a log say of draws; None if its guidance was not drawn by agentnb."""
+        """Return the draws from the settings of a log, or None if its guidance was not drawn by agentnb."""
         logged = settings.get("guidance")
         if not isinstance(logged, Mapping) or ASSIGN_KEY not in logged:
             return None
-        sets = {GuidanceSet.as_logged(one["set"], one["texts"]): one["propensity"] for one in logged["sets"]}
+        sets = {GuidanceSet.as_logged(entry["set"], entry["texts"]): entry["propensity"] for entry in logged["sets"]}
         return cls(sets, logged[ASSIGN_KEY], logged.get("seed"))
 
 
 def next_round(run: RunFacts) -> int:
-    """Return the index of the round that follows the last finished one."""
+    """Return the index of the round after the last finished one."""
     last = run.last_finished_round
     return 0 if last is None else last.index + 1
 
 
 def draws_of(run: RunFacts) -> list[GuidanceDrawn]:
-    """Return the draws of a run in their order."""
+    """Return the draws of a run, in order."""
     return [event for event in run.events if isinstance(event, GuidanceDrawn)]
 
 
@@ -146,7 +147,7 @@ def _logged_draw(event: GuidanceDrawn) -> DrawnSet:
 
 
 def _check_propensities(propensities: Mapping[str, Any]) -> None:
-    """Raise `SettingsError` for one that is not a probability above 0, and for a sum other than 1."""
+    """Raise `SettingsError` for a value that is not a probability above 0, and for a sum other than 1."""
     for name, value in propensities.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not isfinite(value) or not 0 < value <= 1:

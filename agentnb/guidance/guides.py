@@ -1,4 +1,4 @@
-"""Guides: choose the ephemeral guidance for a round. Each is a function of the run so far, which has the set in force."""
+"""Guides: functions of the run so far that choose the ephemeral guidance for a round from the set in force."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from agentnb.guidance.parts import LEVELS, NOTE, PLANNING, STRONGER, TOOL_FAILED
 from agentnb.guidance.template import failed_rounds, failed_tools, rendered
 
 Guide: TypeAlias = Callable[[Run], "Guidance | None"]
-"""Called when a round has begun; the texts of all guides become one reminder, in their order."""
+"""Called at the start of a round; the texts of all guides form one reminder, in order."""
 
 IGNORED_A_LEVEL = 2
-"""Times in a row that guidance must be ignored before it is escalated one level."""
+"""Number of consecutive times that guidance must be ignored before it is escalated by one level."""
 
 
 HALF_SAID = frozenset({"reply_cut", "pause_turn"})
-"""Reasons of a round in which the model continues a reply that was cut off: nothing should come between."""
+"""Reasons of a round in which the model continues a truncated reply, which should not be interrupted."""
 WITHOUT_CELL = HALF_SAID | {"invalid_output", PLAN_EXECUTED, PLAN_DECLINED}
-"""Also of a round in which it sends a refused answer again, or tells what came of its draft: text alone is right then, and
-better wording is not a repeat."""
+"""Also rounds in which the model resends a refused answer, or reports on its draft: there, text alone is correct, and rewording
+is not a repeat."""
 
 
 def cell_of(run: Run) -> str:
-    """Return which of the four cells the run is in: are todos open, and did the round before use tools?"""
+    """Return the cell of the run by two facts: open todos, and tool use in the previous round."""
     used = "tools" if run.last_round_had_tool_results else "text"
     return f"todos_{used}" if run.todos and has_open(run.todos) else used
 
 
 @dataclass(frozen=True, slots=True)
 class FourCells:
-    """The matrix: the text of the cell the run is in, in every round but the first.
+    """The matrix: the text of the current cell, in every round but the first.
 
-    Not in the first, where it would tell a model that has done nothing yet that it used no tools; nor to an agent without
-    tools.
+    Omitted in the first round, where it would tell a model that has done nothing yet that it used no tools, and for agents
+    without tools.
     """
 
     def __call__(self, run: Run) -> Guidance | None:
-        """Return the text of the cell at its current level; None if the model is to finish or mend its last reply."""
+        """Return the text of the cell at its current level, or None if the model is to finish or correct its last reply."""
         current = run.last_round
         if not current.index or not run.tools or current.reason in WITHOUT_CELL:
             return None
@@ -61,10 +61,10 @@ class FourCells:
 
 @dataclass(frozen=True, slots=True)
 class TodoNews:
-    """Shows the model the todo list if it was changed from outside, or set before the run, and the model has not seen it."""
+    """Shows the model a todo list that was changed from outside, or set before the run, and not sent yet."""
 
     def __call__(self, run: Run) -> Guidance | None:
-        """Return the current list; None if the model has seen it."""
+        """Return the current list, or None if the model has seen it."""
         if not run.has_unseen_todos:
             return None
         text = run.guidance_in_force.text(TODO_LIST)
@@ -77,7 +77,7 @@ class AlreadySaid:
     """Tells the model that its last answer repeats an earlier one."""
 
     def __call__(self, run: Run) -> Guidance | None:
-        """Return guidance if the round before repeats one of the last answers."""
+        """Return guidance if the previous round repeats one of the last answers."""
         said_before = run.judged.said_before
         if said_before is None:
             return None
@@ -87,27 +87,27 @@ class AlreadySaid:
 
 @dataclass(frozen=True, slots=True)
 class FailedTools:
-    """Advises after a round in which a tool failed: in full the first time, later in brief, in a failure loop strongly."""
+    """Gives advice after a round with a failed tool: in full the first time, then briefly, and strongly in a failure loop."""
 
     loop_from: int = LOOP_FROM
-    """Number of rounds in a row in which one tool fails that make a failure loop."""
+    """Number of consecutive failures of a tool, in rounds, that make a failure loop."""
 
     def __call__(self, run: Run) -> Guidance | None:
-        """Return the text of `tool_failed`, `tool_failed_again` or `failure_loop`; None for an agent without tools."""
+        """Return the text of `tool_failed`, `tool_failed_again` or `failure_loop`, or None for an agent without tools."""
         failures = run.judged.failures
         if not failures.tools or not run.tools:
             return None
         if looping := failures.looping(self.loop_from):
-            how = f"in {failed_rounds(run, looping)} rounds in a row"
-            return self._words(FAILURE_LOOP, FAILURE_LOOP, len(LEVELS), how, run, looping)
+            circumstance = f"in {failed_rounds(run, looping)} rounds in a row"
+            return self._words(FAILURE_LOOP, FAILURE_LOOP, len(LEVELS), circumstance, run, looping)
         if failures.rounds > 1:
             return self._words(TOOL_FAILED, TOOL_FAILED_AGAIN, 1, "again", run)
         return self._words(TOOL_FAILED, TOOL_FAILED, 1, "for the first time", run)
 
     def _words(self, cell: str, part: str, level: int, how: str, run: Run, about: tuple[str, ...] = ()) -> Guidance | None:
         text = run.guidance_in_force.text(part)
-        why = f"{failed_tools(run, about or run.judged.failures.tools)} failed {how}"
-        return _guidance_for(cell, text, level, why, run, about) if text else None
+        trigger = f"{failed_tools(run, about or run.judged.failures.tools)} failed {how}"
+        return _guidance_for(cell, text, level, trigger, run, about) if text else None
 
 
 def intervention(run: Run, trigger: str, level: int) -> tuple[Guidance, ...]:
@@ -118,13 +118,13 @@ def intervention(run: Run, trigger: str, level: int) -> tuple[Guidance, ...]:
 
 
 def workflow_reminder(run: Run) -> tuple[Guidance, ...]:
-    """Return the guidance by which workflow mode continues; empty if the set has no text for it."""
+    """Return the guidance that continues a run in workflow mode; empty if the set has no text for it."""
     text = run.guidance_in_force.text(WORKFLOW)
     return (_guidance_for(WORKFLOW, text, 1, "workflow_mode", run),) if text else ()
 
 
 def where_it_stands(run: Run) -> str:
-    """Return the line sent with every request: which round this is, of how many."""
+    """Return the status line for every request: the round number and the maximum."""
     return rendered(run.guidance_in_force.texts.get(NOTE, ""), run)
 
 

@@ -1,7 +1,7 @@
-"""The parts of a guidance set, and how they are read from Markdown.
+"""The parts of a guidance set, and their Markdown format.
 
-A heading names a part, and the text below it is the part's text. The headings of the highest level present name parts; deeper
-ones are text. A body without headings is the text of all four cells.
+A heading is the name of a part, followed by its text. The headings of the highest level present are part names; deeper ones are
+text. A body without headings is the text of all four cells.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from agentnb.detect.rules import ALREADY_SAID, CELLS, FAILURE_LOOP, TODO_LIST, T
 from agentnb.errors import SettingsError, near
 
 LEVELS = ("reminder", "warning", "final_warning")
-"""The parts for the first, the second, and any later intervention."""
+"""Parts for the first, the second, and any later intervention."""
 STRONGER = ("stronger", "strongest")
-"""The parts put before the text of a cell after guidance was ignored twice in a row, and four times."""
+"""Parts prepended to the text of a cell after guidance was ignored two and four times in a row."""
 PLANNING = "planning"
-"""The part for an intervention against endless planning when no todo is open."""
+"""Part for an intervention against endless planning without an open todo."""
 TOOL_FAILED_AGAIN = "tool_failed_again"
-"""The part on failing tools after the first time."""
+"""Part about failing tools after the first time."""
 NOTE = "note"
-"""The part with the one line sent with every request: where the run stands."""
+"""Part with the status line sent with every request."""
 FAILURES = (TOOL_FAILED, TOOL_FAILED_AGAIN, FAILURE_LOOP)
 PARTS = (*CELLS, *LEVELS, PLANNING, *STRONGER, WORKFLOW, ALREADY_SAID, *FAILURES, TODO_LIST, NOTE)
 
@@ -36,9 +36,9 @@ _OTHER_NAMES = {
 
 
 def part_name(heading: object) -> str:
-    """Return the part that a heading names: ``Final warning`` is ``final_warning``; raise `SettingsError` if it names none."""
+    """Return the part for a heading: ``Final warning`` is ``final_warning``. Raises `SettingsError` for an unknown part."""
     if not isinstance(heading, str):
-        raise SettingsError(f"{heading!r} is not a name of a part", f"Parts are {', '.join(PARTS)}")
+        raise SettingsError(f"{heading!r} is not the name of a part", f"Parts are {', '.join(PARTS)}")
     name = "_".join(heading.strip().strip("`:*").lower().replace("-", " ").split())
     name = _OTHER_NAMES.get(name, name)
     if name not in PARTS:
@@ -47,7 +47,7 @@ def part_name(heading: object) -> str:
 
 
 def read_parts(body: str) -> dict[str, str]:
-    """Return the texts of the parts in a Markdown body; raise `SettingsError` for an unknown part, or a part named twice."""
+    """Parse the texts of the parts from a Markdown body. Raises `SettingsError` for an unknown or repeated part."""
     body = body.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     lines = body.split("\n")
     for line in lines:
@@ -62,7 +62,7 @@ def read_parts(body: str) -> dict[str, str]:
     before = "\n".join(lines[: headings[0][0]]).strip()
     if before:
         raise SettingsError(
-            f"The text before the first heading belongs to no part: {before.splitlines()[0][:60]!r}",
+            f"The text before the first heading is outside of all parts: {before.splitlines()[0][:60]!r}",
             f"Put a heading above it, such as # {CELLS[0]}, or leave out all headings",
         )
     parts: dict[str, str] = {}
@@ -70,7 +70,7 @@ def read_parts(body: str) -> dict[str, str]:
         end = headings[index + 1][0] if index + 1 < len(headings) else len(lines)
         name = part_name(title)
         if name in parts:
-            raise SettingsError(f"The part {name} stands there twice", "Keep one of them")
+            raise SettingsError(f"The part {name} appears twice", "Keep one of them")
         parts[name] = "\n".join(lines[start:end]).strip()
     return parts
 
@@ -80,10 +80,10 @@ def _headings(body: str) -> list[tuple[int, int, str]]:
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark").parse(body)
-    found = [
+    headings = [
         (token.tag, token.map[0], token.map[1], tokens[index + 1].content)
         for index, token in enumerate(tokens)
         if token.type == "heading_open" and token.level == 0 and token.map
     ]
-    highest = min((tag for tag, *_ in found), default="")
-    return [(first, after, words) for tag, first, after, words in found if tag == highest]
+    highest = min((tag for tag, *_ in headings), default="")
+    return [(first, after, words) for tag, first, after, words in headings if tag == highest]

@@ -1,4 +1,4 @@
-"""The tags that mark ephemeral text for the model."""
+"""Tags that mark ephemeral text for the model."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _TAG = re.compile(r"<([\s/\u200b-\u200f\u2060\ufeff]*system-reminder)", re.IGNOR
 
 
 def system_reminder(content: str) -> str:
-    """Return the content inside tags that tell the model that it is not from the person. The same for all models.
+    """Wrap the content in tags that mark it as not from the person, identical for all models.
 
-    Such tags inside the content (a todo's title may hold anything) are escaped.
+    Tags within the content, such as in a todo's title, are escaped.
     """
     if "<" in content:
         content = _TAG.sub(r"&lt;\1", content)

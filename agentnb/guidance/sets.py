@@ -21,15 +21,15 @@ from agentnb.guidance.template import check_variables
 MATRIX = "matrix"
 OFF = "off"
 BUILT_IN = (MATRIX, OFF)
-"""The names of the built-in sets."""
+"""Names of the built-in sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuidanceSet:
     """A named set of guidance texts, one per part: the four cells, three levels of intervention, and the other parts.
 
-    ``parts``: the texts by name; a missing part is taken from the built-in set, an empty one says nothing.
-    ``version`` is a hash of the whole content: equal texts have equal versions, whatever the name.
+    ``parts``: the texts by name; a missing part is taken from the built-in set, an empty one sends nothing.
+    ``version`` is a hash of the whole content: equal texts have equal versions, regardless of the name.
     Raises `SettingsError` for an unknown part or variable.
 
         GuidanceSet("brief", {"todos_text": "Do {{ next_todo }} now: call a tool."})
@@ -45,11 +45,11 @@ class GuidanceSet:
         if not isinstance(self.parts, Mapping):
             raise SettingsError(f"parts={self.parts!r} is not a dict", f'Write {{"{PARTS[0]}": "..."}}')
         if self.parts and self.name in BUILT_IN:
-            raise SettingsError(f"{self.name} is a set that agentnb brings along", "Give yours another name")
+            raise SettingsError(f"{self.name} is a built-in guidance set", "Give yours another name")
         own: dict[str, str] = {}
         for name, text in self.parts.items():
             if part_name(name) in own:
-                raise SettingsError(f"The part {part_name(name)} stands there twice", "Keep one of them")
+                raise SettingsError(f"The part {part_name(name)} appears twice", "Keep one of them")
             own[part_name(name)] = _checked(name, text)
         parts = dict.fromkeys(PARTS, "") if self.name == OFF else {**_matrix_parts(), **own}
         self._set_parts(parts)
@@ -61,14 +61,14 @@ class GuidanceSet:
 
     @classmethod
     def from_markdown(cls, name: str, body: str) -> GuidanceSet:
-        """Return a set from Markdown: one heading per part; without headings the text is that of all four cells."""
+        """Parse a set from Markdown: one heading per part; without headings the text applies to all four cells."""
         return cls(name, read_parts(body))
 
     @classmethod
     def as_logged(cls, name: str, texts: Mapping[str, str]) -> GuidanceSet:
-        """Return the set that a run had, with the texts in its log; what the log does not have says nothing.
+        """Recreate the set of a run from the texts in its log; missing parts are empty.
 
-        It may have the name of a built-in set: another version of agentnb brought other texts along under that name.
+        The name may be that of a built-in set: another version of agentnb may have had other texts under it.
         """
         parts = {part: _checked(part, texts[part]) if part in texts else "" for part in PARTS}
         if name not in BUILT_IN:
@@ -76,25 +76,25 @@ class GuidanceSet:
         usual = built_in(name)
         if dict(usual.parts) == parts:
             return usual
-        found = object.__new__(cls)  # the constructor refuses texts for this name
-        object.__setattr__(found, "name", name)
-        found._set_parts(parts)
-        return found
+        copy = object.__new__(cls)  # the constructor rejects texts for this name
+        object.__setattr__(copy, "name", name)
+        copy._set_parts(parts)
+        return copy
 
     def markdown(self) -> str:
         """Return the whole set as Markdown, one heading per part.
 
-        `from_markdown` reads it back, unless a part contains a heading of the highest level, or a fence that does not end.
+        `from_markdown` parses it back, unless a part contains a heading of the highest level, or an unterminated fence.
         """
         return "\n\n".join(f"# {name}\n\n{text}".rstrip() for name, text in self.parts.items())
 
     @property
     def as_texts(self) -> GuidanceTexts:
-        """The set as a log has it."""
+        """The set in its logged form."""
         return GuidanceTexts(self.name, self.version, {name: text for name, text in self.parts.items() if text})
 
     def own_parts(self) -> list[str]:
-        """Return the names of the parts that differ from the built-in set's."""
+        """Return the names of the parts that differ from the built-in set."""
         return [name for name, text in self.parts.items() if text != _matrix_parts()[name]]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -109,7 +109,7 @@ class GuidanceSet:
 
 def _checked(name: str, text: object) -> str:
     if not isinstance(text, str):
-        raise SettingsError(f"The part {name} is {text!r}, and no text")
+        raise SettingsError(f"The part {name} must be a text, got {text!r}")
     check_variables(text)
     return encodable(text.replace("\r\n", "\n").replace("\r", "\n")).strip()
 
@@ -121,19 +121,21 @@ def _matrix_parts() -> dict[str, str]:
 
 @cache
 def built_in(name: str) -> GuidanceSet:
-    """Return the built-in set of this name."""
+    """Return the built-in set with this name."""
     return GuidanceSet(name, {})
 
 
 def find_set(guidance: str | GuidanceSet, known: Mapping[str, GuidanceSet] | None = None) -> GuidanceSet:
-    """Return the set of this name, from ``known`` or built in; a set is returned as it is. `SettingsError` suggests names."""
+    """Return the set with this name, from ``known`` or built in; a `GuidanceSet` unchanged. Raises `SettingsError` with similar
+    names.
+    """
     if isinstance(guidance, GuidanceSet):
         return guidance
     if not isinstance(guidance, str):
         raise SettingsError(f"guidance={guidance!r} is not a guidance set", f'Give a name such as "{MATRIX}", or a GuidanceSet')
-    found = (known or {}).get(guidance)
-    if found is not None:
-        return found
+    known_set = (known or {}).get(guidance)
+    if known_set is not None:
+        return known_set
     if guidance in BUILT_IN:
         return built_in(guidance)
     raise SettingsError(

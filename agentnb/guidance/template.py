@@ -1,4 +1,4 @@
-"""Variables in the text of guidance: ``{{ next_todo }}`` and the like."""
+"""Variables in guidance texts, such as ``{{ next_todo }}``."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from agentnb.detect.tool_failures import LOOP_FROM
 from agentnb.errors import SettingsError, near
 
 NO_TODO = "(no todo is open)"
-"""Replaces a todo if there is none."""
+"""Replacement for a missing todo."""
 NO_TOOL = "(no tool failed)"
-"""Replaces a tool's name if none failed."""
+"""Replacement for the name of a failed tool if no tool failed."""
 NO_NAME = "a tool without a name"
 MAX_TOOLS = 5
-"""Maximum number of failed tools named."""
+"""Maximum number of failed tools to name."""
 LONGEST_NAME = 64
-"""Maximum characters of a tool's name: the model itself invents the names of unknown tools."""
+"""Maximum length of a tool's name: names of unknown tools are invented by the model."""
 MAX_LISTED = 20
-"""Maximum number of open todos listed in full."""
+"""Maximum number of open todos to list."""
 _FIELD = re.compile(r"\{\{ ([A-Za-z_]\w*) \}\}")
 _NEARLY = re.compile(r"(\{\{ *([A-Za-z_]\w*) *\}*)")
-"""Text that was perhaps meant as a variable."""
+"""Text that was possibly meant as a variable."""
 
 
 _About: TypeAlias = tuple[str, ...]
@@ -52,7 +52,7 @@ def _completing_call(run: Run, about: _About) -> str:
 
 
 def failing(run: Run, loop_from: int = LOOP_FROM) -> tuple[str, ...]:
-    """Return the tools in a failure loop, else all that failed in the round before."""
+    """Return the tools in a failure loop, else all that failed in the previous round."""
     failures = run.judged.failures
     return failures.looping(loop_from) or failures.tools
 
@@ -66,7 +66,7 @@ def failed_tools(run: Run, about: tuple[str, ...] = ()) -> str:
 
 
 def failed_rounds(run: Run, about: tuple[str, ...] = ()) -> int:
-    """Return in how many rounds in a row all of these tools failed."""
+    """Return the number of consecutive rounds in which all of these tools failed."""
     rows = run.judged.failures.in_a_row
     return min([rows.get(name, 0) for name in about or failing(run)], default=0)
 
@@ -82,35 +82,34 @@ VARIABLES: dict[str, Callable[[Run, _About], object]] = {
     "failed_tools": failed_tools,
     "failed_rounds": failed_rounds,
 }
-"""The variables of a guidance set's text, and the functions that return their values: of the run, and of the tools that the
-text is about. ``round`` counts from 1.
-"""
+"""Variables of guidance texts, with functions of the run, and of the tools that the text is about, that return their values.
+``round`` counts from 1."""
 
 
 def check_variables(template: str) -> None:
-    """Raise `SettingsError` if the text names an unknown variable, or writes one so that it is not replaced."""
+    """Raise `SettingsError` for an unknown variable, or a variable in the wrong syntax."""
     for name in _FIELD.findall(template):
         if name not in VARIABLES:
             raise SettingsError(f"{{{{ {name} }}}} is not a variable of guidance", near(name, VARIABLES, most=2))
     for written, name in _NEARLY.findall(template):
         if name in VARIABLES and not _FIELD.fullmatch(written):
-            raise SettingsError(f"{written} is not replaced by anything", f"Write {{{{ {name} }}}}, exactly so")
+            raise SettingsError(f"{written} is not a valid variable", f"Write {{{{ {name} }}}}, exactly so")
 
 
 @lru_cache(maxsize=256)
 def _parsed(template: str) -> tuple[str, tuple[Callable[[Run, _About], object], ...]]:
-    """Return the text as a format for ``%``, and the functions of its values."""
+    """Return the text as a ``%`` format, and the functions of its values."""
     pieces = _FIELD.split(template)
     return "%s".join(piece.replace("%", "%%") for piece in pieces[::2]), tuple(VARIABLES[name] for name in pieces[1::2])
 
 
 def rendered(template: str, run: Run, about: tuple[str, ...] = ()) -> str:
-    """Return the text with its variables replaced. Inserted values are not searched for variables again.
+    """Replace the variables of a text. Inserted values are not searched for variables again.
 
-    ``about``: the tools that the text is about, if it is about some.
+    ``about``: the tools that the text is about, if any.
     """
     text, values = _parsed(template)
     filled: list[object] = []
-    for value in values:  # a plain loop: this runs twice in every round
+    for value in values:  # a plain loop: used twice in every round
         filled.append(value(run, about))  # noqa: PERF401
     return text % tuple(filled) if values else template

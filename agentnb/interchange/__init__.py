@@ -1,1 +1,1 @@
-"""Traces of other products: found, read, imported, detected over; and written for them."""
+"""Find, read, import, convert and analyse traces of other products, and export runs in their formats."""

@@ -1,4 +1,4 @@
-"""Files within files: gzip and zip, also with Zstandard, with bounds on their expanded size and their depth."""
+"""Compressed files (gzip, zip, Zstandard) with bounds on expanded size and nesting depth."""
 
 from __future__ import annotations
 
@@ -28,52 +28,52 @@ else:
     from backports.zstd import ZstdError, ZstdFile
 
 MAX_MEMBERS = 100_000
-"""Files in an archive."""
+"""Maximum number of files in an archive."""
 MAX_DIRECTORY_BYTES = 20_000_000
-"""The directory of an archive, which is held in memory: 100,000 names of 150 bytes."""
+"""Maximum size of an archive's directory, which is held in memory: 100,000 names of 150 bytes."""
 MAX_DEPTH = 3
-"""Archives within each other. All but the outermost are held in memory."""
+"""Maximum nesting of archives. All but the outermost are held in memory."""
 _STREAMED = frozenset({"lines", "zip"})
-"""Kinds of files that are read piece by piece, and so may be larger than one that is read as a whole."""
+"""Kinds of files that are read piece by piece, and so may exceed the limit for files read whole."""
 _BUFFER_BYTES = 65_536
 _GZIP = b"\x1f\x8b"
 _ENCRYPTED = 0x1
-"""The flag of a member that is locked by a password."""
+"""Flag bit of a password-protected member."""
 _ZSTANDARD = 93
-"""The compression method of Zstandard."""
+"""Zstandard's compression method number."""
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, ZstdError, gzip.BadGzipFile)
-"""Exceptions that compressed data raise which do not end, or whose check sums are wrong."""
+"""Exceptions that truncated or corrupted compressed data causes."""
 
 
 def trace_file(path: Path, *, strict: bool = True) -> TraceFile:
-    """Return the file, expanded if it is compressed with gzip. Raises `TraceError` if it is no regular file."""
+    """Return the file, expanded if it is compressed with gzip. Raises `TraceError` unless it is a regular file."""
     with opened(path, MAX_STREAMED_BYTES) as file:
         is_gzip = file.read(2) == _GZIP
         expansion = Expansion(shown(path), os.fstat(file.fileno()).st_size)
     opener = _gzip(path, expansion) if is_gzip else lambda: opened(path, MAX_STREAMED_BYTES)
     beside = partial(_beside, path)
-    found = TraceFile(shown(path), opener, path=None if is_gzip else path, strict=strict, expansion=expansion, beside=beside)
-    if not is_gzip and found.kind not in _STREAMED:
+    trace = TraceFile(shown(path), opener, path=None if is_gzip else path, strict=strict, expansion=expansion, beside=beside)
+    if not is_gzip and trace.kind not in _STREAMED:
         check_file(path.stat(), path)
-    return found
+    return trace
 
 
 def members(archive: TraceFile) -> Iterator[TraceFile]:
     """Yield the files of a zip archive, in its order, without folders and hidden files.
 
-    The archive is open, and its members can be read, until the next one is asked for.
+    Each member is readable, and the archive open, until the next member is requested.
     """
     if archive.depth >= MAX_DEPTH:
         raise BoundExceeded(
             f"{archive.name} is an archive within {archive.depth} others, and up to {MAX_DEPTH} are unpacked", "Unpack it first"
         )
     with zip_file(archive) as names:
-        found = [one for one in names.infolist() if not one.is_dir() and not _is_hidden(one.filename)]
-        if len(found) > MAX_MEMBERS:
-            what = f"{archive.name} holds {len(found):,} files, and up to {MAX_MEMBERS:,} are read"
-            raise BoundExceeded(what, "Unpack it first")
-        by_name = {member.filename: member for member in found}
-        for member in found:
+        infos = [info for info in names.infolist() if not info.is_dir() and not _is_hidden(info.filename)]
+        if len(infos) > MAX_MEMBERS:
+            problem = f"{archive.name} holds {len(infos):,} files, and up to {MAX_MEMBERS:,} are read"
+            raise BoundExceeded(problem, "Unpack it first")
+        by_name = {member.filename: member for member in infos}
+        for member in infos:
             yield _file_in(archive, names, member, by_name)
 
 
@@ -83,15 +83,15 @@ def _file_in(archive: TraceFile, names: Archive, member: zipfile.ZipInfo, by_nam
     folder = member.filename[: member.filename.rfind("/") + 1]
 
     def beside(other: str) -> TraceFile | None:
-        there = by_name.get(normpath(folder + other))
-        return None if there is None else _file_in(archive, names, there, by_name)
+        sibling = by_name.get(normpath(folder + other))
+        return None if sibling is None else _file_in(archive, names, sibling, by_name)
 
     opener, depth = _member(names, member, name), archive.depth + 1
     return TraceFile(name, opener, strict=archive.strict, depth=depth, expansion=archive.expansion, beside=beside)
 
 
 def _beside(path: Path, name: str) -> TraceFile | None:
-    """Return the file of this name, which may be a relative path, beside another; None if there is none."""
+    """Return the file at this relative path beside another, or None."""
     other = path.parent / name
     return trace_file(other) if other.is_file() else None
 
@@ -145,7 +145,7 @@ def _member(names: Archive, member: zipfile.ZipInfo, name: str) -> Callable[[], 
 
 @contextmanager
 def _open_member(names: Archive, member: zipfile.ZipInfo, name: str) -> Iterator[BinaryIO]:
-    """Open a file of an archive. Raises `TraceError` for a password or a compression method that cannot be read."""
+    """Open a file of an archive. Raises `TraceError` for a password or an unsupported compression method."""
     if member.flag_bits & _ENCRYPTED:
         raise TraceError(f"{name} is locked by a password", "Unpack it with the password first")
     with ExitStack() as stack:
@@ -153,7 +153,7 @@ def _open_member(names: Archive, member: zipfile.ZipInfo, name: str) -> Iterator
             with _unpacking(name):
                 file: Any = stack.enter_context(names.open(member))
             checksum = None
-        else:  # `zipfile` knows it from Python 3.14 on, and would end with the first of several frames
+        else:  # `zipfile` supports it since Python 3.14, but stops after the first frame
             packed = copy(member)
             packed.compress_type, packed.file_size, packed.CRC = zipfile.ZIP_STORED, member.compress_size, None  # type: ignore[assignment]  # unchecked
             with _unpacking(name):
@@ -168,7 +168,7 @@ def _expanded(file: Any, expansion: Expansion, name: str, checksum: int | None =
 
 @contextmanager
 def _unpacking(name: str) -> Iterator[None]:
-    """Raise what unpacking a file raises as `TraceError`."""
+    """Convert decompression errors to `TraceError`."""
     try:
         yield
     except NotImplementedError as error:
@@ -178,7 +178,7 @@ def _unpacking(name: str) -> Iterator[None]:
 
 
 class _Bounded(io.RawIOBase):
-    """Reads the expanded bytes of a compressed file, and counts them. ``checksum``: their CRC-32, if it is to be checked."""
+    """Reader of a compressed file that counts the expanded bytes. ``checksum``: their CRC-32, if it is to be checked."""
 
     def __init__(self, inner: BinaryIO, expansion: Expansion, name: str, checksum: int | None) -> None:
         self._inner, self._expansion, self._name, self._checksum = inner, expansion, name, checksum
@@ -199,7 +199,7 @@ class _Bounded(io.RawIOBase):
 
 
 class _Directory:
-    """An archive while its directory is read, which `zipfile` does in one piece of the size that the archive names."""
+    """Guard for reading an archive's directory, which `zipfile` reads at once, at whatever size the archive states."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file, self._name = file, name
@@ -207,8 +207,8 @@ class _Directory:
 
     def read(self, size: int = -1) -> bytes:
         if size > MAX_DIRECTORY_BYTES and not self.is_read:
-            what = f"{self._name} has a directory of more than {MAX_DIRECTORY_BYTES / 1e6:g} MB"
-            raise BoundExceeded(what, "Unpack it first")
+            problem = f"{self._name} has a directory of more than {MAX_DIRECTORY_BYTES / 1e6:g} MB"
+            raise BoundExceeded(problem, "Unpack it first")
         return self._file.read(size)
 
     def __getattr__(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Detections in the traces of a source of any size: run by run, in one process or in several."""
+"""Detections in the runs of a source of any size, in one process or several."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class DetectedRun(NamedTuple):
 def detected_runs(
     source: RunSource, presets: Presets = (DEFAULT,), *, processes: int = 1, problems: list[Problem] | None = None
 ) -> Iterator[DetectedRun]:
-    """Yield what each of these detectors finds in each run of a source, in order. A run is held while it is looked at.
+    """Yield the detections of these presets in each run of a source, in order. Holds one run at a time.
 
-    ``processes``: how many worker processes read the files and look at their runs; runs in memory are looked at here. What
-    could not be read is appended to ``problems``. Raises `SettingsError` for a preset that there is not, and for detectors of
-    your own that a worker process cannot import. What a detector raises is raised.
+    ``processes``: number of worker processes that read and check the files; runs in memory are checked in this process.
+    Unreadable parts are appended to ``problems``. Raises `SettingsError` for an unknown preset, or for a detector of your own
+    that a worker process cannot import. Errors in detectors propagate.
     """
-    given = listed(presets)
-    for one in given:
-        detectors_of(one)  # whether there are such detectors is told before anything is read
+    preset_list = listed(presets)
+    for preset in preset_list:
+        detectors_of(preset)  # fail for unknown presets before reading
     if type(processes) is not int or processes < 1:
         raise SettingsError(f"processes={processes!r} is not a number of processes", "Write processes=2, or more")
-    return _detected(source, given, processes, [] if problems is None else problems)
+    return _detected(source, preset_list, processes, [] if problems is None else problems)
 
 
 def _detected(source: RunSource, presets: Presets, processes: int, problems: list[Problem]) -> Iterator[DetectedRun]:
@@ -49,27 +49,27 @@ def _detected(source: RunSource, presets: Presets, processes: int, problems: lis
         for part in parts:
             yield from [_of_run(part, presets)] if isinstance(part, Run) else in_file(part, presets, problems)
         return
-    for found in results_of(parts, partial(in_files, presets=presets), processes):
-        if isinstance(found, Run):
-            yield _of_run(found, presets)
+    for result in results_of(parts, partial(in_files, presets=presets), processes):
+        if isinstance(result, Run):
+            yield _of_run(result, presets)
         else:
-            runs, problems_there = found
-            problems += problems_there
+            runs, new_problems = result
+            problems += new_problems
             yield from runs
 
 
 def in_files(files: Iterable[SourceFile], presets: Presets) -> tuple[list[DetectedRun], list[Problem]]:
-    """Return the detections in the runs of these files, and the problems of reading them."""
+    """Return the detections in the runs of these files, and the problems with reading them."""
     problems: list[Problem] = []
     return [run for file in files for run in in_file(file, presets, problems)], problems
 
 
 def in_file(file: SourceFile, presets: Presets, problems: list[Problem]) -> Iterator[DetectedRun]:
-    """Yield the detections of each run of a file. The log of a run is folded once for all detectors."""
+    """Yield the detections of each run of a file. A run's log is folded once for all detectors."""
     for run in file.runs(problems, partial(watched, presets=presets)):
         yield _of_run(run, presets)
 
 
 def _of_run(run: RunFacts, presets: Presets) -> DetectedRun:
-    found = run.detections() if isinstance(run, WatchedRun) else detections(run, presets)
-    return DetectedRun(run.id, run.model, len(run.rounds), tuple(found))
+    results = run.detections() if isinstance(run, WatchedRun) else detections(run, presets)
+    return DetectedRun(run.id, run.model, len(run.rounds), tuple(results))

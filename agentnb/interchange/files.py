@@ -1,4 +1,4 @@
-"""Loading runs from files of any format, folders, archives, patterns and stores."""
+"""Loading runs from files of any format, folders, archives, globs and stores."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ ENDINGS = frozenset(
     {".jsonl", ".ndjson", ".json", ".traj", ".eval", ".yaml", ".yml", ".db", ".sqlite", ".sqlite3", ".parquet"}
     | {".html", ".htm", ".har", ".zip", ".gz", ".log", ".txt"}
 )
-"""Endings of the files that are looked at in a folder; a file that is named is read whatever its ending."""
+"""Endings of files that are read in a folder; a file named explicitly is read regardless of its ending."""
 MAX_WARNINGS = 10
-"""Files left out that are named in warnings of their own; further ones are counted."""
+"""Maximum number of skipped files with a warning each; the others are counted."""
 
 
 class Runs(list[Run]):
@@ -50,10 +50,9 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: Literal[True]) 
 def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -> Run | FollowedRun:
     """Return the run of a file of any format that agentnb reads. A log without an end gives a run with status ``interrupted``.
 
-    Of a run with nested runs and forks in the same file, the outer one is returned; of runs that continue each other, the
-    last. ``strict=False`` leaves out what is damaged. ``follow=True`` returns a `FollowedRun`, which grows with a log that
-    another process writes. Raises `TraceError` if the file cannot be read or holds several runs, `StoreError` if it cannot be
-    opened.
+    Of nested runs and forks in the same file, the outer run is returned; of runs that continue each other, the last.
+    ``strict=False`` skips damaged parts. ``follow=True`` returns a `FollowedRun`, which grows with a log that another process
+    writes. Raises `TraceError` if the file cannot be read or holds several runs, `StoreError` if it cannot be opened.
     """
     path = _expanded(path)
     if path.is_dir():
@@ -67,13 +66,13 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -
     }
     outer = [run for run in runs if run.id not in inner]
     if len(outer) != 1:
-        what = f"{path} holds {len(outer):,} runs" if outer else f"{path} holds no run"
-        raise TraceError(what, LoadTraces(str(path), lead="Load all of them") if outer else "")
+        problem = f"{path} holds {len(outer):,} runs" if outer else f"{path} holds no run"
+        raise TraceError(problem, LoadTraces(str(path), lead="Load all of them") if outer else "")
     return outer[0]
 
 
 def one_run(source: Run | str | Path) -> Run:
-    """Return the run, or that of a file or example."""
+    """Return the run, or load it from a file or example."""
     return source if isinstance(source, Run) else load_trace(source)
 
 
@@ -82,13 +81,13 @@ def load_traces(
 ) -> Runs:
     """Return all runs of a path, a folder, a glob, an archive, a store, or several of these, in order of their names.
 
-    The runs are a list, whose ``problems`` say what could not be read. A file that is named must be a trace, and with
-    ``strict`` a sound one; in a folder, a glob, an archive or a store, files that are not are left out with a warning.
-    ``strict=False`` reads of each file what can be read, and warns of nothing.
+    The returned list has ``problems``, the parts that could not be read. A file named explicitly must be a trace, and with
+    ``strict`` an intact one; other files in a folder, a glob, an archive or a store are skipped with a warning.
+    ``strict=False`` reads as much of each file as possible, without warnings.
 
-    ``labels``: healthy or failed by ``run.id``, or a file that `agentnb.label` wrote; they decide the outcome of their runs, as
-    those in a ``labels.csv`` beside the files do, and replace these. ``threshold``: the least recorded score that passes;
-    without it, only full marks do.
+    ``labels``: healthy or failed by ``run.id``, or a file that `agentnb.label` wrote; they decide the outcome of their runs,
+    and override a ``labels.csv`` beside the files. ``threshold``: lowest recorded score that passes; by default only full marks
+    do.
     """
     problems: list[Problem] = []
     runs = Runs(_judged(_whole(source, strict, problems), labels, threshold))
@@ -106,23 +105,23 @@ def iter_traces(
     labels: Labels | None = None,
     threshold: float | None = None,
 ) -> Iterator[Run]:
-    """Yield what `load_traces` returns, one run after the other, so that a source of any size fits into memory.
+    """Yield the runs of `load_traces` one at a time, so that a source of any size fits into memory.
 
-    What could not be read is appended to ``problems``.
+    Unreadable parts are appended to ``problems``.
     """
     yield from _judged(_whole(source, strict, [] if problems is None else problems), labels, threshold)
 
 
 def labels_beside(source: RunSource) -> Assessments:
-    """Return what the labels beside the files of a store or path say of runs, by their ids; runs in memory have theirs."""
+    """Return the assessments by run id from the labels beside the files of a store or path; runs in memory have their own."""
     if not isinstance(source, Store | str | Path):
         return {}
     if isinstance(source, Store):
         return assessments_in(source.folder)
-    beside, found = LabelsBeside(), Assessments()
+    beside, assessments = LabelsBeside(), Assessments()
     for folder, root in dict.fromkeys((file.folder, file.root) for file in files_of(source)):
-        found |= beside.of(folder, root)
-    return found
+        assessments |= beside.of(folder, root)
+    return assessments
 
 
 def _whole(source: RunSource, strict: bool, problems: list[Problem]) -> Iterator[Run]:
@@ -130,20 +129,20 @@ def _whole(source: RunSource, strict: bool, problems: list[Problem]) -> Iterator
 
 
 def _judged(runs: Iterator[Run], labels: Labels | None, threshold: float | None) -> Iterator[Run]:
-    """Yield the runs with the labels and the threshold that the person gives."""
-    given = given_labels(labels)
+    """Yield the runs with the caller's labels and threshold applied."""
+    by_run = given_labels(labels)
     for run in runs:
-        if run.id in given:
-            run.set_labels(given[run.id])
+        if run.id in by_run:
+            run.set_labels(by_run[run.id])
         if threshold is not None:
             run.set_threshold(threshold)
         yield run
 
 
 def each_run(source: RunSource, problems: list[Problem], fold: Fold[AnyRun], *, strict: bool = True) -> Iterator[AnyRun | Run]:
-    """Yield the runs of a source, one after the other.
+    """Yield the runs of a source one at a time.
 
-    ``fold``: makes the run of a log of agentnb from its events, as `Run.from_events` does; other runs are always whole.
+    ``fold``: makes a run from the events of an agentnb log, as `Run.from_events` does; other runs are always whole.
     """
     beside = LabelsBeside()
     for part in parts_of(source):
@@ -158,50 +157,50 @@ def each_run(source: RunSource, problems: list[Problem], fold: Fold[AnyRun], *, 
 
 
 def parts_of(source: RunSource) -> Iterator[Run | SourceFile]:
-    """Yield the runs of a source that are in memory, and its files, in order. Raises `TraceError` for what holds no runs."""
+    """Yield a source's runs in memory and its files, in order. Raises `TraceError` for other objects."""
     if isinstance(source, Run):
         yield source
     elif isinstance(source, Store | str | Path):
         yield from files_of(source)
     elif isinstance(source, Iterable):
-        for one in source:
-            yield from parts_of(one)
+        for item in source:
+            yield from parts_of(item)
     else:
         raise TraceError(f"{source!r} is not a run", "Give a Run, several, a path, a folder, a glob or a Store")
 
 
 class SourceFile(NamedTuple):
-    """A file of a source of runs: its name as text, as there may be a hundred thousand."""
+    """A file of a source. Its path is kept as text because a source may have a hundred thousand files."""
 
     name: str
     is_named: bool = False
-    """Whether it was named itself, and so must be a trace."""
+    """True if it was named explicitly, and so must be a trace."""
     is_log: bool = False
-    """Whether it must be a log of agentnb."""
+    """True if it must be a log of agentnb."""
     root: Path | None = None
-    """The folder that was named, if it was found in one: labels in it count too."""
+    """The named folder in which it was found, if any; labels there apply too."""
 
     @property
     def path(self) -> Path:
-        """Its path."""
+        """The path."""
         return Path(self.name)
 
     @property
     def folder(self) -> str:
-        """The folder that it is in."""
+        """The folder of the file."""
         return os.path.dirname(self.name)  # noqa: PTH120  # a Path takes ten times as long
 
     def runs(self, problems: list[Problem], fold: Fold[AnyRun], *, strict: bool = True) -> Iterator[AnyRun | Run]:
-        """Yield its runs, as `each_run` does; if it was not named itself, that it cannot be read is one of the problems."""
+        """Yield its runs, as `each_run` does. If it was not named explicitly, reading errors become problems."""
         read = _of_log(self.name, fold) if self.is_log else _of_path(self.path, strict, problems, fold, is_named=self.is_named)
         return read if self.is_named else _sound([(self.name, lambda: read)], problems)
 
 
 def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
-    """Yield the files of a store, a folder, a glob or a path, in order of their names. Raises `StoreError` if there is none.
+    """Yield the files of a store, a folder, a glob or a path, in order of their names. Raises `StoreError` if nothing matches.
 
-    Of a folder that a glob matches they are those in it, as of one that is named, unless its name ends like that of a file.
-    To look at the runs of an experiment that is not done is noted in its folder.
+    A folder that a glob matches is searched for files, unless its name ends like a file's. Reading runs of an unfinished
+    experiment is noted in its folder.
     """
     folders: set[str] = set()
     for file in _files_of(source):
@@ -221,25 +220,25 @@ def _files_of(source: Store | str | Path) -> Iterator[SourceFile]:
     elif path.exists() or not glob.has_magic(str(path)):
         yield SourceFile(str(path), is_named=True)
     else:
-        found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
-        if not found:
+        matches = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+        if not matches:
             raise StoreError(f"No file matches {source}")
-        folders = [one for one in found if one.suffix.lower() not in ENDINGS and one.is_dir()]
-        yield from map(SourceFile, map(str, _with_files_in(found, folders) if folders else found))
+        folders = [match for match in matches if match.suffix.lower() not in ENDINGS and match.is_dir()]
+        yield from map(SourceFile, map(str, _with_files_in(matches, folders) if folders else matches))
 
 
 def _with_files_in(found: list[Path], folders: list[Path]) -> list[Path]:
-    """Return what a glob found, with the files in folders for these; each once, by whichever ways it is reached."""
+    """Return the matches of a glob, with folders replaced by their files, each file once."""
     within = {folder: [*map(Path, _files_in(folder))] for folder in folders}
     files: dict[Path, Path] = {}
-    for one in found:
-        for file in within.get(one, [one]):
-            files.setdefault(Path(os.path.realpath(file)), file)  # of a link in a circle, `resolve` raises
+    for match in found:
+        for file in within.get(match, [match]):
+            files.setdefault(Path(os.path.realpath(file)), file)  # `resolve` raises for cyclic links
     return [*files.values()]
 
 
 def folder_of(source: Store | str | Path) -> Path | None:
-    """Return the folder of a store, or the folder at this path; None if there is none."""
+    """Return the folder of a store or at this path, or None."""
     path = source.folder if isinstance(source, Store) else _expanded(source)
     return path if path.is_dir() else None
 
@@ -247,46 +246,46 @@ def folder_of(source: Store | str | Path) -> Path | None:
 def _files_in(folder: Path) -> list[str]:
     """Return the files of a folder and its subfolders that may be traces, without hidden ones.
 
-    Folders without permission are among them, to be refused by name when they are read.
+    Includes folders without permission, so that reading them reports an error with their name.
     """
-    found: list[str] = []
+    files: list[str] = []
     refused: list[OSError] = []
     for within, folders, names in os.walk(folder, onerror=refused.append):
         folders[:] = [name for name in folders if not name.startswith(".")]
         named = (name for name in (*names, *folders) if not name.startswith("."))
-        found += [f"{within}{os.sep}{name}" for name in named if os.path.splitext(name)[1].lower() in ENDINGS]  # noqa: PTH122
-    found += [str(error.filename) for error in refused]
-    found = [name.removeprefix(f".{os.sep}") for name in found]  # as a Path names it
-    return sorted(found, key=lambda name: name.replace(os.sep, "\0"))  # in the order of paths
+        files += [f"{within}{os.sep}{name}" for name in named if os.path.splitext(name)[1].lower() in ENDINGS]  # noqa: PTH122
+    files += [str(error.filename) for error in refused]
+    files = [name.removeprefix(f".{os.sep}") for name in files]  # as in Path
+    return sorted(files, key=lambda name: name.replace(os.sep, "\0"))  # in path order
 
 
 def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[AnyRun]]]], problems: list[Problem]) -> Iterator[AnyRun]:
-    """Yield the runs of these sources, each with its name; one that cannot be read is a problem, and stops nothing."""
+    """Yield the runs of these named sources; an unreadable one becomes a problem, and the others continue."""
     for name, read in sources:
         try:
             yield from read()
         except UnknownFormat as error:
-            # Its hint says what it lacks for each format.
+            # Its advice lists what it lacks for each format.
             problems.append(Problem(name, "", error.what, names_file=True, is_unknown=True))
         except (TraceError, StoreError) as error:
             problems.append(Problem(name, "", error.what, error.advice, names_file=True))
 
 
 def _of_log(path: str, fold: Fold[AnyRun]) -> Iterator[AnyRun | Run]:
-    found = load_if_log(path, fold)
-    yield load_file(Path(path)) if found is None else found
+    run = load_if_log(path, fold)
+    yield load_file(Path(path)) if run is None else run
 
 
 def _of_path(
     path: Path, strict: bool, problems: list[Problem], fold: Fold[AnyRun], *, is_named: bool
 ) -> Iterator[AnyRun | Run]:
-    found = load_if_log(path, fold)
-    if found is not None:  # most files are sound logs; all others go the long way, which says what is wrong
-        yield found
+    run = load_if_log(path, fold)
+    if run is not None:  # fast path: most files are intact logs
+        yield run
         return
     try:
         if path.is_dir():
-            next(path.iterdir(), None)  # of one without permission, the error says so
+            next(path.iterdir(), None)  # raises if permission is missing
         file = trace_file(path, strict=strict)
         if is_named or not is_superseded(file):
             yield from _of_file(file, problems)
@@ -301,22 +300,22 @@ def _of_path(
 
 
 def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
-    """Yield the runs of a file, or of the files in an archive that is of no format itself."""
+    """Yield the runs of a file, or of the files in an archive of no known format."""
     try:
-        found = format_of(file)
+        trace_format = format_of(file)
     except UnknownFormat:
         if file.kind != "zip":
             raise
-        kept = (one for one in members(file) if not is_superseded(one))
-        yield from _sound(((one.name, partial(_of_file, one, problems)) for one in kept), problems)
+        kept = (member for member in members(file) if not is_superseded(member))
+        yield from _sound(((member.name, partial(_of_file, member, problems)) for member in kept), problems)
         return
     with file.guarded():
-        yield from found.read(file)
+        yield from trace_format.read(file)
     problems += file.problems
 
 
 def warn_of(problems: list[Problem]) -> None:
-    """Warn of what was left out of a source: of files that are no traces in one line, of damaged ones by name."""
+    """Warn of skipped files: those of unknown format in one line, damaged ones by name."""
     unknown = [problem for problem in problems if problem.is_unknown]
     named = [problem for problem in problems if not problem.is_unknown] if len(unknown) > 1 else problems
     for problem in named[:MAX_WARNINGS]:
@@ -325,21 +324,21 @@ def warn_of(problems: list[Problem]) -> None:
     if len(unknown) > 1:
         more.append(f"{len(unknown):,} files of no format that agentnb reads, such as {Path(unknown[0].file).name}")
     if more:
-        told = f"Left out: {' and '.join(more)}"
-        warnings.warn(AdvisedWarning(told, ListProblems(rest=" lists all of them")), stacklevel=3)
+        message = f"Left out: {' and '.join(more)}"
+        warnings.warn(AdvisedWarning(message, ListProblems(rest=" lists all of them")), stacklevel=3)
 
 
 def is_there(source: str | Path) -> bool:
-    """Return whether there is such a file or folder, or an example of this name."""
+    """True if this file, folder or example exists."""
     return _expanded(source).exists()
 
 
 def _expanded(source: str | Path) -> Path:
     """Return the path, or that of an example if there is no such file."""
     try:
-        found = Path(source).expanduser()
-        return found if found.exists() else find(str(source)) or found
+        path = Path(source).expanduser()
+        return path if path.exists() else find(str(source)) or path
     except RuntimeError as error:
         raise StoreError(f"{source} cannot be read: {error}", "Name the folder in full") from error
-    except OSError as error:  # a folder above it without permission, or a name that is too long
-        raise unreadable(found, error) from None
+    except OSError as error:  # a parent folder without permission, or a name that is too long
+        raise unreadable(path, error) from None

@@ -21,37 +21,37 @@ from agentnb.store.store import Store
 from agentnb.store.writing import save_log
 
 Existing: TypeAlias = Literal["new", "skip", "replace", "merge"]
-"""What to do with a run whose id is in the store: keep both, keep the one that is there, replace it, or join their messages."""
+"""Treatment of a run whose id is in the store: keep both, skip it, replace the stored one, or merge their messages."""
 CHOICES: tuple[str, ...] = get_args(Existing)
 IMPORTED = " (Imported)"
-"""What a conversation's title ends with that is stored under another id."""
+"""Title suffix of a conversation stored under another id."""
 
 
 class Imported(NamedTuple):
-    """What became of a run."""
+    """Result of importing a run."""
 
     run_id: str
-    """Its id in the store."""
+    """The run's id in the store."""
     what: Literal["added", "new", "skipped", "replaced", "merged"]
     messages: int
-    """Messages in the store that were not there before."""
+    """Number of new messages in the store."""
 
 
 def import_traces(source: RunSource, store: Store, existing: Existing | None = None) -> list[Imported]:
-    """Copy the runs of ``source`` into ``store`` as logs, and return what became of each.
+    """Copy the runs of ``source`` into ``store`` as logs, and return the result of each.
 
-    ``existing``: what to do with runs whose ids are in the store. ``new`` stores it under a new id; ``skip`` leaves what is
-    there; ``replace`` replaces it; ``merge`` adds the messages whose ids are new, and is for conversations of SAM, whose
-    messages have ids. Without it, nothing is stored if there is such a run, and `SettingsError` asks for it. Raises
-    `StoreError` for a run that is to be changed while it is running.
+    ``existing``: treatment of runs whose ids are in the store. ``new`` stores them under new ids; ``skip`` keeps the stored
+    runs; ``replace`` replaces them; ``merge`` adds the messages with new ids, for conversations of SAM, whose messages have
+    ids. By default such a run raises `SettingsError`, and nothing is stored. Raises `StoreError` when changing a run that is
+    running.
     """
     if existing is not None and existing not in CHOICES:
         raise SettingsError(f"existing={existing!r} is unknown", NameOne(known=CHOICES, lead="Choose one of"))
     runs = load_traces(source)
-    known = [run.id for run in runs if store.has(run.id)]
-    if known and existing is None:
-        there = f"{known[0]} is" if len(known) == 1 else f"{len(known):,} of these runs are"
-        raise SettingsError(f"{there} in {store.shown_folder} already", f"Say what to do: existing= {', '.join(CHOICES)}")
+    existing_ids = [run.id for run in runs if store.has(run.id)]
+    if existing_ids and existing is None:
+        subject = f"{existing_ids[0]} is" if len(existing_ids) == 1 else f"{len(existing_ids):,} of these runs are"
+        raise SettingsError(f"{subject} in {store.shown_folder} already", f"Say what to do: existing= {', '.join(CHOICES)}")
     return [_WAYS[existing](run, store) if existing and store.has(run.id) else _add(run, store) for run in runs]
 
 
@@ -65,8 +65,11 @@ def _merge(run: Run, store: Store) -> Imported:
         raise SettingsError(f"Run {run.id} cannot be merged: its messages have no ids", "Choose new, skip or replace")
     before, more = conversation_export(store.load(run.id)), conversation_export(run)
     messages: list[dict[str, Any]] = before["conversation"]["messages"]
-    known, recorded = {one["id"] for one in messages}, {one.get("id") for one in run.settings["recorded"]["messages"]}
-    added = [one for one in more["conversation"]["messages"] if one["id"] in recorded - known]
+    known_ids, recorded = (
+        {message["id"] for message in messages},
+        {message.get("id") for message in run.settings["recorded"]["messages"]},
+    )
+    added = [message for message in more["conversation"]["messages"] if message["id"] in recorded - known_ids]
     messages += added
     before["conversation"]["updated"] = more["conversation"]["updated"]
     _save(run_of(before, run.origin.file, run.origin.position), store)
@@ -100,14 +103,16 @@ def _save(run: Run, store: Store) -> None:
 
 
 def _renamed(run: Run, run_id: str) -> Run:
-    """Return the run under another id, and with a title that says that it was imported."""
+    """Return the run under another id, with a title that marks it as imported."""
     events = [replace(event, run_id=run_id) for event in run.events]
     settings = run.opening.settings
     if isinstance(recorded := settings.get("recorded"), dict):
-        about = dict(recorded.get("conversation") or {})
-        about["id"] = run_id
-        about["title"] = f"{about.get('title') or ''}{IMPORTED}".strip()
-        events[0] = replace(run.opening, run_id=run_id, settings={**settings, "recorded": {**recorded, "conversation": about}})
+        conversation = dict(recorded.get("conversation") or {})
+        conversation["id"] = run_id
+        conversation["title"] = f"{conversation.get('title') or ''}{IMPORTED}".strip()
+        events[0] = replace(
+            run.opening, run_id=run_id, settings={**settings, "recorded": {**recorded, "conversation": conversation}}
+        )
     fresh = Run.from_events(events)
     fresh.mark_interrupted()
     return fresh

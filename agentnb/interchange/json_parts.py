@@ -1,6 +1,6 @@
-"""The parts of a large JSON document, one at a time: members of an object, and items of the lists in it or of a list itself.
+"""The parts of a large JSON document, one at a time: members of an object, and items of lists.
 
-Only brackets, commas and strings are looked at here; whoever takes a part decodes it. Memory holds one part and one block.
+Only brackets, commas and strings are scanned; the caller decodes each part. Memory holds one part and one block.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 BLOCK = 1_000_000
-"""Bytes that are read at once, or twice as many as the last time while a part goes on."""
+"""Bytes per read; doubled while a part continues."""
 _NEXT_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+([{}\[\]])', re.DOTALL)
 _NEXT_COMMA = re.compile(rb'(?:[^"{}\[\],]++|"(?:[^"\\]++|\\.)*+")*+([{}\[\],])', re.DOTALL)
-"""Either from outside of strings: to the next bracket, or to the next comma or bracket."""
+"""Patterns from outside of strings: to the next bracket, or to the next comma or bracket."""
 _KEY = re.compile(rb'\s*"((?:[^"\\]|\\.)*)"\s*:', re.DOTALL)
 
 
@@ -21,24 +21,24 @@ class Part(NamedTuple):
     """A part of a document."""
 
     key: str
-    """The name of the member that it is, or is in; empty for an item of a document that is a list."""
+    """Name of the member, or of the member whose list has the item; empty for an item of a top-level list."""
     place: int | None
-    """Its place in the list of that name; None for a member that is no list, or an empty one."""
+    """Index in the list; None for other members and for an empty list."""
     data: bytes
 
 
 class Malformed(ValueError):
-    """The document is no JSON object or list, or its end is missing."""
+    """The document is not a JSON object or list, or is truncated."""
 
 
 class TooLarge(ValueError):
-    """A part of the document is larger than may be read."""
+    """A part of the document exceeds the maximum size."""
 
 
 def parts_of(file: BinaryIO, most: int, decoded: Callable[[bytes], Any]) -> Iterator[Part]:
-    """Yield the parts of a document. Raises `TooLarge` for one of more than ``most`` bytes, `Malformed` where it is no JSON.
+    """Yield the parts of a document. Raises `TooLarge` for a part above ``most`` bytes, `Malformed` for invalid JSON.
 
-    ``decoded``: reads the names of members.
+    ``decoded``: decodes the names of members.
     """
     reader = _Reader(file, most)
     opened = reader.skip_to_bracket()
@@ -60,12 +60,12 @@ def _members(reader: _Reader, decoded: Callable[[bytes], Any]) -> Iterator[Part]
             raise Malformed("a member has no name")
         key = str(decoded(b'"' + name[1] + b'"'))
         if end == b"[":
-            found = False
+            has_items = False
             reader.start = reader.place
             for part in _items(reader, key):
-                found = True
+                has_items = True
                 yield part
-            if not found:
+            if not has_items:
                 yield Part(key, None, b"[]")
             end = reader.next(_NEXT_COMMA)
         else:
@@ -100,44 +100,44 @@ def _items(reader: _Reader, key: str) -> Iterator[Part]:
 
 
 class _Reader:
-    """A window on a file: from where the part begins that is being read, to where it was read."""
+    """A window on a file, from the start of the current part to the scan position."""
 
     def __init__(self, file: BinaryIO, most: int) -> None:
         self._file, self._most, self._block = file, most, BLOCK
         self.data = b""
         self.start = self.place = 0
-        """In ``data``: where the part begins, and what was looked at."""
+        """Start of the part, and scan position, in ``data``."""
 
     def skip_to_bracket(self) -> bytes:
-        """Return the first byte that is not white space, and stand behind it."""
+        """Return the first byte that is not white space, and move past it."""
         self._read_on()
-        found = self.data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-        self.start = self.place = self.data.find(found) + 1 if found else 0
-        return found
+        first = self.data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+        self.start = self.place = self.data.find(first) + 1 if first else 0
+        return first
 
     def next(self, sign: re.Pattern[bytes]) -> bytes:
-        """Return the next bracket, or comma, outside of strings, and stand behind it."""
+        """Return the next bracket or comma outside of strings, and move past it."""
         while True:
-            found = sign.match(self.data, self.place)
-            if found is not None:
-                self.place = found.end()
+            match = sign.match(self.data, self.place)
+            if match is not None:
+                self.place = match.end()
                 self._block = BLOCK
-                return found[1]
+                return match[1]
             if not self._read_on():
                 raise Malformed("its end is missing")
 
     def skip_open(self) -> None:
-        """Stand behind the bracket that closes the one that was just seen."""
+        """Move past the closing bracket of the last opening bracket."""
         depth = 1
         while depth:
             depth += 1 if self.next(_NEXT_BRACKET) in (b"{", b"[") else -1
 
     def taken(self) -> bytes:
-        """Return the part, without the sign behind it."""
+        """Return the part, without the delimiter after it."""
         return self.data[self.start : self.place - 1]
 
     def _read_on(self) -> bool:
-        """Read on, and forget what is before the part. Returns False at the end of the file."""
+        """Read the next block, and drop the data before the part. Returns False at the end of the file."""
         if len(self.data) - self.start > self._most:
             raise TooLarge(f"a part of it has more than {self._most / 1e6:.0f} MB")
         more = self._file.read(self._block)

@@ -1,4 +1,4 @@
-"""Labels by hand for runs that are read from files: those in ``labels.csv`` beside them, and those that the person gives."""
+"""Manual labels of runs in files: from a ``labels.csv`` beside them, and from the caller."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from agentnb.errors import SettingsError
 from agentnb.store.labels import Label, assessments_by_run, assessments_in, read_labels
 
 Labels: TypeAlias = "Mapping[str, str | None] | str | Path"
-"""Labels by ``run.id``, of which ``healthy`` and ``failed`` say an outcome; or a file that `agentnb.label` wrote."""
+"""Labels by ``run.id`` (only ``healthy`` and ``failed`` are outcomes), or a file that `agentnb.label` wrote."""
 Assessments: TypeAlias = dict[str, tuple[Assessment, ...]]
-"""What labels say of runs, by their ids."""
+"""Assessments from labels, by run id."""
 
 
 class LabelsBeside:
-    """The labels in folders of traces, put together once for each folder, however many files it holds."""
+    """Labels in folders of traces, read once for each folder."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Path | None], Assessments] = {}
 
     def of(self, folder: str, root: Path | None) -> Assessments:
-        """Return the labels for the runs of a folder's files: in it, and in those around it up to ``root``, which was named.
+        """Return the labels for the runs of a folder's files: in it, and in its parents up to the named ``root``.
 
-        The labels nearest to the files count.
+        The labels nearest to the files take precedence.
         """
         if (folder, root) not in self._known:
             path = Path(folder)
@@ -36,7 +36,7 @@ class LabelsBeside:
 
 
 def given_labels(labels: Labels | None) -> Assessments:
-    """Return what the given labels say. Raises `SettingsError` for what holds no labels, and the errors of `read_labels`."""
+    """Return the assessments of the given labels. Raises `SettingsError` for other values, and the errors of `read_labels`."""
     if labels is None:
         return {}
     if isinstance(labels, str | Path):

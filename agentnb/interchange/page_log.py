@@ -1,4 +1,4 @@
-"""The log of a run within a page of HTML: packed, so that no text of it can become markup, and read again by `load_trace`."""
+"""A run's log within an HTML page, compressed so that its text cannot become markup, and read again by `load_trace`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentnb.errors import TraceError
 ELEMENT = "agentnb-log"
 _ELEMENT = re.compile(rb'<template id="agentnb-log">([A-Za-z0-9+/=\s]*)</template>')
 _MAX_LOG = 1_000_000_000
-"""Bytes that a log in a page may expand to."""
+"""Maximum expanded size of a log in a page, in bytes."""
 
 
 def packed_log(events: Iterable[AnyEvent]) -> str:
@@ -26,18 +26,18 @@ def packed_log(events: Iterable[AnyEvent]) -> str:
 
 
 def holds_log(page: bytes) -> bool:
-    """Return whether this part of a page is of one that holds a log."""
+    """True if this part of a page belongs to a page with a log."""
     return b'content="agentnb"' in page
 
 
 def log_lines(page: bytes, source: str) -> list[bytes]:
-    """Return the lines of the log in a page; raises `TraceError` if there is none, or it is damaged."""
-    found = _ELEMENT.search(page)
-    if found is None:
+    """Return the lines of the log in a page. Raises `TraceError` if it is missing or damaged."""
+    match = _ELEMENT.search(page)
+    if match is None:
         raise TraceError(f"{source} holds no log of its run", "Load the .jsonl file of the run instead")
     try:
         unpacker = zlib.decompressobj()
-        data = unpacker.decompress(base64.b64decode(found[1]), _MAX_LOG)
+        data = unpacker.decompress(base64.b64decode(match[1]), _MAX_LOG)
         if unpacker.unconsumed_tail or not unpacker.eof:
             raise TraceError(f"The log in {source} is cut off, or too large to be read")
     except (binascii.Error, zlib.error) as error:

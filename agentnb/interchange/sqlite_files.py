@@ -1,6 +1,6 @@
-"""SQLite databases of other products: opened for reading, so that no file beside them is made, changed or missed.
+"""SQLite databases of other products, opened for reading without creating, changing or ignoring files beside them.
 
-Only tables are read. Views could compute without end, and are refused.
+Only tables are read. Views are refused, since their computation is unbounded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 MAX_STEPS = 500_000_000
-"""Instructions of SQLite's machine for one file: about 10 s."""
+"""Maximum instructions of SQLite's virtual machine per file: about 10 s."""
 STEPS_BETWEEN_CHECKS = 100_000
 _TRIES = 3
 _COPIED = "copy.db"
@@ -30,10 +30,10 @@ _COPIED = "copy.db"
 def database(file: TraceFile) -> Iterator[sqlite3.Connection]:
     """Open a database for reading. Raises `TraceError` if it is damaged.
 
-    One in WAL mode whose newest rows are still in its ``-wal`` file is copied with it, and the copy is opened; any other is
-    opened as it is, as a file that does not change, which leaves nothing beside it. One in an archive is unpacked.
+    A database in WAL mode with rows in its ``-wal`` file is copied together with it, and the copy is opened; others are opened
+    in place as immutable files, which leaves nothing beside them. A database in an archive is unpacked.
     """
-    import sqlite3  # its library is loaded only for those who read a database
+    import sqlite3  # imported lazily: only needed for databases
 
     with TemporaryDirectory(prefix="agentnb-") as folder:
         path = file.path if file.path is not None and not _has_wal(file.path) else _copied(file, Path(folder))
@@ -50,11 +50,11 @@ def database(file: TraceFile) -> Iterator[sqlite3.Connection]:
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", None)
             if code == sqlite3.SQLITE_AUTH:
-                what = f"{file.name} has views in the place of tables, which are not read"
-                raise TraceError(what, "Save what you need of it as JSON") from error
+                problem = f"{file.name} has views in the place of tables, which are not read"
+                raise TraceError(problem, "Save what you need of it as JSON") from error
             if code == sqlite3.SQLITE_INTERRUPT:
-                what = f"{file.name} takes more than {MAX_STEPS:,} steps of SQLite to read"
-                raise BoundExceeded(what, "Save what you need of it as JSON") from error
+                problem = f"{file.name} takes more than {MAX_STEPS:,} steps of SQLite to read"
+                raise BoundExceeded(problem, "Save what you need of it as JSON") from error
             raise TraceError(
                 f"{file.name} cannot be read: {error}", "Close the programs that use it, and copy it again"
             ) from error
@@ -72,7 +72,7 @@ class _Steps:
 
 
 class _CountedRows:
-    """Makes the rows of a database, and refuses more of them than a file of its size holds."""
+    """Row factory that refuses more data than a file of this size can hold."""
 
     def __init__(self, name: str, size: int) -> None:
         self._name = name
@@ -90,14 +90,14 @@ class _CountedRows:
 
 
 def _authorize(action: int, first: str | None, second: str | None, database: str | None, view: str | None) -> int:
-    """Allow SQLite the operations of our own queries, and none within a view."""
+    """Allow operations of agentnb's own queries, except within a view."""
     import sqlite3
 
     return sqlite3.SQLITE_OK if view is None else sqlite3.SQLITE_DENY
 
 
 def columns(opened: sqlite3.Connection, table: str) -> set[str]:
-    """Return the names of the columns of a table; none if there is no such table."""
+    """Return a table's column names; empty if there is no such table."""
     return {row["name"] for row in opened.execute("SELECT name FROM pragma_table_info(?)", (table,))}
 
 
@@ -111,7 +111,7 @@ def _has_wal(path: Path) -> bool:
 
 
 def _copied(file: TraceFile, folder: Path) -> Path:
-    """Copy the database, with the rows that are in its ``-wal`` file; again if another process has written meanwhile."""
+    """Copy the database with its ``-wal`` file; retry if another process writes meanwhile."""
     target = folder / _COPIED
     if file.path is None:
         target.write_bytes(file.whole())

@@ -1,6 +1,6 @@
-"""A file that may hold traces, of any product: what kind of file it is, and bounded ways to read it.
+"""A file of any product that may hold traces: its kind, and bounded ways to read it.
 
-Nothing in a file is ever executed. What is held of it, and what it expands to, is bounded (`agentnb.store.bounds`).
+Nothing in a file is ever executed. Held and expanded data is bounded (`agentnb.store.bounds`).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from agentnb.store.bounds import (
 Kind: TypeAlias = Literal["json", "lines", "zip", "sqlite", "parquet", "html", "text", "empty"]
 """``json``: one document; ``lines``: JSON Lines of two or more records."""
 LARGE_BYTES = 100_000_000
-"""A document that is larger is recognized by its `outline`, and read in parts by formats that can."""
+"""Size above which a document is recognized by its `outline`, and read in parts by formats that can."""
 OUTLINED = 50
-"""Items of each list that an `outline` holds; of large ones two."""
+"""Number of items of each list in an `outline`; of large items two."""
 START = 65_536
 """Bytes at the beginning of a file by which its kind is recognized."""
 _MAGIC: tuple[tuple[bytes, Kind], ...] = (
@@ -51,7 +51,7 @@ _MAGIC: tuple[tuple[bytes, Kind], ...] = (
     (b"PAR1", "parquet"),
 )
 MAX_DIGITS = 300
-"""Digits of a whole number; more do not fit into a float."""
+"""Maximum digits of an integer; more do not fit into a float."""
 _LARGE_NUMBER = re.compile(rb"[0-9]{18}|[eE]\+?[0-9]{3}")
 MALFORMED = (
     msgspec.MsgspecError,
@@ -64,7 +64,7 @@ MALFORMED = (
     UnicodeError,
     ValueError,
 )
-"""What reading a record raises whose fields are not what its format says."""
+"""Exceptions that a malformed record causes."""
 T = TypeVar("T")
 
 
@@ -73,7 +73,7 @@ class Problem(NamedTuple):
 
     file: str
     position: str
-    """Where in the file, such as ``line 7``; empty for the whole file."""
+    """Position in the file, such as ``line 7``; empty for the whole file."""
     message: str
     advice: tuple[AnyAdvice, ...] = ()
     """Advice on the next step."""
@@ -83,9 +83,9 @@ class Problem(NamedTuple):
     """True if the file is of no format that agentnb reads."""
 
     def worded(self, commands: Commands) -> str:
-        """Return the problem with its place, in the words of a surface."""
-        place = ", ".join(filter(None, (self.file, self.position)))
-        return "".join(pieces(self.message if self.names_file else f"{place}: {self.message}", self.advice, commands))
+        """Return the problem with its position, with advice for this surface."""
+        location = ", ".join(filter(None, (self.file, self.position)))
+        return "".join(pieces(self.message if self.names_file else f"{location}: {self.message}", self.advice, commands))
 
     def __str__(self) -> str:
         return self.worded(PYTHON)
@@ -94,7 +94,8 @@ class Problem(NamedTuple):
 class TraceFile:
     """A file, or a member of an archive, that may hold traces.
 
-    With ``strict`` the first `problem` raises `TraceError`; without, what can be read is read, and `problems` lists the rest.
+    With ``strict`` the first `problem` raises `TraceError`; otherwise as much as possible is read, and `problems` lists the
+    remaining parts.
     """
 
     def __init__(
@@ -108,10 +109,10 @@ class TraceFile:
         expansion: Expansion | None = None,
         beside: Callable[[str], TraceFile | None] = lambda name: None,
     ) -> None:
-        """``opener``: opens the file for reading, as often as it is called; ``path``: None within an archive.
+        """``opener``: opens the file for reading, any number of times; ``path``: None within an archive.
 
-        ``depth``: archives around it; ``expansion``: what the outermost of them has expanded to; ``beside``: returns the file
-        of another name in its folder, None if there is none.
+        ``depth``: number of enclosing archives; ``expansion``: expanded bytes of the outermost one; ``beside``: returns the
+        file at a relative path, or None.
         """
         self.name = name
         self.path = path
@@ -124,10 +125,10 @@ class TraceFile:
 
     @property
     def base_name(self) -> str:
-        """Its name without its folders."""
+        """The name without folders."""
         return self.name.replace("\\", "/").rpartition("/")[2]
 
-    # What it is
+    # Recognition
 
     @cached_property
     def start(self) -> bytes:
@@ -137,7 +138,7 @@ class TraceFile:
 
     @cached_property
     def kind(self) -> Kind:
-        """What kind of file it is, by what is in it; its name does not matter."""
+        """The kind of file, from its content; its name does not matter."""
         start = self.start
         for magic, kind in _MAGIC:
             if start.startswith(magic):
@@ -161,9 +162,9 @@ class TraceFile:
 
     @cached_property
     def first(self) -> Any:
-        """The document, or the first record of JSON Lines; None for other kinds, and for what is no JSON.
+        """The document, or the first record of JSON Lines; None for other kinds, and for invalid JSON.
 
-        Of a large document it is the `outline`.
+        For a large document, its `outline`.
         """
         if self.kind == "lines":
             return next((record for _, record in self.records()), None)
@@ -178,27 +179,27 @@ class TraceFile:
 
     @cached_property
     def is_large(self) -> bool:
-        """Whether it has more than `LARGE_BYTES` bytes."""
+        """True if it has more than `LARGE_BYTES` bytes."""
         with self.open() as file:
-            left = LARGE_BYTES
-            while left >= 0 and (block := file.read(min(START, left + 1))):
-                left -= len(block)
-        return left < 0
+            remaining = LARGE_BYTES
+            while remaining >= 0 and (block := file.read(min(START, remaining + 1))):
+                remaining -= len(block)
+        return remaining < 0
 
     @cached_property
     def outline(self) -> Any:
-        """The document with the first items of its lists, and of its other members the smaller ones; None if it is no JSON."""
+        """The document with the first items of its lists and its smaller members; None for invalid JSON."""
         members: dict[str, Any] = {}
-        left = LARGE_BYTES // 10
+        remaining = LARGE_BYTES // 10
         held = HeldData(self.name)
         try:
             for part in self.parts():
                 if part.place is None:
                     members[part.key] = decoded(part.data) if len(part.data) <= LARGE_BYTES // 10 else {}
-                elif part.place in (0, 1) or (part.place < OUTLINED and left > 0):
+                elif part.place in (0, 1) or (part.place < OUTLINED and remaining > 0):
                     held.add(part.data)
                     members.setdefault(part.key, []).append(decoded(part.data))
-                    left -= len(part.data)
+                    remaining -= len(part.data)
         except BoundExceeded:
             raise
         except TraceError:
@@ -206,9 +207,9 @@ class TraceFile:
         return members[""] if members.keys() == {""} else members
 
     def lacks(self, *keys: str, kind: Kind | None = None) -> str:
-        """Return which of these keys the first JSON object of the file lacks, as a sentence's end; empty if none.
+        """Return the keys missing from the file's first JSON object, as the end of a sentence; empty if all are present.
 
-        ``kind``: ``json`` or ``lines``, if it must be one of them.
+        ``kind``: required kind, ``json`` or ``lines``.
         """
         if kind is not None and self.kind != kind:
             return f"it is not {KIND_WORDS[kind]}"
@@ -219,11 +220,11 @@ class TraceFile:
         missing = [key for key in keys if key not in self.first]
         return f"it has no {', '.join(missing)}" if missing else ""
 
-    # Reading it
+    # Reading
 
     @property
     def document(self) -> Any:
-        """The whole file as one JSON value. Raises `TraceError` if it is none, or is too large."""
+        """The whole file as one JSON value. Raises `TraceError` if it is invalid or too large."""
         if self._json is None:
             raise self.wrong("It is not JSON, or its end is missing")
         return self._json
@@ -242,7 +243,7 @@ class TraceFile:
         return data.removeprefix(b"\xef\xbb\xbf")
 
     def items(self, key: str = "") -> Iterator[tuple[str, Any]]:
-        """Yield the items of a list with their positions, which are empty if there is one: of this member, or of the document.
+        """Yield the items of a list with their positions (empty for a single item): of this member, or of the document.
 
         A document that is an object is its only item. Of a large document one item is held at a time.
         """
@@ -250,7 +251,7 @@ class TraceFile:
         if not isinstance(listed, list):
             yield "", self.document
         elif not self.is_large:
-            yield from ((str(index) if len(listed) > 1 else "", one) for index, one in enumerate(listed))
+            yield from ((str(index) if len(listed) > 1 else "", item) for index, item in enumerate(listed))
         else:
             for part in self.parts():
                 if part.key == key and part.place is not None:
@@ -258,7 +259,7 @@ class TraceFile:
                     yield str(part.place) if len(listed) > 1 else "", decoded(part.data)
 
     def parts(self) -> Iterator[Part]:
-        """Yield the parts of a JSON document: members of an object, and items of lists. Raises `TraceError` if it is none."""
+        """Yield a JSON document's parts: members of an object, and items of lists. Raises `TraceError` for invalid JSON."""
         try:
             with self.open() as file:
                 for count, part in enumerate(parts_of(file, MAX_RECORD_BYTES, decoded), 1):
@@ -272,7 +273,7 @@ class TraceFile:
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the lines that are not blank, with their numbers from 1.
 
-        Raises `BoundExceeded` for one that is too long, and if there are too many.
+        Raises `BoundExceeded` for a line that is too long, or too many lines.
         """
         with self.open() as file:
             for number, line in enumerate(iter(lambda: file.readline(MAX_RECORD_BYTES + 1), b""), 1):
@@ -285,9 +286,9 @@ class TraceFile:
     def records(self, *, one_by_one: bool = False) -> Iterator[tuple[int, Any]]:
         """Yield the records of JSON Lines with their line numbers.
 
-        A last line that was cut off is noted and left out, any other that is no JSON is a `problem`. ``one_by_one``: the caller
-        forgets each record before the next, so that a file of any size is read; else raises `BoundExceeded` for one that is
-        too large to be held.
+        A truncated last line is noted and skipped; any other invalid line is a `problem`. ``one_by_one``: the caller drops each
+        record before the next, so that a file of any size can be read; otherwise raises `BoundExceeded` for a file too large to
+        hold.
         """
         held = HeldData(self.name)
         for number, line in self.lines():
@@ -295,16 +296,16 @@ class TraceFile:
                 check_json(line, f"{self.name}, line {number}")
             else:
                 held.add(line)
-            found = decoded(line)
-            if found is not None:
-                yield number, found
+            record = decoded(line)
+            if record is not None:
+                yield number, record
             elif line.endswith(b"\n"):
                 self.problem("It is not JSON", f"line {number}")
             else:
                 self.note("It was cut off", f"line {number}")
 
     def numbered(self) -> Iterable[tuple[int, Any]]:
-        """Return the records of JSON Lines with their line numbers, as `records` does; of one document itself as line 1."""
+        """Return the records of JSON Lines with their line numbers, as `records` does, or the only document as line 1."""
         return self.records() if self.kind == "lines" else [(1, self.document)]
 
     def placed(self) -> Iterator[tuple[str, Any]]:
@@ -316,15 +317,15 @@ class TraceFile:
     def writer(
         self, format_name: str, position: str = "", *, task: str = "", trial: str = "", benchmark: Any = "", **about: Any
     ) -> RunWriter:
-        """Return a writer for a run of this file. ``position``: where it is, if the file holds several.
+        """Return a writer for a run of this file. ``position``: its position, if the file holds several.
 
-        ``benchmark``: the one that the task is of. None if the trace does not name it: then it is the name of the file.
+        ``benchmark``: benchmark of the task. None for a trace that does not name it; the file name is used instead.
         """
         named = self.base_name.removesuffix(".gz").rpartition(".")[0] if benchmark is None else str(benchmark)
         return RunWriter(Origin(format_name, self.name, position, task, trial, named), **about)
 
     def each(self, items: Iterable[tuple[str, T]], read: Callable[[str, T], Run]) -> Iterator[Run]:
-        """Yield the run of each item, read with its position; one that is malformed is a `problem`."""
+        """Yield the run of each item, read with its position; a malformed item is a `problem`."""
         for position, item in items:
             with self.guarded(position):
                 yield read(position, item)
@@ -332,9 +333,9 @@ class TraceFile:
     def take_each(
         self, items: Iterable[T], take: Callable[[T], object], position: str = "", what: str = "message", first: int = 0
     ) -> None:
-        """Call ``take`` with each part of a run; one that is malformed is a `problem`, and the rest of the run is read.
+        """Call ``take`` with each part of a run; a malformed part is a `problem`, and the others are read.
 
-        ``first``: the place of the first item.
+        ``first``: index of the first item.
         """
         for index, item in enumerate(items, first):
             with self.guarded(", ".join(filter(None, (position, f"{what} {index}")))):
@@ -342,7 +343,7 @@ class TraceFile:
 
     @contextmanager
     def guarded(self, position: str = "") -> Iterator[None]:
-        """Make a `problem` of whatever malformed data raises."""
+        """Convert exceptions from malformed data to a `problem`."""
         try:
             yield
         except TraceError as error:
@@ -352,20 +353,20 @@ class TraceFile:
         except MALFORMED as error:
             self.problem(_reason(error), position, error)
 
-    # What is wrong with it
+    # Problems
 
     def wrong(self, message: str, position: str = "") -> TraceError:
-        """Return the error that says what is wrong with the file, and where."""
+        """Return an error with the problem and its position."""
         return TraceError(str(Problem(self.name, position, message)), ReadLoosely(lead="What can be read of it"))
 
     def problem(self, message: str, position: str = "", cause: Exception | None = None) -> None:
-        """Raise `TraceError` if the file is read strictly; else note that this part was left out."""
+        """Raise `TraceError` if the file is read strictly; otherwise note the skipped part."""
         if self.strict:
             raise self.wrong(message, position) from cause
         self.note(message, position)
 
     def note(self, message: str, position: str = "", *, names_file: bool = False) -> None:
-        """Note a part that was left out; of very many, the first."""
+        """Record a skipped part, up to a maximum number."""
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(Problem(self.name, position, message, names_file=names_file))
         elif len(self.problems) == MAX_PROBLEMS:
@@ -385,7 +386,7 @@ KIND_WORDS: dict[Kind, str] = {
 
 
 def decoded(data: bytes) -> Any:
-    """Return the JSON value, also with NaN, infinities and half characters, as Python writes them; None if it is none.
+    """Return the JSON value, or None if it is invalid. Accepts NaN, infinities and lone surrogates, as Python writes them.
 
     NaN, infinities and numbers that are too large become None.
     """

@@ -1,6 +1,6 @@
-"""Worker processes that read files: only what they make of a file comes back.
+"""Worker processes that read files and return only results.
 
-They are started as new interpreters on every system (``spawn``): a notebook's process has threads, which a fork would break.
+They are new interpreters on every system (``spawn``): a notebook's process has threads, which a fork would break.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from agentnb.interchange.files import SourceFile
 from agentnb.store.folder_cache import stamp_of
 
 BATCH_BYTES = 2_000_000
-"""Bytes of the files that a worker reads at a time: some tenths of a second of work. A larger file is a batch of its own."""
+"""Bytes of a worker's batch of files: some tenths of a second of work. A larger file is a batch of its own."""
 BATCH_FILES = 256
 AHEAD = 3
-"""Batches for each process that are read before their turn has come."""
+"""Batches read ahead for each process."""
 
 ReadFiles: TypeAlias = Callable[[Sequence[SourceFile]], Any]
-"""Reads files in a worker process, and returns what is sent back."""
+"""Function that reads files in a worker process; its result is sent back."""
 Waiting: TypeAlias = "deque[Run | Future[Any]]"
 
 
 def results_of(parts: Iterable[Run | SourceFile], read: ReadFiles, processes: int) -> Iterator[Any]:
-    """Yield the runs of these parts themselves, and what ``read`` returns for batches of the files between them, in order.
+    """Yield the runs among these parts, and the results of ``read`` for batches of the files between them, in order.
 
-    Little is read ahead, so that the results that wait for their turn fit into memory. Raises `SettingsError` if ``read``
-    cannot be sent to a worker, `AgentnbError` if a worker dies; what ``read`` raises is raised.
+    Reads only a little ahead, so that pending results fit into memory. Raises `SettingsError` if ``read`` cannot be sent to a
+    worker, `AgentnbError` if a worker dies; errors in ``read`` propagate.
     """
     job = _pickled(read)
     waiting: Waiting = deque()
@@ -55,7 +55,7 @@ def results_of(parts: Iterable[Run | SourceFile], read: ReadFiles, processes: in
             "In a script, write it under: if __name__ == '__main__':. If memory ran out, take fewer processes",
         ) from error
     finally:
-        pool.shutdown(wait=is_done, cancel_futures=True)  # after an interrupt, nobody waits for a large file
+        pool.shutdown(wait=is_done, cancel_futures=True)  # do not wait for a large file after an interrupt
 
 
 def batched(parts: Iterable[Run | SourceFile]) -> Iterator[Run | list[SourceFile]]:
@@ -85,9 +85,9 @@ def _next(waiting: Waiting) -> Any:
 
 
 def _pickled(read: ReadFiles) -> bytes:
-    """Return the job for the workers. Raises `SettingsError` if a part of it has no name by which they can import it.
+    """Pickle the job for the workers. Raises `SettingsError` if a part of it cannot be imported by name.
 
-    With cloudpickle, functions of a notebook travel whole.
+    With cloudpickle, functions of a notebook are sent with their code.
     """
     try:
         if find_spec("cloudpickle") is None:
@@ -95,7 +95,7 @@ def _pickled(read: ReadFiles) -> bytes:
         import cloudpickle
 
         return bytes(cloudpickle.dumps(read))
-    except Exception as error:  # pickle raises whatever the object's own methods do
+    except Exception as error:  # methods of the object may raise anything
         raise _unreachable(str(error)) from error
 
 
@@ -110,12 +110,12 @@ def _unreachable(why: str) -> SettingsError:
 # In a worker
 
 _jobs: list[ReadFiles | SettingsError] = []
-"""The job of this worker process, if it is one."""
+"""The job of this worker process, if any."""
 
 
 def _begin(job: bytes) -> None:
-    """Get ready for the work; what goes wrong is told when the first files come, as an error here would only end the worker."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt of a notebook reaches all its processes: the parent sees to it
+    """Load the job. Errors are raised with the first files, since an error here would only end the worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a notebook's interrupt reaches all processes: the parent handles it
     try:
         _jobs.append(pickle.loads(job))
     except Exception as error:

@@ -1,4 +1,4 @@
-"""YAML documents as plain data: no tag makes anything but plain values, and what aliases expand to is bounded."""
+"""YAML documents as plain data, without custom tags, and with bounds on expanded aliases."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from agentnb.errors import TraceError
 from agentnb.store.bounds import BoundExceeded, check_bytes
 
 MAX_YAML_BYTES = 50_000_000
-"""The largest document that is read: texts of this length take about 10 s."""
+"""Maximum size of a document: one long text of this size takes about 10 s."""
 MAX_YAML_TOKENS = 300_000
-"""Texts and signs of a document: each takes about 20 µs, a hundred times as long as in JSON."""
+"""Maximum tokens of a document: each takes about 20 µs, a hundred times as long as in JSON."""
 MAX_DEPTH = 200
-"""Lists and mappings in brackets within each other."""
+"""Maximum nesting of lists and mappings in brackets."""
 MAX_VALUES = 5_000_000
-"""Values of a document, each alias counted as often as it stands there."""
+"""Maximum values of a document, with aliases expanded."""
 _AS_JSON = "Write it as JSON, which is read a hundred times as fast, or split it"
 
 
 def load_yaml(data: bytes, name: str) -> Any:
     """Return the first document of the data. ``name``: the file, for errors.
 
-    Raises `TraceError` if it is no YAML, too large, contains itself, or has tags of programs' own objects.
+    Raises `TraceError` if it is not YAML, too large, contains itself, or has tags of custom objects.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.constructor import SafeConstructor
@@ -29,13 +29,13 @@ def load_yaml(data: bytes, name: str) -> Any:
     from ruamel.yaml.scanner import Scanner, ScannerError
 
     class PlainConstructor(SafeConstructor):
-        """Makes plain data, and refuses merge keys: to merge aliases of aliases could take without end."""
+        """Constructor of plain data without merge keys, whose nested aliases could expand without bound."""
 
         def flatten_mapping(self, node: Any) -> None:
             pass
 
     class BoundedScanner(Scanner):
-        """Refuses lists in lists beyond what can be read anyway, since its time grows with the square of their depth."""
+        """Scanner that refuses deep nesting, since scan time grows with the square of the depth."""
 
         def fetch_more_tokens(self) -> Any:
             if self.tokens_taken > MAX_YAML_TOKENS:
@@ -51,28 +51,28 @@ def load_yaml(data: bytes, name: str) -> Any:
     reader = YAML(typ="safe", pure=True)
     reader.Constructor, reader.Scanner = PlainConstructor, BoundedScanner
     try:
-        found = next(iter(reader.load_all(data)), None)
+        document = next(iter(reader.load_all(data)), None)
     except BoundExceeded:
         raise
     except (YAMLError, ValueError, TypeError, RecursionError) as error:
-        what = " ".join(str(error).split())
-        raise TraceError(f"{name} is not YAML that can be read: {what[:300]}") from error
-    _count(found, name, {}, set())
-    return found
+        reason = " ".join(str(error).split())
+        raise TraceError(f"{name} is not YAML that can be read: {reason[:300]}") from error
+    _count(document, name, {}, set())
+    return document
 
 
 def _count(value: Any, name: str, known: dict[int, int], above: set[int]) -> int:
-    """Return how many values this is made of, aliases expanded."""
+    """Count the values in this data, with aliases expanded."""
     if not isinstance(value, dict | list):
         return 1
-    place = id(value)
-    if place in above:
+    identity = id(value)
+    if identity in above:
         raise TraceError(f"{name} contains itself")
-    if place not in known:
-        above.add(place)
+    if identity not in known:
+        above.add(identity)
         inner = value.values() if isinstance(value, dict) else value
-        known[place] = 1 + sum(_count(one, name, known, above) for one in inner)
-        above.discard(place)
-        if known[place] > MAX_VALUES:
+        known[identity] = 1 + sum(_count(item, name, known, above) for item in inner)
+        above.discard(identity)
+        if known[identity] > MAX_VALUES:
             raise TraceError(f"{name} expands to more than {MAX_VALUES:,} values", "Its aliases repeat too much to be read")
-    return known[place]
+    return known[identity]

@@ -14,7 +14,7 @@ Your own model is any object with a name and a stream::
 
     echo = Echo()  # in a cell: %%agent -m echo; in Python: Agent(echo)
 
-A model that calls tools puts a ``ToolCall`` beside the text: docs/models.md, "A model of your own".
+A model that calls tools adds a ``ToolCall`` to the message: docs/models.md, "A model of your own".
 """
 
 from typing import TYPE_CHECKING
@@ -46,5 +46,5 @@ __all__ = [
     "make_model",
 ]
 
-if not TYPE_CHECKING:  # a type checker would take every name for Any, misspelled ones too
+if not TYPE_CHECKING:  # a type checker would type every name as Any, misspelled ones too
     __getattr__ = module_getattr(__name__, __all__)

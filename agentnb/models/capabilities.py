@@ -1,4 +1,4 @@
-"""What a model reports about itself: capabilities, and the usage of calls that broke off."""
+"""Self-description of models: capabilities, and the usage of calls that broke off."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from agentnb.core.usage import UNKNOWN, Usage, checked
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a model object reports from its method ``capabilities()``; without it, these defaults apply."""
+    """Return value of a model object's method ``capabilities()``; without the method, these defaults apply."""
 
     language_model: bool = True
-    """Whether it can write a summary."""
+    """True if it can write a summary."""
     context_window: int | None = None
-    """Tokens that a request and its reply may have together; None if unknown."""
+    """Maximum tokens of a request and its reply together, or None if unknown."""
     has_price: bool = False
-    """Whether its replies report their cost."""
+    """True if its replies report their cost."""
 
 
 ASSUMED = Capabilities()
@@ -29,20 +29,20 @@ NO_LANGUAGE_MODEL = Capabilities(language_model=False, has_price=True)
 
 
 def used_until_cut(model: Any, request: Request, heard: Message) -> Usage:
-    """Return an estimate of what a call used before its reply broke off: providers do not report it, but charge for it.
+    """Estimate the usage of a call until its reply broke off: providers do not report it, but charge for it.
 
-    The model makes it with its method ``used_until_cut(request, heard)``; unknown if the model has no such method.
+    The model estimates it with its method ``used_until_cut(request, heard)``; unknown without the method.
     """
     reckon = getattr(model, "used_until_cut", None)
     try:
-        found = checked(reckon(request, heard) if callable(reckon) else None)
+        usage = checked(reckon(request, heard) if callable(reckon) else None)
     except Exception:  # another error is being raised; do not mask it
         return UNKNOWN
-    return found if found == UNKNOWN else replace(found, estimated=True)
+    return usage if usage == UNKNOWN else replace(usage, estimated=True)
 
 
 def capabilities_of(model: Any) -> Capabilities:
     """Return the capabilities that the model reports, or the defaults."""
     capabilities = getattr(model, "capabilities", None)
-    found = capabilities() if callable(capabilities) else None
-    return found if isinstance(found, Capabilities) else ASSUMED
+    reported = capabilities() if callable(capabilities) else None
+    return reported if isinstance(reported, Capabilities) else ASSUMED

@@ -12,7 +12,7 @@ from agentnb.core.request import Request, Sent, ToolSpec
 from agentnb.core.usage import Usage
 
 CHARACTERS_A_TOKEN = 3.5
-"""A rule of thumb for English and JSON; good to about a fifth."""
+"""A rule of thumb for English and JSON, accurate to about a fifth."""
 TOKENS_AN_IMAGE = 1_000
 
 _encode = msgspec.json.Encoder().encode
@@ -46,15 +46,15 @@ def _images(parts: Iterable[object]) -> int:
 
 
 def _without_images(part: AnyPart) -> AnyPart:
-    if not isinstance(part, ToolResult) or not any(isinstance(one, Image) for one in part.parts):
+    if not isinstance(part, ToolResult) or not any(isinstance(item, Image) for item in part.parts):
         return part
-    return replace(part, parts=tuple([one for one in part.parts if not isinstance(one, Image)]))
+    return replace(part, parts=tuple([item for item in part.parts if not isinstance(item, Image)]))
 
 
 def tokens_of_tools(tools: tuple[ToolSpec, ...]) -> int:
     """Estimate the tokens of the tools' descriptions."""
-    told = [replace(tool, effects=(), role=None) if tool.effects or tool.role else tool for tool in tools]  # they are not sent
-    return round(len(_encode(told)) / CHARACTERS_A_TOKEN) if told else 0
+    bare = [replace(tool, effects=(), role=None) if tool.effects or tool.role else tool for tool in tools]  # not sent
+    return round(len(_encode(bare)) / CHARACTERS_A_TOKEN) if bare else 0
 
 
 def about(request: Request, message: Message) -> Usage:
@@ -63,10 +63,10 @@ def about(request: Request, message: Message) -> Usage:
 
 
 def with_estimates(usage: Usage, request: Request, message: Message) -> Usage:
-    """Return the usage with an estimate for each side that was not counted; the same object if both sides were.
+    """Return the usage with an estimate for each missing side; the same object if both sides were counted.
 
-    A count of 0 is taken as missing: no request is empty, nor a reply with content. Where cached or reasoning tokens exceed
-    their total, as some servers report them, they were counted apart from it and are added.
+    A count of 0 counts as missing: no request is empty, nor a reply with content. If cached or reasoning tokens exceed their
+    total, as some servers report them, they were counted separately and are added.
     """
     sent, received = usage.input, usage.output
     cached, reasoning = (usage.cache_read or 0) + (usage.cache_write or 0), usage.reasoning or 0
@@ -91,10 +91,10 @@ class RunningEstimate:
         """``system`` and ``tools``: the parts of the request before the messages."""
         self._before = system, tools
         self._sums: list[int] = []
-        """Tokens before each message; empty until the first estimate, which most runs never need."""
+        """Cumulative tokens before each message; empty until the first estimate, which most runs never need."""
 
     def keep(self, count: int) -> None:
-        """Drop the counts behind the first ``count`` messages, the only ones that are unchanged."""
+        """Drop the counts after the first ``count`` messages, the only ones that are unchanged."""
         del self._sums[count + 1 :]
 
     def of(self, messages: Sequence[Message]) -> int:

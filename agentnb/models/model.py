@@ -1,4 +1,4 @@
-"""The `Model` protocol: all that the loop knows of a model."""
+"""The `Model` protocol: the loop's only interface to models."""
 
 from __future__ import annotations
 
@@ -14,44 +14,45 @@ from agentnb.core.usage import UNKNOWN, Usage
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A whole reply. Its text is that of the deltas before it, joined; deltas are optional."""
+    """A complete reply. Its text equals the joined deltas before it; deltas are optional."""
 
     message: Message
     usage: Usage = UNKNOWN
     stop_reason: str = ""
-    """In the provider's words. Tool calls in the message decide whether the loop continues, not this."""
+    """The provider's stop reason. The loop ignores it: tool calls in the message decide whether it continues."""
     metadata: dict[str, Any] = {}
     """Data to keep with the reply in the log."""
     raw: Any = None
     """The provider's own object, for inspection. Not logged."""
     seconds: float | None = None
-    """Duration of the call, if the model measures it better than its caller can: without loading a library first, say."""
+    """Duration of the call, if the model measures it better than its caller can, for example without the loading of a library.
+    """
 
 
 class Retry(msgspec.Struct, frozen=True, gc=False):
     """A failed attempt; another follows after ``seconds``. Discard the deltas of the reply so far."""
 
     attempt: int
-    """Number of the failed attempt, from 1; 0: no attempt was made yet, the call waits for other calls first."""
+    """Number of the failed attempt, from 1; 0 before the first attempt, while the call waits for other calls."""
     seconds: float
     reason: str
-    """One sentence."""
+    """A sentence."""
     status: int | None = None
     """HTTP status, if there was a response."""
 
 
 class Unshown(msgspec.Struct, frozen=True, gc=False):
-    """Something of the reply has come that no delta shows, such as arguments of a call: it counts for limits."""
+    """Received content that no delta shows, such as arguments of a call; it counts for limits."""
 
     characters: int
 
 
 class Checkpoint(msgspec.Struct, frozen=True, gc=False):
-    """Parts of the reply that the log is to have now, since no request can bring them again: the deltas after the last one."""
+    """Parts of the reply to log now, since no request can repeat them: the deltas since the last checkpoint."""
 
     parts: tuple[Text | Thinking, ...]
     metadata: dict[str, Any] = {}
-    """Metadata of the reply, as far as it is known."""
+    """Metadata of the reply so far."""
 
 
 class Notice(msgspec.Struct, frozen=True, gc=False):
@@ -75,7 +76,9 @@ class Model(Protocol):
     def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the deltas of a reply, if any, then the `Reply`; a `Retry` where the reply starts over.
 
-        `Unshown` tells how much has come of what has no deltas; it is optional too, and so is a `Notice` before them. After a
-        `Checkpoint` the log has what came so far. While an attribute ``is_in_turn`` is true, a model works on between its
-        replies: a pause of the run then waits until it is false.
+        `Unshown` counts received content without deltas; it is optional too, and so is a `Notice` before them. After a
+        `Checkpoint`
+        the log has the reply so far. While an attribute ``is_in_turn`` is true, a model works on between its replies: a pause
+        of
+        the run then waits until it is false.
         """

@@ -1,4 +1,4 @@
-"""The options of a model: the part of its name after ``?``."""
+"""Options of a model: the part of its name after ``?``."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from agentnb.settings import looks_like_a_key, url_problem
 YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 WORDS = {"cache": ("5m", "1h", "no"), "system": PLACES_OF_SYSTEM, "length_limit": LIMITS}
-"""Options that have one of these words as value."""
+"""Options with a fixed set of values."""
 OF_TRAITS = ("alternating", "system", "tools", "stream_options", "length_limit", "think_tags")
 """Options that are traits of the server."""
 LEAST = {"max_tokens": 1, "seed": 0, "retries": 0, "timeout": 0.001, "stall": 0.001, "temperature": 0}
-"""Options that are numbers of at least this value."""
+"""Numeric options, with their minimum."""
 OPTION_OF = {("returned", "always"): ("echo", "yes"), ("returned", "never"): ("echo", "no")}
-"""Option for a value of a trait, and its word, where they have other names."""
+"""Option and value for a trait's value, if they have other names."""
 UNNAMED = frozenset({"output_schema", "traits", "server"})
-"""Options that no name has."""
+"""Options that cannot be written in a name."""
 NUMBER = re.compile("[1-9][0-9]{0,8}")
 MAX_SHOWN = 80
-"""Characters of a wrong value that an error repeats."""
+"""Maximum characters of a wrong value that an error repeats."""
 PLAIN = ":/,[]@"
 """Characters that are not quoted in a name, besides letters and digits."""
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
@@ -41,71 +41,76 @@ class Options:
     """Settings of one model; None leaves the choice to the provider."""
 
     max_tokens: int | None = None
-    """Most tokens that a reply may have, thinking included; default: the variable ``AGENT_MAX_TOKENS``, if set, and a number
-    in ``thinking=`` on top."""
+    """Maximum tokens of a reply, thinking included; default: the variable ``AGENT_MAX_TOKENS``, if set, and a number in
+    ``thinking=`` on top.
+    """
     temperature: float | None = None
     """As the server defines it; Anthropic's API no longer has one."""
     seed: int | None = None
-    """Whole number from 0 by which the server draws, as far as it keeps to it."""
+    """Whole number from 0 that seeds the server's sampling, as far as it supports that."""
     effort: str | None = None
-    """Thinking effort: ``none``, ``minimal``, ``low``, ``medium``, ``high``, ``xhigh`` or ``max``, as far as the model
-    supports them."""
+    """Thinking effort: ``none``, ``minimal``, ``low``, ``medium``, ``high``, ``xhigh`` or ``max``, as far as the model supports
+    them.
+    """
     thinking: str | None = None
-    """``off``; ``adaptive``: as much as the model chooses, and a summary is shown; a number of tokens: only ``anthropic``, for
-    its older models."""
+    """``off``; ``adaptive``: as much as the model chooses, with a summary; a number of tokens: only ``anthropic``, for its
+    older
+    models.
+    """
     stop: tuple[str, ...] = ()
-    """Stop sequence: a reply ends where this text would come; may be given several times."""
+    """Stop sequence: a reply ends where this text would come; may be repeated."""
     echo: bool | None = None
-    """Whether the server gets the fields of thinking back that it sent; default: beside tool calls, if it takes them."""
+    """Whether thinking fields are sent back to their server; default: with tool calls, if it accepts them."""
     parallel: bool | None = None
     """Whether a reply may hold several tool calls."""
     cache: str = "5m"
-    """How long the provider keeps the beginning of the conversation: ``5m``, ``1h`` or ``no``."""
+    """How long the provider caches the beginning of the conversation: ``5m``, ``1h`` or ``no``."""
     stream: bool = True
     """Whether replies are streamed."""
     images: bool | None = None
     """Whether the model accepts pictures, which text replaces otherwise; default: no for ``ollama`` and ``compatible``, yes for
-    the others."""
+    the others.
+    """
     timeout: float = 300.0
-    """Seconds of silence after which an attempt is given up; connecting may take 10."""
+    """Maximum seconds of silence in an attempt; connecting may take 10."""
     stall: float | None = None
-    """Idle timeout: seconds without any part of a reply after which an attempt is given up, whatever else the server sends;
-    default: twice ``timeout``."""
+    """Idle timeout: maximum seconds without any part of a reply in an attempt, whatever else the server sends; default: twice
+    ``timeout``.
+    """
     url: str | None = None
     """URL of the server, if not the provider's own: without a password, and with nothing after its path."""
     key: str | None = None
     """The **name of the variable** that holds the key, if not the provider's own."""
     price: Price | None = None
-    """Dollars per million tokens: ``3/15`` is input/output, ``3/15/0.3/3.75`` adds reading and writing a cache, ``0`` is
-    free."""
+    """Dollars per million tokens: ``3/15`` is input/output, ``3/15/0.3/3.75`` adds cache reads and writes, ``0`` is free."""
     retries: int | None = None
-    """Most retries of a request that failed for a while; default: 5 after rate limits, 4 after other trouble."""
+    """Maximum retries after transient errors; default: 5 after rate limits, 4 after others."""
     alternating: bool | None = None
-    """Whether user and assistant must alternate on the wire: no reminder follows tool results in a message of its own."""
+    """Whether user and assistant must alternate in requests: no separate message for a reminder after tool results."""
     system: str | None = None
     """Place of the system prompt: ``first``, or in the first message of the ``user``."""
     tools: bool | None = None
-    """Whether the model's template takes tools; ``no`` sends none."""
+    """Whether the model's template accepts tools; ``no`` sends none."""
     stream_options: bool | None = None
     """Whether the server knows ``stream_options``, which request the token counts of a stream."""
     length_limit: str | None = None
-    """The server's name for the limit of tokens: ``max_tokens`` or ``max_completion_tokens``."""
+    """The server's name for the token limit: ``max_tokens`` or ``max_completion_tokens``."""
     think_tags: bool | None = None
     """Whether ``<think>`` blocks at the start of a reply are thinking."""
     output_schema: dict[str, Any] | None = None
     """JSON Schema of the answers."""
     traits: Traits | None = None
-    """Traits of the server, from its name, these options and its refusals; None for those of its name."""
+    """Traits of the server, from its name, these options and its refusals, or None for those of its name."""
     server: str = ""
-    """The server and the model, whose fields of a reply go back to no other."""
+    """The server and the model; thinking fields are returned only to the same ones."""
 
     def __post_init__(self) -> None:
         if self.url is not None:
             check_url(self.url)
         if self.key is not None and not VARIABLE.fullmatch(self.key):
-            # The value may be a key: it is not repeated.
+            # The value may be a key: do not repeat it.
             raise SettingsError(
-                "key= wants the name of a variable, not a key", SetKey("MY_KEY", lead="Write key=MY_KEY, and set it")
+                "key= takes the name of a variable, not a key", SetKey("MY_KEY", lead="Write key=MY_KEY, and set it")
             )
         if self.effort is not None and self.effort not in EFFORTS:
             raise SettingsError(f"effort={shown(self.effort)} is unknown", NameOne(known=tuple(EFFORTS), lead="It is one of"))
@@ -124,7 +129,7 @@ class Options:
 
     @property
     def longest_stall(self) -> float:
-        """Idle timeout: seconds after which a reply that makes no progress is given up."""
+        """Idle timeout: maximum seconds without progress of a reply."""
         return 2 * self.timeout if self.stall is None else self.stall
 
 
@@ -135,7 +140,7 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "float": (float, "a number"),
     "bool": (lambda text: YES[text.lower()], "yes or no"),
 }
-"""Reader of the values of a type, and the form that they have."""
+"""Parser for each type, and a description of the expected form."""
 
 
 def read_options(name: str, given: Iterable[tuple[str, str]], known: frozenset[str]) -> Options:
@@ -143,23 +148,23 @@ def read_options(name: str, given: Iterable[tuple[str, str]], known: frozenset[s
     values: dict[str, Any] = {}
     for key, text in given:
         if key not in known:
-            # The value may be a secret: it is not repeated.
+            # The value may be a secret: do not repeat it.
             raise UnknownModel(f"{name} has no option {shown(key)!r}", f"It has {', '.join(sorted(known))}")
         values[key] = (*values.get("stop", ()), text) if key == "stop" else _read(name, key, text)
     return Options(**values)
 
 
 def named(options: Options) -> str:
-    """Return the options that differ from the defaults, as they are written in a name; empty if none does."""
+    """Return the options that differ from the defaults, as written in a name; empty if all are defaults."""
     usual = Options()
-    told = []
+    pieces = []
     for field in fields(Options):
         value = getattr(options, field.name)
         if value == getattr(usual, field.name) or field.name in UNNAMED:
             continue
         texts = value if isinstance(value, tuple) else (value,)
-        told += [f"{field.name}={quote(option_text(text), safe=PLAIN)}" for text in texts]
-    return "?" + "&".join(told) if told else ""
+        pieces += [f"{field.name}={quote(option_text(text), safe=PLAIN)}" for text in texts]
+    return "?" + "&".join(pieces) if pieces else ""
 
 
 def shown(text: str) -> str:
@@ -169,7 +174,7 @@ def shown(text: str) -> str:
 
 
 def option_text(value: Any) -> str:
-    """Return the value as it is written in a name."""
+    """Return the value as written in a name."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""The cost of a call, by tokens of each kind: from a price the person gave, or from the table of genai-prices.
+"""The cost of a call, by tokens of each kind: from the person's price, or from the table of genai-prices.
 
 The table comes with that package and is never fetched. Reading it takes half a second: run `load` in a thread.
 """
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 
 IN_TABLE = {name: row["prices"] for name, row in SERVERS.items() if "prices" in row}
-"""The table's names of our providers. Other servers are found by their URL, or not at all."""
+"""The table's names of our providers. Other servers are identified by their URL, or not at all."""
 NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 MILLION = Decimal(1_000_000)
 MAX_MODELS = 256
-"""Models whose prices are cached."""
+"""Maximum number of models with cached prices."""
 
 _loading = Lock()
 _loaded = Event()
 
 
 class Price(msgspec.Struct, frozen=True):
-    """US dollars per million tokens of each kind. A kind without its own price costs what other input or output does."""
+    """US dollars per million tokens of each kind. A kind without its own price has the price of other input or output."""
 
     input: Decimal
     output: Decimal
@@ -44,11 +44,11 @@ class Price(msgspec.Struct, frozen=True):
     reasoning: Decimal | None = None
     """Price of output spent on thinking."""
     call: Decimal = Decimal(0)
-    """Price of the call itself, in US dollars, whatever its length."""
+    """Price per call in US dollars, independent of length."""
 
     @classmethod
     def parse(cls, text: str) -> Price:
-        """Parse a price: ``3/15`` is input/output, ``3/15/0.3/3.75`` adds reading and writing a cache, ``0`` is free."""
+        """Parse a price: ``3/15`` is input/output, ``3/15/0.3/3.75`` adds cache reads and writes, ``0`` is free."""
         parts = [part.strip() for part in text.split("/")]
         numbers = [Decimal(part) for part in parts if NUMBER.fullmatch(part)]
         if numbers == [0]:
@@ -63,11 +63,11 @@ class Price(msgspec.Struct, frozen=True):
 
     @property
     def is_free(self) -> bool:
-        """Whether all prices are 0."""
+        """True if all prices are 0."""
         return not any((self.input, self.output, self.cache_read, self.cache_write, self.reasoning, self.call))
 
     def cost(self, usage: Usage) -> float | None:
-        """Return the cost of a call with this usage; None if the usage is unknown or impossible."""
+        """Return the cost of a call with this usage, or None if the usage is unknown or impossible."""
         if self.is_free:
             return 0.0
         if usage.input is None or usage.output is None:
@@ -109,17 +109,18 @@ def priced(
 ) -> Usage:
     """Return the usage with its cost in US dollars: by ``price``, or else by the table's price of the model at this time.
 
-    ``is_own_price``: the person stated ``price``. A price from a file counts only if the table's is not higher: somebody's file
+    ``is_own_price``: the person stated ``price``. A price from a file counts only if the table's is not higher: third-party
+    files
     must not evade a budget.
-
-    The cost is None if the table has no such provider or model, or if the tokens are unknown. ``url``: the server's URL, if one
-    was given: it then decides which provider's prices apply, and a server that is not in the table (such as a local one) has no
+    The cost is None if the table has no such provider or model, or if the tokens are unknown. ``url``: the server's URL, if set
+    explicitly: it then decides which provider's prices apply, and a server that is not in the table (such as a local one) has
+    no
     price. ``long_cache``: cache writes are kept for an hour.
     """
     rates = [] if price is None else [price]
     if price is None or not is_own_price:
-        known = _model(IN_TABLE.get(provider) if url is None else None, model, url)
-        in_table = known.price(at, usage.input or 0, long_cache) if known is not None else None
+        entry = _model(IN_TABLE.get(provider) if url is None else None, model, url)
+        in_table = entry.price(at, usage.input or 0, long_cache) if entry is not None else None
         rates += [] if in_table is None else [in_table]
     costs = [rate.cost(usage) for rate in rates]
     known_costs = [cost for cost in costs if cost is not None]
@@ -127,13 +128,13 @@ def priced(
 
 
 def known_of(provider: str, model: str, url: str | None = None) -> tuple[int | None, bool]:
-    """Return the model's context window, in tokens, and whether its price is known. Reads the table if it was not read yet."""
-    found = _model(IN_TABLE.get(provider) if url is None else None, model, url)
-    return (None, False) if found is None else (found.context_window, found.price(datetime.now(UTC), 0, False) is not None)
+    """Return the model's context window in tokens, and whether its price is known. Loads the table if necessary."""
+    entry = _model(IN_TABLE.get(provider) if url is None else None, model, url)
+    return (None, False) if entry is None else (entry.context_window, entry.price(datetime.now(UTC), 0, False) is not None)
 
 
 def load() -> None:
-    """Read the price table, which takes half a second the first time. Safe to call from any thread."""
+    """Load the price table, which takes half a second the first time. Safe to call from any thread."""
     with _loading:
         from genai_prices import data_snapshot
 
@@ -142,7 +143,7 @@ def load() -> None:
 
 
 def loaded() -> bool:
-    """Return whether the table has been read."""
+    """Return whether the table has been loaded."""
     return _loaded.is_set()
 
 
@@ -162,11 +163,11 @@ class _Model:
 
     @property
     def context_window(self) -> int | None:
-        """Tokens of input that the model can take."""
+        """Maximum tokens of input."""
         return self._model.context_window
 
     def price(self, at: datetime, tokens: int, long_cache: bool) -> Price | None:
-        """Return the price at this time of a call with so many tokens of input."""
+        """Return the price at this time of a call with so many input tokens."""
         table = self._model.get_prices(at)
         key = (id(table), long_cache)  # a safe key: the model keeps its price tables alive
         if key not in self._steps:
@@ -182,10 +183,10 @@ def _model(provider: str | None, model: str, url: str | None) -> _Model | None:
     from genai_prices import data_snapshot
 
     try:
-        _, found = data_snapshot.get_snapshot().find_provider_model(model, None, provider, None if provider else url)
+        _, info = data_snapshot.get_snapshot().find_provider_model(model, None, provider, None if provider else url)
     except LookupError:
         return None
-    return _Model(found)
+    return _Model(info)
 
 
 def _steps(table: ModelPrice, long_cache: bool) -> tuple[_Step, ...]:
@@ -197,7 +198,7 @@ def _steps(table: ModelPrice, long_cache: bool) -> tuple[_Step, ...]:
 
 
 def _price(table: ModelPrice, above: int, long_cache: bool) -> Price | None:
-    """Return the price of calls with more than ``above`` tokens of input; None for a model that is not paid by tokens."""
+    """Return the price of calls with more than ``above`` tokens of input, or None for a model not charged by tokens."""
 
     def of(key: str) -> Decimal | None:
         price: Decimal | TieredPrices | None = getattr(table, f"{key}_mtok")

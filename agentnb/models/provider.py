@@ -1,4 +1,4 @@
-"""The parts specific to a provider: where its requests go, and two pure functions, request to wire and stream to reply."""
+"""Provider-specific parts: the destination of requests, and two pure functions, request to wire and stream to reply."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from agentnb.models.traits import Traits
 from agentnb.settings import Key
 
 PART = 100
-"""Characters that a part of a reply counts for, such as a call, even if nothing is in it."""
+"""Minimum count of characters for a part of a reply, such as a call, even if it is empty."""
 SEALED = 4
 """Characters of opaque data in a reply, such as a signature, that count as one."""
 
 
 def sealed_length(value: Any) -> int:
-    """Return how many characters opaque data counts for."""
+    """Return the character count of opaque data, for limits."""
     try:
         return len(str(value)) // SEALED
-    except RecursionError:  # nested so deep that it is refused elsewhere
+    except RecursionError:  # nesting that is refused elsewhere
         return 0
 
 
 DONE: dict[str, Any] = {"choices": [{"finish_reason": "stop"}]}
-"""The chunk for the mark ``[DONE]``, with which servers of OpenAI's APIs end a stream."""
+"""Chunk for the end marker ``[DONE]`` of streams of OpenAI's APIs."""
 
 
 class Reading(Protocol):
@@ -36,11 +36,11 @@ class Reading(Protocol):
 
     @property
     def unshown(self) -> int:
-        """How many characters came that no delta has shown: arguments of calls and what else is kept, `PART` for each part."""
+        """Number of received characters without deltas: arguments of calls and other kept data, plus `PART` for each part."""
 
     @property
     def ended(self) -> bool:
-        """Whether the server has finished the reply: what may still come is its usage, and the end of the stream."""
+        """True once the server has finished the reply: only its usage and the end of the stream may follow."""
 
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
         """Read the next chunk, as plain data, and return the deltas to show. Chunks of unknown kinds are ignored."""
@@ -54,16 +54,16 @@ class CutOff(Exception):
 
 
 class ProviderError(NamedTuple):
-    """The details of an SDK's error."""
+    """Details of an SDK's error."""
 
     status: int | None
     """HTTP status, if there was a response."""
     name: str
-    """The type or code, in the provider's words."""
+    """The provider's error type or code."""
     message: str
     headers: Mapping[str, str]
     body: Any = None
-    """The whole body of the error: some servers name the field that they refuse apart from the message."""
+    """Complete body of the error: some servers name the refused field outside the message."""
 
 
 class Refused(Exception):
@@ -78,37 +78,37 @@ class Sdk(Protocol):
     """The library of a provider, imported nowhere else."""
 
     def client(self, url: str | None, key: Key | None, timeout: float) -> Any:
-        """Return its asynchronous client, with its own retries off. Reveal the key only where it is handed over."""
+        """Return its asynchronous client, with its own retries off. Reveal the key only in the call that needs it."""
 
     def error_details(self, error: BaseException) -> ProviderError | None:
-        """Return the details of a provider's error; None for a connection error or any other exception."""
+        """Return the details of a provider's error, or None for a connection error or any other exception."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One way to call a model."""
+    """A way to call a model."""
 
     name: str
     sdk: Sdk
     path: str
     """Path below the URL of the server."""
     body: Callable[[str, Request, Options], bytes]
-    """Makes the wire form of a request, given the model's name."""
+    """Encodes a request, for the model's name."""
     reading: Callable[..., Reading]
-    """Makes the reader of a reply, given the options of its request."""
+    """Creates the reader of a reply, for the options of its request."""
     as_stream: Callable[[Any], Sequence[Any]]
-    """Turns a reply that came whole into the chunks of a stream."""
+    """Converts a complete reply to the chunks of a stream."""
     options: frozenset[str]
-    """The options it supports."""
+    """Options that it supports."""
     needs_key: bool = True
     sees: bool = True
-    """Whether its models take images, unless the ``images`` option is set."""
+    """True if its models accept images, unless the ``images`` option is set."""
     takes_schema: Callable[[dict[str, Any]], bool] = lambda schema: False
-    """Whether its own server holds a model to this JSON Schema of answers; another server may leave out the tools then."""
+    """Returns whether its own server enforces this JSON Schema of answers; another server may ignore the tools then."""
     thinks_by_budget: bool = False
-    """Whether requests can set a number of tokens for thinking."""
+    """True if requests can set a number of thinking tokens."""
     traits: Traits | None = None
-    """Traits of its server; None for a wire that servers do not vary."""
+    """Traits of its server, or None for an API that all servers implement alike."""
     url: str | None = None
     """URL of its server, if its library does not know it."""
     own_url: str | None = None

@@ -1,6 +1,6 @@
-"""A model that gives the replies of recorded runs: the same request gets the same reply, without a key or a network.
+"""A model that returns the replies of recorded runs: the same request gets the same reply, without a key or a network.
 
-A reply is found by its request, whatever ids its calls have; or, in order, by its number, and the request is only checked.
+Replies are found by their requests, ignoring call ids; or, in order, by number, with a check of the request.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from agentnb.models.capabilities import NO_LANGUAGE_MODEL, Capabilities
 from agentnb.models.model import StreamItem
 
 MAX_DIFF = 14
-"""Lines of a difference that an error shows."""
+"""Maximum lines of a diff in an error."""
 MAX_LINE = 160
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Piece(NamedTuple):
-    """A part of a request that is compared: what it is, and all of it as text."""
+    """A compared part of a request: its kind, and its full text."""
 
     what: str
     text: str
 
 
 class Recording(NamedTuple):
-    """A request of a recorded run and what the model answered, with the failed attempts before it."""
+    """A request of a recorded run and the model's answer, with the failed attempts before it."""
 
     run_id: str
     round: int
@@ -42,18 +42,18 @@ class Recording(NamedTuple):
     request: Request
     items: tuple[StreamItem, ...]
     error: Exception | None = None
-    """What the model raised, after these items, if it gave no reply."""
+    """The model's exception after these items, if it gave no reply."""
 
 
 def pieces(request: Request) -> list[Piece]:
-    """Return what makes two requests the same, in order. Ids of calls are numbered; what only a provider reads is left out."""
+    """Return the parts that identify a request, in order. Call ids are numbered; provider-specific data is omitted."""
     ids: dict[str, str] = {}
-    tools = [{"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in request.tools]
-    found = [Piece("the system prompt", request.system)]
+    tools = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in request.tools]
+    compared = [Piece("the system prompt", request.system)]
     for number, message in enumerate(request.messages, 1):
-        found.append(Piece(f"message {number} ({message.role})", "\n".join(_told(part, ids) for part in message.parts)))
-    found += [Piece(f"the tool {one['name']}", _encode(one).decode()) for one in tools]
-    return [*found, Piece("the settings", _encode(request.settings).decode())]
+        compared.append(Piece(f"message {number} ({message.role})", "\n".join(_told(part, ids) for part in message.parts)))
+    compared += [Piece(f"the tool {tool['name']}", _encode(tool).decode()) for tool in tools]
+    return [*compared, Piece("the settings", _encode(request.settings).decode())]
 
 
 def _told(part: AnyPart, ids: dict[str, str]) -> str:
@@ -67,32 +67,32 @@ def _told(part: AnyPart, ids: dict[str, str]) -> str:
     if isinstance(part, Image):
         return f"[{part.media_type} {hashlib.sha256(part.data).hexdigest()[:16]}]"
     number = ids.setdefault(part.call_id, f"call {len(ids) + 1}")
-    inner = "\n".join(_told(one, ids) for one in part.parts)
+    inner = "\n".join(_told(inner_part, ids) for inner_part in part.parts)
     return f"[result of {number}, {part.name}{', an error' if part.is_error else ''}] {inner}"
 
 
 def digest(request: Request) -> str:
-    """Return the address of the request: equal requests have equal ones, also in another process."""
-    return hashlib.sha256(_encode([[one.what, one.text] for one in pieces(request)])).hexdigest()
+    """Return the hash of the request: equal requests have equal hashes, in every process."""
+    return hashlib.sha256(_encode([[piece.what, piece.text] for piece in pieces(request)])).hexdigest()
 
 
 class RecordedModel:
-    """Gives the recorded replies of a run, of several, or of all in a file, folder or archive.
+    """Returns the recorded replies of a run, of several, or of all in a file, folder or archive.
 
     A reply is found by its request; a request that was made several times gets its replies in their order, and then the last
     again. With ``in_order`` the replies come in the order recorded, of one run, and each request is checked. A request that was
-    not recorded raises `ReplayDiverged`, which names the first difference to the recorded request that is most like it.
-    ``requests`` holds each `Request` as it was sent.
+    not recorded raises `ReplayDiverged`, which names the first difference to the most similar recorded request. ``requests``
+    holds each `Request` as it was sent.
 
         Agent(RecordedModel("runs/20261122-190000-1.jsonl"), tools=[...])
     """
 
     def __init__(self, source: Any, *, in_order: bool = False, name: str = "") -> None:
-        """``source``: a run, a list of runs, or a path. ``name``: of the model in logs."""
+        """``source``: a run, a list of runs, or a path. ``name``: name of the model in logs."""
         self.name = name or f"recorded:{getattr(source, 'id', None) or (source if isinstance(source, str) else 'runs')}"
         self.requests: list[Request] = []
         self.diverged: ReplayDiverged | None = None
-        """The first divergence, if there was one."""
+        """The first divergence, if any."""
         self._source, self._in_order = source, in_order
         self._recordings: list[Recording] | None = None
         self._by_digest: dict[str, list[Recording]] = {}
@@ -104,45 +104,45 @@ class RecordedModel:
 
     @property
     def recordings(self) -> Sequence[Recording]:
-        """All recorded requests and replies. Read when they are first needed."""
+        """All recorded requests and replies, read on first use."""
         if self._recordings is None:
             self._recordings = [
                 *sys.modules["agentnb"].read_recordings(self._source)
-            ]  # of a room above, which only the package may load
-            for one in self._recordings:
-                self._by_digest.setdefault(digest(one.request), []).append(one)
+            ]  # of a higher room, which only the package may load
+            for recording in self._recordings:
+                self._by_digest.setdefault(digest(recording.request), []).append(recording)
         return self._recordings
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        """Yield what the model answered to this request."""
+        """Yield the model's recorded answer to this request."""
         self.requests.append(request)
         try:
-            found = self._next(request) if self._in_order else self._like(request)
+            recording = self._next(request) if self._in_order else self._like(request)
         except ReplayDiverged as error:
             self.diverged = self.diverged or error
             raise
-        for item in found.items:
+        for item in recording.items:
             yield item
-        if found.error is not None:
-            raise found.error
+        if recording.error is not None:
+            raise recording.error
 
     def _next(self, request: Request) -> Recording:
         number = len(self.requests) - 1
         if number >= len(self.recordings):
-            what = f"The run goes on behind its record: it asks for reply {number + 1} of {len(self.recordings)}"
-            raise ReplayDiverged(what, "Its policy, guidance or limits are not those of the record")
-        found = self.recordings[number]
-        if digest(request) != digest(found.request):
-            raise ReplayDiverged(f"{_place(found)}: {difference(found.request, request)}", HINT)
-        return found
+            problem = f"The run continues past its recording: it requests reply {number + 1} of {len(self.recordings)}"
+            raise ReplayDiverged(problem, "Its policy, guidance or limits differ from the recording")
+        recording = self.recordings[number]
+        if digest(request) != digest(recording.request):
+            raise ReplayDiverged(f"{_place(recording)}: {difference(recording.request, request)}", HINT)
+        return recording
 
     def _like(self, request: Request) -> Recording:
         recordings, key = self.recordings, digest(request)
-        known = self._by_digest.get(key)
-        if known is None:
+        matches = self._by_digest.get(key)
+        if matches is None:
             raise _missed(recordings, request, self.name)
-        given = self._given[key] = self._given.get(key, -1) + 1
-        return known[min(given, len(known) - 1)]
+        index = self._given[key] = self._given.get(key, -1) + 1
+        return matches[min(index, len(matches) - 1)]
 
 
 HINT = "Record it again with the model itself, or undo what changed"
@@ -152,9 +152,9 @@ def _missed(recordings: Iterable[Recording], request: Request, name: str) -> Rep
     wanted = pieces(request)
     nearest = max(recordings, key=lambda one: _alike(pieces(one.request), wanted), default=None)
     if nearest is None:
-        return ReplayDiverged(f"{name} holds no recorded request", "Give a run with rounds")
-    told = difference(nearest.request, request)
-    return ReplayDiverged(f"{name} has no reply to this request. Nearest is {_place(nearest)}: {told}", HINT)
+        return ReplayDiverged(f"{name} has no recorded requests", "Give a run with rounds")
+    first_difference = difference(nearest.request, request)
+    return ReplayDiverged(f"{name} has no reply to this request. Nearest is {_place(nearest)}: {first_difference}", HINT)
 
 
 def _place(one: Recording) -> str:
@@ -162,18 +162,18 @@ def _place(one: Recording) -> str:
 
 
 def _alike(recorded: Sequence[Piece], wanted: Sequence[Piece]) -> tuple[int, int]:
-    """Return how many pieces are the same before the first that differs, and how many in all."""
-    same = [one == other for one, other in zip(recorded, wanted, strict=False)]
+    """Return the number of equal pieces before the first difference, and in total."""
+    same = [first == second for first, second in zip(recorded, wanted, strict=False)]
     return len([*takewhile(bool, same)]), sum(same)
 
 
 def difference(recorded: Request, now: Request) -> str:
     """Return the first piece of two requests that differs, with a diff; empty if they are the same."""
     before, after = pieces(recorded), pieces(now)
-    for one, other in zip(before, after, strict=False):
-        if one != other:
-            what = one.what if one.what == other.what else f"{one.what} was recorded, now comes {other.what}"
-            return f"{what} differs:\n{_diff(one.text, other.text)}" if one.what == other.what else what
+    for old, new in zip(before, after, strict=False):
+        if old != new:
+            label = old.what if old.what == new.what else f"{old.what} was recorded, now comes {new.what}"
+            return f"{label} differs:\n{_diff(old.text, new.text)}" if old.what == new.what else label
     extra = (before if len(before) > len(after) else after)[min(len(before), len(after)) :]
     return f"{extra[0].what} is {'missing' if len(before) > len(after) else 'new'}" if extra else ""
 

@@ -30,14 +30,14 @@ from agentnb.models.transport.connections import Endpoint
 from agentnb.models.transport.remote import RemoteModel
 
 DEFAULT = "simulated:disciplined"
-"""The model to use when there is neither a model nor a key."""
+"""Default model if there is neither a model nor a key."""
 
 Given: TypeAlias = Sequence[tuple[str, str]]
-"""The options after ``?``, in order."""
+"""Options after ``?``, in order."""
 
 _OF_OTHER_WIRES = {provider.name: provider for provider in (anthropic.PROVIDER, openai_responses.PROVIDER)}
 REMOTE: dict[str, Provider] = {name: (_OF_OTHER_WIRES | openai.PROVIDERS)[name] for name in settings.SERVERS}
-"""The providers of language models."""
+"""Providers of language models."""
 
 
 def _simulated(persona: str, given: Given) -> Model:
@@ -47,7 +47,7 @@ def _simulated(persona: str, given: Given) -> Model:
 
 def _scripted(name: str, given: Given) -> Model:
     raise UnknownModel(
-        f"scripted:{name} is not made from its name",
+        f"scripted:{name} cannot be made from its name",
         SetModel(again=True, lead="Make the object in Python and give that"),
     )
 
@@ -61,21 +61,21 @@ def _recorded(name: str, given: Given) -> Model:
 
 RECORDED = "recorded:"
 SEED = "seed"
-"""The option of models that draw by a seed."""
+"""Option of models that sample with a seed."""
 OTHERS: dict[str, Callable[[str, Given], Model]] = {"simulated": _simulated, "scripted": _scripted, "recorded": _recorded}
 """Constructors of models that are not language models, from the rest of the name and the options."""
 PLAIN_URL = re.compile(r"https?://[\w.:/-]{1,200}")
-OPTIONS_FORM = "They stand behind ?, with & between them: provider:NAME?effort=high&max_tokens=8000"
+OPTIONS_FORM = "They follow ?, separated by &: provider:NAME?effort=high&max_tokens=8000"
 PROVIDERS = ("simulated", "scripted", *REMOTE, "recorded")
 """All prefixes that a name may have."""
 
 
 def endpoint_of(provider: Provider, options: Options, *, by_person: bool = False) -> Endpoint:
-    """Return the address and the key of the provider's calls. Raises `MissingKey` if a key is needed and there is none.
+    """Return the address and the key of the provider's calls. Raises `MissingKey` if a required key is missing.
 
-    ``by_person``: the person named the model, and so chose its address and its key; both are allowed from then on. Other
-    options choose neither: raises `UrlNotAllowed`, before a key is searched for, unless the person allowed the destination. A
-    server of this machine may be called without permission, but gets no key.
+    ``by_person``: the person named the model, and so chose its address and its key; both are allowed from then on. Options from
+    elsewhere choose neither: raises `UrlNotAllowed`, before a key is searched for, unless the person allowed the destination. A
+    server on this machine may be called without permission, but gets no key.
     """
     url = chosen_destination.url_of_calls(provider, options)
     if url is not None:
@@ -91,7 +91,7 @@ def endpoint_of(provider: Provider, options: Options, *, by_person: bool = False
         chosen_destination.allow_chosen(provider, options)
     elif chosen_destination.find_missing(provider, options) is not None:
         chosen_destination.check([(provider, options)])
-        key_name = ""  # it is a server of this machine
+        key_name = ""  # it is a server on this machine
     key = settings.find_key(key_name) if key_name else None
     if key is None and (options.key or (provider.needs_key and not is_local(url))):
         raise MissingKey(
@@ -102,9 +102,9 @@ def endpoint_of(provider: Provider, options: Options, *, by_person: bool = False
 
 
 def check_destinations(models: Iterable[object]) -> None:
-    """Raise `UrlNotAllowed`, with all that is missing, if models that a file or log names need destinations not allowed yet.
+    """Raise `UrlNotAllowed`, with all missing destinations, if models named by a file or log need any that are not allowed.
 
-    Raises `SettingsError` for recorded runs that these may not name.
+    Raises `SettingsError` for recorded runs that they may not name.
     """
     of_files = [model for model in models if isinstance(model, FileModelName)]
     for model in of_files:
@@ -113,16 +113,13 @@ def check_destinations(models: Iterable[object]) -> None:
 
 
 def person_chose_destination(model: object) -> bool:
-    """Return whether the person named the model, and with it where its calls go, which key goes with them, or its price.
-
-    Or which recorded runs are read.
-    """
+    """Return whether the person named the model and thereby its address, its key, its price, or recorded runs."""
     if not isinstance(model, str) or not _is_by_person(model):
         return False
     if model.startswith(RECORDED):
         return True
     parts = _parts(model) if "?" in model else None
-    return parts is not None and any(each is not None for each in (parts[1].url, parts[1].key, parts[1].price))
+    return parts is not None and any(option is not None for option in (parts[1].url, parts[1].key, parts[1].price))
 
 
 def is_usual_or_allowed(model: str) -> bool:
@@ -135,24 +132,24 @@ def is_usual_or_allowed(model: str) -> bool:
 
 
 def _parts(model: str) -> tuple[Provider, Options] | None:
-    """Return the provider and the options in this name; None unless a provider's models have such names."""
-    provider, name, given = _taken_apart(model)
-    return (REMOTE[provider], _options(provider, name, given)) if provider in REMOTE else None
+    """Return the provider and the options in this name, or None for other kinds of models."""
+    provider, name, query_options = _taken_apart(model)
+    return (REMOTE[provider], _options(provider, name, query_options)) if provider in REMOTE else None
 
 
 def names() -> list[str]:
-    """Return the names to offer for completion."""
+    """Return names for completion."""
     return [f"simulated:{persona}" for persona in PERSONAS]
 
 
 def check_model(model: object) -> None:
-    """Raise `UnknownModel` unless this is a model or could be the name of one. No key is needed yet."""
+    """Raise `UnknownModel` unless this is a model or a valid name of one. Needs no key."""
     if isinstance(model, str):
-        provider, name, given = _taken_apart(model)
+        provider, name, query_options = _taken_apart(model)
         if provider in REMOTE:
-            _options(provider, name, given)
+            _options(provider, name, query_options)
         else:
-            OTHERS[provider](name, given)
+            OTHERS[provider](name, query_options)
     elif not is_model(model):
         hint = f"{why_no_model(model)} Or give a name such as {DEFAULT}"
         raise UnknownModel(f"{model!r} is not a model", hint)
@@ -160,18 +157,18 @@ def check_model(model: object) -> None:
 
 def check_key(model: str) -> None:
     """Raise `MissingKey` if the model of this name needs a key that is not set."""
-    provider, name, given = _taken_apart(model)
+    provider, name, query_options = _taken_apart(model)
     if provider in REMOTE:
-        endpoint_of(REMOTE[provider], _options(provider, name, given), by_person=_is_by_person(model))
+        endpoint_of(REMOTE[provider], _options(provider, name, query_options), by_person=_is_by_person(model))
 
 
 def may_read_key(model: str | Model) -> bool:
-    """Return whether making the model may read a key, from the system's keyring: for the name of a provider's model."""
+    """Return whether creating the model may read a key from the system's keyring: for the name of a provider's model."""
     return isinstance(model, str) and model.partition(":")[0] in REMOTE
 
 
 def can_be_made(model: str) -> bool:
-    """Return whether a model can be made from this name alone."""
+    """Return whether a model can be created from this name alone."""
     try:
         check_model(model)
     except SettingsError:
@@ -197,39 +194,41 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
         raise SettingsError(
             "output_schema is a JSON Schema, a dict", "Of a pydantic model: output_schema=Model.model_json_schema()"
         )
-    provider, name, given = _taken_apart(model)
+    provider, name, query_options = _taken_apart(model)
     if provider in REMOTE:
-        options = replace(_options(provider, name, given), output_schema=output_schema)
+        options = replace(_options(provider, name, query_options), output_schema=output_schema)
         endpoint = endpoint_of(REMOTE[provider], options, by_person=_is_by_person(model))
         return RemoteModel(REMOTE[provider], name, options, endpoint)
     if output_schema is not None:
         raise SettingsError(
-            f"{provider}: models know no output_schema", "Hold the answers of any model to it: Agent(output=SCHEMA)"
+            f"{provider}: models do not support output_schema", "Hold the answers of any model to it: Agent(output=SCHEMA)"
         )
     _check_recorded(model)
-    return OTHERS[provider](name, given)
+    return OTHERS[provider](name, query_options)
 
 
 def seed_in(model: str, seed: int) -> str:
-    """Return the name with this seed in place of any other; the name itself if its models take none. The origin is kept."""
-    provider, name, given = _taken_apart(model)
-    known = REMOTE[provider].options if provider in REMOTE else options_of(name) if provider == "simulated" else ()
-    if SEED not in known:
+    """Return the name with this seed in place of any other; the name itself if its models take none. A `FileModelName` stays
+    one.
+    """
+    provider, name, query_options = _taken_apart(model)
+    options = REMOTE[provider].options if provider in REMOTE else options_of(name) if provider == "simulated" else ()
+    if SEED not in options:
         return model
-    others = [(key, value) for key, value in given if key != SEED]
+    others = [(key, value) for key, value in query_options if key != SEED]
     query = urlencode([*others, (SEED, str(seed))], safe=PLAIN)
     changed = f"{provider}:{name}?{query}"
     return FileModelName(changed, model.folder) if isinstance(model, FileModelName) else changed
 
 
 def wire_form(model: str | Model, request: Request) -> bytes | None:
-    """Return the JSON that would be sent for this request; None if the model is not a provider's. Needs no key."""
+    """Return the JSON that would be sent for this request, or None if the model is not a provider's. Needs no key."""
     if isinstance(model, RemoteModel):
         return model.body(request)
-    provider, name, given = _taken_apart(model) if isinstance(model, str) else ("", "", ())
+    provider, name, query_options = _taken_apart(model) if isinstance(model, str) else ("", "", ())
     if provider not in REMOTE:
         return None
-    options = _options(provider, name, given)
+    options = _options(provider, name, query_options)
     url = chosen_destination.url_of_calls(REMOTE[provider], options)
     return RemoteModel(REMOTE[provider], name, options, Endpoint(provider, url, None)).body(request)
 
@@ -243,13 +242,13 @@ def _options(provider: str, name: str, given: Given) -> Options:
         raise SettingsError(f"{provider}: its models take no token count for thinking", "Write effort=high, or low")
     most = settings.max_tokens()
     if options.max_tokens is None and most is not None:
-        # The thinking budget comes on top, as it does without the variable: the API refuses a limit below it.
+        # The thinking budget is added, as without the variable: the API refuses a limit below it.
         options = replace(options, max_tokens=most + budget)
     return options
 
 
 def _check_recorded(model: str) -> None:
-    """Raise `SettingsError` if a file names recorded runs that are not beside it."""
+    """Raise `SettingsError` if a file names recorded runs outside its own folder."""
     if isinstance(model, FileModelName) and model.startswith(RECORDED):
         chosen_destination.check_recorded(_taken_apart(model)[1], model.folder)
 
@@ -260,7 +259,7 @@ def _is_by_person(model: str) -> bool:
 
 
 def _taken_apart(model: str) -> tuple[str, str, Given]:
-    """Split a name into provider, model and options. Raises `UnknownModel`, with the most similar names, if it cannot."""
+    """Split a name into provider, model and options. Raises `UnknownModel`, with the most similar names, for an invalid one."""
     called, _, query = model.partition("?")
     provider, colon, name = called.partition(":")
     if mask_shapes(called) != called:
@@ -274,14 +273,14 @@ def _taken_apart(model: str) -> tuple[str, str, Given]:
     if not colon or not name:
         raise UnknownModel(f"{called!r} names no model", f"Write {provider}:NAME{_url_of(query)}")
     if not name.isprintable():
-        raise UnknownModel(f"{called!r} names no model", "A name stands on one line, without control characters")
+        raise UnknownModel(f"{called!r} names no model", "A name is one line without control characters")
     if "&" in name or "=" in name or "?" in query:
         raise UnknownModel(f"The options of {provider}:{re.split('[&=]', name)[0]} cannot be read", OPTIONS_FORM)
     return provider, name, parse_qsl(query, keep_blank_values=True)
 
 
 def _url_of(query: str) -> str:
-    """Return the URL among the options, as it was written; nothing else is repeated, because it may be a key."""
+    """Return the URL among the options, as it was written; the rest may be a key and is not repeated."""
     url = dict(parse_qsl(query)).get("url", "")
     return f"?url={url}" if PLAIN_URL.fullmatch(url) else ""
 
@@ -295,10 +294,10 @@ def _how_to_name(called: str, provider: str) -> Advised:
     if called[:1] in "\"'":
         return "Write it without quotation marks, or give the variable that holds it"
     begun = [(start, name) for name, row in settings.SERVERS.items() for start in row.get("families", ())]
-    _, family = max((one for one in begun if called.lower().startswith(one[0])), default=("", ""))  # the longest of these
+    _, family = max((match for match in begun if called.lower().startswith(match[0])), default=("", ""))  # the longest match
     if family and (":" not in called or not REMOTE[family].needs_key):  # whose names may have a tag
         return f"Name its provider: {family}:{called}"
-    if ":" in called and (like := nearest(called, [DEFAULT, *(f"{other}:" for other in PROVIDERS), *names()[1:]])):
+    if ":" in called and (like := nearest(called, [DEFAULT, *(f"{prefix}:" for prefix in PROVIDERS), *names()[1:]])):
         return like
     example = f"Write provider:NAME, such as anthropic:{called.rpartition(':')[2]}"
     return (Plain(example), ShowModels(rest=" shows the providers"))
@@ -307,8 +306,8 @@ def _how_to_name(called: str, provider: str) -> Advised:
 def why_no_model(value: object, name: str = "") -> str:
     """Return what an object lacks to be a model, in sentences. ``name``: the variable that holds it."""
     if inspect.isclass(value) and callable(getattr(value, "stream", None)):
-        made = f"{name or value.__name__}()"
-        return f"It is the class of a model. Make the model: {f'my_model = {made}' if name else made}."
+        construction = f"{name or value.__name__}()"
+        return f"It is the class of a model. Make the model: {f'my_model = {construction}' if name else construction}."
     lacks = [
         *([] if isinstance(getattr(value, "name", None), str) else ['the attribute name = "own:NAME"']),
         *([] if callable(getattr(value, "stream", None)) else ["the method async def stream(self, request)"]),

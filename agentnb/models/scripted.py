@@ -22,10 +22,11 @@ or a function of the request that returns any of these."""
 
 
 class ScriptedModel:
-    """A model that gives the replies of a script, one per call, and an error when they run out.
+    """A model that returns the replies of a script, one per call, and an error when they run out.
 
-    ``requests`` holds each `Request` as it was sent. With ``stream=False`` replies come whole. ``repeat``: begin again after
-    the last reply, so that a cell can be run again. ``used``: how many replies were given before, by a process that died.
+    ``requests`` holds each `Request` as it was sent. With ``stream=False`` replies are not streamed. ``repeat``: start over
+    after
+    the last reply, so that a cell can be run again. ``used``: number of replies used before, by a dead process.
     """
 
     def __init__(
@@ -62,12 +63,12 @@ class ScriptedModel:
 
     def _ended(self, count: int) -> ScriptEnded:
         """Return the error after the last reply, which says whether earlier conversations have used replies."""
-        begun = [place for place, request in enumerate(self.requests) if len(request.messages) == 1]
+        begun = [index for index, request in enumerate(self.requests) if len(request.messages) == 1]
         if self._replies and begun and begun[-1]:
             before = min(self.used + begun[-1], len(self._replies))
-            what = f"The script of {self.name} has {_counted(len(self._replies))}, and earlier runs used {before} of them"
+            problem = f"The script of {self.name} has {_counted(len(self._replies))}, and earlier runs used {before} of them"
             hint = "Make the model again, or let its script begin again: ScriptedModel(..., repeat=True)"
-            return ScriptEnded(what, hint)
+            return ScriptEnded(problem, hint)
         return ScriptEnded(
             f"The script of {self.name} has {_counted(len(self._replies))} and was asked for number {count}",
             "Give it one more reply, or fewer tool calls: each reply with calls is followed by another request",
@@ -80,7 +81,7 @@ def _counted(count: int) -> str:
 
 def _as_reply(line: Line, request: Request) -> Reply:
     if isinstance(line, BaseException):
-        raise line.with_traceback(None)  # the frames of an earlier reply are none of this one's
+        raise line.with_traceback(None)  # without the frames of an earlier reply
     if isinstance(line, Reply):
         return line
     if callable(line):
@@ -102,6 +103,6 @@ def _as_part(item: str | AnyPart) -> AnyPart:
     if isinstance(item, str):
         return Text(item)
     if isinstance(item, ToolCall):
-        # Through JSON and back, like a provider's call: what cannot be sent cannot be scripted.
+        # Through JSON and back, like a provider's call: data that cannot be sent cannot be scripted.
         return msgspec.json.decode(msgspec.json.encode(item), type=ToolCall)
     return item

@@ -1,4 +1,4 @@
-"""Seeds: models that draw by one, and the same model with another."""
+"""Seeds: models that sample with a seed, and the same model with another seed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from agentnb.models.registry import seed_in
 
 
 def takes_seed(model: str | Model) -> bool:
-    """Return whether the model draws by a seed: a persona, a provider's model that has the option, or an object that can."""
+    """Return whether the model samples with a seed: a persona, a provider's model with the option, or an object that can."""
     return seeded(model, 0) is not model
 
 
 def seeded(model: str | Model, seed: int) -> str | Model:
-    """Return the model that draws by this seed; the model itself if it takes none.
+    """Return the model with this seed; the model itself if it takes none.
 
-    ``seed``: a whole number from 0. A model of your own takes one if its class has a method ``with_seed(seed)``.
+    ``seed``: a whole number from 0. A custom model takes one if its class has a method ``with_seed(seed)``.
     """
     if isinstance(model, str):
         return seed_in(model, seed)

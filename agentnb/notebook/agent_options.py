@@ -1,4 +1,4 @@
-"""The agent for a cell or the panel: the options chosen there, and the session's defaults for the rest."""
+"""Agents for cells and the panel: the options chosen there, completed by the session's defaults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agentnb.session.session import Session
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """Names as typed; an empty one was not chosen. ``settings``: further settings of the `Agent`, by parameter name."""
+    """Names as typed, empty if not chosen. ``settings``: further settings of the `Agent`, by parameter name."""
 
     model: str = ""
     tools: Sequence[str] = ()
@@ -45,7 +45,7 @@ class AgentOptions:
 def make_agent(
     chosen: AgentOptions, session: Session, variables: Mapping[str, Any], before: Run | None = None
 ) -> tuple[Agent, str]:
-    """Return the agent, and a line to the person about its model (empty if nothing needs explaining).
+    """Return the agent, and a note to the person about its model (empty if nothing needs explaining).
 
     ``before``: the run to continue, whose model is used unless another was chosen. Raises `SettingsError` for invalid options.
     """
@@ -69,20 +69,20 @@ def make_agent(
     )
     if context is not None:
         extension = context.extension(chosen.context.entity, session.contexts.own.values())
-        # The cell has chosen already: by its option, or the context to which the run that it continues has shifted.
+        # The cell has already chosen: by its option, or by the last context of the run that it continues.
         agent = replace(agent, extensions=(*agent.extensions, replace(extension, continuing=None)))
     return agent, in_notebook(note)
 
 
 def _foreign_agent(chosen: AgentOptions, session: Session, variables: Mapping[str, Any]) -> Agent:
-    """Return an agent of others. What shapes requests counts only if it was chosen: the session's defaults cannot reach it."""
+    """Return an external agent. Only chosen options shape its requests: the session's defaults cannot reach it."""
     refused = {"workflow_mode": chosen.workflow_mode, "extensions": chosen.extensions, "context": chosen.context.context}
     settings = {name: value for name, value in session.agent_settings().items() if name in (*LIMIT_SETTINGS, "unpriced")}
-    named: dict[str, Any] = {"policy": chosen.policy or None, "guidance": chosen.guidance or "matrix"}
+    defaults: dict[str, Any] = {"policy": chosen.policy or None, "guidance": chosen.guidance or "matrix"}
     check_reach({"acp": chosen.acp, **{name: value or None for name, value in refused.items()}}, dict.fromkeys(refused))
     return Agent(
         chosen.model,
-        **named,
+        **defaults,
         acp=chosen.acp,
         mode=chosen.mode,
         tools=find_tools(chosen.tools, variables, session.tool_groups()),
@@ -93,22 +93,22 @@ def _foreign_agent(chosen: AgentOptions, session: Session, variables: Mapping[st
 
 
 def _policy(chosen: AgentOptions, usual: str) -> Any:
-    """Return the policy; None if the context gives one. ``usual``: that of the session's defaults."""
-    named = chosen.policy or (None if chosen.context.context is not None else usual)
-    return in_workflow_mode(find_policy(named or usual)) if chosen.workflow_mode else named
+    """Return the policy; None if the context provides one. ``usual``: the session's default."""
+    policy = chosen.policy or (None if chosen.context.context is not None else usual)
+    return in_workflow_mode(find_policy(policy or usual)) if chosen.workflow_mode else policy
 
 
 def _model(session: Session, context: ContextType | None, before: Run | None) -> tuple[str, tuple[AnyAdvice, ...]]:
-    """Return the model that the context deserves, else the session's, with a note to the person."""
+    """Return the model for the context's profile, or the session's, with a note to the person."""
     if context is not None and session.defaults[context.profile]:
         return session.defaults[context.profile], ()
     name, note = choose_model(session.defaults["model"], before)
     if context is None or note:
         return name, note
-    told = f"No model is named for the profile {context.profile} of the context {context.name}, so {name} works on it"
-    return name, (Plain(told), Plain(f"Name one with %agent defaults {context.profile}=MODEL"))
+    sentence = f"No model is named for the profile {context.profile} of the context {context.name}, so {name} works on it"
+    return name, (Plain(sentence), Plain(f"Name one with %agent defaults {context.profile}=MODEL"))
 
 
-def _without_limits(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a cell; a limit that it cancels holds nothing back, whatever a context says."""
-    return {name: NO_LIMIT if value is None and name in LIMITS else value for name, value in given.items()}
+def _without_limits(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a cell's settings; a limit cancelled there also overrides the context's."""
+    return {name: NO_LIMIT if value is None and name in LIMITS else value for name, value in settings.items()}

@@ -1,4 +1,4 @@
-"""The models, tools and guidance sets that can be chosen for a run, by the names people type."""
+"""Models, tools and guidance sets to choose from for a run, by the names people type."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from agentnb.tools.builtin.named import GROUPS
 from agentnb.tools.mcp.server import PREFIX, MCPServer
 
 MAX_USED = 5
-"""Models used last, which are offered first."""
+"""Maximum recently used models, which are offered first."""
 
 
 def available_choices(session: Session, variables: Mapping[str, Any], used: Iterable[str]) -> dict[str, Any]:
-    """Return the names to choose from, and the default of each field; ``used``: models of the last runs."""
-    known = dict(variables)  # a cell that runs meanwhile may add variables
+    """Return the names to choose from, and each field's default. ``used``: models of the last runs."""
+    snapshot = dict(variables)  # a running cell may add variables
     return {
-        "models": models_to_offer(session, known, used),
+        "models": models_to_offer(session, snapshot, used),
         "model": _without_choice(session),
-        "tools": _tools_to_offer(session, known),
-        "guidance": guidance_to_offer(session, known),
+        "tools": _tools_to_offer(session, snapshot),
+        "guidance": guidance_to_offer(session, snapshot),
         "default_guidance": session.defaults["guidance"],
     }
 
 
 def _tools_to_offer(session: Session, variables: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the tools in variables, the groups of built-in ones, and the MCP servers that are configured."""
+    """Return tools in variables, groups of built-in ones, and configured MCP servers."""
     own = [{"name": name, "about": _about(variables[name])} for name in tool_names(variables)]
-    taken = {tool["name"] for tool in own}
-    built_in = [group for group in GROUPS.values() if group.word not in taken]
+    used_names = {tool["name"] for tool in own}
+    built_in = [group for group in GROUPS.values() if group.word not in used_names]
     groups = [{"name": group.word, "about": f"built in: {', '.join(group.tool_names)}"} for group in built_in]
     servers = session.servers.configuration.known.values()
     return [*own, *groups, *[{"name": f"{PREFIX}{server.name}", "about": _about(server)} for server in servers]]
 
 
 def models_to_offer(session: Session, variables: Mapping[str, Any], used: Iterable[str]) -> list[str]:
-    """Return the models used last, the default, variables that hold a model, and the simulated models.
+    """Return recently used models, the default, variables that hold a model, and the simulated models.
 
-    A log may come from anybody, and choosing a model counts as naming it: one from a log is offered only if its address is
+    A log may come from anybody, and choosing a model counts as naming it: a model from a log is offered only if its address is
     usual or allowed.
     """
     last = [name for name in dict.fromkeys(used) if can_be_made(name) and is_usual_or_allowed(name)][:MAX_USED]
@@ -56,13 +56,13 @@ def models_to_offer(session: Session, variables: Mapping[str, Any], used: Iterab
 
 
 def guidance_to_offer(session: Session, variables: Mapping[str, Any]) -> list[str]:
-    """Return the guidance sets that are built in, written in cells, or held by variables."""
+    """Return guidance sets: built in, written in cells, or held by variables."""
     own = names_of(variables, is_kind(GuidanceSet))
     return list(dict.fromkeys([*BUILT_IN, *session.sets, *own]))
 
 
 def _without_choice(session: Session) -> str:
-    """Return the model used when none is named; empty if one must be named."""
+    """Return the default model; empty if a model must be named."""
     try:
         return choose_model(session.defaults["model"])[0]
     except SettingsError:

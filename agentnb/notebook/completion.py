@@ -1,4 +1,4 @@
-"""Tab completion of options, files, models, tools and commands in the lines of agentnb's magics."""
+"""Tab completion in lines of agentnb's magics: options, files, models, tools and commands."""
 
 from __future__ import annotations
 
@@ -43,45 +43,45 @@ from agentnb.tools.mcp.server import PREFIX
 
 SHORT = {"-m": "--model", "-g": "--guidance", "-p": "--policy", "-i": "--inputs"}
 MAX_IDS = 20
-"""Interrupted runs to offer: finding them means reading logs."""
+"""Maximum interrupted runs offered, as finding them requires reading logs."""
 
 
 @cache
 def _options() -> dict[str, list[str]]:
-    """Return the long options of each cell magic, by its name with the percent signs."""
+    """Return the long options of each cell magic, by name with percent signs."""
     from agentnb.notebook.experiments.magic import ExperimentMagics
     from agentnb.notebook.magics import AgentMagics
     from agentnb.notebook.workflow_magic import WorkflowMagics
 
-    cells: dict[str, Any] = {  # `magic_arguments` gave each its parser
+    cells: dict[str, Any] = {  # each has a parser from `magic_arguments`
         "%%agent": AgentMagics.agent_cell,
         "%%workflow": WorkflowMagics.workflow_cell,
         "%%plan": WorkflowMagics.plan_cell,
         "%%experiment": ExperimentMagics.experiment_cell,
     }
     options = {
-        magic: [one for action in cell.parser._actions for one in action.option_strings] for magic, cell in cells.items()
+        magic: [option for action in cell.parser._actions for option in action.option_strings] for magic, cell in cells.items()
     }
-    return {magic: sorted(one for one in its if one.startswith("--")) for magic, its in options.items()}
+    return {magic: sorted(option for option in names if option.startswith("--")) for magic, names in options.items()}
 
 
 def complete(context: CompletionContext, shell: InteractiveShell, session: Session) -> SimpleMatcherResult:
-    """Return the words that fit into a line of a magic."""
-    known = _options()
+    """Return completions for a line of a magic."""
+    options = _options()
     before = context.full_text.split("\n")[context.cursor_line][: context.cursor_position]
     words = before.split(" ")
     fragment = words[-1]
-    if len(words) > 1 and words[0] in known and context.cursor_line == 0:
-        found = _cell_words(words[1:-1], known[words[0]], session, shell.user_ns, fragment)
+    if len(words) > 1 and words[0] in options and context.cursor_line == 0:
+        candidates = _cell_words(words[1:-1], options[words[0]], session, shell.user_ns, fragment)
     elif len(words) > 1 and words[0] == "%agent":
-        found = _line_words(words[1:-1], session, shell.user_ns, fragment)
+        candidates = _line_words(words[1:-1], session, shell.user_ns, fragment)
     elif len(words) > 1 and words[0] == "%traces":
-        found = words_after(words[1:-1], fragment)
+        candidates = words_after(words[1:-1], fragment)
     elif len(words) > 1 and words[0] == "%replay":
-        found = replay_words_after(words[1:-1], fragment, session, shell.user_ns)
+        candidates = replay_words_after(words[1:-1], fragment, session, shell.user_ns)
     else:
         return {"completions": [], "suppress": False}
-    completions = [SimpleCompletion(word, type="option") for word in found if word.startswith(fragment)]
+    completions = [SimpleCompletion(word, type="option") for word in candidates if word.startswith(fragment)]
     return {"completions": completions, "matched_fragment": fragment, "suppress": bool(completions)}
 
 
@@ -96,7 +96,7 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
         "--model": lambda: model_names() + names_of(variables, is_model),
         "--guidance": lambda: [*BUILT_IN, *session.sets, *names_of(variables, is_kind(GuidanceSet))],
         "--policy": lambda: list(POLICIES),
-        "--context": lambda: [one.name for one in session.contexts.known],
+        "--context": lambda: [context.name for context in session.contexts.known],
         "--history": lambda: [*HISTORIES, *names_of(variables, is_kind(History))],
         "--output": lambda: output_names(variables),
         "--inputs": lambda: input_names(variables),
@@ -111,7 +111,7 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
 
 
 def _tools(session: Session, variables: dict[str, Any], fragment: str) -> list[str]:
-    """Return the names of tools; behind a dot, those of the functions of what is before it."""
+    """Return the names of tools; after a dot, the functions of the object or module before it."""
     if fragment.startswith(PREFIX):
         return [*server_words(session), *tool_words(session)]
     return dotted_names(fragment, variables) if "." in fragment else [*tool_names(variables), *WORDS, *server_words(session)]
@@ -123,7 +123,7 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any], 
     after: dict[str, Callable[[], list[str]]] = {
         "tools": lambda: _tools(session, variables, fragment),
         "guidance": lambda: [*BUILT_IN, *session.sets],
-        "contexts": lambda: [one.name for one in session.contexts.known],
+        "contexts": lambda: [context.name for context in session.contexts.known],
         "acp": lambda: ["add"],
         "todos": lambda: ["add", *CHANGES],
         "key": lambda: [*OPTIONS] if len(before) > 1 else names_to_offer(),
@@ -149,11 +149,11 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any], 
 
 
 def _recover_words(before: list[str], session: Session, variables: dict[str, Any], fragment: str) -> list[str]:
-    found = _cell_words(before, RECOVER_OPTIONS, session, variables, fragment)
-    return found if before else [*islice(session.interrupted(), MAX_IDS), *found]
+    candidates = _cell_words(before, RECOVER_OPTIONS, session, variables, fragment)
+    return candidates if before else [*islice(session.interrupted(), MAX_IDS), *candidates]
 
 
 def _defaults(session: Session) -> list[str]:
-    """Return each key, and all values of the keys that take only a few."""
+    """Return each key, and all values of keys with few values."""
     choices = CHOICES | {"policy": tuple(POLICIES), "guidance": (*BUILT_IN, *session.sets)}
     return [f"{key}={value}" for key in session.defaults for value in ("", *choices.get(key, ()))]

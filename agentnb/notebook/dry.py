@@ -1,4 +1,4 @@
-"""``%%agent --dry``: shows what would be sent."""
+"""``%%agent --dry``: shows the first request without sending it."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from agentnb.policies.limits import LIMITS
 from agentnb.tools.mcp.server import ServerTools
 
 LINE = 100
-"""Longest list or object of a schema that stays on one line, in characters."""
+"""Maximum characters of a schema's list or object on one line."""
 SHOWN_ABOVE = frozenset({"messages", "input", "system", "instructions", "tools"})
-"""Fields of a request's wire form that are shown above as text."""
+"""Fields of a request's wire form already shown as text."""
 _INNERMOST = re.compile(r"[\[{][^\[\]{}]*[\]}]")
 
 
 def limits_line(agent: Agent) -> str:
-    """Return the limits that were set, by option name; empty if none was set."""
+    """Return the limits that were set, by option name, or ""."""
     set_ones = {name: getattr(agent.limits, name) for name, limit in LIMITS.items() if not limit.is_required}
-    found = {name: f"{value:g}" for name, value in set_ones.items() if value is not None}
-    if "budget" in found:
-        found["budget"] = f"${found['budget']}{', unpriced calls count as $0' if agent.unpriced else ''}"
+    limits = {name: f"{value:g}" for name, value in set_ones.items() if value is not None}
+    if "budget" in limits:
+        limits["budget"] = f"${limits['budget']}{', unpriced calls count as $0' if agent.unpriced else ''}"
     if agent.limits.max_rounds != settings.max_iterations():
-        found = {"max_rounds": str(agent.limits.max_rounds)} | found
+        limits = {"max_rounds": str(agent.limits.max_rounds)} | limits
     if agent.limits.on_limit != "stop":
-        found["on_limit"] = agent.limits.on_limit
-    told = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in found.items())
-    return f"Limits of the run: {told}" if told else ""
+        limits["on_limit"] = agent.limits.on_limit
+    listed = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in limits.items())
+    return f"Limits of the run: {listed}" if listed else ""
 
 
 def dry_text(
@@ -44,7 +44,7 @@ def dry_text(
 ) -> str:
     """Return the first request, its tool schemas and an estimate of its tokens; of its ``wire`` form, only the other fields.
 
-    ``limits``: a line about the limits of the run; ``servers``: the tools of MCP servers, which a dry run does not start.
+    ``limits``: a line about the run's limits; ``servers``: tools of MCP servers, which a dry run does not start.
     """
     lines = [
         f"Nothing was sent. The first request to {model} would be about {tokens_of_request(request):,} tokens:",
@@ -66,7 +66,7 @@ def dry_text(
 
 
 def _folded(tool: ToolSpec) -> str:
-    """Return one line for the todo tool, whose description is long and always the same."""
+    """Return a line for the todo tool, whose description is long and always the same."""
     return f"{tool.name}: {tool.description.splitlines()[0]} (built in, about {tokens_of_tools((tool,)):,} tokens)"
 
 

@@ -1,6 +1,6 @@
-"""The IPython extension: what ``%load_ext agentnb`` registers, and unloading removes.
+"""The IPython extension, registered by ``%load_ext agentnb`` and removed by unloading.
 
-Loading it loads next to nothing of agentnb: each magic, view and command is imported when it is first used.
+Loading it imports almost nothing of agentnb: each magic, view and command is imported on first use.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _UNDO = "_agentnb_unload"
 _NOTEBOOK = "_agentnb_notebook"
 
 LOG_SECONDS = 2.0
-"""Seconds in which runs that are left end their logs: Jupyter ends a kernel 2.5 s after it has announced that."""
+"""Seconds for remaining runs to end their logs: Jupyter kills a kernel 2.5 s after announcing it."""
 MAGICS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "agentnb.notebook.magics:AgentMagics": {"line": ("agent", "replay", "traces"), "cell": ("agent", "context", "guidance")},
     "agentnb.notebook.workflow_magic:WorkflowMagics": {"cell": ("workflow", "plan")},
     "agentnb.notebook.experiments.magic:ExperimentMagics": {"cell": ("experiment",)},
 }
-"""The magics of each class, by its place: ``MODULE:CLASS``."""
+"""Magics by class, as ``MODULE:CLASS``."""
 BLANK = ("%%agent", "%%guidance", "%%workflow", "%%plan", "%%experiment")
-"""Magics that say themselves what is missing below them."""
+"""Magics that report a missing body themselves."""
 COMPLETED = ("%agent ", "%replay ", "%traces ", "%%agent ", "%%experiment ", "%%plan ", "%%workflow ")
-"""How lines begin whose words are completed."""
+"""Beginnings of lines with tab completion."""
 VIEWS = {
     "agentnb.detect.run:Run": "agentnb.notebook.shown_values:run",
     "agentnb.experiments.design:Design": "agentnb.experiments.views.design_view:design",
@@ -62,7 +62,7 @@ VIEWS = {
     "agentnb.workflow.plan:Plan": "agentnb.notebook.shown_values:plan",
     "agentnb.workflow.workflow:Workflow": "agentnb.notebook.shown_values:workflow",
 }
-"""The functions that show values of a type, by its place: ``NAME_html`` and ``NAME_text`` of a module."""
+"""Views of a type, as ``MODULE:NAME`` for the functions ``NAME_html`` and ``NAME_text``."""
 RUNS = ("agentnb.interchange.files", "Runs")
 
 
@@ -70,7 +70,7 @@ _making = threading.Lock()
 
 
 def session_of(shell: Any) -> Session:
-    """Return the session of this kernel, which is made when it is first needed; load the extension if necessary."""
+    """Return the kernel's session, created on first use; load the extension if necessary."""
     with _making:
         if not hasattr(shell, _UNDO):
             shell.extension_manager.load_extension("agentnb")
@@ -85,30 +85,30 @@ def session_of(shell: Any) -> Session:
 
 
 def notebook_name(variables: Mapping[str, Any], folder: Path) -> str:
-    """Return the notebook of a kernel that began in this folder, relative to it if inside; empty if it is not known.
+    """Return the notebook of a kernel started in this folder, relative to it if inside, or "".
 
-    Jupyter's server and VS Code each tell the kernel in a variable. Consoles have a session without a file.
+    Jupyter's server and VS Code each pass it in a variable. Consoles have a session without a file.
     """
-    found = variables.get("__vsc_ipynb_file__") or variables.get("__session__")
-    if not isinstance(found, str) or not Path(found).suffix:
+    file = variables.get("__vsc_ipynb_file__") or variables.get("__session__")
+    if not isinstance(file, str) or not Path(file).suffix:
         return ""
-    path = Path(found)
+    path = Path(file)
     return (path.relative_to(folder) if path.is_relative_to(folder) else path).as_posix()
 
 
 class DeferredMagic:
-    """A magic that is imported when it is first called, or asked about."""
+    """A magic imported on its first call or help request."""
 
     def __init__(self, shell: InteractiveShell, place: str, kind: str, name: str) -> None:
         self._shell, self._place, self._kind, self._name = shell, place, kind, name
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
-        known = self._shell.magics_manager.magics[self._kind]
-        if known.get(self._name) is self:
-            self._shell.register_magics(_at(self._place)(self._shell, session_of(self._shell)))  # in the place of this one
-        found: Callable[..., Any] = known[self._name]
-        return found
+        magics = self._shell.magics_manager.magics[self._kind]
+        if magics.get(self._name) is self:
+            self._shell.register_magics(_at(self._place)(self._shell, session_of(self._shell)))  # replaces this one
+        magic: Callable[..., Any] = magics[self._name]
+        return magic
 
     def getdoc(self) -> str | None:
         """Return its help, for ``%%agent?``."""
@@ -118,28 +118,28 @@ class DeferredMagic:
         """Call the magic."""
         magic = self.__wrapped__
         if not getattr(magic, MAGIC_NO_VAR_EXPAND_ATTR, False):
-            line = self._shell.var_expand(line, 2)  # with the names of who called IPython, which called this
+            line = self._shell.var_expand(line, 2)  # with the names in the frame of IPython's caller
         return magic(line, *cell)
 
 
 setattr(DeferredMagic, MAGIC_NO_VAR_EXPAND_ATTR, True)
 
 
-def _at(place: str) -> Any:
-    """Return the object at a place, ``MODULE:NAME``."""
-    module, _, name = place.partition(":")
+def _at(location: str) -> Any:
+    """Return the object at ``MODULE:NAME``."""
+    module, _, name = location.partition(":")
     return getattr(import_module(module), name)
 
 
 def blank_body(lines: list[str]) -> list[str]:
-    """Give a bare ``%%agent`` line a blank body: IPython rejects a cell without one before we can say what is missing."""
+    """Add a blank body to a bare ``%%agent`` line: IPython rejects a cell without a body before we can report it."""
     if lines and lines[0].startswith(BLANK) and not "".join(lines[1:]).strip():
         return [lines[0].rstrip("\n") + "\n", "\n"]
     return lines
 
 
 def bare_run(variables: Mapping[str, Any], lines: list[str]) -> list[str]:
-    """Let a cell that holds only ``run`` say what there is, as long as there is no such variable: IPython takes it for %run."""
+    """Show the status for a cell with only ``run`` if that variable does not exist: IPython takes it for %run."""
     return ["%agent status\n"] if "".join(lines).strip() == USUAL_OUT and USUAL_OUT not in variables else lines
 
 
@@ -149,9 +149,9 @@ def load(shell: InteractiveShell) -> None:
     undo: list[Callable[[], object]] = []
     setattr(shell, _UNDO, undo)
     setattr(shell, _NOTEBOOK, notebook_name(shell.user_ns, Path.cwd()))
-    named = [(place, kind, name) for place, of in MAGICS.items() for kind in of for name in of[kind]]
-    for place, kind, name in named:
-        shell.register_magic_function(DeferredMagic(shell, place, kind, name), kind, name)  # type: ignore[arg-type]  # untyped
+    magics = [(location, kind, name) for location, names in MAGICS.items() for kind in names for name in names[kind]]
+    for location, kind, name in magics:
+        shell.register_magic_function(DeferredMagic(shell, location, kind, name), kind, name)  # type: ignore[arg-type]  # untyped
         undo.append(partial(shell.magics_manager.magics[kind].pop, name, None))
     for transformer in (partial(bare_run, shell.user_ns), blank_body):
         shell.input_transformers_cleanup.insert(0, transformer)
@@ -180,7 +180,7 @@ def load(shell: InteractiveShell) -> None:
 
 
 def _remove(values: list[Any], value: object) -> None:
-    with suppress(ValueError):  # somebody else took it out
+    with suppress(ValueError):  # already removed by other code
         values.remove(value)
 
 
@@ -206,9 +206,9 @@ def _new_cell(shell: Any, source: str) -> BegunCell:
 
 
 def _begin_cell(shell: Any, source: str = "", info: Any = None) -> None:
-    """Let the runs that Python code of the next cell begins be shown below that cell; ``source``: its id or its text.
+    """Route runs started by the next cell's Python code to that cell. ``source``: its id or its text.
 
-    ``info``: its execution, as IPython has it; None for the cell that loads the extension.
+    ``info``: IPython's execution info; None for the cell that loads the extension.
     """
     if info is not None:
         running_cells[:] = [*filter(None, running_cells), info]
@@ -221,24 +221,24 @@ def _begin_cell(shell: Any, source: str = "", info: Any = None) -> None:
 
 
 def _end_cell(shell: Any, info: Any) -> None:
-    """Show what has begun and is not shown yet."""
-    running_cells[:] = [one for one in running_cells if one not in (None, info)]
-    if (made := begun_cell(shell).made) is not None:
-        made.decide()
+    """Show runs that are not shown yet."""
+    running_cells[:] = [cell_info for cell_info in running_cells if cell_info not in (None, info)]
+    if (host := begun_cell(shell).made) is not None:
+        host.decide()
     keep_host(Host())
     cell_outputs.end_cell(shell)
 
 
 def _leave_runs(change: Any) -> None:
-    """Leave the runs of a kernel that ends. On its control thread."""
+    """Leave the runs of an ending kernel. Called on its control thread."""
     if change["new"]:
         session: Session | None = getattr(change["owner"], _SESSION, None)
-        left = [] if session is None else session.leave()
+        live_runs = [] if session is None else session.leave()
         process_end.announce()
-        if left:
+        if live_runs:
             from agentnb.runtime.host.live import wait_for_ends
 
-            wait_for_ends(left, LOG_SECONDS)
+            wait_for_ends(live_runs, LOG_SECONDS)
 
 
 def _traceback(shell: Any, error: BaseException) -> list[str]:
@@ -248,37 +248,37 @@ def _traceback(shell: Any, error: BaseException) -> list[str]:
 
 
 def _register_views(shell: InteractiveShell, undo: list[Callable[[], object]]) -> None:
-    """Register the display of runs and of what is made of them."""
+    """Register the display of runs and of values derived from them."""
     display: Any = shell.display_formatter  # a running shell has one
     html, plain = display.formatters["text/html"], display.formatters["text/plain"]
-    for place, view in VIEWS.items():
-        named = tuple(place.split(":"))
-        html.for_type_by_name(*named, partial(_view, f"{view}_html"))
-        plain.for_type_by_name(*named, partial(_print, f"{view}_text"))
-        undo += [partial(_forget_view, formatter, named) for formatter in (html, plain)]
-    # A list has a printer of its own, which would win over the bundle.
+    for location, view in VIEWS.items():
+        module_and_name = tuple(location.split(":"))
+        html.for_type_by_name(*module_and_name, partial(_view, f"{view}_html"))
+        plain.for_type_by_name(*module_and_name, partial(_print, f"{view}_text"))
+        undo += [partial(_forget_view, formatter, module_and_name) for formatter in (html, plain)]
+    # A list's own printer would take precedence over the bundle.
     plain.for_type_by_name(*RUNS, partial(_print, "agentnb.notebook.shown_values:runs_text"))
     display.mimebundle_formatter.for_type_by_name(*RUNS, partial(_view, "agentnb.notebook.shown_values:runs_bundle"))
     undo += [partial(_forget_view, formatter, RUNS) for formatter in (plain, display.mimebundle_formatter)]
 
 
-def _view(place: str, value: Any, **_include_and_exclude: Any) -> Any:
-    return _at(place)(value)
+def _view(location: str, value: Any, **_include_and_exclude: Any) -> Any:
+    return _at(location)(value)
 
 
-def _print(place: str, value: Any, printer: Any, cycle: bool) -> None:
-    printer.text(_view(place, value))
+def _print(location: str, value: Any, printer: Any, cycle: bool) -> None:
+    printer.text(_view(location, value))
 
 
 def _forget_view(formatter: Any, named: tuple[str, ...]) -> None:
-    """Forget the view of a type, which IPython keeps by the type itself once it was used."""
+    """Remove the view of a type, which IPython stores by the type itself after its first use."""
     formatter.deferred_printers.pop(named, None)
-    for shown in [one for one in formatter.type_printers if (one.__module__, one.__name__) == named]:
+    for shown in [kind for kind in formatter.type_printers if (kind.__module__, kind.__name__) == named]:
         del formatter.type_printers[shown]
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Remove what `load` registered; live runs continue."""
+    """Remove everything that `load` registered; live runs continue."""
     for step in getattr(shell, _UNDO, []):
         step()
     if hasattr(shell, _UNDO):

@@ -1,4 +1,4 @@
-"""The frontend: which view shows a run, and whether the person can be asked while their cell runs."""
+"""The frontend: selects a run's view, and whether the person can be asked while their cell runs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def view_for(
 ) -> CardView | DisplayView | TerminalView:
     """Return a live card if a person may click, a display if only the outputs are kept, or lines for a terminal.
 
-    ``open_widgets`` takes the widgets of cards whose run has ended; ``blocks``: the cell waits for the run; ``variable``
-    holds the run; ``stored``: its log is kept.
+    ``open_widgets``: receives the widgets of ended runs' cards; ``blocks``: the cell waits for the run; ``variable``: holds the
+    run; ``stored``: its log is kept.
     """
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
@@ -41,25 +41,25 @@ def view_for(
 
 
 def is_attended(kernel: Any) -> bool:
-    """Return whether a person is present: what executes notebooks without one (nbconvert, papermill, tests) disallows input."""
+    """True if a person is present: unattended execution (nbconvert, papermill, tests) disallows input."""
     return bool(getattr(kernel, "_allow_stdin", False))
 
 
 def asker(shell: Any) -> Callable[[str], str] | None:
-    """Return the function that writes a question and returns the line that the person types; None if nobody is present."""
+    """Return the function that asks the person for a line of input; None if nobody is present."""
     kernel = getattr(shell, "kernel", None)
     is_present = sys.stdin is not None and sys.stdin.isatty() if kernel is None else is_attended(kernel)
     return input if is_present else None
 
 
 def masked(question: str, what: str) -> str:
-    """Return the line that the person types, which is not shown; blank if they end the input.
+    """Return a line of hidden input; blank if the person ends the input.
 
-    ``what``: what is asked for. Raises `SettingsError` where it would be shown.
+    ``what``: the subject of the question. Raises `SettingsError` if the input would be visible.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", getpass.GetPassWarning)  # getpass would show what is typed
+            warnings.simplefilter("error", getpass.GetPassWarning)  # getpass would echo the input
             # Looked up on each call: a kernel replaces it with its own.
             return getpass.getpass(question)
     except EOFError:
@@ -69,9 +69,9 @@ def masked(question: str, what: str) -> str:
 
 
 def can_ask(shell: Any, *, blocks: bool) -> bool:
-    """Return whether the person can answer, in the card or with ``%agent answer`` in another cell.
+    """True if the person can answer, in the card or with ``%agent answer`` in another cell.
 
-    They cannot while a cell blocks a kernel that receives nothing meanwhile. ``blocks``: the cell waits for the run.
+    Impossible while a cell blocks a kernel that receives nothing meanwhile. ``blocks``: the cell waits for the run.
     """
     kernel = getattr(shell, "kernel", None)
     if kernel is None:

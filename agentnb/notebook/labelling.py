@@ -1,4 +1,4 @@
-"""``agentnb.label``: judge runs by hand, one after the other, by keys."""
+"""``agentnb.label``: judge runs by hand, one after the other, with keys."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from agentnb.store.store import Store
 HEALTHY_OR_FAILED: Mapping[str, int] = {"healthy": 0, "failed": 1}
 FOLLOWED_OR_NOT: Mapping[str, int] = {"followed": 1, "not followed": 0}
 MAX_LABELS = 9
-"""Labels that have a key each."""
+"""Maximum labels, limited by their keys."""
 AGAIN = "Run this cell again to continue."
 Value = int | str
 
@@ -48,17 +48,19 @@ def label(
     sample: int | None = None,
     seed: int = 0,
 ) -> Labeller:
-    """Return a widget to judge runs: it shows one after the other, without what detectors, guidance and policies said of them.
+    """Return a widget to judge runs one after the other, without the judgements of detectors, guidance and policies.
 
-    Keys: 1 to 9 judge the run and go to the next one without a label, n and p go to the next and the previous run, u takes the
-    last judgement back. Each judgement is appended to ``path`` at once (JSON Lines if it ends with ``.jsonl``, else CSV), and
-    the next call continues there; `agentnb.labels` reads it. By default it is ``labels.csv`` in the folder or store that
-    ``source`` names, whose labels count for the outcomes of its runs, else in the working folder. ``source``: runs, or what
-    `load_traces` takes. ``labels``: words with the values that are stored, at most nine; or a list of names. The words healthy
-    and failed say the outcome of a run. ``who``: whose judgements these are. ``followed``: judge each reminder of the runs
+    Keys: 1 to 9 judge the run and move to the next one without a label, n and p move to the next and previous run, u undoes the
+    last judgement. Each judgement is appended to ``path`` at once (JSON Lines if it ends with ``.jsonl``, else CSV), and the
+    next call continues there; `agentnb.labels` reads it. By default it is ``labels.csv`` in the folder or store of ``source``,
+    whose labels count for the outcomes of its runs, else in the working folder.
+
+    ``source``: runs, or what `load_traces` takes. ``labels``: words with their stored values, at most nine; or a list of names.
+    The words healthy and failed set the outcome of a run. ``who``: the judge. ``followed``: judge each reminder of the runs
     instead, by the reply to it: followed, or not. ``sample``: only so many runs of each variant of an experiment, drawn at
-    random by ``seed``, the same ones for each person. Runs of several variants, and samples, come in random order. Raises
-    `SettingsError` for other labels, and if there is no run, or reminder.
+    random by ``seed``, the same ones for each person. Runs of several variants, and samples, come in random order.
+
+    Raises `SettingsError` for invalid labels, and without runs or reminders.
     """
     if labels is None:
         labels = FOLLOWED_OR_NOT if followed else HEALTHY_OR_FAILED
@@ -68,7 +70,7 @@ def label(
 
 
 def _drawn(runs: Sequence[Run], sample: int | None, seed: int) -> Sequence[Run]:
-    """Return a sample of the runs of each variant, in random order; one variant without a ``sample`` as it is."""
+    """Return a sample of each variant's runs, in random order; a single variant without a ``sample`` unchanged."""
     if sample is not None and (type(sample) is not int or sample < 1):
         raise SettingsError(f"sample={sample!r} is not a number of runs", "Give a whole number from 1, such as 30")
     arms: dict[str, list[Run]] = {}
@@ -77,9 +79,9 @@ def _drawn(runs: Sequence[Run], sample: int | None, seed: int) -> Sequence[Run]:
     if sample is None and len(arms) < 2:
         return runs
     if len(arms) > 1:
-        arms.pop("", None)  # nested runs, which are parts of others
+        arms.pop("", None)  # nested runs are parts of others
     kept = {run.id for arm in arms.values() for run in arm[:sample]}
-    # By another hash than the draw: by the same one, the arm of which a smaller share is drawn would come first.
+    # Another hash than for drawing, which would put the arm with the smaller share first.
     return sorted((run for run in runs if run.id in kept), key=lambda run: sha256(f"{run.id} {seed}".encode()).digest())
 
 
@@ -88,50 +90,48 @@ class Subject(NamedTuple):
 
     run: Run
     reminder: str = ""
-    """Its round and its place in it, from 1, as in `Label`."""
+    """Its round and its position in it, from 1, as in `Label`."""
     given: Guidance | None = None
 
     @property
     def key(self) -> str:
-        """The name by which labels know it."""
+        """Its key in labels."""
         return subject_of(self.run.id, self.reminder)
 
     @property
     def html(self) -> str:
-        """The run, for a reminder up to the reply to it."""
+        """The run, or for a reminder, the run up to the reply to it."""
         return (
             blind_html(self.run) if self.given is None else blind_html(self.run, int(self.reminder.split(".")[0]), self.given)
         )
 
 
 def _reminders(run: Run) -> Iterator[Subject]:
-    """Yield the reminders of a run that ask for something, and that a reply followed."""
-    for one in run.rounds:
-        for place, given in enumerate(one.guidance, 1):
-            if given.cell not in INFORMS and one.reply is not None:
-                yield Subject(run, f"{one.index + 1}.{place}", given)
+    """Yield the reminders of a run that ask for something and have a reply."""
+    for run_round in run.rounds:
+        for number, reminder in enumerate(run_round.guidance, 1):
+            if reminder.cell not in INFORMS and run_round.reply is not None:
+                yield Subject(run, f"{run_round.index + 1}.{number}", reminder)
 
 
 def _beside(source: RunSource) -> Path:
-    """Return the file of labels beside the runs of a source."""
+    """Return the label file of a source."""
     folder = folder_of(source) if isinstance(source, Store | str | Path) else None
     return Path(FILE) if folder is None else folder / FILE
 
 
 def _checked(labels: Mapping[str, Value] | Iterable[str]) -> dict[str, Value]:
-    given: dict[Any, Any] = dict(labels) if isinstance(labels, Mapping) else {}
+    values: dict[Any, Any] = dict(labels) if isinstance(labels, Mapping) else {}
     if not isinstance(labels, Mapping | str):
-        given = {word: word for word in labels}
-    sound = all(isinstance(word, str) and word.strip() and type(value) in (int, str) for word, value in given.items())
-    if not 2 <= len(given) <= MAX_LABELS or not sound or "" in given.values():
-        raise SettingsError(f"labels={labels!r} are not two to nine labels", 'Write labels={"healthy": 0, "failed": 1}')
-    return given
+        values = {word: word for word in labels}
+    is_valid = all(isinstance(word, str) and word.strip() and type(value) in (int, str) for word, value in values.items())
+    if not 2 <= len(values) <= MAX_LABELS or not is_valid or "" in values.values():
+        raise SettingsError(f"labels={labels!r} must be two to nine labels", 'Write labels={"healthy": 0, "failed": 1}')
+    return values
 
 
 class Labeller:
-    """Runs, or reminders, to judge by hand. ``place`` is the index of the one that is shown; ``given`` are the labels by
-    `Subject.key`.
-    """
+    """Runs, or reminders, to judge by hand. ``place``: index of the displayed one; ``given``: labels by `Subject.key`."""
 
     def __init__(self, subjects: list[Subject], path: Path, labels: dict[str, Value], who: str) -> None:
         if not subjects:
@@ -140,12 +140,12 @@ class Labeller:
             )
         self.subjects, self.path, self.labels, self.who = subjects, path, labels, who
         self._what = "reminder" if subjects[0].reminder else "run"
-        found = read_labels(path) if path.exists() else []
-        own = [one for one in found if one.who == who]
-        self.given: dict[str, Value] = {one.subject: one.label for one in own if one.label is not None}
-        self._words = {one.subject: one.word for one in own}
+        stored = read_labels(path) if path.exists() else []
+        own = [item for item in stored if item.who == who]
+        self.given: dict[str, Value] = {item.subject: item.label for item in own if item.label is not None}
+        self._words = {item.subject: item.word for item in own}
         self._undone: list[tuple[int, Value | None, str]] = []
-        """What stood at a place before each judgement of this widget."""
+        """Index, label and word before each judgement of this widget."""
         self._widget: Any = None
         self.place = 0
         self.go(self._next_open(-1))
@@ -155,15 +155,15 @@ class Labeller:
 
     @property
     def told(self) -> str:
-        """How far it is: ``Run 3 of 20, 2 judged``."""
-        done = sum(one.key in self.given for one in self.subjects)
-        where = f"{self._what.capitalize()} {self.place + 1:,} of {len(self.subjects):,}"
-        if done == len(self.subjects):
-            return f"{where}. All {counted(done, self._what)} are judged: {self.path}"
-        return f"{where}, {done:,} judged"
+        """The progress: ``Run 3 of 20, 2 judged``."""
+        judged = sum(subject.key in self.given for subject in self.subjects)
+        position = f"{self._what.capitalize()} {self.place + 1:,} of {len(self.subjects):,}"
+        if judged == len(self.subjects):
+            return f"{position}. All {counted(judged, self._what)} are judged: {self.path}"
+        return f"{position}, {judged:,} judged"
 
     def judge(self, number: int) -> None:
-        """Give the run that is shown its label, counted from 1, save it, and go to the next run without one."""
+        """Label the displayed run, counting labels from 1; save it, and move to the next unlabelled run."""
         if not 1 <= number <= len(self.labels):
             raise SettingsError(f"There is no label {number}", f"Choose 1 to {len(self.labels)}")
         key = self.subjects[self.place].key
@@ -174,23 +174,23 @@ class Labeller:
         self.go(self._next_open(self.place))
 
     def undo(self) -> None:
-        """Take the last judgement of this widget back, and show its run again."""
+        """Undo the last judgement of this widget, and show its run again."""
         if not self._undone:
-            raise SettingsError("There is no judgement to take back", "n and p lead to other runs: judge them again")
-        place, value, word = self._undone[-1]
-        self._save(place, value, word, None)
+            raise SettingsError("There is no judgement to undo", "Use n and p to reach other runs, and judge them again")
+        index, value, word = self._undone[-1]
+        self._save(index, value, word, None)
         self._undone.pop()
-        self.go(place)
+        self.go(index)
 
     def go(self, place: int) -> None:
-        """Show the run with this index; the first and the last are the ends."""
+        """Show the run with this index, clamped to the list."""
         self.place = max(0, min(place, len(self.subjects) - 1))
         self._since = perf_counter()
         self._show()
 
-    def _save(self, place: int, value: Value | None, word: str, seconds: float | None) -> None:
-        """Append the label to the file; ``value`` None takes back what the run has. The outcome of the run follows."""
-        (run, reminder, _), key = self.subjects[place], self.subjects[place].key
+    def _save(self, index: int, value: Value | None, word: str, seconds: float | None) -> None:
+        """Append the label to the file; None removes the run's label. Updates the run's outcome."""
+        (run, reminder, _), key = self.subjects[index], self.subjects[index].key
         took = None if seconds is None else round(seconds, 1)
         append_label(self.path, Label(run.id, value, took, datetime.now(UTC), self.who, word, reminder))
         self._words[key] = word
@@ -200,18 +200,18 @@ class Labeller:
             self.given[key] = value
         run.set_labels(assessments_by_run(read_labels(self.path)).get(run.id, ()))
 
-    def _next_open(self, place: int) -> int:
-        """Return the next run without a label, from the beginning again after the last; without any, the same place."""
-        places = [*range(place + 1, len(self.subjects)), *range(max(0, place))]
-        return next((one for one in places if self.subjects[one].key not in self.given), max(0, place))
+    def _next_open(self, start: int) -> int:
+        """Return the next unlabelled run after ``start``, wrapping around; without one, ``start``."""
+        indexes = [*range(start + 1, len(self.subjects)), *range(max(0, start))]
+        return next((index for index in indexes if self.subjects[index].key not in self.given), max(0, start))
 
     # The widget
 
     @property
     def _saved(self) -> str:
-        """What stays in the notebook without a kernel: true whenever it is read, so without a count that grows."""
-        path, some = str(self.path), counted(len(self.subjects), self._what)
-        return f"{some} to judge by hand. What was judged is in {path}: agentnb.labels({path!r}) reads it. {AGAIN}"
+        """The text that remains in the notebook without a kernel, valid at any time, so without a count."""
+        path, amount = str(self.path), counted(len(self.subjects), self._what)
+        return f"{amount} to judge by hand. Judgements are in {path}: agentnb.labels({path!r}) reads them. {AGAIN}"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         plain = {"text/plain": repr(self)}
@@ -236,7 +236,7 @@ class Labeller:
             return
         subject = self.subjects[self.place]
         value = self.given.get(subject.key)
-        chosen = next((number for number, one in enumerate(self.labels.values(), 1) if one == value), 0)
+        chosen = next((number for number, label_value in enumerate(self.labels.values(), 1) if label_value == value), 0)
         with self._widget.hold_sync():
             self._widget.html, self._widget.told = subject.html, self.told
             self._widget.place, self._widget.chosen = self.place, chosen
@@ -246,7 +246,7 @@ class Labeller:
             _worker().do(partial(self._do, message))
 
     def _do(self, message: dict[str, Any]) -> None:
-        """Do what a key or button asks for; not if it was meant for another run, which has gone since."""
+        """Perform the action of a key or button, unless it was meant for another run, no longer displayed."""
         if self._widget is None or message.get("place") != self.place:
             return
         actions: dict[str, Callable[[], None]] = {
@@ -258,7 +258,7 @@ class Labeller:
         error = ""
         try:
             actions.get(str(message.get("do")), lambda: None)()
-        except Exception as broken:  # also from a message that our page did not send, or a run that cannot be drawn
+        except Exception as broken:  # including messages from other senders, and runs that cannot be drawn
             error = error_told(broken, "An action of label")
         self._widget.error = error
 
@@ -273,7 +273,7 @@ def _widget_class() -> Any:
     import anywidget  # takes 60 ms, and is useless without a frontend that shows widgets
 
     class LabelWidget(anywidget.AnyWidget):
-        """Shows one run, the labels and how far it is. All HTML comes from the kernel."""
+        """Shows a run, the labels and the progress. All HTML comes from the kernel."""
 
         _esm = script("document.js", "label.js")
         _css = style_sheet() + (STATIC / "label.css").read_text("utf-8")
@@ -281,12 +281,12 @@ def _widget_class() -> Any:
         told = Unicode().tag(sync=True)
         error = Unicode().tag(sync=True)
         key = Unicode().tag(sync=True)
-        """The id of the model, by which the page finds it in the notebook."""
+        """Id of the model, by which the page finds it in the notebook."""
         remains = Unicode().tag(sync=True)
-        """What the page puts in its place if its kernel has gone."""
+        """Replacement shown by the page if the kernel is gone."""
         words = List(Unicode()).tag(sync=True)
         place = Int().tag(sync=True)
         chosen = Int().tag(sync=True)
-        """The label of the run that is shown, counted from 1; 0 without one."""
+        """The displayed run's label, counted from 1; 0 without a label."""
 
     return LabelWidget

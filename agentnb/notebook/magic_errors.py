@@ -1,4 +1,4 @@
-"""Errors for the person, in one line: what is wrong and what to type next, without agentnb's traceback."""
+"""One-line errors for the person: problem and next command, without agentnb's traceback."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
-    """Show a magic's errors that are meant for the person as one line; they still raise, so that Run All and papermill stop."""
+    """Show a magic's errors as one line; they still raise, so that Run All and papermill stop."""
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -40,14 +40,14 @@ def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def in_one_line(error: E, line: str) -> E:
-    """Return the error, for which IPython will show this line in place of a traceback."""
+    """Return the error, set up so that IPython shows this line instead of a traceback."""
     setattr(error, RENDERER, lambda: [line])
-    error.__context__ = None  # with a group of errors in it, IPython would print the whole traceback instead
+    error.__context__ = None  # an exception group there would make IPython print the whole traceback
     return error
 
 
 def lines_without_our_frames(shell: Any, error: BaseException) -> list[str]:
-    """Return the traceback that IPython shows of an error for the person, without the frames of agentnb.
+    """Return the error's traceback as IPython shows it, without frames of agentnb.
 
     ``%xmode Verbose`` has them all.
     """
@@ -56,26 +56,26 @@ def lines_without_our_frames(shell: Any, error: BaseException) -> list[str]:
         lines: list[str] = shown.structured_traceback(type(error), error, error.__traceback__)
         return lines
     chain: list[BaseException] = []
-    one: BaseException | None = error
-    while one is not None and one not in chain:
-        chain.append(one)
-        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
-    kept = [(each, each.__traceback__, each.__cause__, each.__suppress_context__) for each in chain]
+    current: BaseException | None = error
+    while current is not None and current not in chain:
+        chain.append(current)
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+    kept = [(link, link.__traceback__, link.__cause__, link.__suppress_context__) for link in chain]
     try:
-        for each in chain:
-            each.__traceback__ = _users_frames(each.__traceback__)
-        for each in chain[:-1]:
-            following = next((other for other in chain[chain.index(each) + 1 :] if other.__traceback__ is not None), None)
-            each.__cause__ = following  # one that was raised and caught within agentnb says nothing
+        for link in chain:
+            link.__traceback__ = _users_frames(link.__traceback__)
+        for link in chain[:-1]:
+            following = next((later for later in chain[chain.index(link) + 1 :] if later.__traceback__ is not None), None)
+            link.__cause__ = following  # errors raised and caught within agentnb are not informative
         lines = shown.structured_traceback(type(error), error, error.__traceback__)
     finally:
-        for each, frames, cause, suppresses in kept:
-            each.__traceback__, each.__cause__, each.__suppress_context__ = frames, cause, suppresses
+        for link, frames, cause, suppresses in kept:
+            link.__traceback__, link.__cause__, link.__suppress_context__ = frames, cause, suppresses
     return lines
 
 
 def _users_frames(frames: TracebackType | None) -> TracebackType | None:
-    """Return the traceback without frames of agentnb, and without those of libraries that agentnb called."""
+    """Return the traceback without frames of agentnb, and of libraries called by agentnb."""
     kept, is_ours = [], False
     while frames is not None:
         file = frames.tb_frame.f_code.co_filename
@@ -83,41 +83,41 @@ def _users_frames(frames: TracebackType | None) -> TracebackType | None:
         if not (is_ours and file.startswith((PACKAGE, *CARRIERS, *LIBRARIES))):
             kept.append(frames)
         frames = frames.tb_next
-    found: TracebackType | None = None
-    for one in reversed(kept):
-        found = TracebackType(found, one.tb_frame, one.tb_lasti, one.tb_lineno)
-    return found
+    traceback: TracebackType | None = None
+    for frame in reversed(kept):
+        traceback = TracebackType(traceback, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return traceback
 
 
 def _quiet(error: E, line: str) -> E:
     return error if RENDERER in vars(error) or isinstance(error, ExpectationFailed) else in_one_line(error, line)
 
 
-def _hyphenated(option: str, known: list[str]) -> str:
-    """Return the known option that differs only in its hyphens, such as ``--max-rounds`` for ``--max_rounds``."""
+def _hyphenated(option: str, options: list[str]) -> str:
+    """Return the known option that differs only in hyphens, such as ``--max-rounds`` for ``--max_rounds``."""
     better = option.replace("_", "-")
-    return better if better in known and option not in known else option
+    return better if better in options and option not in options else option
 
 
 def parsed(magic: Any, line: str, *, see: str = "") -> Any:
-    """Parse the options of a line; `SettingsError` for unknown ones.
+    """Parse the options of a line. Raises `SettingsError` for unknown ones.
 
-    ``see``: where the options are explained, for a line magic, which has no text below it.
+    ``see``: a reference to the options, for a line magic, which has no text below it.
     """
-    known = [option for action in magic.parser._actions for option in action.option_strings]
-    line = _UNDERSCORED.sub(lambda match: _hyphenated(match.group(), known), line)
+    options = [option for action in magic.parser._actions for option in action.option_strings]
+    line = _UNDERSCORED.sub(lambda match: _hyphenated(match.group(), options), line)
     own = f"%{magic.parser.prog}?"
     try:
         return parse_argstring(magic, line)
     except ValueError as error:  # an unclosed quotation
         raise SettingsError(f"{error} in: {line}", "Close it, or leave it out") from None
     except UsageError as error:
-        told = " ".join(shown(word) for word in str(error).split(" "))
-        what = told[:1].upper() + told[1:]
-        given = what.removeprefix("Unrecognized arguments: ")
-        if not see and given != what and not given.startswith("-"):
-            as_tool = f"To give it as a tool: -t {given}. " if "-t" in known and given.isidentifier() else ""
-            raise SettingsError(what, f"{as_tool}The text goes below the %{magic.parser.prog} line") from None
-        wrong = next((word for word in line.split() if word in what and word.startswith("-")), "")
-        close = nearest(wrong, known) if wrong not in known else ""
-        raise SettingsError(what, close or see or f"{own} shows the options") from None
+        sentence = " ".join(shown(word) for word in str(error).split(" "))
+        problem = sentence[:1].upper() + sentence[1:]
+        unrecognized = problem.removeprefix("Unrecognized arguments: ")
+        if not see and unrecognized != problem and not unrecognized.startswith("-"):
+            as_tool = f"To give it as a tool: -t {unrecognized}. " if "-t" in options and unrecognized.isidentifier() else ""
+            raise SettingsError(problem, f"{as_tool}The text goes below the %{magic.parser.prog} line") from None
+        wrong = next((word for word in line.split() if word in problem and word.startswith("-")), "")
+        suggestion = nearest(wrong, options) if wrong not in options else ""
+        raise SettingsError(problem, suggestion or see or f"{own} shows the options") from None

@@ -1,4 +1,4 @@
-"""The magics: they parse, call the session and show. They make no decisions."""
+"""The magics: they parse, call the session and show results. They make no decisions."""
 
 from __future__ import annotations
 
@@ -46,39 +46,39 @@ from agentnb.session.defaults import ON_STOP, typed_rules
 from agentnb.session.session import Session
 
 MAX_PROMPT = 60
-"""Characters of the prompt in the line that says which run is continued."""
+"""Maximum characters of the prompt in the note about a continued run."""
 
 
 def continued_run(session: Session, variables: Mapping[str, Any], name: str, out: str) -> tuple[Run, str]:
-    """Return the run to continue, and a line that says which; the line is empty for a run that was named.
+    """Return the run to continue, and a note identifying it, empty for a run that was named.
 
     ``name``: a variable that holds a run, the id of a run or a part of it, or empty; ``out``: the variable of ``-o``, or empty.
-    Raises `SettingsError` if there is no such run, or if it has no conversation or has not ended.
+    Raises `SettingsError` for an unknown run, or if it has no conversation or has not ended.
     """
     name = unquoted(name)
     if name:
         return session.conversation(_named(session, variables, name)), ""
-    held = variables.get(out)
-    is_held = isinstance(held, Run) and held.started_at is not None
-    run = session.conversation(held if is_held else None)
-    where = f"in {out}" if is_held else "the last"
+    value = variables.get(out)
+    is_held = isinstance(value, Run) and value.started_at is not None
+    run = session.conversation(value if is_held else None)
+    location = f"in {out}" if is_held else "the last"
     prompt = first_line(clean(run.prompt), MAX_PROMPT)
-    return run, f"Continuing run {clean(short_id(run.id))} ({where}): {prompt}"
+    return run, f"Continuing run {clean(short_id(run.id))} ({location}): {prompt}"
 
 
 def _named(session: Session, variables: Mapping[str, Any], name: str) -> Run:
     """Return the run of a variable or of an id."""
-    held = variables.get(name)
-    if isinstance(held, Run):
-        return held
+    value = variables.get(name)
+    if isinstance(value, Run):
+        return value
     hint = nearest(name, run_names(variables)) or ListRuns(rest=" lists the runs")
     if name in variables:
-        raise SettingsError(f"--continue {name}: the variable holds a {type(held).__name__}, not a run", hint)
+        raise SettingsError(f"--continue {name}: the variable holds a {type(value).__name__}, not a run", hint)
     try:
         return session.stored(name)
     except StoreError as error:
-        what = f"--continue {name}: there is neither a variable with a run nor a run of this name or id"
-        raise SettingsError(what, hint) from error
+        problem = f"--continue {name}: there is neither a variable with a run nor a run of this name or id"
+        raise SettingsError(problem, hint) from error
 
 
 SEE_TRACES = "%traces? shows the options"
@@ -194,9 +194,9 @@ class AgentMagics(Magics):
             print(f"{missed}. To send it without this note: --raw")
         before = None
         if options.go_on is not None:
-            before, which = continued_run(self.session, variables, options.go_on, given_out)
-            if which:
-                print(which)
+            before, continuation_note = continued_run(self.session, variables, options.go_on, given_out)
+            if continuation_note:
+                print(continuation_note)
         return with_consent(partial(self._run_cell, options, prompt, options.out, before), asker(self.shell))
 
     def _run_cell(self, options: Namespace, prompt: str, out: str, before: Run | None) -> Answer | None:
@@ -306,12 +306,12 @@ class AgentMagics(Magics):
         """
         options = parsed(AgentMagics.guidance_cell, line)
         out = check_variable(options.out) if options.out else ""
-        made = self.session.write_set(options.name, cell)
+        guidance_set = self.session.write_set(options.name, cell)
         before = self.shell.user_ns.get(options.name)
-        for name in (out, options.name if isinstance(before, GuidanceSet) and before.name == made.name else ""):
+        for name in (out, options.name if isinstance(before, GuidanceSet) and before.name == guidance_set.name else ""):
             if name:  # also a variable set by an earlier version of this cell
-                self.shell.user_ns[name] = made
-        print(written(made))
+                self.shell.user_ns[name] = guidance_set
+        print(written(guidance_set))
 
     @one_line_errors
     @magic_arguments("%context")
@@ -327,11 +327,11 @@ class AgentMagics(Magics):
         """
         options = parsed(AgentMagics.context_cell, line)
         out = check_variable(options.out) if options.out else ""
-        made = ContextType.read(cell, unquoted(options.name), self.shell.user_ns)
-        self.session.contexts.write(made)
+        context = ContextType.read(cell, unquoted(options.name), self.shell.user_ns)
+        self.session.contexts.write(context)
         if out:
-            self.shell.user_ns[out] = made
-        print(context_written(made))
+            self.shell.user_ns[out] = context
+        print(context_written(context))
 
     def _agent(self, options: Namespace, before: Run | None, choice: ContextChoice) -> tuple[Agent, str]:
         chosen = AgentOptions(

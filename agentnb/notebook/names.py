@@ -34,7 +34,7 @@ from agentnb.workflow.files.text_inputs import read_inputs
 
 
 def words_of(groups: Iterable[Iterable[str]] | None) -> list[str]:
-    """Return the names given to ``-t``: the option may be repeated, and its names separated by spaces or commas."""
+    """Return the names after ``-t``: the option may be repeated, and its names separated by spaces or commas."""
     return [part for group in groups or [] for word in group for part in re.split(r"[,\s]+", unquoted(word)) if part]
 
 
@@ -44,42 +44,44 @@ def unquoted(name: str | None) -> str:
 
 
 def names_of(variables: Mapping[str, Any], fits: Callable[[Any], bool]) -> list[str]:
-    """Return the names of the notebook's variables whose values fit; private ones are left out."""
+    """Return the names of public notebook variables whose values fit."""
     return [name for name, value in [*variables.items()] if not name.startswith("_") and fits(value)]
 
 
 def is_kind(kind: type[Any]) -> Callable[[Any], bool]:
-    """Return what is true for objects of this class."""
+    """Return a predicate for instances of this class."""
     return lambda value: isinstance(value, kind)
 
 
 def _unusable(
-    option: str, name: str, variables: Mapping[str, Any], known: list[str], hint: str, held: str = ""
+    option: str, name: str, variables: Mapping[str, Any], candidates: list[str], hint: str, held: str = ""
 ) -> SettingsError:
-    """Return the error for a name whose variable holds nothing that the option can use. ``held``: what it holds instead."""
+    """Return the error for a variable that the option cannot use. ``held``: its content in words."""
     kind = held or f"a {type(variables.get(name)).__name__}"
-    what = f"The variable {name} holds {kind}" if name in variables else f"There is no variable {name!r}"
-    return SettingsError(f"{option} {name}: {what}", (*near(name, [one for one in known if one != name]), Plain(hint)))
+    problem = f"The variable {name} holds {kind}" if name in variables else f"There is no variable {name!r}"
+    return SettingsError(
+        f"{option} {name}: {problem}", (*near(name, [other for other in candidates if other != name]), Plain(hint))
+    )
 
 
 def find_tools(names: Iterable[str], variables: Mapping[str, Any], groups: Groups | None = None) -> list[Any]:
-    """Return the functions, agents, workflows and MCP servers of these names, and built-in tools; a list stands for its items.
+    """Return functions, agents, workflows, MCP servers and built-in tools by name; a list is replaced by its items.
 
-    A variable that holds a tool wins over a word for built-in ones. ``groups``: the groups with settings of the session's.
-    An agent or workflow without a name of its own is called as the variable. A dotted name stands for a method of an object, or
-    for a function of a module. Raises `UnknownTool` for an undefined name.
+    A variable that holds a tool takes precedence over a word for built-in ones. ``groups``: groups with the session's settings.
+    An agent or workflow without its own name is called by its variable. A dotted name refers to a method of an object, or to a
+    function of a module. Raises `UnknownTool` for an undefined name.
     """
-    found: list[Any] = []
+    tools: list[Any] = []
     for name in dict.fromkeys(names):
-        found += [tool for tool in _tools_called(name, variables, groups) if tool not in found]
-    return found
+        tools += [tool for tool in _tools_called(name, variables, groups) if tool not in tools]
+    return tools
 
 
 def tools_for_file(names: Iterable[str], variables: Mapping[str, Any], groups: Groups) -> list[Any]:
-    """Return the tools that a workflow may name: those of these names, and those of groups with settings of the session's."""
+    """Return the tools available to a workflow: those of these names, and groups with the session's settings."""
     tools = find_tools(names, variables, groups)
-    taken = {tool.spec.name for value in tools for tool in tools_of(value)}
-    return [*tools, *[tool for group in groups.values() for tool in group.tools if tool.spec.name not in taken]]
+    own_names = {tool.spec.name for value in tools for tool in tools_of(value)}
+    return [*tools, *[tool for group in groups.values() for tool in group.tools if tool.spec.name not in own_names]]
 
 
 def _tools_called(name: str, variables: Mapping[str, Any], groups: Groups | None) -> Sequence[Any]:
@@ -92,55 +94,55 @@ def _tools_called(name: str, variables: Mapping[str, Any], groups: Groups | None
     if name not in variables and not is_path:
         raise UnknownTool(f"There is no tool {name!r} in this notebook", _instead_of(name, variables))
     if not callable(value) and not isinstance(value, list | tuple | ToolGroup | MCPServer):
-        as_tool(value, name)  # which says what it is
+        as_tool(value, name)  # raises with the type
     return value if isinstance(value, list | tuple) else [value]
 
 
 def _holds_tools(value: Any) -> bool:
-    """Return whether a variable holds a tool, or a list of tools."""
+    """True if a variable holds a tool, or a list of tools."""
     if isinstance(value, list | tuple):
         return bool(value) and all(map(_holds_tools, value))
     return isinstance(value, MCPServer) or bool(_tools_in(value))
 
 
 def _instead_of(name: str, variables: Mapping[str, Any]) -> Advised:
-    """Return the advice for the name of a tool that no variable has."""
+    """Return advice for an undefined tool name."""
     if proposed := proposed_names(name, variables):
         return f"Name it with its variable: -t {' or '.join(proposed)}"
     return near_tools(name, tool_names(variables), Plain("Define the function first"))
 
 
 def find_gates(names: Iterable[str], variables: Mapping[str, Any]) -> list[Callable[..., Any]]:
-    """Return the functions of these names, as gates. Raises `SettingsError` for a name that holds none."""
-    found: list[Callable[..., Any]] = []
+    """Return the functions of these names, as gates. Raises `SettingsError` for other values."""
+    gates: list[Callable[..., Any]] = []
     for name in names:
         value = variables.get(name)
         if not callable(value):
             hint = f"A gate is a function of the call and the run: def {name}(call, run)"
             raise _unusable("--gate", name, variables, gate_names(variables), hint)
-        found.append(value)
-    return found
+        gates.append(value)
+    return gates
 
 
 def gates_again(run: Run, given: Iterable[Callable[..., Any]], variables: Mapping[str, Any]) -> list[Callable[..., Any]]:
-    """Return the gates of a run in their order: of each name the one given, else the one in a variable of this notebook.
+    """Return a run's gates in order: for each name the given gate, else one in a variable of this notebook.
 
-    Gates found nowhere are left out. A lambda has no name by which it could be found.
+    Missing gates are omitted. A lambda cannot be found, as it has no name.
     """
-    others, found = list(given), []
+    others, gates = list(given), []
     for name in names_of_gates(run):
-        here = [*others, *(_gates_called(name, variables) if name.isidentifier() else ())]
-        gate = next((one for one in here if name_of_gate(one) == name), None)
+        candidates = [*others, *(_gates_called(name, variables) if name.isidentifier() else ())]
+        gate = next((candidate for candidate in candidates if name_of_gate(candidate) == name), None)
         if gate is not None:
-            found.append(gate)
+            gates.append(gate)
             if gate in others:
                 others.remove(gate)
-    return [*found, *others]
+    return [*gates, *others]
 
 
 def _gates_called(name: str, variables: Mapping[str, Any]) -> Iterator[Callable[..., Any]]:
-    known = dict(variables)
-    values = (known.get(name), *(value for other, value in known.items() if not other.startswith("_")))
+    snapshot = dict(variables)
+    values = (snapshot.get(name), *(value for variable, value in snapshot.items() if not variable.startswith("_")))
     return (value for value in values if callable(value) and not isinstance(value, type))
 
 
@@ -152,23 +154,23 @@ def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
     if is_model(value):
         return value  # type: ignore[return-value]  # checked above
     if name.isidentifier() and ":" not in name:
-        what = f"is of type {type(variables[name]).__name__}, not a model" if name in variables else "is not defined"
+        problem = f"is of type {type(variables[name]).__name__}, not a model" if name in variables else "is not defined"
         lacks = why_no_model(variables[name], name) if _is_nearly_a_model(name, variables) else ""
         models = _models_here(name, names_of(variables, is_model))
         names = "Model names have the form provider:NAME; %agent models lists the providers"
-        raise UnknownModel(f"The variable {name} {what}", (*advised(lacks), *models, Plain(names)))
+        raise UnknownModel(f"The variable {name} {problem}", (*advised(lacks), *models, Plain(names)))
     return name
 
 
 def _is_nearly_a_model(name: str, variables: Mapping[str, Any]) -> bool:
-    """Return whether the variable holds something that was probably meant as a model: an object or a class of the notebook."""
+    """True if the variable was probably meant as a model: an object or a class of the notebook."""
     value = variables.get(name)
     kind = value if isinstance(value, type) else type(value)
     return name in variables and (kind.__module__ == "__main__" or hasattr(value, "stream"))
 
 
 def find_history(name: str | history.History, variables: Mapping[str, Any]) -> history.History:
-    """Return the `History` in the variable of this name, or agentnb's own one of this name."""
+    """Return the `History` in the variable of this name, or agentnb's own of this name."""
     value = variables.get(name) if isinstance(name, str) else name
     if isinstance(value, history.History):
         return value
@@ -188,9 +190,9 @@ def find_output(name: str, variables: Mapping[str, Any]) -> Any:
 
 
 def find_inputs(given: str, variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs of a workflow by name: from the variable of this name, from JSON, or from a file of JSON or YAML.
+    """Return a workflow's inputs by name: from a variable, from JSON, or from a JSON or YAML file.
 
-    Raises `SettingsError` for what holds none.
+    Raises `SettingsError` for unusable values.
     """
     name = unquoted(given)
     if not name.isidentifier():
@@ -203,7 +205,7 @@ def find_inputs(given: str, variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def input_names(variables: Mapping[str, Any]) -> list[str]:
-    """Return the names of dicts with names."""
+    """Return the names of variables with nonempty dicts of inputs."""
     return names_of(variables, lambda value: _holds_inputs(value) and bool(value))
 
 
@@ -212,7 +214,7 @@ def _holds_inputs(value: Any) -> TypeGuard[dict[str, Any]]:
 
 
 def output_names(variables: Mapping[str, Any]) -> list[str]:
-    """Return the names of types that the person wrote, of JSON Schemas, and of outputs."""
+    """Return the names of the person's own types, of JSON Schemas, and of outputs."""
     return names_of(variables, _is_likely_output)
 
 
@@ -228,69 +230,71 @@ def _may_be_output(value: Any) -> bool:
 
 
 def tools_again(names: Iterable[str], given: Iterable[Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tools of these names: those given, and those found in any variable or list of this notebook.
+    """Return the tools of these names: given ones, and those found in any variable or list of this notebook.
 
-    An agent or workflow without a name of its own has that of its variable, as for ``-t``.
-
-    Tools found nowhere are left out.
+    An agent or workflow without its own name has its variable's, as for ``-t``. Missing tools are omitted.
     """
-    found: dict[str, Any] = {tool.spec.name: tool for value in given for tool in tools_of(value)}
-    found |= {item.word: item for item in servers_among(given)}
+    tools: dict[str, Any] = {tool.spec.name: tool for value in given for tool in tools_of(value)}
+    tools |= {item.word: item for item in servers_among(given)}
     for name in names:
-        known = (tool for value in _may_be_called(name, variables) for tool in _tools_in(value))
-        here = next((tool for tool in known if tool.spec.name == name), None)
-        if here is not None:
-            found.setdefault(name, here)
-    return found
+        candidates = (tool for value in _may_be_called(name, variables) for tool in _tools_in(value))
+        match = next((tool for tool in candidates if tool.spec.name == name), None)
+        if match is not None:
+            tools.setdefault(name, match)
+    return tools
 
 
 def servers_again(run: Run, variables: Mapping[str, Any]) -> list[MCPServer]:
-    """Return the MCP servers of a run that variables of this notebook hold: with its name, and its command or address."""
+    """Return a run's MCP servers found in variables of this notebook, with its name, and its command or address."""
     logged = servers_of_log(run.settings)
-    held = [one for name, value in dict(variables).items() if not name.startswith("_") for one in _flat(value)]
-    found = [one for one in held if isinstance(one, MCPServer) and one.name in logged and one.target == logged[one.name].target]
-    return [one for place, one in enumerate(found) if one.name not in [before.name for before in found[:place]]]
+    values = [server for name, value in dict(variables).items() if not name.startswith("_") for server in _flat(value)]
+    servers = [
+        server
+        for server in values
+        if isinstance(server, MCPServer) and server.name in logged and server.target == logged[server.name].target
+    ]
+    return [server for index, server in enumerate(servers) if server.name not in [before.name for before in servers[:index]]]
 
 
 def _may_be_called(name: str, variables: Mapping[str, Any]) -> Iterator[Any]:
-    known = dict(variables)
-    named = (tool_of_variable(known.get(one), one) for one in (name, *tool_names(known)))
-    values = [*named, *(tools_of_word(name) if name == ASK_PERSON else ())]
-    return (one for value in values for one in _flat(value))
+    snapshot = dict(variables)
+    tools = (tool_of_variable(snapshot.get(item), item) for item in (name, *tool_names(snapshot)))
+    values = [*tools, *(tools_of_word(name) if name == ASK_PERSON else ())]
+    return (item for value in values for item in _flat(value))
 
 
 def _flat(value: Any) -> Iterator[Any]:
     if isinstance(value, list | tuple):
-        for one in value:
-            yield from _flat(one)
+        for item in value:
+            yield from _flat(item)
     else:
         yield value
 
 
 def _tools_in(value: Any) -> tuple[Tool, ...]:
-    """Return the tools of a value; none if it cannot be one, or is a text."""
+    """Return the tools of a value; empty for text and unusable values."""
     with suppress(InvalidTool):
         return () if isinstance(value, str) else tools_of(value)
     return ()
 
 
 def _models_here(name: str, models: list[str]) -> tuple[NameOne, ...]:
-    """Return the advice to name a model that is here: a bare "Available: model." would not say what it is."""
-    return tuple([replace(one, lead="Variables that hold a model:") for one in near(name, models)])
+    """Return advice to name an available model: a bare "Available: model." would not explain itself."""
+    return tuple([replace(advice, lead="Variables that hold a model:") for advice in near(name, models)])
 
 
 def tool_names(variables: Mapping[str, Any]) -> list[str]:
-    """Return the names of functions that the person wrote, of agents, workflows and MCP servers, and of lists of them."""
+    """Return the names of the person's functions, of agents, workflows and MCP servers, and of lists of them."""
     return names_of(variables, _may_be_tool)
 
 
 def gate_names(variables: Mapping[str, Any]) -> list[str]:
-    """Return the names of functions that the person wrote."""
+    """Return the names of the person's functions."""
     return [name for name in tool_names(variables) if callable(variables[name])]
 
 
 def find_agents(variables: Mapping[str, Any]) -> dict[str, Agent]:
-    """Return the agents in variables of this notebook, by the names of these."""
+    """Return the agents in variables of this notebook, by variable."""
     return {name: variables[name] for name in names_of(variables, is_kind(Agent))}
 
 
@@ -300,14 +304,14 @@ def run_names(variables: Mapping[str, Any]) -> list[str]:
 
 
 def check_variable(name: str) -> str:
-    """Return the name if a run can be assigned to it; `SettingsError` otherwise."""
+    """Return the name if a run can be assigned to it. Raises `SettingsError` otherwise."""
     if not is_variable(name):
         raise SettingsError(f"-o {name}: {name!r} is not a valid variable name", "Use letters, digits and _")
     return name
 
 
 def tools_before(before: Run, agent: Agent) -> str:
-    """Return a hint if the run to continue had tools and the agent has none; else empty."""
+    """Return a hint if the run to continue had tools and the agent has none, or ""."""
     names = before.tool_words
     if not names or not agent.toolbox.is_empty:
         return ""

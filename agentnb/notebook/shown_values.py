@@ -1,4 +1,4 @@
-"""Runs, plans and workflows as a cell shows its result."""
+"""Views of runs, plans and workflows as cell results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agentnb.runtime.host.live import LiveRun
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.workflow import Workflow
 
-__all__ = ["run_text"]  # as the views name it
+__all__ = ["run_text"]  # looked up by the views
 
 MOMENT = "As it was when this cell ran. Its live card is below the cell that started it"
 USUAL_PLAN = "plan"
@@ -33,7 +33,7 @@ USUAL_PLAN = "plan"
 
 
 def run_html(run: Run) -> str | None:
-    """Return a run as HTML, or one line if its card is right above; None without events."""
+    """Return a run as HTML, or a line if its card is right above; None without events."""
     if not run.events:
         return None
     kernel = getattr(get_ipython(), "kernel", None)
@@ -45,7 +45,7 @@ def run_html(run: Run) -> str | None:
 
 
 def live_html(live: LiveRun) -> str | None:
-    """Return the run of a handle as it is now, as HTML, or one line if its card is right above."""
+    """Return a handle's run in its current state as HTML, or a line if its card is right above."""
     run = live.run
     return running_html(run, hint=MOMENT) if run.events and not _is_above(run) and is_going_on(run) else run_html(run)
 
@@ -88,7 +88,7 @@ def _is_above(run: Run) -> bool:
 
 
 def _variable(shown: Run | Plan, usual: str) -> str:
-    """Return a variable of the notebook that holds what is shown; without one, that of cells."""
-    known: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
-    names = [name for name, value in [*known.items()] if value is shown and not name.startswith("_")]
+    """Return a notebook variable that holds the value; without one, the cells' usual variable."""
+    variables: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
+    names = [name for name, value in [*variables.items()] if value is shown and not name.startswith("_")]
     return usual if usual in names or not names else names[0]

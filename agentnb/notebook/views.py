@@ -1,4 +1,4 @@
-"""Live views of a run: watchers that show it as it grows. The `Run` is the only source of what they show."""
+"""Live views of a run: watchers that show it as it grows. The `Run` is their only source."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.threads import running_loop
 
 INTERVAL = 1 / 15
-"""Seconds between two updates. One update per token costs time, and can even lose messages."""
+"""Seconds between updates. An update per token costs time, and can even lose messages."""
 LOAD = 10
-"""A view that takes long to draw is drawn less often: drawing takes at most a tenth of the time."""
+"""Minimum ratio of waiting to drawing: drawing takes at most a tenth of the time."""
 
 
 class Cell:
-    """The output of the cell that first uses it, replaced from then on."""
+    """The output of the cell that first uses it, replaced by each update."""
 
     def __init__(self) -> None:
         self._handle: Any = None
@@ -69,13 +69,13 @@ class Cell:
 
 
 class DisplayView:
-    """One display of the cell, updated in place: HTML, and the same as text."""
+    """A cell display updated in place, as HTML and text."""
 
     shows_prints = True
-    """What its tools print is shown at their calls."""
+    """Its tools' output is shown at their calls."""
 
     def __init__(self, *, keep: Callable[[dict[str, str]], Any] | None = None, variable: str = "run") -> None:
-        """``keep`` shows HTML and text, by default in a display of the cell that starts the run; ``variable`` holds the run."""
+        """``keep``: shows HTML and text, by default in the starting cell; ``variable``: holds the run."""
         self._run = Run()
         self._heard: list[str] = []
         self._finished_rounds: dict[int, Html] = {}
@@ -88,11 +88,11 @@ class DisplayView:
         self.nested_runs = NestedRuns()
 
     def nested(self, beginning: Beginning) -> Watcher | None:
-        """Return the watcher of a run that a call of this one begins. It is drawn when this run is."""
+        """Return the watcher of a nested run, which is drawn together with this run."""
         return self.nested_runs.add(beginning, self.draw_nested)
 
     def draw_nested(self) -> None:
-        """Do nothing: they are drawn with the next event of this run."""
+        """Do nothing: nested runs are drawn with this run's next event."""
 
     def __call__(self, item: AnyEvent | Delta) -> None:
         """Record the item and schedule an update."""
@@ -136,7 +136,7 @@ class TerminalView:
         self._run = Run()
         self._names = WorkNames()
         self._noted = Counter[str]()
-        """The notes of the open round that are written."""
+        """Notes of the open round already written."""
         self._written = ""
 
     def __call__(self, item: AnyEvent | Delta) -> None:
@@ -154,11 +154,11 @@ class TerminalView:
         elif isinstance(item, ModelReplied):
             self._end_line("" if self._written else clean(item.message.text))
         elif isinstance(item, RoundFinished):
-            # Notes on what came before the reply were written when it happened.
-            rest = replace(self._run.rounds[-1], retries=(), compactions=(), recovered=False)
-            for line in round_lines(rest, questions=self._run.questions_of(rest.index), with_text=False):
+            # Notes from before the reply are already written.
+            last_round = replace(self._run.rounds[-1], retries=(), compactions=(), recovered=False)
+            for line in round_lines(last_round, questions=self._run.questions_of(last_round.index), with_text=False):
                 self._write(line + "\n")
-            self._written = ""  # so that the next reply is written if it comes whole
+            self._written = ""  # so that a next reply that does not stream is written
             self._noted.clear()
         elif isinstance(item, PlanProposed) and has_steps(self._run):
             self._names.take(item)
@@ -174,16 +174,16 @@ class TerminalView:
             self._end_line(ending(self._run))
 
     def _write_notes(self) -> None:
-        """Write the new lines of the open round's retries and compactions."""
-        if (current := self._run.open_round) is None:  # a retry of a call that a step makes
+        """Write new lines about the open round's retries and compactions."""
+        if (current := self._run.open_round) is None:  # a retry of a step's call
             return
-        compactions = [compaction_line(one, self._run.settings) for one in current.compactions]
+        compactions = [compaction_line(compaction, self._run.settings) for compaction in current.compactions]
         for line in Counter([*map(retry_line, current.retries), *compactions]) - self._noted:
             self._noted[line] += 1
             self._write_line(line)
 
     def _write_line(self, line: str) -> None:
-        """Write a line of its own."""
+        """Write a separate line."""
         self._end_line("")
         self._write(f"{line}\n")
         self._written = ""

@@ -1,4 +1,4 @@
-"""What the widgets of card and panel share: their scripts, receiving messages, display and closing."""
+"""Common parts of the card's and the panel's widgets: scripts, receiving messages, display and closing."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from agentnb.errors import AgentnbError
 
 STATIC = Path(__file__).parent / "static"
 HEARS_WHILE_BUSY = int(version("ipykernel").partition(".")[0]) >= 7
-"""Whether this kernel receives widget messages while a cell keeps its main thread busy: only with subshells."""
+"""True if this kernel receives widget messages while a cell keeps its main thread busy: only with subshells."""
 
 
 def script(*names: str, **constants: Any) -> str:
-    """Return these files as one module, for a module sent as text cannot import a second; ``constants`` come before them."""
-    given = [f"const {name} = {json.dumps(value)};" for name, value in constants.items()]
-    return "\n".join([*given, *[(STATIC / name).read_text("utf-8") for name in names]])
+    """Return these files as one module, as a module sent as text cannot import another; ``constants`` come first."""
+    lines = [f"const {name} = {json.dumps(value)};" for name, value in constants.items()]
+    return "\n".join([*lines, *[(STATIC / name).read_text("utf-8") for name in names]])
 
 
 def heard_while_busy(widget: Any) -> Any:
-    """Return the same widget, set up to receive messages while a cell runs, if the kernel supports that.
+    """Set up the widget to receive messages while a cell runs, if the kernel supports that, and return it.
 
     Its messages do not fire the hooks of a cell.
     """
@@ -40,7 +40,7 @@ def heard_while_busy(widget: Any) -> Any:
 
 
 def error_told(error: Exception, what: str) -> str:
-    """Return the words for an error that a widget shows, without keys; an error that nobody foresaw is logged.
+    """Return the words for an error shown by a widget, with keys redacted; unexpected errors are logged.
 
     ``what``: the action that failed.
     """

@@ -1,4 +1,4 @@
-"""A thread that runs one job after another: jobs that may take a moment and must not hold up the caller."""
+"""A thread that runs jobs in sequence, for jobs that must not block the caller."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from queue import SimpleQueue
 
 
 class Worker:
-    """Runs jobs in the order in which they were given."""
+    """Runs jobs in the order of their submission."""
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[Callable[[], object] | None] = SimpleQueue()

@@ -52,7 +52,7 @@ from agentnb.workflow.workflow import Workflow
 
 _JSON = re.compile(r'\{\s*["}]')
 NO_FRAME = 1_000_000
-"""No frame is that deep: only the notebook's own variables are put into a line."""
+"""Deeper than any frame, so that only the notebook's own variables are inserted into a line."""
 
 
 @magics_class
@@ -180,9 +180,9 @@ class WorkflowMagics(Magics):
         return plan
 
     def _options(self, line: str) -> tuple[Namespace, str]:
-        """Return the options, and the inputs as they were typed.
+        """Return the options, and the inputs as typed.
 
-        ``{name}`` and ``$name`` are replaced as in every magic, but in JSON left as they are.
+        ``{name}`` and ``$name`` are replaced as in every magic, except in JSON.
         """
         written = parsed(WorkflowMagics.workflow_cell, line).inputs
         options: Namespace = parsed(WorkflowMagics.workflow_cell, self.shell.var_expand(line, depth=NO_FRAME))
@@ -196,9 +196,11 @@ class WorkflowMagics(Magics):
         agents = find_agents(variables)
         tools = tools_for_file(words_of(options.tools), variables, self.session.tool_groups())
         lines = f"\n{text}\n"  # with a line for the magic's own, so that problems have the lines that the cell shows
-        found = Workflow.from_yaml(lines, strict=options.strict, agents=agents, tools=tools, inputs=options.inputs).as_typed()
-        # A variable that happens to have the name of an agent of the file is not meant.
-        return replace(found, agents={name: agent for name, agent in agents.items() if name not in found.spec.agents})
+        workflow = Workflow.from_yaml(
+            lines, strict=options.strict, agents=agents, tools=tools, inputs=options.inputs
+        ).as_typed()
+        # A variable with the same name as an agent of the file does not replace it.
+        return replace(workflow, agents={name: agent for name, agent in agents.items() if name not in workflow.spec.agents})
 
     def _orchestration(self, workflow: Workflow, options: Namespace) -> tuple[Orchestration, str]:
         name, note = unquoted(options.model), advised("")
@@ -206,19 +208,19 @@ class WorkflowMagics(Magics):
             chosen, note = choose_model_of_workflow(workflow, self.session.defaults["model"])
             name = chosen or ""
         extensions = chosen_extensions(options)
-        expected = [text for one in extensions if one.name == EXPECT for text in one.settings["texts"]]
+        expected = [text for extension in extensions if extension.name == EXPECT for text in extension.settings["texts"]]
         check_steps(expected, workflow.step_paths)
         gates = find_gates(words_of([options.gate]), self.shell.user_ns)
         limits, of_agents = self.session.workflow_settings()
         limits = {name: value for name, value in limits.items() if name not in workflow.spec.limits}
-        found: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "model": find_model(name, self.shell.user_ns) if name else None,
             "agent_settings": {
                 **of_agents,
                 **({"gates": gates} if gates else {}),
                 **({"unpriced": True} if hasattr(options, "unpriced") else {}),
             },
-            "settings": {"extensions": [one.as_logged for one in extensions]} if extensions else None,
+            "settings": {"extensions": [extension.as_logged for extension in extensions]} if extensions else None,
             "inputs": options.inputs,
             **limits,
             **({"budget": options.budget} if hasattr(options, "budget") else {}),
@@ -226,15 +228,15 @@ class WorkflowMagics(Magics):
             "of": self._earlier(options),
         }
         check_planner_inputs(workflow.declared, options.inputs, workflow.tools, Path.cwd())
-        check_planner_models(workflow.declared, options.inputs, found["model"])
-        return workflow.orchestration(**found), in_notebook(note)
+        check_planner_models(workflow.declared, options.inputs, arguments["model"])
+        return workflow.orchestration(**arguments), in_notebook(note)
 
     def _earlier(self, options: Namespace) -> Run | None:
-        """Return the run whose outputs ``--rerun-from`` takes; None without that option."""
+        """Return the run whose outputs ``--rerun-from`` uses; None without that option."""
         if not options.rerun_from:
             return None
-        found = self.shell.user_ns.get(options.out)
-        if not isinstance(found, Run) or found.kind != "workflow":
-            what = f"--rerun-from {options.rerun_from}: the variable {options.out} holds no run of a workflow"
-            raise SettingsError(what, "Name the one that does: -o NAME. %agent load ID puts a stored run into run")
-        return found
+        earlier = self.shell.user_ns.get(options.out)
+        if not isinstance(earlier, Run) or earlier.kind != "workflow":
+            problem = f"--rerun-from {options.rerun_from}: the variable {options.out} holds no run of a workflow"
+            raise SettingsError(problem, "Name the one that does: -o NAME. %agent load ID puts a stored run into run")
+        return earlier

@@ -1,4 +1,4 @@
-"""Cost and tokens by operation: what the calls of models were made for."""
+"""Cost and tokens of model calls, by operation."""
 
 from __future__ import annotations
 
@@ -38,77 +38,78 @@ INPUT, OUTPUT = Look("input tokens", BLUE), Look("output tokens", ORANGE, "///")
 
 
 class Operation(NamedTuple):
-    """What the calls for one purpose used. None: not known of any of them."""
+    """Usage of the calls for one purpose; None if unknown for all of them."""
 
     name: str
     calls: int
     cost: float | None
     priced: int
-    """How many of the calls have a known cost."""
+    """Calls with a known cost."""
     input: int | None
     output: int | None
     counted: int
-    """How many of the calls have known tokens."""
+    """Calls with known tokens."""
 
     @property
     def tokens(self) -> int:
-        """All tokens that are known."""
+        """All known tokens."""
         return (self.input or 0) + (self.output or 0)
 
     @property
     def cost_label(self) -> str:
-        """The cost, or what is known of it."""
+        """The cost, as far as it is known."""
         if self.cost is None:
             return "no price"
         return dollars(self.cost) if self.priced == self.calls else f"at least {dollars(self.cost)}"
 
     @property
     def tokens_label(self) -> str:
-        """The tokens, or what is known of them."""
+        """The tokens, as far as they are known."""
         if not self.counted:
             return "not recorded"
         return f"{self.tokens:,}" if self.counted == self.calls else f"at least {self.tokens:,}"
 
 
 def cost(source: RunSource) -> Figure:
-    """Draw what the calls of models cost, and their tokens, by operation: ``chat``, ``compaction``, ``planner`` and so on.
+    """Draw cost and tokens of model calls by operation: ``chat``, ``compaction``, ``planner`` and so on.
 
-    The calls of a nested run whose log is not among those given are the operation ``nested``.
-    Takes what the tables take. Without any known price only tokens are drawn, and the plot says so; a cost that is known of
-    some calls only is "at least" that much.
+    Calls of a nested run whose log is not in the source are the operation ``nested``.
+
+    Takes what the tables take. Without any known price only tokens are drawn, and the plot says so; if the cost of only some
+    calls is known, it is "at least" that much.
     """
     runs = load_traces(source)
     operations = _operations(usage(runs))
     if not operations:
         return empty(TITLE, about(runs), "No model was called." if runs else "There are no runs.")
     shown = first_bars(operations, _summed)
-    priced = any(one.cost is not None for one in operations)
-    if not any(one.counted or one.priced for one in operations):
+    priced = any(operation.cost is not None for operation in operations)
+    if not any(operation.counted or operation.priced for operation in operations):
         return empty(TITLE, about(runs), "Neither tokens nor cost are recorded.")
     with plot_style():
         figure, axes = panels(0.7 + 0.34 * len(shown), (1.0, 1.25) if priced else (1.0,))
         if priced:
             _draw_cost(axes[0], shown)
         _draw_tokens(axes[-1], shown)
-        for each in axes:
-            bar_axis(each, distinct([one.name for one in shown]))
-        own = [one for one in operations if one.name != NESTED]
-        calls = sum(one.calls for one in own)
-        nested = sum(one.calls for one in operations) - calls
+        for panel in axes:
+            bar_axis(panel, distinct([operation.name for operation in shown]))
+        own = [operation for operation in operations if operation.name != NESTED]
+        calls = sum(operation.calls for operation in own)
+        nested = sum(operation.calls for operation in operations) - calls
         more = [counted(calls, "model call"), *([counted(nested, "nested run")] if nested else [])]
         looks = [*([DOLLARS] if priced else []), INPUT, OUTPUT]
         title = TITLE if priced else "Tokens, by operation (no price is known)"
-        says = "; ".join(f"{one.name}: {one.cost_label}, {one.tokens_label} tokens" for one in shown)
+        says = "; ".join(f"{operation.name}: {operation.cost_label}, {operation.tokens_label} tokens" for operation in shown)
         return finish(figure, title, about(runs, *more), looks, _notes(own), says)
 
 
 def _operations(calls: Any) -> list[Operation]:
-    """Return the operations, the dearest first; those of the same known cost by their tokens."""
-    found = []
+    """Return the operations by cost, highest first, then by tokens."""
+    rows = []
     for name, group in calls.groupby("operation", sort=False):
-        costs, tokens_in, tokens_out = (group[each].dropna() for each in ("cost", "input_tokens", "output_tokens"))
-        known = group["input_tokens"].notna() | group["output_tokens"].notna()
-        found.append(
+        costs, tokens_in, tokens_out = (group[column].dropna() for column in ("cost", "input_tokens", "output_tokens"))
+        has_tokens = group["input_tokens"].notna() | group["output_tokens"].notna()
+        rows.append(
             Operation(
                 str(name),
                 len(group),
@@ -116,46 +117,48 @@ def _operations(calls: Any) -> list[Operation]:
                 len(costs),
                 int(tokens_in.sum()) if len(tokens_in) else None,
                 int(tokens_out.sum()) if len(tokens_out) else None,
-                int(known.sum()),
+                int(has_tokens.sum()),
             )
         )
-    return sorted(found, key=lambda one: (-(one.cost or 0.0), -one.tokens))
+    return sorted(rows, key=lambda one: (-(one.cost or 0.0), -one.tokens))
 
 
-def _summed(name: str, rest: Sequence[Operation]) -> Operation:
-    costs = [one.cost for one in rest if one.cost is not None]
+def _summed(name: str, others: Sequence[Operation]) -> Operation:
+    costs = [operation.cost for operation in others if operation.cost is not None]
     return Operation(
         name,
-        sum(one.calls for one in rest),
+        sum(operation.calls for operation in others),
         sum(costs) if costs else None,
-        sum(one.priced for one in rest),
-        sum(one.input or 0 for one in rest),
-        sum(one.output or 0 for one in rest),
-        sum(one.counted for one in rest),
+        sum(operation.priced for operation in others),
+        sum(operation.input or 0 for operation in others),
+        sum(operation.output or 0 for operation in others),
+        sum(operation.counted for operation in others),
     )
 
 
 def _draw_cost(axes: Axes, shown: list[Operation]) -> None:
-    for place, one in enumerate(shown):
-        if one.cost is not None:
-            axes.barh(place, one.cost, 0.72, label=DOLLARS.label, zorder=2, **DOLLARS.fill)
-        bar_label(axes, place, one.cost or 0, one.cost_label)
-    amounts(axes, "x", max(one.cost or 0 for one in shown) * 1.75, prefix="$", most=4)
+    for y, operation in enumerate(shown):
+        if operation.cost is not None:
+            axes.barh(y, operation.cost, 0.72, label=DOLLARS.label, zorder=2, **DOLLARS.fill)
+        bar_label(axes, y, operation.cost or 0, operation.cost_label)
+    amounts(axes, "x", max(operation.cost or 0 for operation in shown) * 1.75, prefix="$", most=4)
     axes.set_xlabel("US dollars")
 
 
 def _draw_tokens(axes: Axes, shown: list[Operation]) -> None:
-    stack(axes, [(INPUT, [one.input or 0 for one in shown]), (OUTPUT, [one.output or 0 for one in shown])])
-    for place, one in enumerate(shown):
-        bar_label(axes, place, one.tokens, one.tokens_label)
-    amounts(axes, "x", max(one.tokens for one in shown) * 1.45, whole=True, most=4)
+    stack(
+        axes, [(INPUT, [operation.input or 0 for operation in shown]), (OUTPUT, [operation.output or 0 for operation in shown])]
+    )
+    for y, operation in enumerate(shown):
+        bar_label(axes, y, operation.tokens, operation.tokens_label)
+    amounts(axes, "x", max(operation.tokens for operation in shown) * 1.45, whole=True, most=4)
     axes.set_xlabel("tokens")
 
 
 def _notes(operations: list[Operation]) -> list[str]:
-    calls = sum(one.calls for one in operations)
-    unpriced = calls - sum(one.priced for one in operations)
-    uncounted = calls - sum(one.counted for one in operations)
+    calls = sum(operation.calls for operation in operations)
+    unpriced = calls - sum(operation.priced for operation in operations)
+    uncounted = calls - sum(operation.counted for operation in operations)
     notes = []
     if unpriced:
         notes.append(f"{unpriced:,} of {counted(calls, 'call')} without a known price: their cost is not 0, it is unknown")
@@ -165,8 +168,8 @@ def _notes(operations: list[Operation]) -> list[str]:
 
 
 def dollars(amount: float) -> str:
-    """Return ``$1.50``, ``$0.0021``: two decimals, or as many as show two digits."""
+    """Format dollars as ``$1.50`` or ``$0.0021``: two decimals, or as many as show two digits."""
     if amount <= 0 or amount >= 0.1:
         return f"${amount:,.2f}"
-    whole, _, decimals = f"{amount:.{1 - math.floor(math.log10(amount))}f}".partition(".")
-    return f"${whole}.{decimals.rstrip('0').ljust(2, '0')}"
+    integer, _, decimals = f"{amount:.{1 - math.floor(math.log10(amount))}f}".partition(".")
+    return f"${integer}.{decimals.rstrip('0').ljust(2, '0')}"

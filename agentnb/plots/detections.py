@@ -1,4 +1,4 @@
-"""Who found what in which round: a lane for each rule of each preset."""
+"""Findings of detectors by round, in a lane for each rule of each preset."""
 
 from __future__ import annotations
 
@@ -39,37 +39,37 @@ LOOKS = {
     "block": Look("block", PURPLE, "\\\\\\"),
     "stop": Look("stop", VERMILLION, "xxx"),
 }
-"""By the last severity of a finding."""
+"""By a finding's last severity."""
 
 
 def detections(source: RunSource, presets: Iterable[Detectors] = (DEFAULT,)) -> Figure:
-    """Draw in which rounds these detectors found something in a run: a lane for each rule, coloured by severity.
+    """Draw the findings of these detectors in a run: a lane for each rule, coloured by severity.
 
-    Takes one run, and presets by their names or detectors of your own. A bar spans the rounds that a finding is about, and a
-    line marks the round after which it was first found. Raises `SettingsError` for several runs.
+    Takes a single run, and names of presets or your own detectors. A bar spans the rounds of a finding, and a line marks the
+    round after which it first appeared. Raises `SettingsError` for several runs.
     """
     run = one_run(source, "detections")
-    found = detections_of(run, presets)
-    if not found:
+    findings = detections_of(run, presets)
+    if not findings:
         return empty(TITLE, about([run], counted(len(run.rounds), "round")), "Nothing was found.")
     lanes: dict[str, list[Detection]] = {}
-    for one in found:
-        lanes.setdefault(f"{one.preset}: {one.rule}", []).append(one)
+    for finding in findings:
+        lanes.setdefault(f"{finding.preset}: {finding.rule}", []).append(finding)
     shown = dict([*lanes.items()][:MAX_BARS])
-    left_out = len(lanes) - len(shown)
+    omitted = len(lanes) - len(shown)
     with plot_style():
         figure, (axes,) = panels(0.8 + 0.3 * len(shown))
-        for place, mine in enumerate(shown.values()):
-            for one in mine:
-                width = one.last - one.first + 1
-                axes.barh(place, width, 0.6, left=one.first + 0.5, zorder=2, **LOOKS[one.severity].fill)
-                axes.vlines(one.made + 1, place - 0.42, place + 0.42, color=INK, linewidth=1.4, zorder=3)
+        for y, lane in enumerate(shown.values()):
+            for finding in lane:
+                width = finding.last - finding.first + 1
+                axes.barh(y, width, 0.6, left=finding.first + 0.5, zorder=2, **LOOKS[finding.severity].fill)
+                axes.vlines(finding.made + 1, y - 0.42, y + 0.42, color=INK, linewidth=1.4, zorder=3)
         bar_axis(axes, distinct(list(shown), 40))
         round_axis(axes, 1, max(len(run.rounds), 1))
-        used = [look for severity, look in LOOKS.items() if any(one.severity == severity for one in found)]
-        notes = [f"{left_out} more rules found something and are not drawn."] if left_out else []
+        used = [look for severity, look in LOOKS.items() if any(finding.severity == severity for finding in findings)]
+        notes = [f"{omitted} more rules found something and are not drawn."] if omitted else []
         says = "; ".join(
-            f"{name}: first after round {mine[0].made + 1}, {counted(len(mine), 'time')}" for name, mine in shown.items()
+            f"{name}: first after round {lane[0].made + 1}, {counted(len(lane), 'time')}" for name, lane in shown.items()
         )
-        heading = about([run], counted(len(run.rounds), "round"), counted(len(found), "finding"))
+        heading = about([run], counted(len(run.rounds), "round"), counted(len(findings), "finding"))
         return finish(figure, TITLE, heading, used, ["A line marks the round after which it was first found.", *notes], says)

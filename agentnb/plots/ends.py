@@ -41,7 +41,7 @@ LOOKS = {
 
 
 def ends(source: RunSource) -> Figure:
-    """Draw how many runs ended for which reason, coloured by their status.
+    """Draw the number of runs by stop reason, coloured by status.
 
     Takes what the tables take. docs/runs.md explains statuses and stop reasons.
     """
@@ -57,5 +57,5 @@ def ends(source: RunSource) -> Figure:
         return RunBar(name, look, count, f"{count:,} ({count / len(runs):.0%})")
 
     drawn = [bar(name, LOOKS[status], count) for name, ((status, _), count) in zip(names, bars, strict=True)]
-    shown = first_bars(drawn, lambda name, rest: bar(name, None, sum(one.runs for one in rest)))
+    shown = first_bars(drawn, lambda name, others: bar(name, None, sum(other.runs for other in others)))
     return draw_run_bars(TITLE, about(runs), shown, LOOKS.values())

@@ -1,4 +1,4 @@
-"""Guidance that was followed and ignored, by cell and level."""
+"""Guidance followed and ignored, by cell and level."""
 
 from __future__ import annotations
 
@@ -56,24 +56,24 @@ class _Bar(NamedTuple):
 def guidance(source: RunSource) -> Figure:
     """Draw how often guidance was followed, ignored or not judged: a bar for each cell and level.
 
-    Takes what the tables take. Each bar says how many of those that were judged were followed; guidance that only informs, and
-    that of a round without a reply, is not judged.
+    Takes what the tables take. Labels say how many of the judged ones were followed. Not judged: guidance that only informs,
+    and guidance in a round without a reply.
     """
     runs = load_traces(source)
     bars = _bars(guidance_table(runs))
     if not bars:
         return empty(TITLE, about(runs), "No guidance was given." if runs else "There are no runs.")
     shown = bars[:MAX_BARS] if len(bars) <= MAX_BARS else bars[: MAX_BARS - 1]
-    rest = bars[len(shown) :]
+    others = bars[len(shown) :]
     names = distinct([f"{bar.cell}, level {bar.level}" for bar in shown], 30)
-    if rest:
-        shown = [*shown, _Bar("", 0, *(sum(counts) for counts in zip(*(bar[2:] for bar in rest), strict=True)))]
-        names.append(f"and {len(rest)} others")
+    if others:
+        shown = [*shown, _Bar("", 0, *(sum(counts) for counts in zip(*(bar[2:] for bar in others), strict=True)))]
+        names.append(f"and {len(others)} others")
     with plot_style():
         figure, (axes,) = panels(0.7 + 0.27 * len(shown))
         looks = stack(axes, _parts(shown))
-        for place, bar in enumerate(shown):
-            bar_label(axes, place, bar.given, bar.label)
+        for y, bar in enumerate(shown):
+            bar_label(axes, y, bar.given, bar.label)
         bar_axis(axes, names)
         amounts(axes, "x", max(bar.given for bar in shown) * 1.3, whole=True)
         axes.set_xlabel("times given")
@@ -90,14 +90,14 @@ def _parts(bars: list[_Bar]) -> list[tuple[Look, list[int]]]:
     ]
 
 
-def _bars(given: Any) -> list[_Bar]:
-    """Return the bars: the four cells first, then the others by how often they were given; the levels of each upwards."""
+def _bars(table: Any) -> list[_Bar]:
+    """Return the bars: the four cells first, then the others by frequency, each by ascending level."""
     counts: dict[tuple[str, int], Counter[bool | None]] = {}
-    for cell, level, followed in zip(given["cell"], given["level"], given["followed"].astype(object), strict=True):
+    for cell, level, followed in zip(table["cell"], table["level"], table["followed"].astype(object), strict=True):
         counts.setdefault((cell, level), Counter())[followed if isinstance(followed, bool) else None] += 1
-    bars = [_Bar(cell, level, found[True], found[False], found[None]) for (cell, level), found in counts.items()]
-    of_cell: Counter[str] = Counter()
+    bars = [_Bar(cell, level, judged[True], judged[False], judged[None]) for (cell, level), judged in counts.items()]
+    cell_totals: Counter[str] = Counter()
     for bar in bars:
-        of_cell[bar.cell] += bar.given
-    places = {cell: place for place, cell in enumerate(CELLS)}
-    return sorted(bars, key=lambda bar: (places.get(bar.cell, len(CELLS)), -of_cell[bar.cell], bar.cell, bar.level))
+        cell_totals[bar.cell] += bar.given
+    positions = {cell: index for index, cell in enumerate(CELLS)}
+    return sorted(bars, key=lambda bar: (positions.get(bar.cell, len(CELLS)), -cell_totals[bar.cell], bar.cell, bar.level))

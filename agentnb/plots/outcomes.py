@@ -28,7 +28,7 @@ NOTHING = "nothing says it"
 
 
 def outcomes(source: RunSource) -> Figure:
-    """Draw how many runs passed and failed, by what says so; runs whose outcome is unknown stand apart.
+    """Draw the number of runs that passed and failed, by source of the outcome; unknown outcomes have bars of their own.
 
     Takes what the tables take. docs/runs.md explains outcomes, `ends` draws how runs ended.
     """
@@ -38,15 +38,15 @@ def outcomes(source: RunSource) -> Figure:
     counts = Counter((run.outcome, run.outcome_from) for run in runs)
     order = [*LOOKS], [None, *SOURCES]
     bars = sorted(counts.items(), key=lambda item: (order[0].index(item[0][0]), order[1].index(item[0][1])))
-    known = sum(count for (outcome, _), count in bars if outcome != "unknown")
+    known_count = sum(count for (outcome, _), count in bars if outcome != "unknown")
     drawn = [
         RunBar(
             f"{outcome}: {origin or NOTHING}",
             LOOKS[outcome],
             count,
-            f"{count:,}" if outcome == "unknown" else f"{count:,} ({count / known:.0%})",
+            f"{count:,}" if outcome == "unknown" else f"{count:,} ({count / known_count:.0%})",
         )
         for (outcome, origin), count in bars
     ]
-    shares = f"runs; shares are of the {counted(known, 'run')} with a known outcome"
+    shares = f"runs; shares are of the {counted(known_count, 'run')} with a known outcome"
     return draw_run_bars(TITLE, about(runs), drawn, LOOKS.values(), shares)

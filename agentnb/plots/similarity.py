@@ -1,4 +1,4 @@
-"""How alike the rounds of a run are: a map of each round against each other."""
+"""Similarity of a run's rounds: a map of all pairs."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
 
 TITLE = "How alike the rounds are"
 MAX_ROUNDS = 300
-"""Rounds that are compared, spread over the run: the map has as many squared."""
+"""Maximum rounds compared, spread over the run; the map has the square of their number."""
 MAX_COMPARED = 500
-"""Characters of a round that are compared."""
+"""Maximum characters compared of a round."""
 
 
 def similarity(source: RunSource) -> Figure:
-    """Draw how alike each two rounds of a run are, 0 to 100 per cent of their characters (rapidfuzz).
+    """Draw the similarity of all pairs of rounds, in per cent of their characters (rapidfuzz).
 
-    Of a round with calls, the calls and the begins of their results are compared, else the reply. A loop is a block or a row of
-    lines beside the diagonal. Takes one run; raises `SettingsError` for several.
+    Rounds with calls are compared by their calls and the beginnings of the results, others by their replies. A loop appears as
+    a block or as lines parallel to the diagonal. Takes a single run; raises `SettingsError` for several.
     """
     run = one_run(source, "similarity")
-    known = [(one.index + 1, text) for one in run.rounds if (text := _text_of(one))]
-    if len(known) < 2:
+    texts = [(run_round.index + 1, text) for run_round in run.rounds if (text := _text_of(run_round))]
+    if len(texts) < 2:
         return empty(TITLE, about([run], counted(len(run.rounds), "round")), "There are not two rounds to compare.")
-    step = -(-len(known) // MAX_ROUNDS)
-    shown = known[::step]
+    step = -(-len(texts) // MAX_ROUNDS)
+    shown = texts[::step]
     with plot_style():
         from rapidfuzz import fuzz, process
 
         table = process.cdist([text for _, text in shown], [text for _, text in shown], scorer=fuzz.ratio)
         figure, (axes,) = panels(5.2)
         image = axes.imshow(table, cmap="cividis", vmin=0, vmax=100, interpolation="nearest", origin="lower")
-        places = [at - 1 for at in whole_ticks(1, len(shown), 12)]
-        labels = [str(shown[at][0]) for at in places]
+        places = [index - 1 for index in whole_ticks(1, len(shown), 12)]
+        labels = [str(shown[index][0]) for index in places]
         axes.set_xticks(places, labels)
         axes.set_yticks(places, labels)
         axes.grid(visible=False)
@@ -48,21 +48,23 @@ def similarity(source: RunSource) -> Figure:
         axes.set_ylabel("round")
         bar = figure.colorbar(image, ax=axes, label="alike, per cent", shrink=0.8)
         marks = range(0, 101, 20)
-        bar.set_ticks([*marks], labels=[str(mark) for mark in marks])  # made now: later they would not have our style
+        bar.set_ticks([*marks], labels=[str(mark) for mark in marks])  # set now, in our style
         pairs = [(float(table[i][j]), shown[j][0], shown[i][0]) for i in range(len(shown)) for j in range(i)]
-        alike = sum(share >= 80 for share, *_ in pairs)
+        similar_count = sum(share >= 80 for share, *_ in pairs)
         best, first, second = max(pairs, key=lambda pair: pair[0])
-        says = f"{alike:,} of {len(pairs):,} pairs are 80 per cent alike or more; rounds {first} and {second}: {best:.0f}"
+        says = (
+            f"{similar_count:,} of {len(pairs):,} pairs are 80 per cent alike or more; rounds {first} and {second}: {best:.0f}"
+        )
         notes = [f"Every {step}. round is drawn."] if step > 1 else []
         return finish(figure, TITLE, about([run], f"n = {counted(len(shown), 'round')}"), (), notes, says)
 
 
-def _text_of(one: WorkflowRound) -> str:
-    if not one.records:
-        return one.text.strip()[:MAX_COMPARED]
+def _text_of(run_round: WorkflowRound) -> str:
+    if not run_round.records:
+        return run_round.text.strip()[:MAX_COMPARED]
     parts = [
         f"{record.call.name} {msgspec.json.encode(record.call.arguments, order='sorted').decode()} "
         f"{record.result.text[: MAX_COMPARED // 2] if record.result is not None else ''}"
-        for record in one.records
+        for record in run_round.records
     ]
     return "\n".join(parts)[:MAX_COMPARED]

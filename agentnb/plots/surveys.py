@@ -1,4 +1,4 @@
-"""What each variant of a survey would have caught, disturbed and saved."""
+"""Survey plots: the runs that each variant would have caught or disturbed, and the rounds it would have saved."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 TITLE = "What each variant would have done"
 VARIANT = ("guidance", "policy", "detect", "limits")
-"""The columns that tell variants apart."""
+"""Columns that identify a variant."""
 
 
 class Series(NamedTuple):
-    """One kind of runs: its columns, and how it is drawn."""
+    """A kind of runs: its columns and its appearance."""
 
     label: str
     share: str
@@ -40,7 +40,7 @@ class Series(NamedTuple):
     color: str
     marker: str
     beside: float
-    """How far below the middle of its row it stands, so that two do not cover each other."""
+    """Vertical offset in its row, so that series do not overlap."""
 
 
 SERIES = (
@@ -53,7 +53,7 @@ def survey(table: pd.DataFrame) -> Figure:
     """Draw the table that `agentnb.survey` returned: a row for each variant, with intervals of 95 per cent by run.
 
     On the left the shares of failed runs that it would have caught, and of healthy runs that it would have disturbed; on the
-    right the rounds that it would have saved, or cut off, in one run. Raises `SettingsError` for another table.
+    right the rounds per run that it would have saved, or cut off. Raises `SettingsError` for another table.
     """
     check_columns(
         table,
@@ -67,14 +67,14 @@ def survey(table: pd.DataFrame) -> Figure:
     names = _names(rows)
     with plot_style():
         figure, (shares, rounds) = panels(0.9 + 0.42 * len(rows), (3, 2))
-        drawn = [line for one in SERIES if (line := _draw(shares, rounds, rows, one)) is not None]
+        drawn = [line for series in SERIES if (line := _draw(shares, rounds, rows, series)) is not None]
         bar_axis(shares, distinct(names, 34))
         rounds.grid(visible=False, axis="y")
         amounts(shares, "x", 1.0, most=5)
         shares.set_xlim(-0.03, 1.03)
         shares.set_xlabel("share of runs")
         rounds.tick_params(axis="y", length=0)
-        ends = [row[f"{one.rounds}{end}"] for row in rows for one in SERIES for end in ("", "_high")]
+        ends = [row[f"{series.rounds}{end}"] for row in rows for series in SERIES for end in ("", "_high")]
         amounts(rounds, "x", 1.08 * max((end for end in ends if not isnan(end)), default=0.0), most=4)
         rounds.set_xlim(left=-0.03 * rounds.get_xlim()[1])
         rounds.set_xlabel("rounds of a run")
@@ -88,23 +88,23 @@ def survey(table: pd.DataFrame) -> Figure:
         return finish(figure, TITLE, heading, drawn, notes, "; ".join(map(_told, names, rows)))
 
 
-def _draw(shares: Axes, rounds: Axes, rows: Sequence[dict[Any, Any]], one: Series) -> Any:
-    """Draw one kind of runs in both panels and return its look for the legend; None if there are none of them."""
+def _draw(shares: Axes, rounds: Axes, rows: Sequence[dict[Any, Any]], series: Series) -> Any:
+    """Draw a series in both panels and return its legend entry, if it has any values."""
     drawn = None
-    for axes, column in ((shares, one.share), (rounds, one.rounds)):
-        for place, row in enumerate(rows):
+    for axes, column in ((shares, series.share), (rounds, series.rounds)):
+        for y, row in enumerate(rows):
             value, low, high = (row[f"{column}{end}"] for end in ("", "_low", "_high"))
             if isnan(value):
                 continue
-            look: dict[str, Any] = {"color": one.color, "clip_on": False, "zorder": 3}
+            look: dict[str, Any] = {"color": series.color, "clip_on": False, "zorder": 3}
             if not isnan(low):
-                axes.hlines(place + one.beside, low, high, linewidth=1.6, **look)
-            (drawn,) = axes.plot([value], [place + one.beside], one.marker, linestyle="none", label=one.label, **look)
+                axes.hlines(y + series.beside, low, high, linewidth=1.6, **look)
+            (drawn,) = axes.plot([value], [y + series.beside], series.marker, linestyle="none", label=series.label, **look)
     return drawn
 
 
 def _names(rows: Sequence[dict[Any, Any]]) -> list[str]:
-    """Return what tells each variant from the others; of a single one its policy."""
+    """Return each variant's distinguishing columns; a single variant is named by its policy."""
     differing = [name for name in VARIANT if len({row[name] for row in rows}) > 1] or ["policy"]
     return [", ".join(f"{name} {row[name]}" for name in differing) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Rounds until a loop: the share of runs that have had one after each round."""
+"""Rounds until a loop: the share of runs with a loop, by round."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TITLE = "Rounds until a loop"
 LOOPS = ("loop", "stall")
 TASK_TAG = "task:"
-"""Begins the tag of a run that names its task."""
+"""Prefix of the tag that names a run's task."""
 RESAMPLES = 500
 MIN_UNITS = 6
 
@@ -32,16 +32,16 @@ END: TypeAlias = Literal["loop", "completed", "censored"]
 
 
 class RunEnd(NamedTuple):
-    """How a run left the risk of a loop: by one, by completing without one, or unknown after a limit or a stop."""
+    """End of a run's time at risk: a loop, completion without a loop, or censoring by a limit or a stop."""
 
     unit: Hashable
-    """Its task, or cluster of tasks: its runs are no evidence of their own."""
+    """Its task, or cluster of tasks, whose runs are not independent."""
     round: int
     end: END
 
 
 class Step(NamedTuple):
-    """What is known after a round with a loop: how many runs were at risk, and the share with a loop with its interval."""
+    """State after a round with a loop: the runs at risk, and the share with a loop with its interval."""
 
     round: int
     at_risk: int
@@ -59,21 +59,22 @@ class Arm(NamedTuple):
 
     @property
     def label(self) -> str:
-        """How the legend names its curve."""
+        """The name of its curve in the legend."""
         if not self.name:
             return "with a loop"
-        loops = sum(one.end == "loop" for one in self.ends)
+        loops = sum(end.end == "loop" for end in self.ends)
         return f"{short(self.name)} (n = {counted(len(self.ends), 'run')}, {loops:,} with a loop)"
 
 
 def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterable[str] = LOOPS) -> Figure:
-    """Draw the share of runs in which something was found, by round (cumulative incidence), with intervals of 95 per cent.
+    """Draw the share of runs with a finding, by round (cumulative incidence), with intervals of 95 per cent.
 
-    A run that completed without a finding has none in later rounds either. One that ended in another way, as at a limit, is
-    censored there: it says nothing about later rounds. Intervals come from resampled tasks, or clusters of tasks.
-    Takes what the tables take, results of an experiment, or comparisons. Variants have a curve each; those of runs are told by
-    their tags ``variant:NAME``. ``families``: the findings that count. Of results and comparisons, loops are those of
-    `tables.loops`, whatever ``preset`` and ``families`` are.
+    A run that completed without a finding has none in later rounds either. A run that ended otherwise, as at a limit, is
+    censored there: its later rounds are unknown. Intervals come from resampled tasks, or clusters of tasks.
+
+    Takes what the tables take, results of an experiment, or comparisons. Each variant has a curve; runs are grouped by their
+    tags ``variant:NAME``. ``families``: the findings that count. For results and comparisons, loops are those of
+    `tables.loops`, whatever ``preset`` and ``families``.
     """
     arms, heading = _arms(source, preset, {*families})
     if not arms:
@@ -81,15 +82,15 @@ def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterab
     shown = arms[:MAX_CURVES]
     with plot_style():
         figure, (axes,) = panels(3.0)
-        last = max(one.round for arm in shown for one in arm.ends)
+        last = max(end.round for arm in shown for end in arm.ends)
         lines, marks, says = [], [], []
-        for place, arm in enumerate(shown):
+        for index, arm in enumerate(shown):
             steps = cumulative_incidence(arm.ends)
-            drawn, censored = _draw(axes, arm, steps, place, len(shown))
+            drawn, censored = _draw(axes, arm, steps, index, len(shown))
             lines += drawn
             marks += censored
-            told = [f"round {one.round}: {one.share:.2f} of {one.at_risk}" for one in steps[:20]] or ["no loop was found"]
-            says.append((f"{arm.name}: " if arm.name else "") + "; ".join(told))
+            points = [f"round {step.round}: {step.share:.2f} of {step.at_risk}" for step in steps[:20]] or ["no loop was found"]
+            says.append((f"{arm.name}: " if arm.name else "") + "; ".join(points))
         round_axis(axes, 1, last)
         axes.set_xlim(0, last + 0.6)
         amounts(axes, "y", 1.0)
@@ -101,15 +102,15 @@ def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterab
 
 
 def _arms(source: ArmSource, preset: Detectors, families: set[str]) -> tuple[list[Arm], str]:
-    """Return the arms that have rounds, and the heading of their figure."""
+    """Return the arms with rounds, and the figure's heading."""
     rows = rows_by_variant(source)
     if rows is None:
-        runs = load_traces(source)  # type: ignore[arg-type]  # no results or comparisons
-        found = [Arm(name, _ends(group, preset, families)) for name, group in runs_by_tag(runs).items()]
+        runs = load_traces(source)  # type: ignore[arg-type]  # neither results nor comparisons
+        candidates = [Arm(name, _ends(group, preset, families)) for name, group in runs_by_tag(runs).items()]
     else:
-        found = [Arm(name, ends_of(group)) for name, group in rows.items()]
-    arms = [arm for arm in found if arm.ends]
-    ends = Counter(one.end for arm in arms for one in arm.ends)
+        candidates = [Arm(name, ends_of(group)) for name, group in rows.items()]
+    arms = [arm for arm in candidates if arm.ends]
+    ends = Counter(end.end for arm in arms for end in arm.ends)
     loops, total = ends["loop"], ends.total()
     more = f"{ends['completed']:,} completed without, {ends['censored']:,} censored"
     if rows is None:
@@ -117,34 +118,34 @@ def _arms(source: ArmSource, preset: Detectors, families: set[str]) -> tuple[lis
     return arms, f"n = {counted(total, 'run')}: {loops:,} with a loop, {more}"
 
 
-def _draw(axes: Axes, arm: Arm, steps: list[Step], place: int, arms: int) -> tuple[list[Any], list[Any]]:
-    """Draw the curve of an arm and its censored runs, and return what the legend shows of both."""
-    color, _, dashes = SIGNS[place]
-    rounds = [0, *[one.round for one in steps], max(one.round for one in arm.ends)]
-    shares, lows, highs = ([0.0, *[getattr(one, name) for one in steps]] for name in ("share", "low", "high"))
+def _draw(axes: Axes, arm: Arm, steps: list[Step], index: int, arms: int) -> tuple[list[Any], list[Any]]:
+    """Draw an arm's curve and its censored runs, and return the legend entries of both."""
+    color, _, dashes = SIGNS[index]
+    rounds = [0, *[step.round for step in steps], max(end.round for end in arm.ends)]
+    shares, lows, highs = ([0.0, *[getattr(step, name) for step in steps]] for name in ("share", "low", "high"))
     axes.fill_between(rounds, [*lows, lows[-1]], [*highs, highs[-1]], step="post", color=color, alpha=0.15, linewidth=0)
-    thick = 1.5 + 0.8 * (arms - 1 - place)  # those below are thicker: of equal curves all can be seen
+    thick = 1.5 + 0.8 * (arms - 1 - index)  # lower curves are thicker, so that equal curves all show
     line = axes.step(
         rounds, [*shares, shares[-1]], dashes, where="post", color=color, label=arm.label, linewidth=thick
     )  # fmt: skip
-    ends = [one.round for one in arm.ends if one.end == "censored"]
-    shares_there = [next((one.share for one in reversed(steps) if one.round <= end), 0.0) for end in ends]
-    marks = axes.plot(ends, shares_there, "|", color=INK, markersize=7, label="cut short without one (censored)")
+    ends = [end.round for end in arm.ends if end.end == "censored"]
+    shares_at_ends = [next((step.share for step in reversed(steps) if step.round <= end), 0.0) for end in ends]
+    marks = axes.plot(ends, shares_at_ends, "|", color=INK, markersize=7, label="cut short without one (censored)")
     return line, marks if ends else []
 
 
 def _ends(runs: Iterable[Run], preset: Detectors, families: set[str]) -> list[RunEnd]:
-    """Return the ends of runs that have rounds, each a unit of its own unless a tag names its task."""
+    """Return the ends of runs with rounds; each run is a unit, unless a tag names its task."""
     ends = []
     for run in runs:
-        found = min([one.last + 1 for one in findings(run, preset) if one.family in families], default=None)
+        first_round = min([finding.last + 1 for finding in findings(run, preset) if finding.family in families], default=None)
         unit = next((tag for tag in run.tags if tag.startswith(TASK_TAG)), run.id)
-        ends.append(_end(unit, len(run.rounds), found, is_completed=run.status == "completed"))
-    return [one for one in ends if one.round]
+        ends.append(_end(unit, len(run.rounds), first_round, is_completed=run.status == "completed"))
+    return [end for end in ends if end.round]
 
 
 def ends_of(rows: Iterable[ArmRow]) -> list[RunEnd]:
-    """Return the ends of runs that have rounds, by their cluster, else by their task."""
+    """Return the ends of runs with rounds, by cluster or task."""
     return [_end(row.cluster_key, row.rounds, row.loop_round, is_completed=row.is_completed) for row in rows if row.rounds]
 
 
@@ -153,46 +154,47 @@ def _end(unit: Hashable, rounds: int, loop: int | None, *, is_completed: bool) -
 
 
 def cumulative_incidence(ends: Sequence[RunEnd]) -> list[Step]:
-    """Return the share with a loop after each round that has one, with intervals from 500 resamples of the units.
+    """Return the share with a loop after each round with a new loop, with intervals from 500 resamples of the units.
 
-    They say nothing under 6 units. Sources: Aalen and Johansen (1978), Scandinavian Journal of Statistics 5; Efron (1979).
+    Under 6 units the intervals are 0 to 1. Sources: Aalen and Johansen (1978), Scandinavian Journal of Statistics 5; Efron
+    (1979).
     """
     import numpy as np
 
-    counts = count_ends(ends, [*dict.fromkeys(one.unit for one in ends)])
+    counts = count_ends(ends, [*dict.fromkeys(end.unit for end in ends)])
     units = len(counts)
     drawn = np.random.default_rng(0).multinomial(units, [1 / units] * units, RESAMPLES) if units else np.zeros((0, 0))
     curves = incidence(np.tensordot(drawn.astype(float), counts, 1))
     total = counts.sum(axis=0)
     shares = incidence(total)
-    few = np.zeros_like(shares), np.ones_like(shares)
-    lows, highs = few if units < MIN_UNITS else np.percentile(curves, (2.5, 97.5), axis=0)
+    widest = np.zeros_like(shares), np.ones_like(shares)
+    lows, highs = widest if units < MIN_UNITS else np.percentile(curves, (2.5, 97.5), axis=0)
     return [
-        Step(place + 1, int(total[0, place]), *(float(one[place]) for one in (shares, lows, highs)))
-        for place in map(int, np.flatnonzero(total[1]))
+        Step(index + 1, int(total[0, index]), *(float(curve[index]) for curve in (shares, lows, highs)))
+        for index in map(int, np.flatnonzero(total[1]))
     ]
 
 
 def count_ends(ends: Iterable[RunEnd], units: Sequence[Hashable], last: int | None = None) -> Any:
-    """Return for each unit, in this order, and each round to the last its runs at risk, with a loop, and completing."""
+    """Return counts by unit (in this order) and by round up to the last: runs at risk, with a loop, and completing."""
     import numpy as np
 
-    known = [*ends]
-    order = {unit: place for place, unit in enumerate(units)}
-    counts = np.zeros((len(order), 3, last or max((one.round for one in known), default=0)))
-    for one in known:
-        row = counts[order[one.unit]]
-        row[0, : one.round] += 1
-        if one.end != "censored":
-            row[1 + (one.end == "completed"), one.round - 1] += 1
+    all_ends = [*ends]
+    order = {unit: index for index, unit in enumerate(units)}
+    counts = np.zeros((len(order), 3, last or max((end.round for end in all_ends), default=0)))
+    for end in all_ends:
+        row = counts[order[end.unit]]
+        row[0, : end.round] += 1
+        if end.end != "censored":
+            row[1 + (end.end == "completed"), end.round - 1] += 1
     return counts
 
 
 def incidence(counts: Any) -> Any:
-    """Return the share with a loop after each round, of counts at risk, with a loop, and completing."""
+    """Return the share with a loop after each round, from counts of runs at risk, with a loop, and completing."""
     import numpy as np
 
     at_risk, loops, completed = np.moveaxis(counts, -2, 0)
-    left = np.cumprod(1 - (loops + completed) / np.maximum(at_risk, 1), axis=-1)
-    before = np.concatenate([np.ones_like(left[..., :1]), left[..., :-1]], axis=-1)
+    surviving = np.cumprod(1 - (loops + completed) / np.maximum(at_risk, 1), axis=-1)
+    before = np.concatenate([np.ones_like(surviving[..., :1]), surviving[..., :-1]], axis=-1)
     return np.cumsum(before * loops / np.maximum(at_risk, 1), axis=-1)

@@ -1,4 +1,4 @@
-"""How good a detector is for each value of a threshold."""
+"""Quality of a detector for each value of a threshold."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def sweep(table: pd.DataFrame) -> Figure:
         figure, (axes,) = panels(3.0)
         drawn = []
         for name, color, marker, dashes in LINES:
-            known = rows[rows[name].notna()]
-            if not len(known):
+            valid = rows[rows[name].notna()]
+            if not len(valid):
                 continue
-            values = known["value"].astype(float)
-            axes.fill_between(values, known[f"{name}_low"], known[f"{name}_high"], color=color, alpha=0.12, linewidth=0)
+            values = valid["value"].astype(float)
+            axes.fill_between(values, valid[f"{name}_low"], valid[f"{name}_high"], color=color, alpha=0.12, linewidth=0)
             label = name.upper() if name == "f1" else name
-            drawn += axes.plot(values, known[name], color=color, marker=marker, linestyle=dashes, label=label, clip_on=False)
+            drawn += axes.plot(values, valid[name], color=color, marker=marker, linestyle=dashes, label=label, clip_on=False)
         amounts(axes, "y", 1.0)
         if len(rows) <= 15:
             axes.set_xticks([*rows["value"].astype(float)], [f"{value:g}" for value in rows["value"]])

@@ -1,4 +1,4 @@
-"""The timeline of a run: what happened when, round by round, in a lane for the model, each tool and each kind of wait."""
+"""Timeline of a run, round by round, with a lane for the model, each tool and each kind of wait."""
 
 from __future__ import annotations
 
@@ -70,52 +70,52 @@ OUTCOMES = {
     OPEN: Look("no result", WHITE, "..."),
 }
 MARKS = {"message from you": ("v", GREEN), "loop found": ("D", VERMILLION), "finding": ("s", PURPLE)}
-"""Marker and colour of what has no duration."""
+"""Marker and colour of points in time."""
 TITLE = "Timeline of a run"
 OTHERS = "others"
 _UNITS = ((3 * 3_600, "hours", 3_600), (180, "minutes", 60), (0, "seconds", 1))
-"""From how many seconds on a unit is used, its name and its seconds."""
+"""Units of time: from this many seconds on, the name, and its length in seconds."""
 
 
 def timeline(run: RunSource) -> Figure:
-    """Draw when the model, each tool and each wait began and ended, round by round.
+    """Draw the start and end of each model call, tool call and wait, round by round.
 
-    Takes one run, or the path of its log; raises `SettingsError` for several. The horizontal axis is the time since the run
-    began, without the time in which no process worked on it; without recorded times it counts rounds, and the plot says so.
-    Tools are in the order of their first call, the less called of more than 15 in one lane. A failed part has a cross.
+    Takes a single run, or the path of its log; raises `SettingsError` for several. The horizontal axis is the time since the
+    run began, without time in which no process worked on it; without recorded times it counts rounds, and the plot says so.
+    Tools are in the order of their first call; of more than 15, the least called share a lane. A failed part has a cross.
     """
     run = one_run(run, "timeline")
     if not run.rounds:
         return empty(TITLE, about([run]), "The run has no rounds.")
-    found = spans_of(run)
+    spans = spans_of(run)
     with plot_style():
-        return _drawn(run, found)
+        return _drawn(run, spans)
 
 
-def _drawn(run: Run, found: Spans) -> Figure:
-    spans = _few_lanes(found.spans)
+def _drawn(run: Run, parts: Spans) -> Figure:
+    spans = _few_lanes(parts.spans)
     lanes = _lanes(spans)
-    lanes += [mark for mark in MARKS if any(lane == mark for lane, _ in found.marks)]
+    lanes += [mark for mark in MARKS if any(lane == mark for lane, _ in parts.marks)]
     figure, (axes,) = panels(0.75 + 0.26 * len(lanes))
-    end = max([span.end for span in spans] + [last for _, _, last in found.rounds])
-    _draw_rounds(axes, found, end)
+    end = max([span.end for span in spans] + [last for _, _, last in parts.rounds])
+    _draw_rounds(axes, parts, end)
     used = _draw_spans(axes, spans, lanes)
-    for mark, at in found.marks:
+    for mark, at in parts.marks:
         marker, color = MARKS[mark]
         axes.plot(at, lanes.index(mark), marker, color=color, markersize=6, markeredgecolor=INK, clip_on=False, zorder=4)
-    for cut in found.cuts:
+    for cut in parts.cuts:
         axes.axvline(cut, color=INK, linestyle=(0, (4, 2)), linewidth=1.2)
     tools = [lane for lane in lanes if lane not in LANES and lane not in MARKS]
     names = dict(zip(tools, distinct(tools), strict=True))
     bar_axis(axes, [LANES[lane].label if lane in LANES else names.get(lane, lane) for lane in lanes])
-    _time_axis(axes, found, end)
+    _time_axis(axes, parts, end)
     calls = sum(span.is_tool for span in spans)
-    more = [counted(len(found.rounds), "round"), counted(calls, "tool call")]
-    return finish(figure, TITLE, about([run], *more), used, _notes(found))
+    more = [counted(len(parts.rounds), "round"), counted(calls, "tool call")]
+    return finish(figure, TITLE, about([run], *more), used, _notes(parts))
 
 
 def _few_lanes(spans: list[Span]) -> list[Span]:
-    """Put the calls of all but the most called tools into one lane."""
+    """Merge all but the most called tools into one lane."""
     counts = Counter(_lane(span) for span in spans if span.is_tool)
     if len(counts) <= MAX_BARS:
         return [span._replace(lane=_lane(span)) for span in spans]
@@ -125,7 +125,7 @@ def _few_lanes(spans: list[Span]) -> list[Span]:
 
 
 def _lane(span: Span) -> str:
-    """Return the lane of a span; a tool may be called like another lane."""
+    """Return the lane of a span; a tool may have the name of another lane."""
     return f"{span.lane} (tool)" if span.is_tool and (span.lane in LANES or span.lane in MARKS) else span.lane
 
 
@@ -137,22 +137,22 @@ def _lanes(spans: list[Span]) -> list[str]:
     return [lane for lane in (*first, *tools, QUESTION, PAUSE) if lane in present]
 
 
-def _draw_rounds(axes: Axes, found: Spans, end: float) -> None:
-    """Shade every other round, and number as many as there is room for."""
+def _draw_rounds(axes: Axes, parts: Spans, end: float) -> None:
+    """Shade every other round, and number as many as fit."""
     free = 0.0
-    numbered = set(whole_ticks(1, len(found.rounds)))
-    for number, start, last in found.rounds:
-        if number % 2 and len(found.rounds) <= 150:
+    numbered = set(whole_ticks(1, len(parts.rounds)))
+    for number, start, last in parts.rounds:
+        if number % 2 and len(parts.rounds) <= 150:
             axes.axvspan(start, last, facecolor=SHADE, edgecolor="none", zorder=0)
         middle = (start + last) / 2
         room = (6 + 7 * len(str(number))) / AXES_PIXELS * (end or 1.0)
-        if found.timed and number in numbered and middle - room / 2 >= free:
+        if parts.timed and number in numbered and middle - room / 2 >= free:
             axes.annotate(
                 str(number), (middle, 1), (0, 2), xycoords=axes.get_xaxis_transform(), textcoords="offset points",
                 ha="center", va="bottom", fontsize=8, color=FAINT,
             )  # fmt: skip
             free = middle + room / 2
-    if found.timed:
+    if parts.timed:
         axes.annotate(
             "round", (0, 1), (-6, 2), xycoords="axes fraction", textcoords="offset points", ha="right", va="bottom", fontsize=8,
             color=FAINT,
@@ -160,7 +160,7 @@ def _draw_rounds(axes: Axes, found: Spans, end: float) -> None:
 
 
 def _draw_spans(axes: Axes, spans: list[Span], lanes: list[str]) -> list[Look]:
-    """Draw the bars and return the looks that were used, for the legend."""
+    """Draw the bars and return their looks, for the legend."""
     groups: dict[tuple[str, Look], list[Span]] = {}
     for span in spans:
         groups.setdefault((span.lane, _look(span)), []).append(span)
@@ -181,21 +181,21 @@ def _look(span: Span) -> Look:
     return OUTCOMES[span.outcome] if span.is_tool or span.outcome != OK else LANES[span.lane]
 
 
-def _time_axis(axes: Axes, found: Spans, end: float) -> None:
-    if not found.timed:
-        round_axis(axes, 1, len(found.rounds))
+def _time_axis(axes: Axes, parts: Spans, end: float) -> None:
+    if not parts.timed:
+        round_axis(axes, 1, len(parts.rounds))
         return
     unit, size = next((name, size) for least, name, size in _UNITS if end >= least)
     amounts(axes, "x", end * 1.01, most=8, unit=size)
     axes.set_xlabel(f"{unit} since the run began")
 
 
-def _notes(found: Spans) -> list[str]:
+def _notes(parts: Spans) -> list[str]:
     notes = []
-    if not found.timed:
+    if not parts.timed:
         notes.append("No times recorded: rounds in order, each drawn equally wide")
-    if found.inferred:
+    if parts.inferred:
         notes.append("The trace records when parts ended: each is drawn from the end of the one before it")
-    if found.cuts:
+    if parts.cuts:
         notes.append("Left out at each dashed line: the time until another process resumed the run")
     return notes

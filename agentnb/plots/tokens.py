@@ -1,4 +1,4 @@
-"""Tokens by round, against the context window of the model."""
+"""Tokens by round, against the model's context window."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 TITLE = "Tokens of each round, against the context window"
 CACHED, INPUT, OUTPUT = Look("input from the cache", SKY), Look("input", BLUE), Look("output", ORANGE, "///")
 WORTH_A_LINE = 0.1
-"""The share of the window that the largest round must fill: below, a line for the window would press the bars to the ground."""
+"""Share of the window that the largest round must fill; below it, a line for the window would flatten the bars."""
 
 
 class RoundTokens(NamedTuple):
-    """The tokens of a round's request and reply; None where they are not recorded."""
+    """The tokens of a round's request and reply; None if not recorded."""
 
     number: int
     input: int | None
@@ -48,24 +48,24 @@ class RoundTokens(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether any of them is known."""
+        """True if any of them is known."""
         return self.input is not None or self.output is not None
 
     @property
     def total(self) -> int:
-        """All that is known."""
+        """All known tokens."""
         return (self.input or 0) + (self.output or 0)
 
 
 def tokens(source: RunSource, *, window: int | None = None) -> Figure:
     """Draw input and output tokens of each round against the model's context window, and mark compactions.
 
-    Takes what the tables take. ``window``: tokens of the context window; else the one in the run's settings, or that of the
-    price table for its model. It is a line where the largest round fills a tenth of it, else a note. Of several runs: a line
-    each with the sum of input and output; more than six are drawn behind their median.
+    Takes what the tables take. ``window``: tokens of the context window; by default the one in the run's settings, or that of
+    the price table for its model. It is drawn as a line if the largest round fills a tenth of it, otherwise mentioned in a
+    note. For several runs: a line each with the sum of input and output; more than six are drawn behind their median.
     """
     runs = load_traces(source)
-    kept = [(run, found) for run in runs if _is_known(found := round_tokens(run))]
+    kept = [(run, counts) for run in runs if _is_known(counts := round_tokens(run))]
     if not kept:
         return empty(
             TITLE, about(runs), "No token counts are recorded." if any(run.rounds for run in runs) else "There are no rounds."
@@ -74,11 +74,11 @@ def tokens(source: RunSource, *, window: int | None = None) -> Figure:
     limit = windows.pop() if len(windows) == 1 else None
     with plot_style():
         figure, (axes,) = panels(3.0)
-        top = max(one.total for _, found in kept for one in found)
+        top = max(count.total for _, counts in kept for count in counts)
         if len(runs) == 1:
             looks = _draw_one(axes, *kept[0])
         else:
-            curves = [Curve(run, {one.number: one.total for one in found if one.known}) for run, found in kept]
+            curves = [Curve(run, {count.number: count.total for count in counts if count.known}) for run, counts in kept]
             looks = draw_curves(axes, curves, steps=False)
         lines, notes = _draw_window(axes, limit, _share(kept), top)
         if not lines and windows:
@@ -93,11 +93,11 @@ def tokens(source: RunSource, *, window: int | None = None) -> Figure:
 
 def round_tokens(run: Run) -> list[RoundTokens]:
     """Return the tokens of each round of the run."""
-    return [_of(one) for one in run.rounds]
+    return [_of(run_round) for run_round in run.rounds]
 
 
 def window_of(run: Run) -> int | None:
-    """Return the context window of the run's model, in tokens; None if it is not known."""
+    """Return the context window of the run's model, in tokens; None if unknown."""
     history = run.settings.get("history")
     own = history.get("window") if isinstance(history, dict) else None
     if isinstance(own, int) and not isinstance(own, bool) and own > 0:
@@ -106,41 +106,43 @@ def window_of(run: Run) -> int | None:
     provider, _, model = name.partition(":")
     if model:
         return None if "url=" in options else known_of(provider, model)[0]  # another server may have another window
-    found = (known_of(each, name)[0] for each in IN_TABLE)  # other products log the model alone
-    return next((size for size in found if size), None)
+    sizes = (known_of(provider_name, name)[0] for provider_name in IN_TABLE)  # other products log the model alone
+    return next((size for size in sizes if size), None)
 
 
-def _is_known(found: list[RoundTokens]) -> bool:
-    return any(one.known for one in found)
+def _is_known(counts: list[RoundTokens]) -> bool:
+    return any(count.known for count in counts)
 
 
-def _of(one: WorkflowRound) -> RoundTokens:
-    usage, number = one.usage, one.index + 1
+def _of(run_round: WorkflowRound) -> RoundTokens:
+    usage, number = run_round.usage, run_round.index + 1
     if usage is None:
         return RoundTokens(number, None, None, 0)
-    whole = one.metadata.get(CONTEXT_TOKENS)
+    context_tokens = run_round.metadata.get(CONTEXT_TOKENS)
     spent = usage.input
-    if isinstance(whole, int) and usage.input is not None:  # several calls made the reply: what the last of them was sent
-        spent = max(0, whole - (usage.output or 0))
+    if isinstance(context_tokens, int) and usage.input is not None:  # several calls made the reply: the last one's input
+        spent = max(0, context_tokens - (usage.output or 0))
     return RoundTokens(number, spent, usage.output, min(usage.cache_read or 0, spent or 0))
 
 
-def _draw_one(axes: Axes, run: Run, found: list[RoundTokens]) -> list[Any]:
-    width = 0.8 if len(found) <= 60 else 1.0
-    known = [one for one in found if one.known]
+def _draw_one(axes: Axes, run: Run, all_counts: list[RoundTokens]) -> list[Any]:
+    width = 0.8 if len(all_counts) <= 60 else 1.0
+    recorded = [count for count in all_counts if count.known]
     parts = (
-        (CACHED, [one.cached for one in known]),
-        (INPUT, [(one.input or 0) - one.cached for one in known]),
-        (OUTPUT, [one.output or 0 for one in known]),
+        (CACHED, [count.cached for count in recorded]),
+        (INPUT, [(count.input or 0) - count.cached for count in recorded]),
+        (OUTPUT, [count.output or 0 for count in recorded]),
     )
-    starts = [0] * len(known)
+    starts = [0] * len(recorded)
     looks: list[Any] = []
     for look, counts in parts:
         if any(counts):
-            axes.bar([one.number for one in known], counts, width, bottom=starts, label=look.label, zorder=2, **look.fill)
+            axes.bar(
+                [count.number for count in recorded], counts, width, bottom=starts, label=look.label, zorder=2, **look.fill
+            )
             looks.append(look)
         starts = [start + count for start, count in zip(starts, counts, strict=True)]
-    unknown = [one.number for one in found if not one.known]
+    unknown = [count.number for count in all_counts if not count.known]
     if unknown:
         looks += axes.plot(
             unknown, [0.03] * len(unknown), "x", color=VERMILLION, markersize=5, transform=axes.get_xaxis_transform(),
@@ -150,13 +152,15 @@ def _draw_one(axes: Axes, run: Run, found: list[RoundTokens]) -> list[Any]:
 
 
 def _draw_compactions(axes: Axes, run: Run) -> list[Any]:
-    compacted = [one for one in run.rounds if any(each.compacted is not None for each in one.compactions)]
+    compacted = [
+        run_round for run_round in run.rounds if any(compaction.compacted is not None for compaction in run_round.compactions)
+    ]
     look: dict[str, Any] = {"color": PURPLE, "linestyle": (0, (4, 2)), "linewidth": 1.6, "label": "compaction"}
-    return [axes.axvline(one.index + 0.5, **look) for one in compacted][:1]
+    return [axes.axvline(run_round.index + 0.5, **look) for run_round in compacted][:1]
 
 
 def _draw_window(axes: Axes, window: int | None, share: float | None, top: int) -> tuple[list[Any], list[str]]:
-    """Draw the window, and the share of it above which the conversation is compacted; return lines and notes."""
+    """Draw the window, and the share of it that triggers compaction; return lines and notes."""
     if window is None:
         return [], ["The model's context window is not known: plots.tokens(run, window=...) draws it"]
     if top < WORTH_A_LINE * window:
@@ -169,9 +173,9 @@ def _draw_window(axes: Axes, window: int | None, share: float | None, top: int) 
 
 
 def _share(kept: list[tuple[Run, list[RoundTokens]]]) -> float | None:
-    """Return the share of the window above which all these runs compact; None if they differ or do not."""
-    found = {history.get("share") if isinstance(history := run.settings.get("history"), dict) else None for run, _ in kept}
-    share = found.pop() if len(found) == 1 else None
+    """Return the share of the window that triggers compaction in all these runs; None if it differs or is missing."""
+    shares = {history.get("share") if isinstance(history := run.settings.get("history"), dict) else None for run, _ in kept}
+    share = shares.pop() if len(shares) == 1 else None
     return share if isinstance(share, float) and 0 < share < 1 else None
 
 
@@ -179,9 +183,9 @@ def _notes(runs: list[Run], kept: list[tuple[Run, list[RoundTokens]]]) -> list[s
     notes = []
     if len(runs) > len(kept):
         notes.append(f"Left out: {counted(len(runs) - len(kept), 'run')} without token counts")
-    unknown = sum(not one.known for _, found in kept for one in found)
+    unknown = sum(not count.known for _, counts in kept for count in counts)
     if unknown:
         notes.append(f"Not recorded: the tokens of {counted(unknown, 'round')}")
-    if any(one.usage is not None and one.usage.estimated for run, _ in kept for one in run.rounds):
+    if any(run_round.usage is not None and run_round.usage.estimated for run, _ in kept for run_round in run.rounds):
         notes.append("Estimated by agentnb, at least in part: the model did not report all counts")
     return notes

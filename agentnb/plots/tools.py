@@ -1,4 +1,4 @@
-"""Tool calls by tool: how often each was called, and how the calls ended."""
+"""Tool calls by tool, and their outcomes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OUTCOMES = (SUCCEEDED, FAILED, SKIPPED, OPEN)
 
 
 class ToolCalls(NamedTuple):
-    """The calls of one tool: how many ended in each way, and the seconds of those whose time is known."""
+    """The calls of a tool: their number by outcome, and the seconds of those with a known duration."""
 
     name: str
     counts: Counter[Look]
@@ -53,7 +53,7 @@ class ToolCalls(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Failed calls and time, as far as there are any."""
+        """Failed calls and duration, where known."""
         failed = self.counts[FAILED]
         parts = [f"{failed:,} of {self.calls:,} failed" if failed else f"{self.calls:,}"]
         if self.seconds is not None and self.seconds >= 0.05:
@@ -62,31 +62,31 @@ class ToolCalls(NamedTuple):
 
 
 def tools(source: RunSource) -> Figure:
-    """Draw how often each tool was called, and how the calls ended: succeeded, failed, not run, or without a result.
+    """Draw the number of calls of each tool by outcome: succeeded, failed, not run, or without a result.
 
-    Takes what the tables take. Calls that a gate, a limit or you kept from running are "not run". The label of a bar also
-    says how many seconds the calls took, where that is known. The most called come first; more than 15 tools are summed up.
+    Takes what the tables take. Calls that a gate, a limit or you blocked are "not run". A bar's label also has the calls'
+    seconds, if known. The most called come first; the least called of more than 15 tools are summed up.
     """
     runs = load_traces(source)
-    found = tool_calls_of(runs)
-    if not found:
+    tool_calls = tool_calls_of(runs)
+    if not tool_calls:
         return empty(TITLE, about(runs), "No tool was called." if runs else "There are no runs.")
-    shown = first_bars(found, _summed)
+    shown = first_bars(tool_calls, _summed)
     with plot_style():
         figure, (axes,) = panels(0.7 + 0.27 * len(shown))
-        used = stack(axes, [(look, [one.counts[look] for one in shown]) for look in OUTCOMES])
-        for place, one in enumerate(shown):
-            bar_label(axes, place, one.calls, one.label)
-        bar_axis(axes, distinct([one.name for one in shown]))
-        amounts(axes, "x", max(one.calls for one in shown) * 1.4, whole=True)
+        used = stack(axes, [(look, [tool.counts[look] for tool in shown]) for look in OUTCOMES])
+        for y, tool in enumerate(shown):
+            bar_label(axes, y, tool.calls, tool.label)
+        bar_axis(axes, distinct([tool.name for tool in shown]))
+        amounts(axes, "x", max(tool.calls for tool in shown) * 1.4, whole=True)
         axes.set_xlabel("calls")
-        total = sum(one.calls for one in found)
-        says = "; ".join(f"{one.name}: {one.label}" for one in shown)
+        total = sum(tool.calls for tool in tool_calls)
+        says = "; ".join(f"{tool.name}: {tool.label}" for tool in shown)
         return finish(figure, TITLE, about(runs, counted(total, "call")), used, says=says)
 
 
 def tool_calls_of(runs: list[Run]) -> list[ToolCalls]:
-    """Return the calls of each tool, the most called first; those that tools made themselves are among them."""
+    """Return the calls of each tool, most called first, including calls made by tools."""
     counts: defaultdict[str, Counter[Look]] = defaultdict(Counter)
     seconds: dict[str, float] = {}
     for run in runs:
@@ -94,8 +94,8 @@ def tool_calls_of(runs: list[Run]) -> list[ToolCalls]:
             counts[record.call.name][_outcome(record)] += 1
             if record.seconds is not None and record.result is not None:
                 seconds[record.call.name] = seconds.get(record.call.name, 0.0) + record.seconds
-    found = [ToolCalls(name, mine, seconds.get(name)) for name, mine in counts.items()]
-    return sorted(found, key=lambda one: -one.calls)
+    tools = [ToolCalls(name, outcomes, seconds.get(name)) for name, outcomes in counts.items()]
+    return sorted(tools, key=lambda one: -one.calls)
 
 
 def _outcome(record: CallRecord) -> Look:
@@ -106,6 +106,6 @@ def _outcome(record: CallRecord) -> Look:
     return FAILED if record.result.is_error else SUCCEEDED
 
 
-def _summed(name: str, rest: Sequence[ToolCalls]) -> ToolCalls:
-    known = [one.seconds for one in rest if one.seconds is not None]
-    return ToolCalls(name, sum((one.counts for one in rest), Counter()), sum(known) if known else None)
+def _summed(name: str, others: Sequence[ToolCalls]) -> ToolCalls:
+    times = [tool.seconds for tool in others if tool.seconds is not None]
+    return ToolCalls(name, sum((tool.counts for tool in others), Counter()), sum(times) if times else None)

@@ -1,4 +1,4 @@
-"""Policies, which decide after each round what happens: pure functions of the run, asked in order; the first verdict wins."""
+"""Policies decide after each round what happens next: pure functions of the run, called in order; the first verdict wins."""
 
 from typing import TYPE_CHECKING
 
@@ -66,5 +66,5 @@ __all__ = [
     "two_empty_answers",
 ]
 
-if not TYPE_CHECKING:  # a type checker would take every name for Any, misspelled ones too
+if not TYPE_CHECKING:  # type checkers would treat every name as Any, even misspelled ones
     __getattr__ = module_getattr(__name__, __all__)

@@ -1,6 +1,6 @@
-"""Detection of tool calls that a reply announces and does not make: "I will now call look." and nothing else happens.
+"""Detection of tool calls that a reply announces but does not make: "I will now call look." as the end of a reply.
 
-Only the last two sentences outside code and quotes are read, and only an announcement of one's own that names a tool counts.
+Only the last two sentences outside code and quotes are searched, and only first-person announcements that name a tool count.
 Reports, suggestions, questions and replies that wait for the person are answers, not announcements.
 """
 
@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 
 MAX_CHARACTERS = 600
-"""Characters at the end of a reply that are read."""
+"""Maximum characters searched, from the end of a reply."""
 MAX_SENTENCES = 2
 
 _SUBJECT = (
@@ -29,22 +29,22 @@ _NOT_YET = re.compile(
     r"|shall\s+I|should\s+I|want\s+me|please|wait(?:ing)?|in\s+(?:the\s+)?future|next\s+time|later|from\s+now\s+on|tomorrow)\b",
     re.IGNORECASE,
 )
-"""Words of a sentence that asks, or that speaks of another time."""
+"""Words of sentences that ask, or that refer to another time."""
 _FENCED = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,}).*?(?:^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _ASIDE = re.compile(r"^(?: {0,3}>| {4}|\t).*$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?…:])[\"'”)*_]*\s+|\n\s*\n|\n(?=\s*(?:[-*#]|\d+[.)])\s)")
 
 
 def announced_call(text: str, tool_names: Collection[str]) -> str | None:
-    """Return the tool that the end of the text announces to call, or None."""
+    """Return the tool that the end of a text announces to call, or None."""
     if not tool_names:
         return None
     words = _ASIDE.sub("", _FENCED.sub("", text)).strip()[-MAX_CHARACTERS:].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    sentences = [one for one in _SENTENCE.split(words) if one and one.strip(" .!…:*_")]
+    sentences = [part for part in _SENTENCE.split(words) if part and part.strip(" .!…:*_")]
     for sentence in sentences[-MAX_SENTENCES:]:
-        found = _ANNOUNCED.search(sentence)
-        if found and found["name"] in tool_names and not _is_for_later(sentence) and not _is_quoted(sentence, found.start()):
-            return found["name"]
+        match = _ANNOUNCED.search(sentence)
+        if match and match["name"] in tool_names and not _is_for_later(sentence) and not _is_quoted(sentence, match.start()):
+            return match["name"]
     return None
 
 
@@ -53,6 +53,6 @@ def _is_for_later(sentence: str) -> bool:
 
 
 def _is_quoted(sentence: str, start: int) -> bool:
-    """Return whether the place is within quotation marks or backticks."""
+    """True if a position is inside quotation marks or backticks."""
     before = sentence[:start]
     return before.count('"') % 2 == 1 or before.count("`") % 2 == 1 or before.count("“") > before.count("”")

@@ -25,45 +25,45 @@ class _BundleFields(NamedTuple):
     guides: tuple[Guide, ...] = ()
     gates: tuple[Gate, ...] = ()
     markers: bool = False
-    """Whether marker lines in replies are read, and removed from the text."""
+    """True if marker lines in replies are interpreted, and removed from the text."""
     detectors: tuple[DetectorMaker, ...] = ()
-    """Detectors that look on while it runs: what they find is logged when the round is over."""
+    """Detectors that watch the run; their findings are logged after the round."""
     model_detectors: tuple[FunctionDetector, ...] = ()
-    """Detectors that ask the model between rounds."""
+    """Detectors that query the model between rounds."""
     draw: Draw | None = None
-    """Draws the guidance set of the next round; None leaves the set as it is."""
+    """Draws the guidance set of the next round, or None for a fixed set."""
     tool_seconds: float | None = None
-    """Seconds for a call of a tool without a time limit of its own, nested runs apart; None for no limit."""
+    """Default time limit in seconds of tool calls, except nested runs, or None."""
     note: Callable[[Run], str] = _nothing
-    """Returns the status line that is sent with every request: where the run stands."""
+    """Returns the status line sent with every request."""
     endings: tuple[Ending, ...] = ()
-    """What comes before a run ends as completed, asked in order."""
+    """Endings called in order before a run completes."""
     keeps: tuple[Callable[[Run], str], ...] = ()
-    """Return what stays in the conversation word for word when it is compacted; an empty text for nothing."""
+    """Return text that compaction keeps verbatim, or ""."""
 
 
 class PolicyBundle(_BundleFields):
-    """The functions of the run so far that the loop calls; each tuple is in calling order."""
+    """The functions of the run so far that the loop calls, each tuple in calling order."""
 
-    # Each is made once, for all runs of an agent, which has one bundle.
+    # Created once for all runs of an agent, which share a bundle.
 
     @cached_property
     def after_calls(self) -> tuple[Policy, ...]:
-        """The policies to ask after a reply with tool calls, as `called_directly` returns them."""
+        """Policies for a reply with tool calls, as `called_directly` returns them."""
         return called_directly(after_calls(self.policies))
 
     @cached_property
     def direct_guides(self) -> tuple[Guide, ...]:
-        """The guides, as `called_directly` returns them."""
+        """Guides, as `called_directly` returns them."""
         return called_directly(self.guides)
 
     @cached_property
     def direct_gates(self) -> tuple[Gate, ...]:
-        """The gates, as `called_directly` returns them."""
+        """Gates, as `called_directly` returns them."""
         return called_directly(self.gates)
 
     def also_asking(self, policy: Policy) -> PolicyBundle:
-        """Return the bundle with one more policy, asked last. What was prepared is kept: each nested run has such a bundle."""
+        """Return the bundle with one more policy at the end. Cached values are reused: each nested run has such a bundle."""
         more = self._replace(policies=(*self.policies, policy))
         more.__dict__["after_calls"] = (*self.after_calls, *called_directly(after_calls((policy,))))
         more.__dict__["direct_guides"], more.__dict__["direct_gates"] = self.direct_guides, self.direct_gates

@@ -1,7 +1,7 @@
 """Detection of tool calls written as text: nothing runs, but the model believes that something did.
 
-Small models and careless servers do this, each in its own notation. Only places where a call would stand are searched: the
-beginning of a line outside a code block, or the whole reply. A mere mention of a tool is not a call.
+Small models and careless servers do this, each in its own notation. Only typical positions of a call are searched: the
+beginning of a line outside a code block, or the whole reply. Mentioning a tool is not a call.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 MAX_CHARACTERS = 100_000
-"""Characters of a reply that are searched."""
+"""Maximum characters searched in a reply."""
 MAX_TAGS = 20
-"""Places that look like the start of a call, at most, that are examined in a reply."""
+"""Maximum candidate positions examined in a reply."""
 REACH = 4_000
-"""Characters after such a place within which the tool's name must appear."""
+"""Characters after such a position within which the tool's name must appear."""
 
 _NAME = r"[A-Za-z0-9_-]{1,64}"
 _TAG = re.compile(
@@ -26,7 +26,7 @@ _TAG = re.compile(
     r"|(?P<open><tool_calls?>|\[TOOL_CALLS\]))"
 )
 _BEGUN = re.compile(rf"[\s\[]{{0,40}}(?P<name>{_NAME})(?=[\s\[{{(<]|$)")
-"""The name directly after the tag, as some models write it."""
+"""Tool name directly after the tag, as some models write it."""
 _NAMED = re.compile(rf"\"(?:name|tool|tool_name|function)\"[ \t\r\n]{{0,40}}:[ \t\r\n]{{0,40}}\"(?P<name>{_NAME})\"")
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
 _FENCED = re.compile(r"(?P<fence>```|~~~)[\w-]{0,20}[ \t]*\r?\n(?P<body>.*)\n[ \t]*(?P=fence)", re.DOTALL)
@@ -36,7 +36,7 @@ _OF_ARGUMENTS = ("arguments", "parameters", "input", "args")
 
 
 def claimed_call(text: str, tool_names: Collection[str]) -> str | None:
-    """Return the tool that the text calls, or None. Takes time linear in the length of the text, whatever it holds."""
+    """Return the tool that a text calls, or None. Runs in time linear in the length of the text."""
     if not tool_names or not (text := text.strip()):
         return None
     whole = _whole(text, tool_names) if len(text) <= MAX_CHARACTERS else None
@@ -44,10 +44,10 @@ def claimed_call(text: str, tool_names: Collection[str]) -> str | None:
 
 
 def _tagged(text: str) -> Iterator[str]:
-    """Yield the tool names in tags at the beginning of a line."""
+    """Yield the tool names of tags at the beginning of a line."""
     if "<" not in text and "[TOOL_CALLS]" not in text:
         return
-    left = MAX_TAGS
+    remaining = MAX_TAGS
     for start in _line_starts(text):
         tag = _TAG.match(text, start)
         if tag is None:
@@ -57,8 +57,8 @@ def _tagged(text: str) -> Iterator[str]:
             behind = text[tag.end() : tag.end() + REACH]
             named = _BEGUN.match(behind) or _NAMED.search(behind)
             yield named["name"] if named else ""
-        left -= 1
-        if not left:
+        remaining -= 1
+        if not remaining:
             return
 
 
@@ -74,7 +74,7 @@ def _line_starts(text: str) -> Iterator[int]:
 
 
 def _whole(text: str, tool_names: Collection[str]) -> str | None:
-    """Return the tool that the whole text calls, as JSON or as in Python, in a code block or not."""
+    """Return the tool that the whole text calls, as JSON or Python, with or without a code block."""
     fenced = _FENCED.fullmatch(text)
     if fenced:
         text = fenced["body"].strip()
@@ -100,22 +100,22 @@ def _in_json(text: str) -> str | None:
 
 
 def _called(value: dict[str, Any]) -> str | None:
-    """Return the tool named in an object that has the form of a call: a tool name, and an object of arguments."""
+    """Return the tool of an object in the form of a call: a tool name, and an object of arguments."""
     if isinstance(value.get("function"), dict):
         value = value["function"]
     name = next((value[key] for key in _OF_TOOL if isinstance(value.get(key), str)), None)
-    given = next((value[key] for key in _OF_ARGUMENTS if key in value), None)
-    has_arguments = isinstance(given, dict) or (isinstance(given, str) and given.lstrip().startswith("{"))
+    arguments = next((value[key] for key in _OF_ARGUMENTS if key in value), None)
+    has_arguments = isinstance(arguments, dict) or (isinstance(arguments, str) and arguments.lstrip().startswith("{"))
     return name if has_arguments else None
 
 
 def _closes_at_end(text: str, start: int) -> bool:
-    """Return whether the bracket opened at ``start`` closes with the last character; brackets in strings do not count."""
-    depth, quote, place = 0, "", start
-    for place in range(start, len(text)):
-        character = text[place]
+    """True if the bracket opened at ``start`` closes with the last character, ignoring brackets in strings."""
+    depth, quote, position = 0, "", start
+    for position in range(start, len(text)):
+        character = text[position]
         if quote:
-            if character == quote and text[place - 1] != "\\":
+            if character == quote and text[position - 1] != "\\":
                 quote = ""
         elif character in "\"'":
             quote = character
@@ -125,4 +125,4 @@ def _closes_at_end(text: str, start: int) -> bool:
             depth -= 1
             if not depth:
                 break
-    return not depth and not quote and place == len(text) - 1
+    return not depth and not quote and position == len(text) - 1

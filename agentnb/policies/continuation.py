@@ -1,4 +1,4 @@
-"""Policies for the model's own markers, and for workflow mode."""
+"""Policies for the model's own markers and for workflow mode."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from agentnb.policies.verdict import Continue, Stop, Verdict
 
 STRICT = "strict_todos"
 CONTINUATIONS = ("workflow_mode", "continue_marker")
-"""Reasons of a round that follows a text-only reply because workflow mode or the model's own marker says so."""
+"""Reasons of a round after a text-only reply, due to workflow mode or the model's own marker."""
 CONTINUED = "auto_continue_workflow"
-"""Status of the round before such a one."""
+"""Status of the round before such a round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """``[WORKFLOW_COMPLETE]`` ends the run at once; beside tool calls, when their results are in, without another reply.
+    """``[WORKFLOW_COMPLETE]`` ends the run at once, or after the results of tool calls in the same reply, without another
+    reply.
 
-    With open todos the stop reason says so; with ``strict_todos`` the first such end becomes an intervention instead.
+    The stop reason mentions open todos; with ``strict_todos``, the first such end becomes an intervention instead.
     """
 
     strict_todos: bool = False
     cap: int = 5
 
     def __call__(self, run: Run) -> Verdict | None:
-        """Return the stop, or refuse it once."""
+        """Return the stop, or an intervention the first time."""
         if "complete" not in run.last_round.signals:
             return None
         if not has_open(run.todos):
@@ -43,9 +44,9 @@ class Complete:
 
 
 def stuck(run: Run) -> Stop | None:
-    """Stop if the model reports that it is stuck, with ``{"status": "stop"}``.
+    """Stop if the model reports with ``{"status": "stop"}`` that it is stuck.
 
-    With open todos this is refused, or the run ends as `blocked` if they all are.
+    Not applied with open todos; if all of them are blocked, the run ends as `blocked`.
     """
     if "stop" not in run.last_round.signals or has_open(run.todos):
         return None
@@ -59,12 +60,12 @@ def stuck(run: Run) -> Stop | None:
 
 @dataclass(frozen=True, slots=True)
 class GoOn:
-    """``[CONTINUE]`` in a text-only reply brings another round, at most ``cap`` times in a row."""
+    """``[CONTINUE]`` in a text-only reply starts another round, at most ``cap`` times in a row."""
 
     cap: int = 5
 
     def __call__(self, run: Run) -> Continue | None:
-        """Continue, up to the cap."""
+        """Continue up to the cap."""
         last = run.last_round
         if "continue" not in last.signals or last.records or run.judged.since_call(CONTINUATIONS) >= self.cap:
             return None
@@ -73,7 +74,7 @@ class GoOn:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowMode:
-    """Text-only replies bring another round until the model says ``[WORKFLOW_COMPLETE]``; at most ``cap`` times in a row."""
+    """Text-only replies start another round until the model sends ``[WORKFLOW_COMPLETE]``, at most ``cap`` times in a row."""
 
     cap: int = 5
 

@@ -1,7 +1,7 @@
-"""What is done about the findings of detectors while a run goes: a nudge, then a block, then a stop, in this order.
+"""Reactions to findings of detectors during a run: first a nudge, then a block, then a stop.
 
-Each finding is an event of the log, so a resumed run and a replay decide alike. A finding says how far it goes (its severity);
-it goes one step at a time, and a notice does nothing but stand in the log.
+Findings are logged events, so that resumed and replayed runs decide alike. The severity of a finding limits the reaction, which
+escalates one step at a time; a notice is only logged.
 """
 
 from __future__ import annotations
@@ -20,61 +20,61 @@ from agentnb.policies.verdict import Stop
 NOTICE, NUDGE, BLOCK, STOP = range(4)
 LEVELS = {"notice": NOTICE, "nudge": NUDGE, "block": BLOCK, "stop": STOP}
 WITHIN = 12
-"""Rounds in which earlier findings of the same family count as steps: after a longer quiet it begins with a nudge again."""
+"""Rounds in which earlier findings of the same family count as steps: after a longer quiet, reactions restart with a nudge."""
 SET = "detect"
-"""The name under which nudges are logged as guidance."""
+"""Guidance set under which nudges are logged."""
 CELL = "detected"
 FAMILIES_OF_LOOPS = frozenset({"loop", "stall"})
 
 
 def step_of(finding: FindingMade, findings: Sequence[FindingMade]) -> int:
-    """Return what is done about a finding: at most its severity, and one step more than for the family's last finding."""
+    """Return the reaction to a finding: one step above that to the family's last finding, at most its severity."""
     rounds = {finding.last}
-    for one in reversed(findings):
-        if one.last < finding.last - WITHIN:
+    for earlier in reversed(findings):
+        if earlier.last < finding.last - WITHIN:
             break
-        if one.family == finding.family and one.last <= finding.last and one.severity != "notice":
-            rounds.add(one.last)
+        if earlier.family == finding.family and earlier.last <= finding.last and earlier.severity != "notice":
+            rounds.add(earlier.last)
     return min(LEVELS[finding.severity], len(rounds))
 
 
 def last_findings(run: Run) -> list[tuple[int, FindingMade]]:
-    """Return the findings of the round that was finished last, with what is done about each, the strongest first."""
-    last, known = run.last_finished_round, run.findings
-    if last is None or not known or known[-1].last < last.index:
+    """Return the findings of the last finished round with their reactions, the strongest first."""
+    last, findings = run.last_finished_round, run.findings
+    if last is None or not findings or findings[-1].last < last.index:
         return []
     mine: list[FindingMade] = []
-    for one in reversed(known):
-        if one.last < last.index:
+    for finding in reversed(findings):
+        if finding.last < last.index:
             break
-        mine.append(one)
-    return sorted([(step_of(one, known), one) for one in reversed(mine)], key=lambda pair: -pair[0])
+        mine.append(finding)
+    return sorted([(step_of(finding, findings), finding) for finding in reversed(mine)], key=lambda pair: -pair[0])
 
 
 def nudge(run: Run) -> Guidance | None:
-    """Guide: tell the model what was found in the round before."""
-    for step, one in last_findings(run):
+    """Guide: report a finding of the previous round to the model."""
+    for step, finding in last_findings(run):
         if step >= NUDGE:
             last = "This was said before: the run will be stopped if it goes on like this. " if step > NUDGE else ""
-            text = f"{one.sentence}. {last}Do something that brings something new, or say what keeps you from it."
-            return Guidance(SET, CELL, text, level=min(step, STOP), trigger=one.rule, asks=("called", "answered_anew"))
+            text = f"{finding.sentence}. {last}Do something that brings something new, or say what keeps you from it."
+            return Guidance(SET, CELL, text, level=min(step, STOP), trigger=finding.rule, asks=("called", "answered_anew"))
     return None
 
 
 def block(call: ToolCall, run: Run) -> Block | None:
-    """Gate: do not run the call again of which nothing new came."""
-    for step, one in last_findings(run):
-        if step >= BLOCK and isinstance(one.evidence, dict) and one.evidence.get("tool") == call.name:
-            same = ToolCall(call.name, one.evidence.get("arguments"))
-            if "arguments" in one.evidence and call_key(same) == call_key(call):
-                return blocked_as_duplicate(call, one.rule, one.sentence, run.calls.outputs.get(call_key(call)))
+    """Gate: block a repeated call that produced nothing new."""
+    for step, finding in last_findings(run):
+        if step >= BLOCK and isinstance(finding.evidence, dict) and finding.evidence.get("tool") == call.name:
+            same = ToolCall(call.name, finding.evidence.get("arguments"))
+            if "arguments" in finding.evidence and call_key(same) == call_key(call):
+                return blocked_as_duplicate(call, finding.rule, finding.sentence, run.calls.outputs.get(call_key(call)))
     return None
 
 
 def stop(run: Run) -> Stop | None:
-    """Policy: end the run when a nudge and a block did not help."""
-    for step, one in last_findings(run):
+    """Policy: end the run after an unsuccessful nudge and block."""
+    for step, finding in last_findings(run):
         if step >= STOP:
-            reason = "loop_detected" if one.family in FAMILIES_OF_LOOPS else f"{one.family}_detected"
+            reason = "loop_detected" if finding.family in FAMILIES_OF_LOOPS else f"{finding.family}_detected"
             return Stop(reason, "stopped", round_status=LOOP_BROKEN)
     return None

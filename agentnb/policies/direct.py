@@ -1,4 +1,4 @@
-"""Rules as the loop calls them: an object with a ``__call__`` by that method, which is else looked up in each call."""
+"""Faster calls of rules that are objects: their bound ``__call__`` avoids a lookup per call."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def called_directly(rules: Iterable[F]) -> tuple[F, ...]:
-    """Return policies, guides or gates as functions that take less time to call."""
-    found: list[Any] = [*rules]
-    for place, rule in enumerate(found):
+    """Return policies, guides or gates as functions that are faster to call."""
+    functions: list[Any] = [*rules]
+    for index, rule in enumerate(functions):
         if type(type(rule).__call__) is FunctionType:
-            found[place] = rule.__call__
-    return tuple(found)
+            functions[index] = rule.__call__
+    return tuple(functions)
 
 
 def as_given(rule: Any) -> Any:
-    """Return the rule as it was before `called_directly`, for errors that name it."""
+    """Return the rule as it was before `called_directly`, for error messages."""
     return rule.__self__ if isinstance(rule, MethodType) and rule.__name__ == "__call__" else rule

@@ -1,7 +1,7 @@
-"""Stops that follow from the reply itself, and further rounds that mend an unusable reply.
+"""Stops that follow from the reply itself, and additional rounds that recover from an unusable reply.
 
-Each kind of unusable reply is mended a limited number of times. Consecutive rounds that follow such replies form a row; the
-limit of a kind, usually once, holds for the whole row, whatever other kinds come between.
+Recovery is limited per kind of unusable reply. Consecutive rounds after such replies form a row; the limit of a kind, usually
+once, applies to the whole row, regardless of other kinds in between.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ from agentnb.policies.claimed_calls import claimed_call
 from agentnb.policies.verdict import Continue, Stop
 
 FindCall: TypeAlias = Callable[[str, Collection[str]], "str | None"]
-"""Returns which of the named tools a text speaks of as if it called it."""
+"""Returns the tool among those named that a text seems to call, or None."""
 
 CUT = frozenset({"max_tokens", "length", "max_output_tokens"})
-"""Providers' stop reasons for a reply that was cut off by a token limit."""
+"""Provider stop reasons of replies cut off by a token limit."""
 OVER_LIMIT = "over_limit"
-"""Stop reason of a reply that agentnb cut off while it streamed, because it went far over a limit of the run."""
+"""Stop reason of replies that agentnb cut off while streaming, because they far exceeded a limit of the run."""
 NO_ROOM = frozenset({"model_context_window_exceeded", "model_length"})
-"""Stop reasons for a reply that was cut off because the conversation fills the model's context window."""
+"""Stop reasons of replies cut off because the conversation fills the context window."""
 REFUSED = frozenset({"refusal", "content_filter"})
-"""Providers' stop reasons for a reply that the model, or a filter in front of it, refused."""
+"""Provider stop reasons of replies refused by the model or a content filter."""
 WHOLE = frozenset({"", "end_turn", "stop", "stop_sequence", "completed", "complete", "eos", "eos_token"})
-"""Stop reasons for a complete reply."""
+"""Stop reasons of complete replies."""
 PAUSED = "pause_turn"
-"""The stop reason of a reply that the provider has paused, and continues when called again."""
+"""Stop reason of a reply that the provider has paused, and continues in the next call."""
 
 EMPTY_ANSWER, REPLY_CUT, CLAIMED_CALL, ANNOUNCED_CALL = "empty_answer", "reply_cut", "claimed_call", "announced_call"
 MENDED = frozenset({EMPTY_ANSWER, REPLY_CUT, CLAIMED_CALL, ANNOUNCED_CALL, PAUSED})
-"""Reasons of rounds that follow an unusable or paused reply."""
+"""Reasons of rounds after an unusable or paused reply."""
 MAX_PAUSES = 3
-"""Times in a row that a paused reply is continued."""
+"""Maximum consecutive continuations of a paused reply."""
 
 
 def person_spoke(run: Run) -> Continue | None:
-    """Continue if the person has said something that the model has not read yet, whatever the model was about to do."""
+    """Continue if the model has not read a message of the person yet, regardless of the reply."""
     if not run.pending:
         return None
     return Continue("tool_results" if run.last_round.records else "said")
 
 
 def natural_stop(run: Run) -> Stop | None:
-    """Complete the run if the model answered without a tool call and the person has said nothing more.
+    """Complete the run if the model answered without a tool call and no message of the person is pending.
 
-    The presence of calls decides, not the provider's stop reason; oddities of the answer become a warning.
+    The presence of calls decides, not the provider's stop reason; irregularities of the answer become a warning.
     """
     if run.last_round.records or run.pending:
         return None
-    # A stop has one warning, and the one about open todos comes first.
+    # A stop has only one warning; that about open todos takes precedence.
     return Stop("natural", round_status="natural_completion", warning="" if has_open(run.todos) else "\n".join(_oddities(run)))
 
 
@@ -66,20 +66,20 @@ def refused(run: Run) -> Stop | None:
 
 
 def no_call_came(run: Run) -> Stop | None:
-    """Fail the run if the provider announced tool calls but the reply holds neither call nor text; a marker counts as text."""
+    """Fail the run if the provider announced tool calls but the reply has neither calls nor text. A marker counts as text."""
     last = run.last_round
     if last.status != "unexpected_empty_tools" or last.signals:
         return None
     return Stop(
         "error",
         "failed",
-        problem="The reply announced tool calls and held none",
+        problem="The reply announced tool calls but contained none",
         hint=TryAgain(lead="Try again", rest=", or try another model"),
     )
 
 
 def no_room(run: Run) -> Stop | None:
-    """Fail the run if the context window cut the answer off before any whole call: continuing would only make it longer."""
+    """Fail the run if the context window cut off the answer before a complete call: continuing would only lengthen it."""
     last = run.last_round
     if last.records or last.stop_reason not in NO_ROOM:
         return None
@@ -92,9 +92,9 @@ def no_room(run: Run) -> Stop | None:
 
 
 def reply_cut(run: Run) -> Continue | Stop | None:
-    """Let the model finish a text that a token limit cut off before any whole call, once; otherwise fail the run.
+    """Let the model finish, once, a text that a token limit cut off before a complete call; otherwise fail the run.
 
-    A reply that was cut off at a limit of the run is as good as any: that limit stops the run, unless it was raised meanwhile.
+    A reply cut off at a limit of the run is treated as valid: that limit stops the run, unless it was raised meanwhile.
     """
     last = run.last_round
     if last.stop_reason == OVER_LIMIT:
@@ -127,10 +127,10 @@ def paused(run: Run) -> Continue | Stop | None:
 
 
 def empty_answer(run: Run) -> Continue | None:
-    """Tell the model, once, that its answer was empty.
+    """Report an empty answer to the model, once.
 
-    This comes before open todos and workflow mode: a model that said nothing has not chosen text over work, and should not use
-    up an intervention. If its next answer is empty too, they take their turn.
+    Precedes open todos and workflow mode: a model that said nothing has not chosen text over work, and should not use up an
+    intervention. After a second empty answer, they apply.
     """
     if not is_empty_answer(run.last_round) or _was_empty_before(run):
         return None
@@ -138,29 +138,29 @@ def empty_answer(run: Run) -> Continue | None:
 
 
 def two_empty_answers(run: Run) -> Stop | None:
-    """Fail the run at the second empty answer in a row."""
+    """Fail the run after two consecutive empty answers."""
     if not is_empty_answer(run.last_round) or not _was_empty_before(run):
         return None
     return Stop(
         "error",
         "failed",
         problem="The model gave two empty answers in a row",
-        hint=TryAgain(lead="Try again", rest=", say more exactly what is to be done, or try another model"),
+        hint=TryAgain(lead="Try again", rest=", describe the task more precisely, or try another model"),
     )
 
 
 def call_in_words(run: Run) -> Continue | None:
-    """Tell the model, once, that the call it wrote as text was not run. After that, such a text is an answer."""
+    """Report a call written as text to the model, once. After that, such a text counts as an answer."""
     return _told_once(run, CLAIMED_CALL, claimed_call)
 
 
 def call_announced(run: Run) -> Continue | None:
-    """Tell the model, once, that it announced a call and made none. After that, such a text is an answer."""
+    """Report an announced call that was not made to the model, once. After that, such a text counts as an answer."""
     return _told_once(run, ANNOUNCED_CALL, announced_call)
 
 
 def _told_once(run: Run, reason: str, find: FindCall) -> Continue | None:
-    """Continue for this reason, once, with the prompt of that name, if the reply has no call of a tool that it speaks of."""
+    """Continue, once, with the prompt for this reason if the reply mentions a call that it does not make."""
     text, named = _searched(run)
     tool = find(text, named) if named else None
     if tool is None or _tried(run, reason):
@@ -169,46 +169,46 @@ def _told_once(run: Run, reason: str, find: FindCall) -> Continue | None:
 
 
 def _tried(run: Run, reason: str) -> int:
-    """Return how often the current row of rounds was continued for this reason."""
+    """Return the continuations for this reason in the current row of rounds."""
     count = 0
-    for one in reversed(run.rounds):
-        if one.reason not in MENDED:
+    for round_ in reversed(run.rounds):
+        if round_.reason not in MENDED:
             break
-        count += one.reason == reason
+        count += round_.reason == reason
     return count
 
 
 def _was_empty_before(run: Run) -> bool:
-    """Return whether the last answer was empty and the person has not spoken since, or an earlier one of this row was empty."""
+    """True if the last answer was empty and the person has not spoken since, or an earlier one of this row was empty."""
     before = run.rounds[-2] if len(run.rounds) > 1 and run.last_round.reason != "said" else None
     return (before is not None and is_empty_answer(before)) or bool(_tried(run, EMPTY_ANSWER))
 
 
 def _searched(run: Run) -> tuple[str, Collection[str]]:
-    """Return the text of the reply in which calls of tools are looked for, and the tools that it may name.
+    """Return the text of the reply to search for tool calls, and the tools that it may name.
 
-    Only text alone is searched; and no answer that follows a JSON Schema, which may well have the form of a call.
+    Only text-only replies are searched, but not structured answers, which may resemble calls.
     """
     last = run.last_round
     if last.records or last.reply is None or last.metadata.get(BY_SCHEMA):
         return "", ()
     text = last.reply.text
-    has_escapes = "\\" in text  # JSON may write a name with escapes
+    has_escapes = "\\" in text  # JSON may escape characters of a name
     named = {tool.name for tool in run.tools if has_escapes or tool.name in text}
     return (text, named) if named and run.output_schema is None else ("", ())
 
 
 def _oddities(run: Run) -> Iterator[str]:
-    """Yield what the person should know about the answer."""
+    """Yield warnings about the answer for the person."""
     why = run.last_round.stop_reason
     if why not in WHOLE and why not in ASKED_FOR_TOOLS:
-        yield f"The reply ended for a reason that is not known: {why[:80]!r}"
+        yield f"The reply ended for an unknown reason: {why[:80]!r}"
     text, named = _searched(run)
     if not named:
         return
     name = claimed_call(text, named)
     if name is not None:
-        yield f"The answer holds a call of {name} written as text, which was not run"
+        yield f"The answer contains a call of {name} as text, which was not run"
     name = announced_call(text, named)
     if name is not None:
         yield f"The answer announces a call of {name}, which was not made"

@@ -10,27 +10,27 @@ from agentnb.guidance.guides import intervention
 from agentnb.policies.verdict import Continue, Stop, Verdict
 
 INTERVENTIONS = ("open_todos", "planning_only", "strict_todos")
-"""Reasons of a round that an intervention started."""
+"""Reasons of a round started by an intervention."""
 NUDGE = "todo_nudge"
 CONTINUED_FOR_TODOS = "auto_continue_todos"
-"""Status of a round after which an intervention continued the run because todos are open."""
+"""Status of a round after which an intervention continued the run for open todos."""
 
 
 def attempts(run: Run) -> int:
-    """Return the interventions since a work tool ran, the model completed a todo, or the person spoke."""
+    """Return the number of interventions since the last work tool, completed todo or message of the person."""
     return run.judged.since_progress(INTERVENTIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTodos:
-    """Text-only replies with open todos bring another round with an intervention, stronger each time, ``cap`` times.
+    """Text-only replies with open todos start another round with an intervention, escalating up to ``cap`` times.
 
-    The count restarts when a work tool ran or the model completed a todo. If all open todos are blocked, the run stops.
+    The count restarts after a work tool or a completed todo. If all open todos are blocked, the run stops.
     """
 
     cap: int = 5
     planning_rounds: int = 3
-    """Planning-only rounds that are tolerated; more of them raise the level."""
+    """Tolerated planning-only rounds; more of them raise the level."""
 
     def __call__(self, run: Run) -> Verdict | None:
         """Intervene, or stop."""
@@ -44,7 +44,7 @@ class OpenTodos:
 def intervened(run: Run, trigger: str, cap: int, planning_rounds: int, round_status: str = "") -> Verdict:
     """Return the next intervention, or a stop at the cap.
 
-    Its level is one above the last, or the number of planning-only rounds if that is more.
+    Its level is one above the last, or the number of planning-only rounds if higher.
     """
     before, planning = attempts(run), run.judged.planning_only
     if before >= cap:
@@ -55,12 +55,12 @@ def intervened(run: Run, trigger: str, cap: int, planning_rounds: int, round_sta
 
 @dataclass(frozen=True, slots=True)
 class TodoNudges:
-    """Text-only replies with open todos bring a nudge, ``most`` times in a run. After that a text-only reply ends it."""
+    """Text-only replies with open todos lead to a nudge, ``most`` times per run. After that, they end it."""
 
     most: int = 3
 
     def __call__(self, run: Run) -> Continue | None:
-        """Nudge, if any nudges are left."""
+        """Nudge, up to the maximum."""
         if run.last_round.records or not has_open(run.todos) or all_open_are_blocked(run.todos):
             return None
         if run.judged.reasons.in_run.get(NUDGE, 0) >= self.most:

@@ -1,7 +1,7 @@
-"""Limits of a run: the table of all limits, their values for one run, and the policies that enforce them.
+"""Limits of a run: the table of all limits, their values for a run, and the policies that enforce them.
 
-A limit has one name, shared by its setting, option, stop reason and event. A new one needs a row in `LIMITS`, a field in
-`Limits` and in the agent's settings, and its counter: a policy here or, for time and money, the run's clock and budget.
+A limit has a single name, shared by its setting, option, stop reason and event. A new one needs a row in `LIMITS`, a field in
+`Limits` and in the agent's settings, and a counter: a policy here or, for time and money, the run's clock and budget.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from agentnb.policies.gates.calls import CallCount
 from agentnb.policies.verdict import Policy, Stop
 
 OnLimit: TypeAlias = Literal["stop", "final_answer", "raise"]
-"""What happens at a limit: the run ends, the model answers once more without tools, or `RunLimited` is raised."""
+"""Behaviour at a limit: the run ends, the model answers once more without tools, or `RunLimited` is raised."""
 ON_LIMIT: tuple[OnLimit, ...] = ("stop", "final_answer", "raise")
 MAX_AMOUNT = 1e12
-NO_LIMIT = "None sets no limit"
+NO_LIMIT = "None means no limit"
 
 
 class Limit(NamedTuple):
-    """One kind of limit: how its value is read and checked, and its wording."""
+    """Kind of limit, with the parsing and validation of its value, and its wording."""
 
     name: str
     unit: str
-    """The unit of an amount, such as seconds; empty for a whole number."""
+    """Unit of an amount, such as seconds; empty for a whole number."""
     metavar: str
-    """The placeholder for the value in a magic's help."""
+    """Placeholder for the value in a magic's help."""
     help: str
     word: str
-    """The name of what ran out, in a list of runs."""
+    """Exhausted resource, in a list of runs."""
     maximum: float = MAX_AMOUNT
     is_required: bool = False
-    """Whether every run has it; the others may be None."""
+    """True if every run has this limit; others may be None."""
 
     def check(self, value: object) -> None:
-        """Raise `SettingsError` if the value is not valid for this limit."""
+        """Raise `SettingsError` for an invalid value."""
         if value is None and not self.is_required:
             return
         kind = int | float if self.unit else int
@@ -52,7 +52,7 @@ class Limit(NamedTuple):
             raise SettingsError(f"{self.name}={value!r} {self.wrong}", "" if self.is_required else NO_LIMIT)
 
     def read(self, text: str) -> float | int:
-        """Parse a value that the person typed; the ValueError says what is wrong with it."""
+        """Parse a value that the person typed. Raises ValueError with the problem."""
         if not self.unit:
             if text.isdecimal() and 1 <= int(text) <= (self.maximum if self.is_required else int(text)):
                 return int(text)
@@ -67,14 +67,14 @@ class Limit(NamedTuple):
 
     @property
     def wrong(self) -> str:
-        """The error text for an invalid value."""
+        """Error text for an invalid value."""
         if self.unit:
             return f"must be a positive {'amount in' if self.unit == DOLLARS else 'number of'} {self.unit}"
         return f"must be a whole number {f'from 1 to {self.maximum:,}' if self.is_required else 'above 0'}"
 
     @property
     def option(self) -> str:
-        """The option that sets it in a cell."""
+        """Option for a cell."""
         return f"--{self.name.replace('_', '-')}"
 
 
@@ -87,19 +87,19 @@ _ROWS = (
     Limit("max_tokens", "", "N", "tokens it may use, sent and received", "tokens"),
     Limit("budget", DOLLARS, "USD", "what it may cost, such as 0.5; it also covers runs that its tools start", "budget"),
 )
-LIMITS = {one.name: one for one in _ROWS}
-"""All limits of a run, by name."""
+LIMITS = {limit.name: limit for limit in _ROWS}
+"""All limits of a run by name."""
 LIMIT_SETTINGS = (*LIMITS, "on_limit")
-"""The settings of an agent about its limits."""
+"""Agent settings about limits."""
 SESSION_BUDGET = Limit("session_budget", DOLLARS, "USD", "what all runs of the session may cost", "session")
-"""The limit of a whole session."""
+"""Limit of the whole session."""
 OF_FILE = "limits_of_file"
-"""The setting of a run that names the limits that only a file sets."""
+"""Setting of a run that names the limits set only by a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one run; None for no limit. Raises `SettingsError` for an invalid value."""
+    """Limits of a run, None for unlimited. Raises `SettingsError` for an invalid value."""
 
     max_rounds: int
     max_tool_calls: int | None = None
@@ -108,10 +108,10 @@ class Limits:
     max_tokens: int | None = None
     budget: float | None = None
     unpriced: bool = False
-    """Whether a budget may be given although the model's price is unknown."""
+    """True to allow a budget without a known price of the model."""
     on_limit: OnLimit = "stop"
     limits_of_file: tuple[str, ...] = ()
-    """Names of those that only a file sets: they loosen no budget of the person."""
+    """Names of limits set only by a file, which do not loosen the person's budget."""
 
     def __post_init__(self) -> None:
         for name, limit in LIMITS.items():
@@ -120,7 +120,7 @@ class Limits:
             raise SettingsError(f"on_limit={self.on_limit!r} is not known", NameOne(known=tuple(ON_LIMIT), lead="It is one of"))
 
     def policies(self) -> Iterator[Policy]:
-        """Yield the policies that end a run at its limits; the run's own clock and budget count time and money."""
+        """Yield the policies that end a run at its limits. Time and money are counted by the run's clock and budget."""
         if self._counts_calls:
             yield MaxToolCalls(self.max_tool_calls, self.max_tool_calls_per_turn)
         if self.max_tokens is not None:
@@ -128,7 +128,7 @@ class Limits:
         yield MaxRounds(self.max_rounds)
 
     def add_to(self, bundle: PolicyBundle, *, counts_rounds: bool = True) -> PolicyBundle:
-        """Return the bundle with these limits: policies that are asked last, and a gate that blocks calls above a limit.
+        """Return the bundle with these limits: policies at the end, and a gate that blocks calls above a limit.
 
         ``counts_rounds``: False for recorded runs of other products, which have no limit on rounds.
         """
@@ -137,7 +137,7 @@ class Limits:
         return bundle._replace(policies=(*bundle.policies, *policies), gates=(*gates, *bundle.gates))
 
     def as_logged(self) -> dict[str, Any]:
-        """Return the limits that are set, as plain data."""
+        """Return the configured limits as plain data."""
         logged = {name: value for name in LIMITS if (value := getattr(self, name)) is not None}
         if self.unpriced:
             logged["unpriced"] = True
@@ -147,7 +147,7 @@ class Limits:
 
     @staticmethod
     def logged(run_settings: dict[str, Any]) -> dict[str, Any]:
-        """Return the limits from the settings of a logged run, by the names of an agent's settings."""
+        """Return the limits in the settings of a logged run, by the names of an agent's settings."""
         return {name: run_settings[name] for name in (*LIMIT_SETTINGS, "unpriced", OF_FILE) if name in run_settings}
 
     @property
@@ -157,7 +157,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class MaxRounds:
-    """A limit on rounds. The run keeps everything so far; ``--continue`` continues from there."""
+    """Limit on rounds. The run keeps its progress; ``--continue`` continues from there."""
 
     limit: int
 
@@ -168,13 +168,13 @@ class MaxRounds:
 
 @dataclass(frozen=True, slots=True)
 class MaxToolCalls:
-    """A limit on tool calls: stops when the model asks for more. Allowed calls still run, and it may answer from them."""
+    """Limit on tool calls: stops when the model asks for more. Allowed calls still run, and the model may answer from them."""
 
     in_run: int | None
     in_turn: int | None
 
     def __call__(self, run: Run) -> Stop | None:
-        """Stop if a call of the last round was blocked because there had been too many."""
+        """Stop if a call of the last round was blocked by a limit."""
         for record in run.last_round.records:
             if record.rule == MAX_TOOL_CALLS:
                 return Stop(MAX_TOOL_CALLS, "limited", limit=self.in_run)
@@ -185,12 +185,12 @@ class MaxToolCalls:
 
 @dataclass(frozen=True, slots=True)
 class MaxTokens:
-    """A limit on tokens, sent and received, over all model calls; the last call may exceed it."""
+    """Limit on tokens, sent and received, over all model calls; the last call may exceed it."""
 
     limit: int
 
     def __call__(self, run: Run) -> Stop | None:
-        """Stop when the tokens of its own model calls are used up."""
+        """Stop when the run's own model calls have used up the tokens."""
         own = run.own_usage
         used = (own.input or 0) + (own.output or 0)
         return Stop("max_tokens", "limited", limit=self.limit) if used >= self.limit else None

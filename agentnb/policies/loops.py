@@ -1,4 +1,4 @@
-"""Policies that end runs which repeat themselves or plan endlessly."""
+"""Policies that end runs in loops of repetition or planning."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SaidTooOften:
 
 @dataclass(frozen=True, slots=True)
 class OnlyBlockedCalls:
-    """Loop detection: ``most`` rounds of blocked calls only, with no other call between. The model ignores the marker."""
+    """Loop detection: ``most`` rounds with only blocked calls, without other calls in between. The model ignores the marker."""
 
     most: int = 5
 
@@ -53,9 +53,9 @@ class OnlyBlockedCalls:
 
 @dataclass(frozen=True, slots=True)
 class PlanningLoop:
-    """Each planning-only round beyond ``most`` brings an intervention, at most ``cap`` times in a row.
+    """Each planning-only round beyond ``most`` leads to an intervention, at most ``cap`` times in a row.
 
-    Completing a todo is progress, and so is any work tool; text-only replies neither count nor reset.
+    Completed todos and work tools count as progress; text-only replies neither count nor reset.
     """
 
     most: int = 3

@@ -1,7 +1,7 @@
-"""Markers: lines with which a model says that it is done, wants to go on, or is stuck.
+"""Markers: lines with which a model reports that it is done, wants to continue, or is stuck.
 
-A marker counts only if it is alone on its line, outside code and quotations, as CommonMark has them: else it is an example. A
-marker that counts is removed from what is stored and shown.
+A marker counts only if it is alone on its line, outside CommonMark code and quotations: otherwise it is an example. Markers
+that count are removed from the stored and displayed text.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _WHOLE = ("[WORKFLOW_COMPLETE]", "[CONTINUE]", *(f'{{"status":"{name}"}}' for na
 _SPACE = str.maketrans("", "", " \t\r")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _EXAMPLE = re.compile(r"\s*<(?:!--|(?:pre|script|style|textarea)\b)", re.IGNORECASE)
-"""A block of HTML that shows its text as it is. In any other, such as one that begins with ``</answer>``, markers count."""
+"""HTML block that shows its text verbatim. In other blocks, such as one that begins with ``</answer>``, markers count."""
 _SIGN = "\ue000"
-"""Stands around the number of a marker in the text that is parsed; a character of no language."""
+"""Delimiter around the number of a marker in the parsed text: a private-use character."""
 _NUMBER = re.compile(f"{_SIGN}(\\d+){_SIGN}")
 MAX_PARSES = 20
-"""Parses of one streamed text; what follows a marker later on is shown when the stream ends."""
+"""Maximum parses of a streamed text; after that, text following a marker is shown at the end of the stream."""
 
 
 def without_markers(message: Message) -> tuple[Message, tuple[str, ...]]:
@@ -38,14 +38,14 @@ def without_markers(message: Message) -> tuple[Message, tuple[str, ...]]:
             parts.append(part)
             continue
         signals += [_signal(marker) for marker in markers]
-        # no more is stripped than that: it could turn another line into a marker
+        # strip only the end: stripping more could turn another line into a marker
         if (text := _cut(part.text, markers).rstrip(" \t\r\n")).strip():
             parts.append(replace(part, text=text))
     return (Message(message.role, tuple(parts)), tuple(signals)) if signals else (message, ())
 
 
 def _find_markers(text: str) -> list[re.Match[str]]:
-    """Return the marker lines of a text that are no examples, in order."""
+    """Return the marker lines of a text that are not examples, in order."""
     lines = [*_LINE.finditer(text)] if "[" in text or "{" in text else []
     if not lines:
         return []
@@ -76,29 +76,29 @@ def _cut(text: str, markers: list[re.Match[str]]) -> str:
 
 
 class MarkerFilter:
-    """Removes marker lines from streamed text, holding back the start of a line while it may still become one.
+    """Removes marker lines from streamed text, holding back the start of a line while it may still become a marker.
 
-    A marker waits for the end of its paragraph: a backtick in it makes code of the lines before.
+    A marker waits for the end of its paragraph: a later backtick may turn preceding lines into code.
     """
 
     def __init__(self) -> None:
         self._shown: list[str] = []
         self._waiting: list[str] = []
-        """A line that may be a marker, and the lines after it."""
+        """A possible marker line, and the lines after it."""
         self._line: list[str] = []
-        """The pieces of the last line, as long as it waits."""
+        """Pieces of the last line while it waits."""
         self._at_start = True
         self._parses = 0
 
     def feed(self, text: str) -> str:
-        """Return the text that may be shown now."""
+        """Return the text that can be shown."""
         return "".join([self._take(piece) for piece in _LINES.findall(text)])
 
     def rest(self) -> str:
-        """Return the text still held back when the stream has ended."""
+        """Return the text held back at the end of the stream."""
         self._waiting.append("".join(self._line))
         held = self._decided()
-        self.__init__()  # type: ignore[misc]  # the next stream begins a line
+        self.__init__()  # type: ignore[misc]  # the next stream starts a line
         return held
 
     def _take(self, piece: str) -> str:
@@ -118,7 +118,7 @@ class MarkerFilter:
         return piece
 
     def _decided(self) -> str:
-        """Return the lines that wait, without markers."""
+        """Return the waiting lines without markers."""
         before, held = "".join(self._shown), "".join(self._waiting)
         self._shown, self._waiting, self._parses = [before, held], [], self._parses + 1
         markers = [marker for marker in _find_markers(before + held) if marker.start() >= len(before)]
@@ -128,5 +128,5 @@ class MarkerFilter:
 def _may_be_marker(line: str) -> bool:
     begun = line.translate(_SPACE)
     if line[:4].isspace() and (len(line) > 3 or "\t" in line):
-        return False  # as deep as code
+        return False  # indented as code
     return any(whole.startswith(begun) for whole in _WHOLE)

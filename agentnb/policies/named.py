@@ -1,4 +1,4 @@
-"""The built-in policies, by name: `Matrix` keeps an agent to its list, `Minimal` trusts the model, `Chat` takes one turn."""
+"""Built-in policies by name: `Matrix` keeps an agent to its list, `Minimal` trusts the model, `Chat` takes a single turn."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ BROKEN_REPLIES = OnTextOnly((refused, no_room, reply_cut, paused, no_call_came))
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Guidance in every round, interventions while todos are open, markers, loop detection: the documented behaviour.
+    """Guidance in every round, interventions for open todos, markers and loop detection: the documented behaviour.
 
-    ``intervention_cap``: interventions in a row before the run stops. ``planning_rounds``: planning-only rounds that bring no
+    ``intervention_cap``: interventions in a row before the run stops. ``planning_rounds``: planning-only rounds without an
     intervention. ``workflow_mode``: text-only replies do not end the run, ``workflow_cap`` times in a row; with
-    ``workflow_drops_text`` the next request leaves them out, so that they are not repeated. ``strict_todos``: completion with
-    open todos is refused once. ``repeats``: repeated answers that make a loop. ``blocked_rounds``: rounds in a row with all
-    calls blocked that make a loop. ``guard``: the duplicate-call guard, or None.
+    ``workflow_drops_text`` the next request omits them, so that they are not repeated. ``strict_todos``: completion with open
+    todos is refused once. ``repeats``: repeated answers that make a loop. ``blocked_rounds``: rounds in a row with all calls
+    blocked that make a loop. ``guard``: the duplicate-call guard, or None.
     """
 
     name: ClassVar[str] = "matrix"
@@ -88,9 +88,9 @@ class Matrix:
 class Minimal:
     """Tool calls continue the run, text-only replies end it: no guidance cells, no levels, no markers.
 
-    ``todo_nudges``: nudges in a run while todos are open. ``batches``: identical batches of calls in a row, of which the last
-    is blocked. ``blocked_rounds``: rounds in a row with all calls blocked that make a loop. ``guard``: the duplicate-call
-    guard, or None.
+    ``todo_nudges``: nudges per run while todos are open. ``batches``: number of identical batches of calls in a row at which
+    the last is blocked. ``blocked_rounds``: rounds in a row with all calls blocked that make a loop. ``guard``: the
+    duplicate-call guard, or None.
     """
 
     name: ClassVar[str] = "minimal"
@@ -121,11 +121,11 @@ class Minimal:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """One turn of a conversation: words end it, also with open todos.
+    """A single turn of a conversation: a text reply ends it, also with open todos.
 
-    At its limits the model answers once more, without tools. They hold for an agent that sets no other:
-    ``max_tool_calls_per_turn``, and ``max_seconds`` without waits for the person; ``tool_seconds``: time for a call of a tool
-    without a limit of its own, nested runs apart; None for no limit. ``blocked_rounds`` and ``guard`` as for `Minimal`.
+    At its limits, the model answers once more without tools. They apply to agents that set no others:
+    ``max_tool_calls_per_turn``, and ``max_seconds`` without waiting for the person; ``tool_seconds``: default time limit of
+    tool calls, except nested runs; unlimited if None. ``blocked_rounds`` and ``guard`` as for `Minimal`.
     """
 
     name: ClassVar[str] = "chat"
@@ -140,7 +140,7 @@ class Chat:
 
     @property
     def agent_settings(self) -> Mapping[str, Any]:
-        """The limits of an agent that sets no other."""
+        """Limits of agents that set no others."""
         limits = {"max_tool_calls_per_turn": self.max_tool_calls_per_turn, "max_seconds": self.max_seconds}
         return {**limits, "on_limit": FINAL_ANSWER}
 
@@ -161,9 +161,9 @@ class Chat:
 
 
 class PolicySet(Protocol):
-    """A policy as an agent holds it: a name, and the functions that the loop calls. Any object with these two will do.
+    """A policy of an agent: a name, and the functions that the loop calls. Any object with these two members is accepted.
 
-    One with ``agent_settings``, limits by name, gives them to an agent that sets no other.
+    An optional ``agent_settings`` has limits, by name, for agents that set no others.
     """
 
     name: ClassVar[str]
@@ -171,21 +171,21 @@ class PolicySet(Protocol):
     def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
         """Return the functions that the loop calls; ``repeatable`` names tools that may repeat.
 
-        ``words``: the guidance set of the agent. That of a run may change; guides and policies read it from the run.
-        ``limits`` are policies to be asked last. An agent passes none: it adds its limits to the bundle afterwards.
+        ``words``: the guidance set of the agent. A run may change its set, which guides and policies read from the run.
+        ``limits``: policies to call last. An agent passes none: it adds its limits to the bundle afterwards.
         """
 
 
 OWN_POLICY = "class"
-"""The key under which a log has the class of a policy that agentnb does not bring along."""
+"""Log key of the class of a third-party policy."""
 USUAL_POLICY = "matrix"
 _AMOUNTS: dict[str, Any] = {"max_tool_calls_per_turn": int, "max_seconds": int | float, "tool_seconds": int | float}
-"""The types of settings that may be None for no limit."""
+"""Types of settings that may be None for unlimited."""
 NAMED: dict[str, type[Matrix] | type[Minimal] | type[Chat]] = {"matrix": Matrix, "minimal": Minimal, "chat": Chat}
 
 
 def find_policy(policy: str | PolicySet) -> PolicySet:
-    """Return the policy of this name, or the given policy itself. Raises `SettingsError` with the known names."""
+    """Return a policy by name, or the given policy itself. Raises `SettingsError` with the known names."""
     if not isinstance(policy, str | type) and callable(getattr(policy, "rules", None)) and hasattr(policy, "name"):
         return policy
     if not isinstance(policy, str):
@@ -197,8 +197,8 @@ def find_policy(policy: str | PolicySet) -> PolicySet:
 
 
 def rules_of(policy: PolicySet, words: GuidanceSet, repeatable: Iterable[str]) -> PolicyBundle:
-    """Return the policy's bundle, without the limits of the agent. Raises `SettingsError` if the policy returns no bundle."""
-    bundle: Any = policy.rules(words, repeatable=tuple(repeatable))  # a policy class may be the person's own
+    """Return the policy's bundle, without the limits of the agent. Raises `SettingsError` unless it is a `PolicyBundle`."""
+    bundle: Any = policy.rules(words, repeatable=tuple(repeatable))  # possibly the person's own class
     if not isinstance(bundle, PolicyBundle):
         hint = "Return PolicyBundle(policies): from agentnb.policies import PolicyBundle"
         raise SettingsError(f"rules() of the policy {policy.name} returned {bundle!r}, which is not a PolicyBundle", hint)
@@ -208,14 +208,14 @@ def rules_of(policy: PolicySet, words: GuidanceSet, repeatable: Iterable[str]) -
 
 
 def in_workflow_mode(policy: PolicySet) -> PolicySet:
-    """Return the policy with workflow mode on. Raises `SettingsError` if it has none."""
+    """Return the policy with workflow mode enabled. Raises `SettingsError` if it lacks that mode."""
     if not isinstance(policy, Matrix):
         raise SettingsError(f"The policy {policy.name} has no workflow mode", "Use it with -p matrix")
     return replace(policy, workflow_mode=True)
 
 
 def settings_of(policy: PolicySet) -> dict[str, Any]:
-    """Return the policy's name and all its settings, as far as they are plain data; of one's own policy also its class."""
+    """Return the name of a policy and its settings, as far as they are plain data, and for a third-party policy its class."""
     if isinstance(policy, Matrix | Minimal | Chat) and type(policy) in NAMED.values():
         return {**_settings_of_named(policy)}
     return _settings_of(policy, {"name": policy.name, OWN_POLICY: _class_name(policy)})
@@ -223,12 +223,12 @@ def settings_of(policy: PolicySet) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def _settings_of_named(policy: Matrix | Minimal | Chat) -> dict[str, Any]:
-    # Made once: an agent is made for each of many short runs.
+    # Cached: an agent is created for each of many short runs.
     return _settings_of(policy, {"name": policy.name})
 
 
 def _settings_of(policy: PolicySet, logged: dict[str, Any]) -> dict[str, Any]:
-    names: list[str] = [one.name for one in fields(policy)] if is_dataclass(policy) else []
+    names: list[str] = [field.name for field in fields(policy)] if is_dataclass(policy) else []
     for name in names:
         with suppress(TypeError):
             logged.setdefault(name, _plain(getattr(policy, name, None)))
@@ -236,12 +236,14 @@ def _settings_of(policy: PolicySet, logged: dict[str, Any]) -> dict[str, Any]:
 
 
 def policy_as_logged(logged: dict[str, Any]) -> PolicySet:
-    """Rebuild the policy that `settings_of` described, ignoring settings that this version does not know."""
+    """Rebuild the policy described by `settings_of`, ignoring settings unknown to this version."""
     kind = NAMED[logged["name"]]
-    known = {one.name: logged[one.name] for one in fields(kind) if one.name in logged}
-    if isinstance(guard := known.get("guard"), dict):
-        known["guard"] = DuplicateGuard(**{one.name: guard[one.name] for one in fields(DuplicateGuard) if one.name in guard})
-    return kind(**known)
+    values = {field.name: logged[field.name] for field in fields(kind) if field.name in logged}
+    if isinstance(guard := values.get("guard"), dict):
+        values["guard"] = DuplicateGuard(
+            **{field.name: guard[field.name] for field in fields(DuplicateGuard) if field.name in guard}
+        )
+    return kind(**values)
 
 
 def _class_name(policy: PolicySet) -> str:
@@ -249,9 +251,9 @@ def _class_name(policy: PolicySet) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value as plain data. Raises TypeError if it is something else."""
+    """Convert the value to plain data. Raises TypeError if that is impossible."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):
         return {_plain_key(name): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -274,17 +276,19 @@ def _guards(guard: DuplicateGuard | None, repeatable: Iterable[str]) -> tuple[Du
 
 
 def _check_counts(policy: Matrix | Minimal | Chat) -> None:
-    for one in fields(policy):
-        value = getattr(policy, one.name)
-        if one.name in _AMOUNTS:
-            is_amount = isinstance(value, _AMOUNTS[one.name]) and not isinstance(value, bool)
+    for field in fields(policy):
+        value = getattr(policy, field.name)
+        if field.name in _AMOUNTS:
+            is_amount = isinstance(value, _AMOUNTS[field.name]) and not isinstance(value, bool)
             wrong = value is not None and not (is_amount and value > 0)
-        elif isinstance(one.default, bool):
+        elif isinstance(field.default, bool):
             wrong = not isinstance(value, bool)
-        elif isinstance(one.default, int):
-            least = 2 if one.name == "batches" else 1  # a single batch repeats nothing
+        elif isinstance(field.default, int):
+            least = 2 if field.name == "batches" else 1  # a single batch is not a repeat
             wrong = not isinstance(value, int) or isinstance(value, bool) or value < least
         else:
             wrong = value is not None and not isinstance(value, DuplicateGuard)
         if wrong:
-            raise SettingsError(f"{one.name}={value!r} of the policy {policy.name} cannot be", f"Usual is {one.default!r}")
+            raise SettingsError(
+                f"{field.name}={value!r} is not valid for the policy {policy.name}", f"The default is {field.default!r}"
+            )

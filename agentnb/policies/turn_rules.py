@@ -1,4 +1,4 @@
-"""Rules that decide how a turn ends, apart from guards, limits and detectors, which may end a run at any time."""
+"""Rules that decide how a turn ends, as opposed to guards, limits and detectors, which may end a run at any time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from agentnb.policies.interventions import NUDGE
 from agentnb.policies.verdict import OnTextOnly, Policy, Stop, Verdict, reason_of
 
 TurnRule: TypeAlias = Literal["answer", "reply", "todos"]
-"""``answer``: an answer, a marker or workflow mode decides. ``reply``: the reply is unusable. ``todos``: todos are open."""
+"""``answer``: by an answer, a marker or workflow mode. ``reply``: by an unusable reply. ``todos``: by open todos."""
 _PLANNING_TOO = frozenset({"blocked", "todo_intervention_exhausted"})
-"""Stop reasons of an answer with open todos that planning-only rounds have as well."""
+"""Stop reasons of answers with open todos that also occur after planning-only rounds."""
 _RULES: dict[str, TurnRule] = {
     "natural": "answer",
     "said": "answer",
@@ -33,9 +33,9 @@ _RULES: dict[str, TurnRule] = {
 
 
 def turn_rule(verdict: Verdict, *, after_calls: bool) -> TurnRule | None:
-    """Return the rule of turn endings behind a verdict; None for a guard, a limit, a detector or a person's own policy.
+    """Return the turn rule behind a verdict, or None for a guard, a limit, a detector or a person's own policy.
 
-    ``after_calls``: whether the reply had tool calls.
+    ``after_calls``: True if the reply had tool calls.
     """
     reason = reason_of(verdict)
     if isinstance(verdict, Stop) and (verdict.loop or verdict.limit is not None or (after_calls and reason in _PLANNING_TOO)):
@@ -44,19 +44,19 @@ def turn_rule(verdict: Verdict, *, after_calls: bool) -> TurnRule | None:
 
 
 def is_guard(verdict: Verdict, *, after_calls: bool) -> bool:
-    """Return whether a guard, a limit, a detector or a person's own policy decided, not only the way in which turns end.
+    """True if a guard, a limit, a detector or a person's own policy decided, not just a turn rule.
 
-    A further round for an unusable reply counts as a guard's; one for open todos is discipline.
+    Another round for an unusable reply counts as a guard's decision; one for open todos does not.
     """
     rule = turn_rule(verdict, after_calls=after_calls)
     return rule is None or (rule == "reply" and not isinstance(verdict, Stop))
 
 
 def without_rules(policies: Iterable[Policy], rules: frozenset[TurnRule]) -> Iterator[Policy]:
-    """Yield the policies without these rules of turn endings: each verdict of such a rule becomes None."""
+    """Yield the policies without these turn rules: their verdicts become None."""
     for policy in policies:
-        for each in policy.policies if isinstance(policy, OnTextOnly) else (policy,):
-            yield _silence(each, rules)
+        for inner in policy.policies if isinstance(policy, OnTextOnly) else (policy,):
+            yield _silence(inner, rules)
 
 
 def _silence(policy: Policy, rules: frozenset[TurnRule]) -> Policy:

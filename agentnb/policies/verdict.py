@@ -22,29 +22,29 @@ from agentnb.policies.direct import as_given
 from agentnb.tools.tool import Inside
 
 MAX_LEVEL = 100
-"""Strength of guidance at most; the built-in sets have three."""
+"""Maximum level of guidance; the built-in sets have three."""
 MAX_LISTED = 40
-"""Open todos that a warning lists."""
+"""Maximum open todos listed in a warning."""
 
 
 class Continue(msgspec.Struct, frozen=True, gc=False):
-    """Another round, for this reason. Every limit caps it.
+    """Another round, with its reason. All limits apply to it.
 
-    ``message`` is sent to the model if nothing else asks it to go on, by default the built-in prompt ``continue``; ``guidance``
-    goes with the next request, before that of the guides.
+    ``message`` is sent to the model if nothing else asks it to continue, by default the built-in prompt ``continue``;
+    ``guidance`` is sent with the next request, before that of the guides.
     """
 
     reason: str
     message: str | None = None
     guidance: tuple[Guidance, ...] = ()
     round_status: RoundStatus = ""
-    """The status of the round that has ended, if this reason to go on changes it."""
+    """Changed status of the finished round, if any."""
     is_news: bool = False
-    """Whether the message, of an ending, is sent in any case, as nothing else tells the model what it says."""
+    """For an ending: True to send the message in any case, as the model gets its content nowhere else."""
 
 
 class LoopFinding(NamedTuple):
-    """A loop in a run: the rule that found it, its first and last round, and a sentence about it."""
+    """A loop in a run: the rule that detected it, its first and last round, and a sentence about it."""
 
     rule: str
     first: int
@@ -53,47 +53,47 @@ class LoopFinding(NamedTuple):
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """The end of the run, with the ``stop_reason`` and ``status`` that it will show."""
+    """End of the run, with its ``stop_reason`` and ``status``."""
 
     stop_reason: str
     status: Status = "completed"
     limit: float | None = None
-    """The value of the limit, if one was reached."""
+    """Value of the limit, if one was reached."""
     problem: str = ""
     hint: Advised = ""
-    """``problem`` says what went wrong and ``hint`` what to do, if the run failed."""
+    """For a failed run: ``problem`` is the cause, ``hint`` the advice."""
     loop: LoopFinding | None = None
-    """The loop that ended the run, if one did."""
+    """Loop that ended the run, if any."""
     warning: str = ""
-    """A warning for the person, however the run ended."""
+    """Warning for the person, for any end of the run."""
     topic: Topic = ""
-    """The subject of the warning."""
+    """Subject of the warning."""
     round_status: RoundStatus = ""
-    """The status of the last round, if this reason to stop changes it."""
+    """Changed status of the last round, if any."""
 
 
 AskBetween: TypeAlias = Callable[[WaitingOnUser], Awaitable[Any]]
 """Asks the person between rounds and returns the answer, a `NoAnswer` if they declined, or None if they wrote something else.
 
-Where nobody answers, the run is suspended.
+Without a person to answer, the run is suspended.
 """
 
 
 class Interlude(msgspec.Struct, frozen=True):
-    """Work between two rounds that is no reply of the model, such as a question to the person and what follows from the answer.
+    """Work between two rounds without the model, such as a question to the person and the handling of the answer.
 
-    When it is done, the policies decide again.
+    After it, the policies decide again.
     """
 
     place: str
-    """The path of the step that it is: its questions are that step's."""
+    """Path of the corresponding step, which its questions belong to."""
     work: Callable[[Inside, AskBetween], Awaitable[None]]
 
 
 Verdict: TypeAlias = Continue | Stop
 Policy: TypeAlias = Callable[[Run], "Verdict | None"]
 Ending: TypeAlias = Callable[[Run], "Continue | Interlude | None"]
-"""Returns what comes before a run ends as completed; None for nothing."""
+"""Returns work or a round before a run completes, or None."""
 
 
 def reason_of(verdict: Verdict) -> str:
@@ -103,7 +103,7 @@ def reason_of(verdict: Verdict) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OnTextOnly:
-    """Policies, asked in order, that apply only to a text-only reply."""
+    """Policies that apply only to a text-only reply, called in order."""
 
     policies: tuple[Policy, ...]
 
@@ -119,15 +119,15 @@ class OnTextOnly:
 
 
 def after_calls(policies: Iterable[Policy]) -> tuple[Policy, ...]:
-    """Return the policies that may have something to say about a reply with tool calls."""
+    """Return the policies that apply to a reply with tool calls."""
     return tuple([policy for policy in policies if not isinstance(policy, OnTextOnly)])
 
 
 def decide(policies: Iterable[Policy], run: Run) -> Verdict:
-    """Return the first verdict of the policies; without one the run continues.
+    """Return the first verdict of the policies; without one, the run continues.
 
-    A limit also stops what another policy would continue. A stop with open todos warns about them. Raises `SettingsError` for
-    a verdict that no log can hold.
+    A limit also stops a run that another policy would continue. A stop with open todos warns about them. Raises `SettingsError`
+    for a verdict that cannot be logged.
     """
     first: Verdict | None = None
     for policy in policies:
@@ -142,35 +142,37 @@ def decide(policies: Iterable[Policy], run: Run) -> Verdict:
 
 
 def before_end(verdict: Verdict, endings: Iterable[Ending], policies: Iterable[Policy], run: Run) -> Verdict | Interlude:
-    """Return the verdict, or what comes first if it would end the run as completed. A limit stops a further round here too.
+    """Return the verdict, or the work or round of an ending before the run completes. Limits also stop such a round.
 
-    The model reads what is news also where it goes on because the person has written.
+    News also reaches the model in a run that continues because the person has written.
     """
     if isinstance(verdict, Continue):
         return (news_of(endings, run) or verdict) if run.pending else verdict
     if verdict.status != "completed":
         return verdict
     asked = (ending(run) for ending in endings)
-    first: Verdict | Interlude | None = next((one for one in asked if one is not None), None)
+    first: Verdict | Interlude | None = next((outcome for outcome in asked if outcome is not None), None)
     if isinstance(first, Continue):
         return reached_limit(policies, run) or first
     return verdict if first is None else first
 
 
 def news_of(endings: Iterable[Ending], run: Run) -> Continue | None:
-    """Return the first round of these endings in which the model reads what nothing else tells it."""
+    """Return the first round of these endings with news for the model, or None."""
     asked = (ending(run) for ending in endings)
-    return next((one for one in asked if isinstance(one, Continue) and one.is_news), None)
+    return next((outcome for outcome in asked if isinstance(outcome, Continue) and outcome.is_news), None)
 
 
 def reached_limit(policies: Iterable[Policy], run: Run) -> Stop | None:
-    """Return the verdict of the first policy whose limit the run has reached."""
+    """Return the verdict of the first policy whose limit is reached, or None."""
     verdicts = (policy(run) for policy in policies)
-    return next((one for one in verdicts if isinstance(one, Stop) and one.limit is not None), None)
+    return next((verdict for verdict in verdicts if isinstance(verdict, Stop) and verdict.limit is not None), None)
 
 
 def check_verdict(verdict: Any, source: Any) -> None:
-    """Raise `SettingsError` unless this is a verdict with which a round or a run can end; ``source`` is what returned it."""
+    """Raise `SettingsError` unless this is a valid verdict for the end of a round or run; ``source``: the policy that returned
+    it.
+    """
     if isinstance(verdict, Stop) and verdict.status in ENDS:
         reason: Any = verdict.stop_reason
     elif isinstance(verdict, Continue):
@@ -182,17 +184,17 @@ def check_verdict(verdict: Any, source: Any) -> None:
         hint = f"Return Continue(REASON), Stop(REASON) or None; a run ends as {', '.join(sorted(ENDS))}"
         raise SettingsError(f"{source!r} returned {wrong}, which is not a verdict", hint)
     if not isinstance(reason, str) or not isinstance(verdict.round_status, str) or verdict.round_status == "running":
-        what = f"the reason {reason!r} and the round status {verdict.round_status!r}"
-        raise SettingsError(f"{source!r} returned a verdict with {what}", 'Both are words; no round ends as "running"')
+        details = f"the reason {reason!r} and the round status {verdict.round_status!r}"
+        raise SettingsError(f"{source!r} returned a verdict with {details}", 'Both are words; no round ends as "running"')
 
 
 def check_guidance(guidance: Any, source: Any) -> None:
-    """Raise `SettingsError` for guidance that no log can hold; ``source`` is what returned it."""
+    """Raise `SettingsError` for guidance that cannot be logged; ``source``: the function that returned it."""
     if not isinstance(guidance, Guidance):
         raise SettingsError(f"{source!r} returned the guidance {guidance!r}", "Write Guidance(SET, CELL, TEXT)")
     texts = (guidance.set, guidance.cell, guidance.text, guidance.trigger, guidance.version)
     if not all(isinstance(text, str) and text == encodable(text) for text in texts):
-        raise SettingsError(f"{source!r} returned guidance with texts that no log can hold", "Give whole texts")
+        raise SettingsError(f"{source!r} returned guidance with texts that cannot be logged", "Use valid Unicode texts")
     if type(guidance.level) is not int or not 1 <= guidance.level <= MAX_LEVEL:
         raise SettingsError(f"{source!r} returned guidance of level {guidance.level!r}", f"Levels are 1 to {MAX_LEVEL}")
 
@@ -200,6 +202,6 @@ def check_guidance(guidance: Any, source: Any) -> None:
 def _validated(stop: Stop, run: Run) -> Stop:
     if stop.warning or not run.todos or not has_open(run.todos):
         return stop
-    left = open_todos(run.todos)
-    noun = "1 todo is" if len(left) == 1 else f"{len(left)} todos are"
-    return replace(stop, warning=f"{noun} still open:\n{listed(left, MAX_LISTED)}", topic="todos")
+    remaining = open_todos(run.todos)
+    noun = "1 todo is" if len(remaining) == 1 else f"{len(remaining)} todos are"
+    return replace(stop, warning=f"{noun} still open:\n{listed(remaining, MAX_LISTED)}", topic="todos")

@@ -1,1 +1,1 @@
-"""Recorded runs beside each other: what two runs did alike, and where they part."""
+"""Operations on recorded runs: diff, replay, fork, reproduce, undo."""

@@ -1,4 +1,4 @@
-"""What two runs did alike, and where they part: their rounds, aligned by their tool calls."""
+"""Comparison of two runs, with rounds aligned by their tool calls."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Difference: TypeAlias = Literal["same", "text", "results", "calls", "only_a", "only_b"]
-"""How two aligned rounds differ: in nothing, in what was said, in results of the same calls, in calls; or one has no match."""
+"""Difference of two aligned rounds: none, only text, results of the same calls, calls; or the round is only in one run."""
 _encoder = msgspec.json.Encoder(order="sorted")
 _Key: TypeAlias = tuple[tuple[str, bytes], ...]
 
 
 class RoundPair(NamedTuple):
-    """A round of each run that belong together; None where the other run has no such round."""
+    """Two corresponding rounds; a round missing from a run is None."""
 
     a: WorkflowRound | None
     b: WorkflowRound | None
@@ -39,30 +39,30 @@ class RoundPair(NamedTuple):
 
 @dataclass(frozen=True)
 class RunDiff:
-    """Two runs, aligned: `rounds` pairs them, `table` and `summary` are data frames."""
+    """Two aligned runs: `rounds` pairs them, `table` and `summary` are data frames."""
 
     a: Run
     b: Run
 
     @cached_property
     def rounds(self) -> tuple[RoundPair, ...]:
-        """The rounds of both in order, those with the same tool calls beside each other."""
+        """Rounds of both runs in order, paired by equal tool calls."""
         return tuple(_aligned(self.a.rounds, self.b.rounds))
 
     @cached_property
     def first_divergence(self) -> RoundPair | None:
-        """The first pair that differs in more than what was said; None if there is none."""
+        """The first pair that differs in more than text, or None."""
         return next((pair for pair in self.rounds if pair.difference not in ("same", "text")), None)
 
     def table(self) -> pd.DataFrame:
-        """Return one row per pair of rounds: ``round_a`` and ``round_b`` from 1, missing where a run has no such round."""
+        """Return one row per pair of rounds: ``round_a`` and ``round_b`` from 1, missing if a run has no such round."""
         import pandas as pd
 
         columns = {name: [value(pair) for pair in self.rounds] for name, (_, value) in _COLUMNS.items()}
         return pd.DataFrame({name: pd.Series(values, dtype=_COLUMNS[name][0]) for name, values in columns.items()})
 
     def summary(self) -> pd.DataFrame:
-        """Return one row per figure: how both runs ended, their todos, guidance, tokens and cost, and the difference b - a.
+        """Return one row per figure: outcome, todos, guidance, tokens and cost of both runs, and the difference b - a.
 
         Unknown figures are missing. Tokens are counts, ``cost`` is in US dollars, ``seconds`` is wall time.
         """
@@ -79,41 +79,43 @@ class RunDiff:
         )
 
     def figures(self) -> dict[str, tuple[Any, Any]]:
-        """Return the figures of `summary` of a and of b, by name; None for unknown ones."""
+        """Return the figures of `summary` for a and b, by name; unknown figures are None."""
         return {name: (value(self.a), value(self.b)) for name, value in _FIGURES.items()}
 
     def todos(self) -> pd.DataFrame:
-        """Return one row per todo of either run, by title: its last status in each, missing where a run has no such todo."""
+        """Return one row per todo of either run, by title: its last status in each run, missing if a run has no such todo."""
         import pandas as pd
 
         a, b = ({todo.title: todo.status for todo in run.todos} for run in (self.a, self.b))
         titles = [*a, *(title for title in b if title not in a)]
         status = {"a": [a.get(title) for title in titles], "b": [b.get(title) for title in titles]}
-        found = {"title": titles, **status}
-        return pd.DataFrame({name: pd.Series(values, dtype="str") for name, values in found.items()})
+        columns = {"title": titles, **status}
+        return pd.DataFrame({name: pd.Series(values, dtype="str") for name, values in columns.items()})
 
     def __repr__(self) -> str:
         return f"<RunDiff {self.a.id} and {self.b.id}: {self.sentence}>"
 
     @property
     def sentence(self) -> str:
-        """Where the runs part, in one sentence."""
+        """Sentence about the first divergence."""
         pair = self.first_divergence
         if pair is None:
-            says = any(one.difference == "text" for one in self.rounds)
+            says = any(candidate.difference == "text" for candidate in self.rounds)
             return "they made the same calls with the same results" + (", and said other things" if says else "")
-        places = [f"round {one.index + 1} of {name}" for one, name in ((pair.a, "a"), (pair.b, "b")) if one is not None]
+        places = [
+            f"round {round_.index + 1} of {name}" for round_, name in ((pair.a, "a"), (pair.b, "b")) if round_ is not None
+        ]
         return f"they part at {' and '.join(places)} ({_WORDS[pair.difference]})"
 
 
 def diff(a: Run | str | Path, b: Run | str | Path) -> RunDiff:
-    """Return what two runs, or those of two files, did alike and where they part.
+    """Compare two runs, or the runs of two files.
 
-    Rounds with the same tool calls are paired; texts may differ.
+    Rounds with the same tool calls are paired, even if their texts differ.
     """
     a, b = one_run(a), one_run(b)
-    for one in (a, b):
-        check_of_agent(one, "rounds are what is compared")
+    for run in (a, b):
+        check_of_agent(run, "a diff compares rounds")
     return RunDiff(a, b)
 
 
@@ -129,48 +131,48 @@ _WORDS: dict[Difference, str] = {
 
 def _aligned(a: Sequence[WorkflowRound], b: Sequence[WorkflowRound]) -> Iterator[RoundPair]:
     matcher = SequenceMatcher(None, [*map(_key, a)], [*map(_key, b)], autojunk=False)
-    for how, a_first, a_end, b_first, b_end in matcher.get_opcodes():
+    for tag, a_first, a_end, b_first, b_end in matcher.get_opcodes():
         pairs = min(a_end - a_first, b_end - b_first)
-        for place in range(pairs):
-            one, other = a[a_first + place], b[b_first + place]
-            yield RoundPair(one, other, _difference(one, other) if how == "equal" else "calls")
-        yield from (RoundPair(one, None, "only_a") for one in a[a_first + pairs : a_end])
-        yield from (RoundPair(None, one, "only_b") for one in b[b_first + pairs : b_end])
+        for offset in range(pairs):
+            round_a, round_b = a[a_first + offset], b[b_first + offset]
+            yield RoundPair(round_a, round_b, _difference(round_a, round_b) if tag == "equal" else "calls")
+        yield from (RoundPair(round_, None, "only_a") for round_ in a[a_first + pairs : a_end])
+        yield from (RoundPair(None, round_, "only_b") for round_ in b[b_first + pairs : b_end])
 
 
-def _key(one: WorkflowRound) -> _Key:
-    """Return the tool calls of a round, without their ids; rounds of text alone are alike."""
-    return tuple([(call.name, _encoder.encode(call.arguments)) for call in one.calls])
+def _key(round_: WorkflowRound) -> _Key:
+    """Return the tool calls of a round, without ids; all rounds without calls have equal keys."""
+    return tuple([(call.name, _encoder.encode(call.arguments)) for call in round_.calls])
 
 
-def _difference(one: WorkflowRound, other: WorkflowRound) -> Difference:
-    if [(each.text, each.is_error) for each in one.results] != [(each.text, each.is_error) for each in other.results]:
+def _difference(a: WorkflowRound, b: WorkflowRound) -> Difference:
+    if [(result.text, result.is_error) for result in a.results] != [(result.text, result.is_error) for result in b.results]:
         return "results"
-    return "same" if one.text == other.text else "text"
+    return "same" if a.text == b.text else "text"
 
 
-def _calls(one: WorkflowRound | None) -> str | None:
-    if one is None or not one.calls:
+def _calls(round_: WorkflowRound | None) -> str | None:
+    if round_ is None or not round_.calls:
         return None
-    return ", ".join(f"{call.name}({_encoder.encode(call.arguments).decode()})" for call in one.calls)
+    return ", ".join(f"{call.name}({_encoder.encode(call.arguments).decode()})" for call in round_.calls)
 
 
 def _of(name: str, value: Callable[[WorkflowRound], Any]) -> Callable[[RoundPair], Any]:
-    """Return a function that gives a value of one of the two rounds, or None if it is not there."""
+    """Return a function that gets a value from one round of a pair, or None without that round."""
 
     def of_pair(pair: RoundPair) -> Any:
-        one: WorkflowRound | None = getattr(pair, name)
-        return None if one is None else value(one)
+        round_: WorkflowRound | None = getattr(pair, name)
+        return None if round_ is None else value(round_)
 
     return of_pair
 
 
 _VALUES: dict[str, tuple[str, Callable[[WorkflowRound], Any]]] = {
-    "round": ("Int64", lambda one: one.index + 1),
+    "round": ("Int64", lambda round_: round_.index + 1),
     "calls": ("str", _calls),
-    "text": ("str", lambda one: one.text or None),
-    "guidance": ("str", lambda one: ", ".join(given.cell for given in one.guidance) or None),
-    "cost": ("float64", lambda one: (one.usage or Usage()).cost),
+    "text": ("str", lambda round_: round_.text or None),
+    "guidance": ("str", lambda round_: ", ".join(item.cell for item in round_.guidance) or None),
+    "cost": ("float64", lambda round_: (round_.usage or Usage()).cost),
 }
 _COLUMNS: dict[str, tuple[str, Callable[[RoundPair], Any]]] = {
     "difference": ("str", lambda pair: pair.difference),
@@ -185,10 +187,10 @@ _FIGURES: dict[str, Callable[[Run], Any]] = {
     "tool_errors": lambda run: sum(success_of(record) is False for record in outer_calls(run)),
     "todos": lambda run: len(run.todos),
     "todos_completed": lambda run: len(run.todos) - len(open_todos(run.todos)),
-    "todo_violations": lambda run: sum(len(one.todo_violations) for one in run.rounds),
+    "todo_violations": lambda run: sum(len(round_.todo_violations) for round_ in run.rounds),
     "guidance": lambda run: run.settings.get("guidance", {}).get("set"),
-    "guidance_given": lambda run: sum(len(one.guidance) for one in run.rounds),
-    "guidance_followed": lambda run: sum(verdict.followed is True for one in run.rounds for verdict in one.followed),
+    "guidance_given": lambda run: sum(len(round_.guidance) for round_ in run.rounds),
+    "guidance_followed": lambda run: sum(verdict.followed is True for round_ in run.rounds for verdict in round_.followed),
     "input_tokens": lambda run: run.usage.input,
     "output_tokens": lambda run: run.usage.output,
     "cost": lambda run: run.cost,

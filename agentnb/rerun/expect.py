@@ -1,6 +1,6 @@
-"""Expectations of runs: invariants that hold for a run, or an error that names the round that broke each.
+"""Expectations about runs: invariants, checked with an error that names the round that broke each.
 
-They are here, above the tables of traces, since a loop is to be the same thing in an expectation as in `tables.loops`.
+In this package rather than a lower one so that ``loops`` counts the same findings as `tables.loops`.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ from agentnb.interchange.files import Runs, RunSource, load_traces
 from agentnb.rerun.run_values import NAMES, RunAfterRound, RunValues, UnknownValue, after_each_round, at_the_end, check_names
 
 Expectation: TypeAlias = str | Callable[[Run], Any]
-"""An expression over the names of `NAMES`, or a function of a run that returns whether it is as it should be."""
+"""An expression over the names in `NAMES`, or a function of a run that returns its verdict."""
 EXTENSION = "expect"
-"""The extension under which the log of a run keeps what its cell expected."""
+"""Name of the extension that logs the expectations of a run's cell."""
 EXPLAINED_BY = {"todos_closed": "todos_open", "followed_rate": "guidance_given"}
-"""What is told beside a value, since that alone says little."""
+"""Values to show in addition to a value that is unclear alone."""
 MAX_VALUE = 80
-"""Characters of a value in a message."""
+"""Maximum characters of a value in a message."""
 MAX_RUNS = 10
-"""Runs that a message describes; further ones are counted."""
+"""Maximum runs described in a message; further ones are counted."""
 
 
 class Outcome(NamedTuple):
-    """Whether an expectation holds for a run, and what was found."""
+    """Result of an expectation for a run."""
 
     expectation: str
     holds: bool
     found: str
-    """The values it read, such as ``loops is 2``, or why it has no value."""
+    """Values read, such as ``loops is 2``, or the reason for a missing value."""
     round: int | None = None
-    """The round, counted from 1, after which it was false and stayed so; None if it holds, or never held."""
+    """Round, counted from 1, since which it has been false, or None if it holds or never held."""
     at_end: bool = False
-    """Whether only the end of the run could tell."""
+    """True if only the ended run has the value."""
     has_value: bool = True
-    """Whether it has a value for this run; if not, `found` says why."""
+    """True if it has a value for this run; otherwise `found` has the reason."""
 
     @property
     def sentence(self) -> str:
-        """The expectation, what was found, and where it broke."""
+        """The expectation, its values, and the round that broke it."""
         if self.holds:
             return f"{self.expectation} ({self.found})" if self.found else self.expectation
-        where = ", and it held after no round" if self.has_value and not self.at_end else ""
+        where = ", and it never held" if self.has_value and not self.at_end else ""
         if self.round is not None:
             where = f", at the end, after round {self.round}" if self.at_end else f", broken in round {self.round}"
         return f"{self.expectation}: {self.found}{where}"
@@ -66,20 +66,20 @@ def expect(source: Run, *expectations: Expectation) -> Run: ...
 @overload
 def expect(source: RunSource, *expectations: Expectation) -> Run | Runs: ...
 def expect(source: RunSource, *expectations: Expectation) -> Run | Runs:
-    """Return the run if it is as expected; raise `ExpectationFailed` with each expectation that fails, and its round.
+    """Check expectations and return the run. Raises `ExpectationFailed` with every failed expectation and its round.
 
-    ``source``: a run, live or loaded, of any product; or several, as `load_traces` takes them, which are returned as a list.
-    An expectation is an expression such as ``"loops == 0"`` over the names of docs/expect.md, or a function of the run. An
-    unknown value, such as the cost of a model without a price, fails it. Unknown names raise `ExpressionError`.
+    ``source``: a run, live or loaded, of any product; or several, as accepted by `load_traces`, which are returned as a list.
+    An expectation is an expression such as ``"loops == 0"`` over the names in docs/expect.md, or a function of the run. An
+    unknown value, such as the cost of a model without a price, fails the expectation. Unknown names raise `ExpressionError`.
     """
-    __tracebackhide__ = True  # pytest and IPython show the line that expects, not ours
+    __tracebackhide__ = True  # pytest and IPython show the calling line, not ours
     check_expectations(expectations)
     runs = Runs([source]) if isinstance(source, Run) else load_traces(source)
     if not runs:
-        raise SettingsError("There is no run to expect anything of", "Give a run, several, or a path that holds some")
+        raise SettingsError("There are no runs to check", "Give a run, several, or a path that holds some")
     failed = {}
     for run in runs:
-        wrong = tuple([one for one in outcomes_of(run, expectations) if not one.holds])
+        wrong = tuple([outcome for outcome in outcomes_of(run, expectations) if not outcome.holds])
         if wrong:
             failed[run.id] = (run, wrong)
     if failed:
@@ -88,30 +88,32 @@ def expect(source: RunSource, *expectations: Expectation) -> Run | Runs:
 
 
 def check_expectations(expectations: Sequence[Expectation]) -> None:
-    """Raise `SettingsError` for what cannot be an expectation of any run: unknown names, errors of syntax, no expectation."""
+    """Raise `SettingsError` for invalid expectations: unknown names, syntax errors, or an empty list."""
     if not expectations:
         raise SettingsError("Nothing is expected", 'Write expect(run, "loops == 0", "todos_closed")')
-    for one in expectations:
-        if isinstance(one, str):
-            check_names(one, names_in(one))
-        elif not callable(one):
-            raise SettingsError(f"{one!r} is neither an expression nor a function", 'Write a text, such as "loops == 0"')
+    for expectation in expectations:
+        if isinstance(expectation, str):
+            check_names(expectation, names_in(expectation))
+        elif not callable(expectation):
+            raise SettingsError(
+                f"{expectation!r} is neither an expression nor a function", 'Write a text, such as "loops == 0"'
+            )
 
 
 def check_steps(expectations: Iterable[str], known: Collection[str]) -> None:
-    """Raise `ExpressionError` for a step that a workflow does not have; ``known``: the paths of its steps.
+    """Raise `ExpressionError` for an unknown step; ``known``: the step paths of the workflow.
 
-    Of what only a run has, such as the item of a map in ``steps["each/2"]``, the step around it must be known.
+    For paths that exist only at run time, such as the map item in ``steps["each/2"]``, the enclosing step must be known.
     """
-    for one in expectations:
-        for name in _steps_in(one):
+    for expression in expectations:
+        for name in _steps_in(expression):
             parts = name.split("/")
             if not any("/".join(parts[:end]) in known for end in range(1, len(parts) + 1)):
-                raise ExpressionError(f"{one.strip()}: the workflow has no step {name}", near(name, known))
+                raise ExpressionError(f"{expression.strip()}: the workflow has no step {name}", near(name, known))
 
 
 def _steps_in(expression: str) -> Iterator[str]:
-    """Yield the ids of the steps that an expression names."""
+    """Yield the step ids named in an expression."""
     for path in paths_in(expression):
         for node in ast.walk(ast.parse(path, mode="eval")):
             if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "steps":
@@ -123,52 +125,52 @@ def _steps_in(expression: str) -> Iterator[str]:
 
 
 def outcomes_of(run: Run, expectations: Iterable[Expectation]) -> tuple[Outcome, ...]:
-    """Return what came of each expectation, for a run as it stands. The walk over its rounds is made once, if any fails."""
+    """Check expectations of a run in its current state. Rounds are walked once, and only if an expectation fails."""
     whole = at_the_end(run)
-    checks = [(one, _checked(one, whole)) for one in expectations]
-    failing = [one for one, check in checks if not check.holds]
+    checks = [(expectation, _checked(expectation, whole)) for expectation in expectations]
+    failing = [expectation for expectation, check in checks if not check.holds]
     broken = dict(zip(map(id, failing), _rounds_that_broke(run, failing), strict=True))
     return tuple(
         [
-            Outcome(_text(one), check.holds, check.found, *broken.get(id(one), (None, False)), check.has_value)
-            for one, check in checks
+            Outcome(_text(expectation), check.holds, check.found, *broken.get(id(expectation), (None, False)), check.has_value)
+            for expectation, check in checks
         ]
     )
 
 
 class _Check(NamedTuple):
-    """Whether an expectation holds, and what was found."""
+    """Result of evaluating an expectation once."""
 
     holds: bool
     found: str
     has_value: bool = True
 
 
-def _checked(one: Expectation, at: RunAfterRound) -> _Check:
-    """Return whether it holds after this round, and what was found."""
-    if not isinstance(one, str):
-        return _answered(one, at.run)
+def _checked(expectation: Expectation, at: RunAfterRound) -> _Check:
+    """Evaluate an expectation after this round."""
+    if not isinstance(expectation, str):
+        return _answered(expectation, at.run)
     values = RunValues(at)
     try:
-        value = evaluate(one, values)
+        value = evaluate(expectation, values)
     except UnknownValue as unknown:
         return _Check(False, unknown.what, has_value=False)
     except ExpressionError as error:
         return _Check(False, sentences(error.why or error.what, error.hint), has_value=False)
     if not isinstance(value, bool):
         return _Check(False, f"it is {_shown(value)}, neither true nor false. Compare it with something", has_value=False)
-    return _Check(value, ", ".join([told for path in _read(one) if (told := _told(path, values))]))
+    return _Check(value, ", ".join([text for path in _read(expectation) if (text := _told(path, values))]))
 
 
 def _read(expression: str) -> list[str]:
     """Return the paths whose values explain the expression."""
-    return [each for path in paths_in(expression) for each in (path, EXPLAINED_BY.get(path, "")) if each]
+    return [name for path in paths_in(expression) for name in (path, EXPLAINED_BY.get(path, "")) if name]
 
 
 def _answered(function: Callable[[Run], Any], run: Run) -> _Check:
     try:
         value = function(run)
-    except Exception as error:  # also an AssertionError: the person's own check
+    except Exception as error:  # also AssertionError, from the person's own check
         return _Check(False, f"it raised {type(error).__name__}: {error}".partition("\n")[0][:300], has_value=False)
     if value is None:
         return _Check(False, "it returned None. Return whether the run is as it should be", has_value=False)
@@ -176,33 +178,35 @@ def _answered(function: Callable[[Run], Any], run: Run) -> _Check:
 
 
 def _rounds_that_broke(run: Run, failing: Sequence[Expectation]) -> list[tuple[int | None, bool]]:
-    """Return for each the round, from 1, after which it was false and stayed so, and whether only the end could tell."""
-    at_end = [works_in_steps(run) or (isinstance(one, str) and _waits_for_the_end(one)) for one in failing]
+    """Return for each expectation the round, from 1, since which it is false, and whether only the ended run has the value."""
+    at_end = [
+        works_in_steps(run) or (isinstance(expectation, str) and _waits_for_the_end(expectation)) for expectation in failing
+    ]
     last_held = [-1] * len(failing)
     if not all(at_end):
         for at in after_each_round(run):
-            for place, one in enumerate(failing):
-                if not at_end[place] and _holds(one, at):
-                    last_held[place] = at.rounds
+            for index, expectation in enumerate(failing):
+                if not at_end[index] and _holds(expectation, at):
+                    last_held[index] = at.rounds
     count = len(run.rounds)
     broke = [count if ends else held + 1 if held >= 0 else None for ends, held in zip(at_end, last_held, strict=True)]
     return [(round_number or None, ends) for round_number, ends in zip(broke, at_end, strict=True)]
 
 
 def _waits_for_the_end(expression: str) -> bool:
-    """Return whether it has no value before the run has ended; also of one from a log that cannot be read."""
+    """True if the expression has no value before the run has ended, or comes from a log and is unreadable."""
     try:
         return any(name not in NAMES or NAMES[name].at_end for name in names_in(expression))
     except ExpressionError:
         return True
 
 
-def _holds(one: Expectation, at: RunAfterRound) -> bool:
-    """Return whether it holds after this round; without the words, as this is asked after every round."""
-    if not isinstance(one, str):
-        return _answered(one, at.run).holds
+def _holds(expectation: Expectation, at: RunAfterRound) -> bool:
+    """True if the expectation holds after this round; without explanation, because it runs after every round."""
+    if not isinstance(expectation, str):
+        return _answered(expectation, at.run).holds
     try:
-        return evaluate(one, RunValues(at)) is True
+        return evaluate(expectation, RunValues(at)) is True
     except ExpressionError:
         return False
 
@@ -210,7 +214,7 @@ def _holds(one: Expectation, at: RunAfterRound) -> bool:
 def _told(path: str, values: RunValues) -> str:
     try:
         return f"{path} is {_shown(evaluate(path, values))}"
-    except ExpressionError:  # a part that was not reached
+    except ExpressionError:  # a part that was not evaluated
         return ""
 
 
@@ -219,15 +223,15 @@ def _shown(value: Any) -> str:
     return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}..."
 
 
-def _text(one: Expectation) -> str:
-    """Return the expectation as it was written; of a function its name, of a lambda its line."""
-    if isinstance(one, str):
-        return one.strip()
-    name = getattr(one, "__name__", type(one).__name__)
+def _text(expectation: Expectation) -> str:
+    """Return the expectation as written: of a function its name, of a lambda its source."""
+    if isinstance(expectation, str):
+        return expectation.strip()
+    name = getattr(expectation, "__name__", type(expectation).__name__)
     if name != "<lambda>":
         return str(name)
     try:
-        line = inspect.getsource(one)
+        line = inspect.getsource(expectation)
     except (OSError, TypeError):
         return "lambda run: ..."
     line = line[line.find("lambda") :].partition("\n")[0]
@@ -246,14 +250,18 @@ def _failure(failed: Mapping[str, tuple[Run, tuple[Outcome, ...]]], count: int, 
     runs = [*failed.values()]
     lines = []
     for run, wrong in runs[:MAX_RUNS]:
-        lines += [f"Run {run.id} is not as expected:", *[f"  {one.sentence}" for one in wrong]]
+        lines += [f"Run {run.id} is not as expected:", *[f"  {outcome.sentence}" for outcome in wrong]]
     if len(runs) > MAX_RUNS:
         lines.append(f"and {len(runs) - MAX_RUNS:,} more runs: .failed has all")
     head = [f"{len(runs):,} of {count:,} runs are not as expected"] if count > 1 else []
     first, wrong = runs[0]
-    place = min((one.round for one in wrong if one.round is not None), default=None)
-    what = "steps" if works_in_steps(first) else "rounds"
-    hint = f"See round {place}: {variable}.rounds[{place - 1}]" if place else f"See its {what}: tables.{what}({variable})"
+    round_number = min((outcome.round for outcome in wrong if outcome.round is not None), default=None)
+    table = "steps" if works_in_steps(first) else "rounds"
+    hint = (
+        f"See round {round_number}: {variable}.rounds[{round_number - 1}]"
+        if round_number
+        else f"See its {table}: tables.{table}({variable})"
+    )
     if count > 1:
         hint = "See what they were: tables.runs(runs)"
     error = ExpectationFailed("\n".join([*head, *lines]), hint, run=first)
@@ -262,35 +270,35 @@ def _failure(failed: Mapping[str, tuple[Run, tuple[Outcome, ...]]], count: int, 
 
 
 def expectations_extension(texts: Sequence[str]) -> Extension:
-    """Return what keeps these expectations in the log of a run; raise `SettingsError` for one that no run can be held to."""
+    """Return an extension that logs these expectations with a run. Raises `SettingsError` for invalid ones."""
     check_expectations(texts)
     return Extension(name=EXTENSION, settings={"texts": [*texts]})
 
 
 def logged_outcomes(run: Run) -> tuple[Outcome, ...]:
-    """Return what came of the expectations that the log of a run keeps; empty if it has none, or has not ended."""
+    """Return the outcomes of the expectations in a run's log; empty without expectations or before the run has ended."""
     return () if run.should_continue else outcomes_of(run, _logged_expectations(run))
 
 
 def _logged_expectations(run: Run) -> list[Expectation]:
     kept = logged_extensions(run).get(EXTENSION, {}).get("settings")
     texts = kept.get("texts") if isinstance(kept, dict) else None
-    return [one for one in texts if isinstance(one, str)] if isinstance(texts, list) else []
+    return [text for text in texts if isinstance(text, str)] if isinstance(texts, list) else []
 
 
 def expected_outcome(run: Run, end: RunFinished) -> tuple[Assessment, ...]:
-    """Return the assessment of a run that ends like this by the expectations in its log: all of them must hold."""
+    """Assess a run with this end by the expectations in its log; all of them must hold."""
     texts = _logged_expectations(run)
     if not texts:
         return ()
     outcomes = outcomes_of(Run.from_events([*run.events, end]), texts)
-    wrong = [one.expectation for one in outcomes if not one.holds]
-    names = wrong or [one.expectation for one in outcomes]
+    wrong = [outcome.expectation for outcome in outcomes if not outcome.holds]
+    names = wrong or [outcome.expectation for outcome in outcomes]
     return (Assessment("failed" if wrong else "passed", "expectation", ", ".join(names)),)
 
 
 def check_logged(run: Run, variable: str = "run") -> None:
-    """Raise `ExpectationFailed` if the run, held by this variable, has ended and is not as its log says that it was to be."""
-    wrong = tuple([one for one in logged_outcomes(run) if not one.holds])
+    """Raise `ExpectationFailed` if the ended run breaks the expectations in its log; ``variable`` holds the run."""
+    wrong = tuple([outcome for outcome in logged_outcomes(run) if not outcome.holds])
     if wrong:
         raise _failure({run.id: (run, wrong)}, 1, variable)

@@ -1,4 +1,4 @@
-"""Fork: a run that repeats another up to a round, and from there on goes its own way."""
+"""Fork: a new run that repeats a recorded one up to a round and then continues live."""
 
 from __future__ import annotations
 
@@ -76,19 +76,18 @@ async def fork(
     options: RunOptions | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> Run:
-    """Return a new run that has everything before round ``at_round`` as recorded, and is live from there.
+    """Fork a run: everything before round ``at_round`` is as recorded, and the rest is live.
 
-    ``at_round`` counts from 1, as in tables; one more than there are rounds goes on behind the last. The policy decides first
-    whether there is such a round: a fork at which it stops has none. What is not given is as the run's log has it, else
-    ``matrix``. ``tools``: ``recorded`` serves the recorded results while the calls match, runs a tool of ``fallback`` for any
-    other call, and refuses it without one; or the tools to run, exactly these. Beside a ``fallback``, built-in tools of the run
-    are found by themselves. A run of another product can be forked too; its ``model``
-    must be given. Of a run that does not give consent (`Run.gives_consent`) the fork has no answers, so that gates ask again,
-    and its approval mode is at least ``ask`` where functions may run, unless the options have a mode or ``trust_log``.
-    Keywords are options of the run, as for `Agent.run`. `run.forked_from` says what it is a fork of, and
-    ``diff(run, fork)`` compares them.
+    ``at_round`` counts from 1, as in tables; the number of rounds plus one continues after the last round. The policy decides
+    first whether the round takes place at all. Omitted settings come from the run's log, or else from ``matrix``. ``tools``:
+    ``recorded`` returns recorded results for matching calls; any other call runs a tool of ``fallback``, or else is refused. Or
+    pass the exact tools to run. With a ``fallback``, the run's built-in tools are added automatically. Runs of other products
+    can be forked with an explicit ``model``. If the log does not give consent (`Run.gives_consent`), recorded answers are
+    dropped, so that gates ask again, and the approval mode is at least ``ask`` if functions may run, unless the options have a
+    mode or ``trust_log``. Keywords are options of the run, as for `Agent.run`. `run.forked_from` identifies the origin, and
+    ``diff(run, fork)`` compares the two.
 
-    Raises `SettingsError` if there is no such round, or if a model or policy cannot be made from the log.
+    Raises `SettingsError` for an invalid round, or if a model or policy cannot be created from the log.
     """
     pending = pending_of(
         one_run(run),
@@ -123,7 +122,7 @@ def fork_sync(
     options: RunOptions | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> Run:
-    """Like `fork`, for scripts and for code that cannot await."""
+    """Like `fork`, for scripts and code that cannot await."""
 
     def start(options: RunOptions) -> LiveRun:
         return pending_of(
@@ -156,9 +155,9 @@ def pending_of(
     is_fork: bool = True,
     **changes: Any,
 ) -> AgentRun:
-    """Return the fork, about to start; ``changes`` as for `variant_of`. ``is_fork``: whether it says what it is a fork of."""
+    """Return the fork, ready to start; ``changes`` as for `variant_of`. ``is_fork``: record the origin in the new run."""
     options = options or RunOptions()
-    fallback = _with_builtins(run, given) if (given := tuple(fallback)) else ()
+    fallback = _with_builtins(run, live_tools) if (live_tools := tuple(fallback)) else ()
     variant = variant_of(run, **changes, is_live=is_fork)
     before = _numbered(map(variant.vary, _before(run, at_round)))
     todos = Run.from_events(before).todos
@@ -189,17 +188,17 @@ def pending_of(
 
 
 def _extensions(run: Run, variant: Variant, *, makes_plans: bool) -> tuple[Extension, ...]:
-    """Return the extensions of the variant, and the context and the plans of the run where the variant has none of its own.
+    """Return the variant's extensions, plus the run's context and plans unless the variant has its own.
 
-    ``makes_plans``: whether it makes plans, rather than get the recorded results of its calls.
+    ``makes_plans``: the fork makes plans itself rather than receive recorded results.
     """
-    named = {one.name for one in variant.extensions}
+    named = {extension.name for extension in variant.extensions}
     logged = (*context_again(run), *(plans_again(run) if makes_plans else ()))
-    return (*[one for one in logged if one.name not in named], *variant.extensions)
+    return (*[extension for extension in logged if extension.name not in named], *variant.extensions)
 
 
 def _limits(variant: Variant, logged: dict[str, Any]) -> dict[str, Any]:
-    """Return the limits of the fork. Where its run was logged by agentnb, the policy and the context bring no others."""
+    """Return the limits of the fork. For a run logged by agentnb, policy and context add no others."""
     if not logged:
         return {**variant.limits}
     kept = {name: value for name, value in logged.items() if name not in LIMITS}
@@ -207,18 +206,18 @@ def _limits(variant: Variant, logged: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_permissions(run: Run, options: RunOptions, *, counts: bool, only_recorded: bool, is_fork: bool) -> RunOptions:
-    """Return the options with the permissions of the run. ``counts``: whether its log does."""
+    """Add the run's permissions to the options. ``counts``: the log's consent counts."""
     if not only_recorded:
         return with_permissions_of(run, options, counts=counts)
-    # Recorded results do nothing to the world.
+    # Recorded results have no side effects.
     options = with_permissions_of(run, options, counts=True, whole=True)
     return replace(options, approval_mode=options.approval_mode or (AUTO if is_fork else None))
 
 
 def _without_consent(events: Sequence[AnyEvent], repeatable: Container[str]) -> list[AnyEvent]:
-    """Return the events without questions, answers and grants, and without the permission of calls that would run now.
+    """Return the events without questions, answers and grants, and without permissions of calls that would run now.
 
-    These are calls that were let through and have not begun, and calls of ``repeatable`` tools that have begun and not ended.
+    Calls that would run now: permitted ones that have not begun, and unfinished ones of ``repeatable`` tools.
     """
     begun = {event.call.id for event in events if isinstance(event, ToolStarted) and event.call.name not in repeatable}
     over = begun | {event.result.call_id for event in events if isinstance(event, ToolFinished)}
@@ -232,13 +231,13 @@ def _without_consent(events: Sequence[AnyEvent], repeatable: Container[str]) -> 
 
 
 def _numbered(events: Iterable[AnyEvent | None]) -> list[AnyEvent]:
-    """Return the events in their order, without those left out."""
+    """Renumber the events, without the omitted ones."""
     kept = [event for event in events if event is not None]
     return [structs.replace(event, seq=seq) for seq, event in enumerate(kept)]
 
 
 def _tools(run: Run, at_round: int, tools: Any, fallback: Iterable[Any], *, is_fork: bool) -> list[Any]:
-    """Return the tools; a fork has exactly those given, so that it can do without one."""
+    """Return the tools; a fork has exactly the given ones, so that a tool can be removed."""
     if tools == RECORDED:
         return [*recorded_tools(run, at_round - 1, fallback)]
     if isinstance(tools, str) or not isinstance(tools, Iterable):
@@ -247,9 +246,11 @@ def _tools(run: Run, at_round: int, tools: Any, fallback: Iterable[Any], *, is_f
 
 
 def _pending(agent: Agent, before: Sequence[AnyEvent], forked_from: ForkedFrom | None, options: RunOptions) -> AgentRun:
-    """Return a run that begins with these events of another one, under an id of its own, with this agent."""
+    """Return a run of this agent that begins with these events of another run, under a new id."""
     offered = [event.tools for event in before if isinstance(event, ToolsOffered)][-1]
-    kept = [event for event in before[1:] if not isinstance(event, ToolsOffered | ServerStarted)]  # the first has its tools
+    kept = [
+        event for event in before[1:] if not isinstance(event, ToolsOffered | ServerStarted)
+    ]  # the first event has its tools
     own = {"run_id": options.run_id or new_run_id(), "parent_id": options.parent_id}
     options = replace(options, run_id=None)
     first, *others = [structs.replace(event, seq=seq, **own) for seq, event in enumerate((before[0], *kept))]
@@ -271,7 +272,7 @@ def _started(first: AnyEvent, pending: AgentRun, forked_from: ForkedFrom | None)
         guidance=pending.agent.guidance_texts.texts,
         origin=None,
         forked_from=forked_from,
-        tags=tuple([encodable(one) for one in options.tags]) or first.tags,
+        tags=tuple([encodable(tag) for tag in options.tags]) or first.tags,
         context_type=options.context_type or first.context_type,
         entity=options.entity or first.entity,
         notebook=encodable(options.notebook),
@@ -281,31 +282,31 @@ def _started(first: AnyEvent, pending: AgentRun, forked_from: ForkedFrom | None)
 
 def _before(run: Run, at_round: int) -> list[AnyEvent]:
     """Return the events before the round."""
-    check_of_agent(run, "there is none to fork")
+    check_of_agent(run, "there is no round to fork")
     walked = [*walk_rounds(run)]
     if run.kind != "agent" or not walked:
         raise SettingsError(f"Run {run.id} has no rounds to fork", "Fork a run of an agent")
     if type(at_round) is not int or not 1 <= at_round <= len(walked) + 1:
-        what = f"at_round={at_round!r}: run {run.id} has {len(walked)} rounds, counted from 1"
-        raise SettingsError(what, f"Give one of 1 to {len(walked) + 1}; the last goes on behind its end")
+        problem = f"at_round={at_round!r}: run {run.id} has {len(walked)} rounds, counted from 1"
+        raise SettingsError(problem, f"Give a number from 1 to {len(walked) + 1}; the last continues after the end")
     events: list[AnyEvent] = [] if at_round > 1 else [run.events[0]]
-    for one in walked[: at_round - 1]:
-        events += [*one.before, one.start, *one.prepared, *one.answered]
+    for round_ in walked[: at_round - 1]:
+        events += [*round_.before, round_.start, *round_.prepared, *round_.answered]
     if 1 < at_round <= len(walked):
         events += walked[at_round - 1].before
     return events
 
 
 def _with_builtins(run: Run, fallback: Sequence[Any]) -> list[Any]:
-    """Return these tools and the built-in ones of the run; of MCP servers only those that are given."""
-    given = {item.name for item in servers_among(fallback)}
-    return [tool for tool in with_builtins(run, fallback) if not isinstance(tool, ServerTools) or tool.name in given]
+    """Return these tools and the run's built-in ones; MCP servers only if given."""
+    server_names = {item.name for item in servers_among(fallback)}
+    return [tool for tool in with_builtins(run, fallback) if not isinstance(tool, ServerTools) or tool.name in server_names]
 
 
 def _model(run: Run, model: str | Model | None) -> str | Model:
     if model is not None:
         return model
     if not can_be_made(run.model):
-        what = f"Run {run.id} was with {run.model}, which cannot be made from its name"
-        raise SettingsError(what, f"Give a model: fork(run, at_round, model={run.model!r}), or an object")
+        problem = f"Run {run.id} was with {run.model}, which cannot be made from its name"
+        raise SettingsError(problem, f"Give a model: fork(run, at_round, model={run.model!r}), or an object")
     return logged_model(run)

@@ -1,4 +1,4 @@
-"""What a recorded run did after each round: did it continue, and why?"""
+"""Decisions of a recorded run after each round, with their reasons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentnb.rerun.variant import NOT_COUNTED, is_own, variant_of
 from agentnb.runtime.run_end import OF_THE_REPLY
 
 CONTINUED = "continued"
-"""Reason of a round of a foreign trace that follows a text-only reply, with nothing said in between."""
+"""Reason of a foreign trace's round that follows a text-only reply without an intervening message."""
 _NO_RULE: frozenset[TurnRule] = frozenset()
 _UNUSABLE: frozenset[TurnRule] = frozenset({"reply"})
 _ALL_BUT_ANSWERS: frozenset[TurnRule] = frozenset({"reply", "todos"})
@@ -28,100 +28,100 @@ _EVERY_RULE: frozenset[TurnRule] = frozenset({"answer", "reply", "todos"})
 
 
 class RecordedCourse:
-    """The course of a recorded run: what was decided after each of its rounds, as far as the record says."""
+    """Decisions after each round of a recorded run, as far as recorded."""
 
     def __init__(self, run: Run, walked: Sequence[RoundEvents]) -> None:
         self.walked = walked
         self._run = run
         self._own = is_own(run)
-        self._by_index = {one.index: one for one in run.rounds}
+        self._by_index = {round_.index: round_ for round_ in run.rounds}
         self._after: Sequence[AfterText | None] = [None] * len(walked) if self._own else after_texts(run, walked)
         self.turn_ending = LOGGED if self._own else infer_turn_ending(self._after)
-        """How the run ends its turns."""
+        """Turn ending of the run."""
         self._open = self._count_open()
         self.mode = self._workflow_mode()
-        """Whether text-only replies did not end the run."""
+        """True if text-only replies did not end the run."""
 
-    def round_of(self, one: RoundEvents) -> WorkflowRound:
-        """Return the round as the run has it."""
-        return self._by_index[one.start.index]
+    def round_of(self, round_: RoundEvents) -> WorkflowRound:
+        """Return the run's round for these events."""
+        return self._by_index[round_.start.index]
 
-    def decision(self, place: int) -> Decision:
-        """Return what was decided after this round."""
-        now = self.walked[place]
-        continues, reason = self._continued(place)
-        tools = bool(self.round_of(now).records)
-        return Decision(tools, self._open[now.start.index], self.mode, continues, reason)
+    def decision(self, position: int) -> Decision:
+        """Return the recorded decision after a round."""
+        current = self.walked[position]
+        continues, reason = self._continued(position)
+        tools = bool(self.round_of(current).records)
+        return Decision(tools, self._open[current.start.index], self.mode, continues, reason)
 
-    def after_text(self, place: int) -> AfterText | None:
-        """Return what comes after this round of a foreign trace, if its reply has no tool call."""
-        return self._after[place]
+    def after_text(self, position: int) -> AfterText | None:
+        """Return the successor of a round with a text-only reply of a foreign trace."""
+        return self._after[position]
 
-    def hands_over(self, place: int) -> bool:
-        """Return whether the agent's turn ended with this round of a foreign trace, and a person spoke next.
+    def hands_over(self, position: int) -> bool:
+        """True if a foreign trace's turn ended with this round and a person spoke next.
 
-        A run of agentnb ends there; in its own logs a person who speaks has spoken before the decision.
+        A run of agentnb would end there; in its own logs, user messages precede the decision.
         """
-        return self._after[place] == "person"
+        return self._after[position] == "person"
 
-    def rules_left_out(self, place: int, *, mode_is_chosen: bool) -> frozenset[TurnRule]:
-        """Return the rules of turn endings that cannot judge this round, as the record does not show the end of a turn there.
+    def rules_left_out(self, position: int, *, mode_is_chosen: bool) -> frozenset[TurnRule]:
+        """Return the turn rules that cannot judge this round, because the record does not show the end of a turn.
 
-        Such rounds are in foreign traces, and in forks, which took them over from a run whose policy their log does not hold.
-        ``mode_is_chosen``: whether the variant says if an answer ends the run of an agent that was asked again after one.
+        These rounds occur in foreign traces, and in forks, whose log lacks the policy of the original run. ``mode_is_chosen``:
+        True if the variant decides whether an answer ends the run of an agent that was prompted again after an answer.
         """
-        after, is_last = self._after[place], place + 1 == len(self.walked)
+        after, is_last = self._after[position], position + 1 == len(self.walked)
         if self._own:
-            return _EVERY_RULE if self._is_taken_over(place) else _NO_RULE
+            return _EVERY_RULE if self._is_taken_over(position) else _NO_RULE
         if is_last and after is None:
             return _NO_RULE
         if after == "end" and self._was_ended():
             return _NO_RULE if self.turn_ending.by_text else _UNUSABLE
         if after == "person" and self.turn_ending.by_text:
             return _NO_RULE
-        if after in ("end", "person") or (mode_is_chosen and self._may_be_workflow_mode(place)):
+        if after in ("end", "person") or (mode_is_chosen and self._may_be_workflow_mode(position)):
             return _ALL_BUT_ANSWERS
         return _EVERY_RULE
 
-    def _may_be_workflow_mode(self, place: int) -> bool:
-        """Return whether the agent, in a run of one agent, was asked again after an answer with nothing said in between."""
-        is_asked_again = self._after[place] == self.turn_ending.kind == "same_agent"
-        return is_asked_again and bool(self.round_of(self.walked[place]).text.strip())
+    def _may_be_workflow_mode(self, position: int) -> bool:
+        """True if the agent, in a single-agent run, was prompted again after an answer without an intervening message."""
+        is_asked_again = self._after[position] == self.turn_ending.kind == "same_agent"
+        return is_asked_again and bool(self.round_of(self.walked[position]).text.strip())
 
-    def _is_taken_over(self, place: int) -> bool:
-        """Return whether another run decided after this round: the fork decides from the round before its first."""
+    def _is_taken_over(self, position: int) -> bool:
+        """True if another run decided after this round: a fork decides from the round before its first."""
         forked_from = self._run.forked_from
-        return forked_from is not None and place + 1 < forked_from.round
+        return forked_from is not None and position + 1 < forked_from.round
 
-    def as_recorded(self, place: int) -> Continue | None:
-        """Return the reason to continue after this round that the record has; None at its end."""
-        if place + 1 >= len(self.walked):
+    def as_recorded(self, position: int) -> Continue | None:
+        """Return the recorded reason to continue after this round, or None at the end."""
+        if position + 1 >= len(self.walked):
             return None
-        following = self.walked[place + 1].start
+        following = self.walked[position + 1].start
         return Continue(following.reason, following.continuation, round_status=following.before)
 
-    def is_outside(self, one: RoundEvents) -> bool:
-        """Return whether no policy asked for this round: it is the final answer at a limit."""
-        return one.start.reason == FINAL_ANSWER
+    def is_outside(self, round_: RoundEvents) -> bool:
+        """True if no policy asked for this round: it is the final answer at a limit."""
+        return round_.start.reason == FINAL_ANSWER
 
-    def is_decided(self, now: RoundEvents, following: RoundEvents | None) -> bool:
-        """Return whether policies decide after this round: not if it broke off, or another process resumed the run there."""
-        one = self.round_of(now)
-        whole = one.reply is not None and one.stop_reason != "broken_off" and one.status != "running"
+    def is_decided(self, current: RoundEvents, following: RoundEvents | None) -> bool:
+        """True if policies decide after this round: it was not broken off, nor resumed there by another process."""
+        round_ = self.round_of(current)
+        whole = round_.reply is not None and round_.stop_reason != "broken_off" and round_.status != "running"
         return whole and (following is None or following.start.reason != "recovered")
 
     def after_last_round(self) -> list[e.AnyEvent]:
-        """Return the changes of the list after the last round, which were seen before it was decided that the run ends."""
-        found: list[e.AnyEvent] = []
+        """Return todo changes after the last round that preceded the decision to end."""
+        changes: list[e.AnyEvent] = []
         for event in reversed(self._run.events):
             if isinstance(event, e.RoundFinished | e.RoundStarted):
                 break
             if isinstance(event, e.TodosChanged):
-                found.insert(0, event)
-        return found if self._own else []
+                changes.insert(0, event)
+        return changes if self._own else []
 
     def tools_that_repeat(self) -> frozenset[str]:
-        """Return the tools whose calls ran although the gates of the run itself would have blocked them: it let them repeat."""
+        """Return the tools that were allowed to repeat: they ran although the run's own gates would have blocked them."""
         if not self._own:
             return frozenset()
         gates, folded, names = variant_of(self._run).bundle.gates, Run(), set()
@@ -131,39 +131,39 @@ class RecordedCourse:
             folded.apply(event)
         return frozenset(names)
 
-    def _continued(self, place: int) -> tuple[bool | None, str]:
+    def _continued(self, position: int) -> tuple[bool | None, str]:
         run = self._run
-        following = self.walked[place + 1] if place + 1 < len(self.walked) else None
+        following = self.walked[position + 1] if position + 1 < len(self.walked) else None
         if following is not None and self.is_outside(following):
             return False, run.stop_reason or ""
         if following is not None:
-            return (False, "") if self.hands_over(place) else (True, following.start.reason)
+            return (False, "") if self.hands_over(position) else (True, following.start.reason)
         return (False if self._was_ended() else None), run.stop_reason or ""
 
     def _was_ended(self) -> bool:
-        """Return whether the run ended by what decides after a round, and not from outside."""
+        """True if a decision after a round ended the run, rather than an external event."""
         run = self._run
         if not self._own and run.rounds and run.rounds[-1].records:
-            return False  # the harness ended it, or a tool such as one that submits: no loop ends with a call of its own accord
+            return False  # ended by the harness or a tool, such as a submit tool: no loop ends with a call by itself
         if run.status == "limited" and self._own:
             return run.stop_reason in LIMITS and run.stop_reason not in NOT_COUNTED
         if run.status == "failed" and self._own:
             return run.failed_at == OF_THE_REPLY
         if run.status == "unknown":
-            return self.turn_ending.kind in ("end", "person")  # its last reply ends the turn as the earlier ones do
+            return self.turn_ending.kind in ("end", "person")  # the last reply ends the turn as the earlier ones do
         return run.status in ("completed", "stopped")
 
     def _count_open(self) -> dict[int, int]:
-        """Return the number of open todos after each round, by its index, as the next decision saw it."""
+        """Return the number of open todos after each round, by its index, as seen by the next decision."""
         opened: dict[int, int] = {}
         todos: tuple[Todo, ...] = ()
         last: int | None = None
-        for one in self.walked:
-            todos = _todos_after(one.before, todos)
+        for round_ in self.walked:
+            todos = _todos_after(round_.before, todos)
             if last is not None and self._own:
                 opened[last] = len(open_todos(todos))
-            last = one.start.index
-            todos = _todos_after(one.answered, todos)
+            last = round_.start.index
+            todos = _todos_after(round_.answered, todos)
             opened[last] = len(open_todos(todos))
         if last is not None:
             opened[last] = len(open_todos(_todos_after(self.after_last_round(), todos)))
@@ -175,8 +175,8 @@ class RecordedCourse:
             return isinstance(policy, dict) and bool(policy.get("workflow_mode"))
         if self.turn_ending.kind != "same_agent":
             return False
-        before = {one.index: self._open.get(one.index - 1, 0) for one in self._run.rounds if one.index}
-        return any(one.reason == CONTINUED and not before.get(one.index) for one in self._run.rounds)
+        before = {round_.index: self._open.get(round_.index - 1, 0) for round_ in self._run.rounds if round_.index}
+        return any(round_.reason == CONTINUED and not before.get(round_.index) for round_ in self._run.rounds)
 
 
 def _todos_after(events: Sequence[e.AnyEvent], todos: tuple[Todo, ...]) -> tuple[Todo, ...]:

@@ -1,4 +1,4 @@
-"""What detectors found in a run when it was made, for those that cannot look again: they are in no log, or ask a model."""
+"""Recorded findings of detectors that cannot run again, because they are not in the log or ask a model."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from agentnb.detect.finding import Detectors, detectors_of
 
 
 class RecordedFindings:
-    """A detector that finds again, at the end of the same rounds, what a log says was found there."""
+    """A detector that repeats the findings of a log at the end of the same rounds."""
 
     def __init__(self, by_round: Mapping[int, Sequence[Finding]]) -> None:
         self._by_round = by_round
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
-        """Return what was found when this round was over."""
+        """Return the recorded findings of a finished round."""
         return self._by_round.get(run.last_round.index, ()) if isinstance(event, RoundFinished) else ()
 
 
 def recorded_findings(run: RunFacts, rule: str | None = None) -> DetectorMaker:
-    """Return what makes a detector of the findings in the log of a run: all of them, or those of one rule."""
+    """Return a maker of a detector that repeats the findings of a run's log: all, or those of one rule."""
     by_round: dict[int, list[Finding]] = defaultdict(list)
     index = 0
     for event in run.events:
@@ -38,8 +38,8 @@ def recorded_findings(run: RunFacts, rule: str | None = None) -> DetectorMaker:
 
 
 def without_asking(detectors: Detectors, run: RunFacts) -> list[DetectorMaker]:
-    """Return these detectors; for each that asks a model its recorded findings."""
+    """Return the detectors, with those that ask a model replaced by their recorded findings."""
     return [
-        recorded_findings(run, one.name) if isinstance(one, FunctionDetector) and one.asks_model else one
-        for one in detectors_of(detectors)
+        recorded_findings(run, detector.name) if isinstance(detector, FunctionDetector) and detector.asks_model else detector
+        for detector in detectors_of(detectors)
     ]

@@ -1,4 +1,4 @@
-"""The tools that each request of a recorded run offered, offered again where the run is made again."""
+"""The tools offered to each recorded request, offered again in a new run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from agentnb.tools.tool import Tool
 
 
 class RecordedOffers(RunServers):
-    """In place of the MCP servers of a run, whose tools came, went and were found while it continued. Starts no server."""
+    """Replaces the MCP servers of a run whose tools changed while it ran. Starts no server."""
 
     def __init__(self, run: Run, log: EventLog) -> None:
-        """``run``: the recorded one; ``log``: that of the run that is made."""
+        """``run``: the recorded run; ``log``: log of the new run."""
         super().__init__(log, (), Servers(), Path())
         self._made = log.run
         self._by_round = _tools_by_round(run)
@@ -28,7 +28,7 @@ class RecordedOffers(RunServers):
 
     @property
     def has_news(self) -> bool:
-        """Whether the next request had other tools than the run has."""
+        """True if the next request had other tools than the run has now."""
         return self._next() != self._made.tools
 
     async def connect(self) -> None:
@@ -36,24 +36,24 @@ class RecordedOffers(RunServers):
         await self.update()
 
     async def update(self) -> None:
-        """Offer the tools that the next request had. All that the record has can be called."""
+        """Offer the tools of the next request. All recorded tools can be called."""
         for tools in self._run_tools:
             gone: list[Tool] = [tool for tool in self._recorded if tools.get(tool.spec.name) is None]
-            known = tools.toolbox.with_tools((), gone)
-            # Tools that are not recorded, such as the todo list, are those of this version.
+            toolbox = tools.toolbox.with_tools((), gone)
+            # Unrecorded tools, such as the todo list, have the specs of this version.
             specs = [
-                spec if isinstance(tool := known.get(spec.name), RecordedTool) or tool is None else tool.spec
+                spec if isinstance(tool := toolbox.get(spec.name), RecordedTool) or tool is None else tool.spec
                 for spec in self._next()
             ]
-            tools.change(known.advertising(specs))
+            tools.change(toolbox.advertising(specs))
 
     def _next(self) -> tuple[ToolSpec, ...]:
-        place = min(len(self._made.rounds), len(self._by_round) - 1)
-        return self._by_round[place]
+        position = min(len(self._made.rounds), len(self._by_round) - 1)
+        return self._by_round[position]
 
 
 def _tools_by_round(run: Run) -> list[tuple[ToolSpec, ...]]:
-    """Return the tools of each round; those of a run without rounds as it had them."""
+    """Return the tools of each round; without rounds, the tools of the run."""
     by_round, tools = [], run.tools
     for event in run.events:
         if isinstance(event, ToolsOffered):
@@ -64,5 +64,5 @@ def _tools_by_round(run: Run) -> list[tuple[ToolSpec, ...]]:
 
 
 def has_changing_tools(run: Run) -> bool:
-    """Return whether the tools of a run changed while it continued."""
+    """True if the run's tools changed while it ran."""
     return any(isinstance(event, ToolsOffered) for event in run.events[1:])

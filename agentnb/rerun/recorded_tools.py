@@ -1,4 +1,4 @@
-"""Tools that return what a recorded run got: while its calls are made again, nothing is run."""
+"""Tools that return the recorded results of a run instead of running."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from agentnb.tools.subject import Flag, Subject, flag_of, origin_of, reads_tree,
 from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome, failure
 
 NOT_RECORDED = "not_recorded"
-"""Error code of a call whose result the record does not have, and that no tool may run."""
+"""Error code of a call without a recorded result or a live tool."""
 
 
 class RecordedResults:
-    """The recorded results of a run, by call: first those from one round on, in their order, then whatever it had last."""
+    """Recorded results of a run, by call: results from one round on in order, then the last one repeatedly."""
 
     def __init__(self, run: Run, from_round: int = 0) -> None:
         self._left: dict[tuple[str, bytes], deque[CallRecord]] = {}
         self._last: dict[tuple[str, bytes], CallRecord] = {}
-        for one in run.rounds:
-            for record in _ran(one):
+        for round_ in run.rounds:
+            for record in _ran(round_):
                 key = call_key(record.call)
                 self._last[key] = record
-                if one.index >= from_round:
+                if round_.index >= from_round:
                     self._left.setdefault(key, deque()).append(record)
 
     def take(self, name: str, arguments: Any) -> CallRecord | None:
         """Return the next record of this call, or None."""
         key = call_key(ToolCall(name, arguments))
-        left = self._left.get(key)
-        return left.popleft() if left else self._last.get(key)
+        remaining = self._left.get(key)
+        return remaining.popleft() if remaining else self._last.get(key)
 
 
-def _ran(one: WorkflowRound) -> Iterable[CallRecord]:
-    return (record for record in one.records if record.result is not None and record.result.error_code not in NOT_RUN)
+def _ran(round_: WorkflowRound) -> Iterable[CallRecord]:
+    return (record for record in round_.records if record.result is not None and record.result.error_code not in NOT_RUN)
 
 
 class RecordedTool:
-    """A tool of a recorded run: returns its recorded results, else runs the tool behind it, else refuses the call."""
+    """A tool of a recorded run: returns recorded results, or else runs the tool behind it, or else refuses the call."""
 
     parallel_safe = False
     blocking = False
@@ -58,49 +58,49 @@ class RecordedTool:
     def __init__(
         self, spec: ToolSpec, results: RecordedResults, behind: Tool | None = None, origin: ToolOrigin | None = None
     ) -> None:
-        """``origin``: the MCP server that the recorded tool was of, if it was of one."""
+        """``origin``: MCP server of the recorded tool, if it had one."""
         self.spec = spec
         self._results, self._behind, self._origin = results, behind, origin
 
     def put_behind(self, tool: Tool) -> None:
-        """Let a tool of an MCP server run what is not recorded, unless there is a tool behind it already."""
+        """Let a tool of an MCP server run unrecorded calls, unless a tool is already behind."""
         self._behind = self._behind or tool
 
     @property
     def effects(self) -> frozenset[Effect] | None:
-        """What the tool behind it may do to the world, else what the recorded one did; None if that was not declared."""
+        """Effects of the tool behind it, or else of the recorded tool, or None if undeclared."""
         if self._behind is not None:
             return cast("frozenset[Effect] | None", getattr(self._behind, "effects", None))
         return cast("frozenset[Effect] | None", frozenset(self.spec.effects) or None)
 
     @property
     def flag(self) -> Flag | None:
-        """The permission that the tool behind it needs."""
+        """Permission that the tool behind it needs."""
         return flag_of(self._behind)
 
     @property
     def origin(self) -> ToolOrigin | None:
-        """The MCP server of the tool behind it, else of the recorded one, whose grants are repeated."""
+        """MCP server of the tool behind it, or else of the recorded tool, whose grants are repeated."""
         return self._origin if self._behind is None else origin_of(self._behind)
 
     @property
     def subject(self) -> Subject | None:
-        """The subject of the tool behind it."""
+        """Subject of the tool behind it."""
         return subject_of(self._behind)
 
     @property
     def nature(self) -> Any:
-        """The nature of calls of the tool behind it, as `nature_of` reads it."""
+        """Nature of calls of the tool behind it, for `nature_of`."""
         return getattr(self._behind, "nature", None)
 
     @property
     def reads_tree(self) -> bool:
-        """Whether the tool behind it reads whatever is below its path."""
+        """True if the tool behind it reads everything below its path."""
         return reads_tree(self._behind)
 
     @property
     def new_text(self) -> Any:
-        """The change of a file by the tool behind it, as the question about a call shows it."""
+        """File change by the tool behind it, for the question about a call."""
         return getattr(self._behind, "new_text", None)
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
@@ -117,10 +117,10 @@ class RecordedTool:
 
 
 def recorded_tools(run: Run, from_round: int = 0, behind: Iterable[Any] = ()) -> list[Tool | ServerTools]:
-    """Return the tools of the run, without the todo tool, which works on a list of its own; those ``behind`` run what it lacks.
+    """Return the run's tools, except the todo tool, which has its own list; tools ``behind`` run unrecorded calls.
 
-    A tool behind that the run did not have is returned as it is, and so are MCP servers behind, whose tools come when the run
-    starts. Without these, no server is started.
+    A tool behind that the run did not have is returned unchanged, as are MCP servers behind, whose tools arrive when the run
+    starts. Without them, no server is started.
     """
     behind = tuple(behind)
     results = RecordedResults(run, from_round)
@@ -134,13 +134,13 @@ def recorded_tools(run: Run, from_round: int = 0, behind: Iterable[Any] = ()) ->
 
 
 def _origins(run: Run, names: Iterable[str]) -> dict[str, ToolOrigin]:
-    """Return the MCP servers of those of the tools that are of one of the log: their names tell."""
-    asked = {one.question.about.origin for one in run.questions if one.question.about is not None}
+    """Return the MCP servers of these tools, recognized by the tool names and the log."""
+    asked = {entry.question.about.origin for entry in run.questions if entry.question.about is not None}
     identities = {origin.server: origin.server_identity for origin in asked if origin is not None}
     servers = {
         name: ToolOrigin(name, logged.target, "", identities.get(name, ""))
         for name, logged in servers_of_log(run.settings).items()
     }
     longest_first = sorted(servers, key=len, reverse=True)
-    found = {name: next((server for server in longest_first if may_be_of(server, name)), None) for name in names}
-    return {name: servers[server] for name, server in found.items() if server is not None}
+    matches = {name: next((server for server in longest_first if may_be_of(server, name)), None) for name in names}
+    return {name: servers[server] for name, server in matches.items() if server is not None}

@@ -1,4 +1,4 @@
-"""The recorded requests and replies of runs, for `RecordedModel`."""
+"""Recorded requests and replies of runs, for `RecordedModel`."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from agentnb.models.model import Reply, Retry, StreamItem
 from agentnb.models.recorded import Recording
 
 MARKERS = {"complete": "[WORKFLOW_COMPLETE]", "continue": "[CONTINUE]", "stop": '{"status":"stop"}'}
-"""The marker of each signal: a log holds a reply without its markers, and the loop reads them in the text."""
+"""Marker of each signal. A log stores replies without markers, but the loop reads them from the text."""
 
 
 def recordings_of(source: Any) -> Iterator[Recording]:
-    """Yield the recordings of a run, of several, or of a path; raise `SettingsError` for anything else."""
+    """Yield the recordings of one run, several runs, or a path. Raises `SettingsError` for anything else."""
     if isinstance(source, Run):
         yield from _of_run(source)
     elif isinstance(source, str | Path):
         for run in load_traces(source):
             yield from _of_run(run)
-    elif isinstance(source, Sequence) and all(isinstance(one, Run) for one in source):
+    elif isinstance(source, Sequence) and all(isinstance(item, Run) for item in source):
         for run in source:
             yield from _of_run(run)
     else:
@@ -39,48 +39,48 @@ def recordings_of(source: Any) -> Iterator[Recording]:
 
 
 def _of_run(run: Run) -> Iterator[Recording]:
-    rounds = {one.index: one for one in run.rounds}
+    rounds = {round_.index: round_ for round_ in run.rounds}
     last = run.rounds[-1] if run.rounds else None
     for index, sent in sent_requests(run):
-        one = rounds[index]
-        items = (*_attempts(one), *_reply(one))
-        if one.reply is not None and one.stop_reason != "broken_off":
+        round_ = rounds[index]
+        items = (*_attempts(round_), *_reply(round_))
+        if round_.reply is not None and round_.stop_reason != "broken_off":
             yield Recording(run.id, index, sent.request, items)
-        elif one is last and run.error is not None:
+        elif round_ is last and run.error is not None:
             yield Recording(run.id, index, sent.request, items, _error(run.error))
 
 
-def _attempts(one: WorkflowRound) -> Iterable[StreamItem]:
-    for each in one.retries:
-        if each.heard:
-            yield TextDelta(each.heard)
-        yield Retry(each.attempt, each.seconds, each.reason, each.status)
+def _attempts(round_: WorkflowRound) -> Iterable[StreamItem]:
+    for attempt in round_.retries:
+        if attempt.heard:
+            yield TextDelta(attempt.heard)
+        yield Retry(attempt.attempt, attempt.seconds, attempt.reason, attempt.status)
 
 
-def _reply(one: WorkflowRound) -> Iterable[StreamItem]:
-    if one.reply is None:
+def _reply(round_: WorkflowRound) -> Iterable[StreamItem]:
+    if round_.reply is None:
         return
-    if one.stop_reason == "broken_off":
-        yield TextDelta(one.text)
+    if round_.stop_reason == "broken_off":
+        yield TextDelta(round_.text)
         return
     yield Reply(
-        _with_markers(one.reply, one.signals),
-        usage=one.usage or UNKNOWN,
-        stop_reason=one.stop_reason,
-        metadata=one.metadata,
-        seconds=one.model_seconds,
+        _with_markers(round_.reply, round_.signals),
+        usage=round_.usage or UNKNOWN,
+        stop_reason=round_.stop_reason,
+        metadata=round_.metadata,
+        seconds=round_.model_seconds,
     )
 
 
 def _with_markers(message: Message, signals: Sequence[str]) -> Message:
-    """Return the reply as the model gave it, but for the places of its markers: they come last, in a part of their own."""
+    """Return the reply as the model sent it, with its markers at the end, as a separate part."""
     if not signals:
         return message
-    return replace(message, parts=(*message.parts, Text("\n".join(MARKERS[one] for one in signals))))
+    return replace(message, parts=(*message.parts, Text("\n".join(MARKERS[signal] for signal in signals))))
 
 
 def _error(error: RunError) -> Exception:
-    """Return the error that the model raised, of the class that it had if that is one of ours."""
+    """Return the model's error, of its original class if that is one of ours."""
     kind = getattr(errors, error.type, None)
     is_ours = isinstance(kind, type) and issubclass(kind, ModelError)
     return kind(error.message, error.advice) if is_ours else ModelError(error.message, error.advice)  # type: ignore[misc]  # just looked

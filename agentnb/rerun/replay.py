@@ -1,4 +1,4 @@
-"""Replay: what another policy, guide, guard or limit would have done with a recorded run, round by round, by its real code."""
+"""Replay: the effect of another policy, guide, guard or limit on a recorded run, round by round, computed by its real code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from agentnb.rerun.replay_result import Decision, JudgedCall, Replay, ReplayedRo
 from agentnb.rerun.variant import Variant, variant_of
 
 BY_A_GATE = frozenset({DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN})
-"""Error codes of calls that agentnb's own gates blocked, which a replay judges anew."""
+"""Error codes of calls blocked by agentnb's own gates, which a replay judges again."""
 
 
 def replay(
@@ -45,15 +45,14 @@ def replay(
     *,
     repeatable: Iterable[str] = (),
 ) -> Replay:
-    """Return what this guidance, policy and these limits would have done with a recorded run of any product.
+    """Return the effect of this guidance, policy and these limits on a recorded run of any product.
 
-    What is not given is as the run's log has it, else ``matrix``; a run of another product has only the limits that are given.
-    ``limits``: amounts by name, ``{"max_rounds": 10}``; None takes one away. ``workflow_mode`` turns that of the policy on or
-    off. ``detect``: a preset such as ``default``, or detectors of your own: they look at the whole record, and a nudge, a block
-    and a stop follow from what they find, as in a live run. ``repeatable``: tools that may repeat, such as those that poll.
-
-    No model is called. Time and money are not replayed. Raises `SettingsError` for settings that cannot be, and for a run with
-    a policy of its own if ``policy`` is not given.
+    Omitted settings come from the run's log, or else from ``matrix``; a run of another product has only the given limits.
+    ``limits``: amounts by name, ``{"max_rounds": 10}`` (None removes a limit). ``workflow_mode`` turns the policy's mode on or
+    off. ``detect``: a preset such as ``default``, or your own detectors, which see the whole record; their findings cause
+    nudges, blocks and stops as in a live run. ``repeatable``: tools that may repeat, such as those that poll. No model is
+    called. Time and money are not replayed. Raises `SettingsError` for invalid settings, and for a run with a custom policy if
+    ``policy`` is not given.
 
         r = replay(load_trace("complex-fails"), workflow_mode=True)
         r.table(); r.first_divergence; r.caught_at
@@ -70,29 +69,29 @@ def replay(
 
 
 def _found_by_round(run: Run, detect: Sequence[DetectorMaker]) -> dict[int, list[Finding]]:
-    """Return what the detectors find in the record, by the index of the round at whose end they find it."""
-    found: dict[int, list[Finding]] = {}
+    """Return the detectors' findings in the record, by the index of the round at whose end they arise."""
+    findings: dict[int, list[Finding]] = {}
     if not detect:
-        return found
+        return findings
     folded, seen = Run(detect), 0
     for event in run.events:
         folded.apply(event)
         if len(folded.detected) > seen:
             index = folded.last_round.index if folded.rounds else 0
-            found.setdefault(index, []).extend(folded.detected[seen:])
+            findings.setdefault(index, []).extend(folded.detected[seen:])
             seen = len(folded.detected)
     for _, error in folded.take_failures():
         raise error
-    return found
+    return findings
 
 
 class _Walk:
-    """The walk over a recorded run with the shadow beside it."""
+    """Walk over a recorded run with its shadow run."""
 
     def __init__(
         self, course: RecordedCourse, variant: Variant, found: Mapping[int, Sequence[Finding]], mode_is_chosen: bool
     ) -> None:
-        """``mode_is_chosen``: whether the variant says if an answer ends the run, also where the record does not."""
+        """``mode_is_chosen``: True if the variant decides whether an answer ends the run, even where the record does not."""
         self.shadow = ShadowRun(variant.bundle.detectors, variant.vary)
         self._variant, self._found, self._mode_is_chosen = variant, found, mode_is_chosen
         bundle = variant.bundle
@@ -102,42 +101,42 @@ class _Walk:
         self._judged: list[JudgedCall] = []
 
     def rounds(self) -> list[ReplayedRound]:
-        """Return all rounds of the record, replayed."""
+        """Return all recorded rounds, replayed."""
         walked = self._course.walked
         replayed: list[ReplayedRound] = []
         why: Verdict | None = Continue("prompt")
-        for place, one in enumerate(walked):
-            is_over = not isinstance(why, Continue) or (place > 0 and self._course.is_outside(one))
+        for position, round_ in enumerate(walked):
+            is_over = not isinstance(why, Continue) or (position > 0 and self._course.is_outside(round_))
             if is_over:
-                replayed += [self._only_recorded(each) for each in range(place, len(walked))]
+                replayed += [self._only_recorded(later) for later in range(position, len(walked))]
                 break
             assert isinstance(why, Continue), "just asked"
-            self._open(one, why)
-            self._close(one)
-            done = self._decided(place)
+            self._open(round_, why)
+            self._close(round_)
+            done = self._decided(position)
             replayed.append(done)
-            why = self._next(done, place)
+            why = self._next(done, position)
         return self._marked(replayed)
 
-    def _next(self, done: ReplayedRound, place: int) -> Verdict | None:
-        """Return why the next round of the record follows, or the end; None if no record says what would have followed."""
-        if self._course.hands_over(place):
-            if done.differs:  # a further round of the agent: what the person said is no answer to it
+    def _next(self, done: ReplayedRound, position: int) -> Verdict | None:
+        """Return the reason for the next recorded round, or the end, or None if the next event is not recorded."""
+        if self._course.hands_over(position):
+            if done.differs:  # a further round of the agent, which the person's message does not answer
                 return done.verdict if isinstance(done.verdict, Stop) else None
             return Continue("said") if isinstance(done.verdict, Stop) else done.verdict
-        # Without a verdict nobody decided in the record either, such as after a death.
-        return done.verdict or self._course.as_recorded(place)
+        # Without a verdict there was no recorded decision either, such as after a crash.
+        return done.verdict or self._course.as_recorded(position)
 
-    # One round
+    # A single round
 
-    def _open(self, one: RoundEvents, why: Continue) -> None:
+    def _open(self, round_: RoundEvents, why: Continue) -> None:
         shadow, run = self.shadow, self.shadow.run
-        shadow.catch_up(one)
+        shadow.catch_up(round_)
         last = run.last_finished_round
         nothing_new = last is not None and not last.records and not run.pending
-        is_as_recorded = why.message == one.start.continuation
+        is_as_recorded = why.message == round_.start.continuation
         shadow.open_round(
-            one,
+            round_,
             reason=why.reason,
             round_status=why.round_status,
             continuation=why.message if is_as_recorded else (why.message or prompt("continue")) if nothing_new else "",
@@ -146,26 +145,26 @@ class _Walk:
         shadow.guide(self._guidance(why))
 
     def _guidance(self, why: Continue) -> list[Guidance]:
-        """Return the guidance for the open round: the policies', then the guides'."""
-        told = [guide(self.shadow.run) for guide in self._guides]
-        return [*why.guidance, *[one for one in told if one is not None]]
+        """Return the guidance of the open round: the policies', then the guides'."""
+        own = [guide(self.shadow.run) for guide in self._guides]
+        return [*why.guidance, *[guidance for guidance in own if guidance is not None]]
 
-    def _close(self, one: RoundEvents) -> None:
+    def _close(self, round_: RoundEvents) -> None:
         self._judged = []
-        self.shadow.close_round(_read_by(one, self._variant.bundle.markers), self._judge)
+        self.shadow.close_round(_read_by(round_, self._variant.bundle.markers), self._judge)
         self.shadow.log_findings()
 
     def _judge(self, event: e.CallEvent) -> tuple[ToolResult, str] | None:
-        """Let the gates judge a call, and note what differs from the record. A person's denial stays as it was."""
+        """Let the gates judge a call, and note a deviation from the record. A person's denial is kept."""
         was_blocked = isinstance(event, e.CallEnd)  # no other event of a call has a result
         if isinstance(event, e.CallEnd) and event.result.error_code not in BY_A_GATE:
             return None
         call = self._as_made(event.call)
-        found = judge(self._gates, call, self.shadow.run)
-        if isinstance(found, Block) and (was_blocked or not self._lets_repeat(found)):
+        verdict = judge(self._gates, call, self.shadow.run)
+        if isinstance(verdict, Block) and (was_blocked or not self._lets_repeat(verdict)):
             if not was_blocked:
-                self._judged.append(JudgedCall(call, found.rule, True))
-            return found.result, found.rule
+                self._judged.append(JudgedCall(call, verdict.rule, True))
+            return verdict.result, verdict.rule
         if isinstance(event, e.CallEnd):
             self._judged.append(JudgedCall(call, event.rule, False))
         return None
@@ -173,37 +172,37 @@ class _Walk:
     def _as_made(self, call: ToolCall) -> ToolCall:
         """Return the call as the model made it: a person may have changed its arguments before it ran."""
         records = self.shadow.run.last_round.records
-        return next((one.call for one in records if one.call.id == call.id), call)
+        return next((record.call for record in records if record.call.id == call.id), call)
 
     def _lets_repeat(self, block: Block) -> bool:
         return block.result.error_code == DUPLICATE and block.result.name in self._may_repeat
 
     @cached_property
     def _may_repeat(self) -> frozenset[str]:
-        """The tools that the run's own gates let repeat: no log says which are exempt."""
+        """Tools that the run's own gates allowed to repeat; logs do not list exempt tools."""
         return self._course.tools_that_repeat()
 
-    # The decision after it
+    # The decision after a round
 
-    def _decided(self, place: int) -> ReplayedRound:
+    def _decided(self, position: int) -> ReplayedRound:
         course, run = self._course, self.shadow.run
-        now = course.walked[place]
-        following = course.walked[place + 1] if place + 1 < len(course.walked) else None
-        after_text = course.after_text(place)
+        current = course.walked[position]
+        following = course.walked[position + 1] if position + 1 < len(course.walked) else None
+        after_text = course.after_text(position)
         if following is None:
             self.shadow.take_over(course.after_last_round())
         elif after_text not in ("person", "harness"):
             self.shadow.catch_up(following)
         verdict: Verdict | None = None
         not_knowable: Verdict | None = None
-        if course.is_decided(now, following):
-            verdict, not_knowable = self._verdict(place)
-        recorded = course.decision(place)
+        if course.is_decided(current, following):
+            verdict, not_knowable = self._verdict(position)
+        recorded = course.decision(position)
         decision = self._decision(verdict, recorded)
         is_limited = after_text == "person" and isinstance(verdict, Stop) and verdict.limit is not None
         ends_otherwise = is_limited or differ(recorded, decision)
         return ReplayedRound(
-            recorded=course.round_of(now),
+            recorded=course.round_of(current),
             recorded_decision=recorded,
             would_be=run.last_round,
             decision=decision,
@@ -211,28 +210,28 @@ class _Walk:
             not_knowable=not_knowable,
             after_text=after_text,
             judged_calls=tuple(self._judged),
-            findings=tuple(self._found.get(now.start.index, ())),
+            findings=tuple(self._found.get(current.start.index, ())),
             ends_otherwise=ends_otherwise,
             differs=bool(self._judged) or ends_otherwise,
         )
 
-    def _verdict(self, place: int) -> tuple[Verdict, Verdict | None]:
-        """Return what the policies decide after this round, and a verdict on the end of a turn that the record does not end."""
+    def _verdict(self, position: int) -> tuple[Verdict, Verdict | None]:
+        """Return the policies' decision after this round, and a verdict about a turn end that the record does not show."""
         run = self.shadow.run
         has_calls = bool(run.last_round.records)
         policies = self._after_calls if has_calls else self._policies
         verdict = decide(policies, run)
-        left_out = self._course.rules_left_out(place, mode_is_chosen=self._mode_is_chosen)
+        left_out = self._course.rules_left_out(position, mode_is_chosen=self._mode_is_chosen)
         if turn_rule(verdict, after_calls=has_calls) not in left_out:
-            limit = self._limit_at_turn_end(verdict) if self._course.hands_over(place) else None
+            limit = self._limit_at_turn_end(verdict) if self._course.hands_over(position) else None
             return limit or verdict, None
-        other = decide(without_rules(policies, left_out), run)
-        if turn_rule(other, after_calls=has_calls) in left_out:  # nobody decided anything else
-            other = self._course.as_recorded(place) or other
-        return other, verdict
+        alternative = decide(without_rules(policies, left_out), run)
+        if turn_rule(alternative, after_calls=has_calls) in left_out:  # no policy decided otherwise
+            alternative = self._course.as_recorded(position) or alternative
+        return alternative, verdict
 
     def _limit_at_turn_end(self, verdict: Verdict) -> Stop | None:
-        """Return the limit that the run has reached where a turn ends: it ends the run also if a person speaks on."""
+        """Return the limit that the run has reached at the end of a turn, which ends the run even if a person continues."""
         if not self._variant.limits or not isinstance(verdict, Stop):
             return None
         stop = decide(without_rules(self._policies, frozenset({"answer"})), self.shadow.run)
@@ -252,42 +251,42 @@ class _Walk:
             reason=reason,
         )
 
-    def _only_recorded(self, place: int) -> ReplayedRound:
+    def _only_recorded(self, position: int) -> ReplayedRound:
         course = self._course
-        recorded = course.round_of(course.walked[place])
+        recorded = course.round_of(course.walked[position])
         return ReplayedRound(
             recorded=recorded,
-            recorded_decision=course.decision(place),
-            after_text=course.after_text(place),
+            recorded_decision=course.decision(position),
+            after_text=course.after_text(position),
             findings=tuple(self._found.get(recorded.index, ())),
         )
 
     def _marked(self, replayed: list[ReplayedRound]) -> list[ReplayedRound]:
-        """Return the rounds with what is known only at the end: the guidance after each, and what is hypothetical."""
-        shadowed = {one.index: one for one in self.shadow.run.rounds}
-        parting = next((place for place, one in enumerate(replayed) if one.differs), len(replayed))
+        """Add facts known only at the end: guidance after each round, and whether a round is hypothetical."""
+        shadowed = {round_.index: round_ for round_ in self.shadow.run.rounds}
+        parting = next((position for position, round_ in enumerate(replayed) if round_.differs), len(replayed))
         beyond = self._beyond(replayed)
         marked = []
-        for place, one in enumerate(replayed):
-            following = replayed[place + 1] if place + 1 < len(replayed) else None
-            would_be = None if one.would_be is None else shadowed[one.recorded.index]
+        for position, round_ in enumerate(replayed):
+            following = replayed[position + 1] if position + 1 < len(replayed) else None
+            would_be = None if round_.would_be is None else shadowed[round_.recorded.index]
             goes_on = following is not None and following.would_be is not None
             after = shadowed[following.recorded.index] if following is not None and goes_on else None
             marked.append(
                 structs.replace(
-                    one,
+                    round_,
                     would_be=would_be,
                     next_recorded=() if following is None else following.recorded.guidance,
-                    next_guidance=after.guidance if after else beyond.get(one.recorded.index, ()),
+                    next_guidance=after.guidance if after else beyond.get(round_.recorded.index, ()),
                     next_followed=after.followed if after else (),
-                    hypothetical=place > parting,
+                    hypothetical=position > parting,
                 )
             )
         return marked
 
     def _beyond(self, replayed: Sequence[ReplayedRound]) -> dict[int, tuple[Guidance, ...]]:
-        """Return the guidance of a round that the record does not have, by the index of the round before it."""
-        last = next((one for one in reversed(replayed) if one.would_be is not None), None)
+        """Return the guidance of a round beyond the record, by the index of the round before it."""
+        last = next((round_ for round_ in reversed(replayed) if round_.would_be is not None), None)
         if last is None or not isinstance(last.verdict, Continue) or self.shadow.run.open_round is not None:
             return {}
         if last is not replayed[-1] and not last.differs:
@@ -296,9 +295,9 @@ class _Walk:
         return {last.recorded.index: tuple(self._guidance(last.verdict))}
 
 
-def _read_by(one: RoundEvents, markers: bool) -> RoundEvents:
-    """Return the round with the markers in its reply as the variant reads them."""
-    return structs.replace(one, answered=tuple([_reply_read_by(event, markers) for event in one.answered]))
+def _read_by(round_: RoundEvents, markers: bool) -> RoundEvents:
+    """Apply the variant's reading of markers to the reply of a round."""
+    return structs.replace(round_, answered=tuple([_reply_read_by(event, markers) for event in round_.answered]))
 
 
 def _reply_read_by(event: e.AnyEvent, markers: bool) -> e.AnyEvent:

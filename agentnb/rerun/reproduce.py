@@ -1,4 +1,4 @@
-"""Reproduce: the same loop with the recorded model and the recorded tools makes the recorded run again."""
+"""Reproduce: repeat a recorded run with the recorded model and the recorded tools."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from agentnb.runtime.workers.foreground import Foreground
 from agentnb.tools.mcp.server import PREFIX
 
 BY_OTHERS = ("cancelled", "interrupted", "running", "waiting_on_user")
-"""Statuses of runs that did not end by themselves."""
+"""Statuses of runs that were ended externally."""
 COMPARE = "diff(run, error.run) compares them"
 _NO_TIMES: dict[str, Any] = {name: None for name in Todo.__struct_fields__ if name.endswith("_at")}
 _encode = msgspec.json.Encoder(order="sorted", enc_hook=list).encode
@@ -51,24 +51,23 @@ async def reproduce(
     options: RunOptions | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> Run:
-    """Make a recorded run of agentnb again, with its replies and results; return the new run, the same but for ids and times.
+    """Repeat a recorded run of agentnb with its replies and results; return the new run, equal except for ids and times.
 
-    It shows that this version of agentnb, and these ``tools`` if some are given, still do what the log says. What the person
-    said is said again after the same round, and questions are answered as they were; with tools of your own only those of a
-    run that gives consent (`Run.gives_consent`), unless the options have ``trust_log``. ``gates``: those of your own that the
-    run had. ``detect``: its detectors of your own; without them, what they found is read from the log, as it always is of
-    detectors that ask a model. Keywords are options of the run, as for `Agent.run`. Raises `ReplayDiverged`, with the first
-    message of a request that differs and a diff, or with what else differs; `SettingsError` for a run that another product
-    made, or that was ended from outside.
+    This verifies that the current version of agentnb, and the given ``tools``, still behave as logged. User messages are sent
+    again after the same rounds, and questions get the recorded answers; with your own tools only if the log gives consent
+    (`Run.gives_consent`), or with ``trust_log`` in the options. ``gates``: your own gates of the run. ``detect``: your own
+    detectors of the run; without them, findings are read from the log, as always for detectors that ask a model. Keywords are
+    options of the run, as for `Agent.run`. Raises `ReplayDiverged` with the first message that differs and a diff, or with the
+    fact that differs; `SettingsError` for a run of another product, or one that was ended externally.
     """
     run = one_run(run)
     options = options_of(options, keywords, RunKeywords, "reproduce(run")
     pending, model = _pending(run, tools, gates, detect, options)
     try:
-        found = await pending.run_here()
+        reproduced = await pending.run_here()
     except AgentnbError as error:
-        found = _failed(run, pending, model, error)
-    return _checked(run, found, model)
+        reproduced = _failed(run, pending, model, error)
+    return _checked(run, reproduced, model)
 
 
 def reproduce_sync(
@@ -80,16 +79,16 @@ def reproduce_sync(
     options: RunOptions | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> Run:
-    """Like `reproduce`, for scripts and for code that cannot await."""
+    """Like `reproduce`, for scripts and code that cannot await."""
     run, foreground = one_run(run), Foreground()
     options = options_of(options, keywords, RunKeywords, "reproduce_sync(run")
     with foreground.own_interrupts():
         pending, model = _pending(run, tools, gates, detect, replace(options, foreground=foreground))
         try:
-            found = pending.start().wait_in_foreground()
+            reproduced = pending.start().wait_in_foreground()
         except AgentnbError as error:
-            found = _failed(run, pending, model, error)
-    return _checked(run, found, model)
+            reproduced = _failed(run, pending, model, error)
+    return _checked(run, reproduced, model)
 
 
 def _pending(
@@ -106,7 +105,7 @@ def _pending(
     model = RecordedModel(run, in_order=True, name=run.model)
     options = options or RunOptions()
     says = _Says(run, options.watch)
-    counts = run.gives_consent or bool(options.trust_log) or tools == RECORDED  # recorded tools do nothing
+    counts = run.gives_consent or bool(options.trust_log) or tools == RECORDED  # recorded tools have no side effects
     options = replace(options, watch=says, answer=options.answer or (_answers_of(run) if counts else None))
     pending = pending_of(run, 1, model=model, tools=tools, gates=gates, detect=detect, options=options, is_fork=False)
     if tools == RECORDED and has_changing_tools(run):
@@ -116,33 +115,33 @@ def _pending(
 
 
 def _answers_of(run: Run) -> AnswerQuestion | None:
-    """Return what answers each question of a call as it was answered in this run; None if it had no questions.
+    """Return a function that repeats the recorded answers to questions about calls, or None without questions.
 
-    Calls that a grant from outside allowed, of a session or a run around it, are approved.
+    The function approves calls that a grant from outside, of a session or a parent run, had allowed.
     """
-    left = {call_id: deque(asked) for call_id, asked in by_call(run.questions).items()}
+    remaining = {call_id: deque(asked) for call_id, asked in by_call(run.questions).items()}
     granted = [event for event in run.events if isinstance(event, GrantGiven) and is_copy(event)]
 
     def answer(question: WaitingOnUser) -> Any:
-        if asked := left.get(question.call_id):
+        if asked := remaining.get(question.call_id):
             return asked.popleft().answer
-        about = question.about
-        return APPROVE if about is not None and any(_had_allowed(grant, about) for grant in granted) else None
+        call = question.about
+        return APPROVE if call is not None and any(_had_allowed(grant, call) for grant in granted) else None
 
-    return answer if left or granted else None
+    return answer if remaining or granted else None
 
 
 def _had_allowed(grant: GrantGiven, call: JudgedCall) -> bool:
-    """Return whether a grant from outside was about calls of this tool; of an MCP server, only of the same one."""
+    """True if a grant from outside covered calls of this tool; for an MCP server, only of the same server."""
     origin = call.origin
     if origin is None or not grant.server_identity:
         return grant.tool == call.tool
-    is_same = origin.server_identity in ("", grant.server_identity) and not origin.changed  # none: it was recorded
+    is_same = origin.server_identity in ("", grant.server_identity) and not origin.changed  # empty: it was recorded
     return is_same and (grant.tool == call.tool or grant.rule == f"{PREFIX}{origin.server}")
 
 
 class _Says:
-    """A watcher that says what the person said, after the same rounds."""
+    """A watcher that repeats the person's messages after the same rounds."""
 
     def __init__(self, run: Run, watch: Callable[[Any], None] | None) -> None:
         self.inbox: Inbox | None = None
@@ -164,41 +163,41 @@ class _Says:
 
 
 def _failed(run: Run, pending: AgentRun, model: RecordedModel, error: AgentnbError) -> Run:
-    """Return the run of which this is the error, if the recorded one failed too."""
+    """Return the failed run if the recorded run failed too; otherwise raise the error."""
     if model.diverged is None and run.error is None:
         raise error
     return pending.context.log.run
 
 
-def _checked(run: Run, found: Run, model: RecordedModel) -> Run:
-    had = missing_gates(run, names_of_gates(found))
+def _checked(run: Run, reproduced: Run, model: RecordedModel) -> Run:
+    had = missing_gates(run, names_of_gates(reproduced))
     gates = f"Pass the gates that it had: reproduce(run, gates=[{', '.join(had)}])" if had else ""
     if model.diverged is not None:
-        raise ReplayDiverged(model.diverged.what, gates or model.diverged.advice, run=found)
-    for (what, recorded), (_, now) in zip(_course(run), _course(found), strict=False):
-        if recorded != now:
-            raise ReplayDiverged(f"{what} was {recorded} and is {now} now", gates or COMPARE, run=found)
-    return found
+        raise ReplayDiverged(model.diverged.what, gates or model.diverged.advice, run=reproduced)
+    for (fact, recorded), (_, current) in zip(_course(run), _course(reproduced), strict=False):
+        if recorded != current:
+            raise ReplayDiverged(f"{fact} was {recorded} and is {current} now", gates or COMPARE, run=reproduced)
+    return reproduced
 
 
 def _course(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield what is the same whenever the run is made, with its name, first to last."""
-    for one in run.rounds:
-        for name, value in _facts(one).items():
-            yield f"Round {one.index + 1}: {name}", _encode(value).decode()
-    yield "The list of todos", _encode([structs.replace(one, **_NO_TIMES) for one in run.todos]).decode()
+    """Yield the reproducible facts of a run in order, each with its label."""
+    for round_ in run.rounds:
+        for name, value in _facts(round_).items():
+            yield f"Round {round_.index + 1}: {name}", _encode(value).decode()
+    yield "The list of todos", _encode([structs.replace(todo, **_NO_TIMES) for todo in run.todos]).decode()
     yield "The end", f"{run.status} ({run.stop_reason}) after {len(run.rounds)} rounds"
 
 
-def _facts(one: WorkflowRound) -> dict[str, Any]:
-    calls = [(each.call.name, each.call.arguments, each.rule) for each in one.records]
-    results = [(each.text, each.is_error, each.error_code) for each in one.results]
+def _facts(round_: WorkflowRound) -> dict[str, Any]:
+    calls = [(record.call.name, record.call.arguments, record.rule) for record in round_.records]
+    results = [(result.text, result.is_error, result.error_code) for result in round_.results]
     return {
-        "its reason": one.reason,
-        "its guidance": one.guidance,
-        "its text": one.text,
+        "its reason": round_.reason,
+        "its guidance": round_.guidance,
+        "its text": round_.text,
         "its calls": calls,
         "their results": results,
-        "its status": one.status,
-        "whether guidance was followed": one.followed,
+        "its status": round_.status,
+        "whether guidance was followed": round_.followed,
     }

@@ -1,4 +1,4 @@
-"""What an expectation can read of a run: a table of names, and their values after each of its rounds."""
+"""Names available to expectations, with their values after each round of a run."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from agentnb.tables.columns import counted, success_of
 from agentnb.tables.loops import LOOP, STALL, Row, found
 
 FAMILIES = (LOOP, STALL, "discipline", "failure", "limit", "end")
-"""Families of findings that are known although nothing was found."""
+"""Families of findings that are counted even without findings."""
 ANY = "all"
-"""The name of the count of all that a preset finds."""
+"""Name of the total count of a preset's findings."""
 DETECTED = "detected"
 
 
 class CountsByName(dict[str, int]):
-    """Counts by name: 0 for a name that is not there, unless it looks like a misspelling of one that is."""
+    """Counts by name: 0 for a missing name, unless it looks like a misspelling of an existing one."""
 
     def __contains__(self, name: object) -> bool:
         return dict.__contains__(self, name) or (isinstance(name, str) and not nearest(name, self))
@@ -38,7 +38,7 @@ class CountsByName(dict[str, int]):
 
 
 class Detected(dict[str, dict[str, int]]):
-    """What presets find in a run up to a round, by preset; then by family, by rule, and in all."""
+    """Findings of presets in a run up to a round: by preset, then by family, by rule, and in total."""
 
     def __init__(self, found: Callable[[str], Iterable[Detection]], rounds: int) -> None:
         super().__init__()
@@ -52,21 +52,21 @@ class Detected(dict[str, dict[str, int]]):
 
     def __missing__(self, name: str) -> dict[str, int]:
         counts = dict.fromkeys((ANY, *FAMILIES, *presets.describe(name).rule_names), 0)
-        for one in self._found(name):
-            if one.made < self._rounds:
-                for key in dict.fromkeys((ANY, one.family, one.rule)):
+        for detection in self._found(name):
+            if detection.made < self._rounds:
+                for key in dict.fromkeys((ANY, detection.family, detection.rule)):
                     counts[key] = counts.get(key, 0) + 1
         return counts
 
 
 class RunAfterRound:
-    """A run as it stood after some round, with the counts that grow from round to round."""
+    """State of a run after some round, with counts that grow from round to round."""
 
     def __init__(self, run: Run, whole: Run) -> None:
-        """``whole``: the run as it went on. What was found in it counts from its round on."""
+        """``whole``: the complete run. Its findings count from their round on."""
         self.run = run
         self.detected: Callable[[str], list[Detection]] = cache(partial(_detections, whole))
-        """What a preset finds in the whole run."""
+        """Findings of a preset in the whole run."""
         self.rounds = self.tool_calls = self.tool_errors = self.calls_blocked = self.todo_violations = 0
         self.guidance_given = self.guidance_judged = self.guidance_followed = 0
         self.max_consecutive_assistant = 0
@@ -80,7 +80,7 @@ class RunAfterRound:
             self._found_in[row.last].append(row)
 
     def catch_up(self) -> None:
-        """Count the rounds and messages that the run has gained."""
+        """Count the run's new rounds and messages."""
         for index in range(self.rounds, len(self.run.rounds)):
             self._count(self.run.rounds[index])
         first = max(self._messages, self.run.inherited)
@@ -90,34 +90,34 @@ class RunAfterRound:
             self.max_consecutive_assistant = max(self.max_consecutive_assistant, self._consecutive)
         self._messages = max(first, len(self.run.messages))
 
-    def _count(self, one: WorkflowRound) -> None:
+    def _count(self, round_: WorkflowRound) -> None:
         self.rounds += 1
-        self.tool_calls += len(one.records)
-        for record in one.records:
+        self.tool_calls += len(round_.records)
+        for record in round_.records:
             self.calls[record.call.name] += 1
             self.tool_errors += success_of(record) is False
             self.calls_blocked += bool(record.rule)
-        self.todo_violations += len(one.todo_violations)
-        self.guidance_given += len(one.guidance)
-        self.guidance_judged += sum(verdict.followed is not None for verdict in one.followed)
-        self.guidance_followed += sum(verdict.followed is True for verdict in one.followed)
-        known = self.round_seconds is not None and one.seconds is not None
-        self.round_seconds = self.round_seconds + one.seconds if known else None  # type: ignore[operator]  # both are known
-        for row in self._found_in.pop(one.index, ()):
+        self.todo_violations += len(round_.todo_violations)
+        self.guidance_given += len(round_.guidance)
+        self.guidance_judged += sum(verdict.followed is not None for verdict in round_.followed)
+        self.guidance_followed += sum(verdict.followed is True for verdict in round_.followed)
+        is_known = self.round_seconds is not None and round_.seconds is not None
+        self.round_seconds = self.round_seconds + round_.seconds if is_known else None  # type: ignore[operator]  # both are known
+        for row in self._found_in.pop(round_.index, ()):
             self.found[row.family] += 1
             if row.rule != row.family:
                 self.found[row.rule] += 1
 
 
 def at_the_end(run: Run) -> RunAfterRound:
-    """Return the run as it stands now, counted."""
+    """Return the counted run in its current state."""
     whole = RunAfterRound(run, run)
     whole.catch_up()
     return whole
 
 
 def after_each_round(run: Run) -> Iterator[RunAfterRound]:
-    """Yield the run before its first round, and after each round but the last, in one walk: one object, which grows."""
+    """Yield the run before its first round and after each round except the last; always the same, growing object."""
     growing = RunAfterRound(Run(), run)
     for event in run.events:
         if isinstance(event, RoundStarted) and event.index == len(growing.run.rounds):
@@ -131,14 +131,14 @@ def _detections(run: Run, preset: str) -> list[Detection]:
 
 
 class Name(NamedTuple):
-    """What an expectation can read under one name."""
+    """A name that expectations can read."""
 
     meaning: str
     value: Callable[[RunAfterRound], Any]
     unknown: str = ""
-    """Why its value may be unknown; empty if None is a value like any other."""
+    """Reason for an unknown value; empty if None is a normal value."""
     at_end: bool = False
-    """Whether it has its value only once the run has ended."""
+    """True if the value exists only once the run has ended."""
 
 
 NOT_RECORDED = "the trace does not record it"
@@ -163,7 +163,7 @@ def _steps(at: RunAfterRound) -> Any:
 
 
 def _output(at: RunAfterRound) -> Any:
-    """Return the answer as plain data, although the run may make an instance of a type of it."""
+    """Return the answer as plain data, even if the run converts it to an instance of a type."""
     return at.run.output if at.run.output_schema is None else Run.from_events(at.run.events).output
 
 
@@ -217,14 +217,14 @@ NAMES: Mapping[str, Name] = {
     "output_tokens": Name("tokens received, with reasoning and nested runs", lambda at: at.run.usage.output, NO_TOKENS),
     "seconds": Name("wall time; until the run has ended, that of its rounds", _seconds, NOT_RECORDED),
     "status": Name(
-        "how the run stands, such as `completed` or `failed`; `unknown` if its trace does not record its end",
+        "status of the run, such as `completed` or `failed`; `unknown` if its trace does not record its end",
         lambda at: at.run.status,
         at_end=True,
     ),
     "stop_reason": Name("why it ended; null while it runs", lambda at: at.run.stop_reason, at_end=True),
     "text": Name("the last text of the model", lambda at: at.run.text),
     "output": Name(
-        "the answer as plain data, or the result that a workflow names; null if there is none of the agreed form",
+        "the answer as plain data, or the result that a workflow names; null without an answer of the agreed form",
         _output,
         at_end=True,
     ),
@@ -233,28 +233,28 @@ NAMES: Mapping[str, Name] = {
         _steps,
     ),
 }
-"""What an expectation can read, with its meaning."""
+"""Names that an expectation can read, with their meaning."""
 
 
 class UnknownValue(ExpressionError):
-    """An expectation reads a value that is not known."""
+    """An expectation reads an unknown value."""
 
 
 class RunValues(Mapping[str, Any]):
-    """The values of all names, each made when it is read; reading one that is unknown raises `UnknownValue`."""
+    """The values of all names, computed when read; an unknown value raises `UnknownValue`."""
 
     def __init__(self, at: RunAfterRound) -> None:
         self._at = at
 
     def __getitem__(self, name: str) -> Any:
-        known = NAMES[name]
-        value = known.value(self._at)
-        if value is None and known.unknown:
-            raise UnknownValue(f"{name} is not known: {known.unknown}")
+        entry = NAMES[name]
+        value = entry.value(self._at)
+        if value is None and entry.unknown:
+            raise UnknownValue(f"{name} is not known: {entry.unknown}")
         return value
 
     def __contains__(self, name: object) -> bool:
-        return name in NAMES  # that of Mapping would read the value
+        return name in NAMES  # the inherited method would read the value
 
     def __iter__(self) -> Iterator[str]:
         return iter(NAMES)
@@ -264,10 +264,10 @@ class RunValues(Mapping[str, Any]):
 
 
 def check_names(expression: str, names: Iterable[str]) -> None:
-    """Raise `ExpressionError` for the first of these names that expectations do not know, or preset that there is not."""
+    """Raise `ExpressionError` for the first unknown name or preset."""
     for name in names:
         if name not in NAMES:
             raise ExpressionError(f"{expression}: there is no {name}", near(name, NAMES, most=4))
     for path in paths_in(expression):
         if names_in(path) == (DETECTED,):
-            evaluate(path, {DETECTED: Detected(lambda _: (), 0)})  # of a run in which nothing is found
+            evaluate(path, {DETECTED: Detected(lambda _: (), 0)})  # evaluated for a run without findings

@@ -1,4 +1,4 @@
-"""Survey: many recorded runs, replayed under several variants: what each would have caught, and what it would have upset."""
+"""Survey: many recorded runs, replayed under several variants, with failures caught and healthy runs disturbed."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Failed: TypeAlias = "Callable[[Run], bool | None] | Mapping[str, bool | None] | str | Iterable[str] | None"
-"""Which runs failed: a function of the run, or by its id (None of a run: it is left out), or texts for `expect`, which hold for
-healthy runs. Without it: those whose outcome is failed, and where no outcome is known at all, those that did not complete."""
+"""Definition of failed runs: a function of the run, or a mapping by run id (None omits a run), or texts for `expect`, which
+hold for healthy runs. By default: runs whose outcome is failed; if no outcome is known, runs that did not complete.
+"""
 OWN = "its own"
-"""What a column says where a variant changes nothing."""
+"""Column value of an unchanged setting."""
 
 
 BY_OUTCOME, BY_END, BY_PERSON = "outcome", "end", "failed="
-"""What says which runs failed: their outcomes, how they ended, or what the person gave."""
+"""Sources of the failure labels: outcomes, ends of runs, or the person."""
 
 
 class Tried(NamedTuple):
-    """One run under one variant."""
+    """Result of one run under one variant."""
 
     place: int
-    """Of the run, among those surveyed."""
+    """Index of the run in the survey."""
     is_caught: bool
     caught_at: int | None
     rounds_saved: int
@@ -58,19 +59,18 @@ def survey(
     workflow_mode: bool | None = None,
     failed: Failed = None,
 ) -> pd.DataFrame:
-    """Return one row per combination of these: how many failed runs it would have caught, and healthy ones disturbed.
+    """Return one row per variant (the product of these settings), with failed runs caught and healthy runs disturbed.
 
-    ``runs``: runs, or a path of any traces, which are read one after the other. A run is caught, or disturbed, by a guard, a
-    limit or a detector: a block, an end, a finding (`Replay.caught_at`). How turns end, and interventions for open todos,
-    catch and save nothing; ``turns`` counts the runs by `TurnEnding.kind`. ``rounds_saved`` and ``tokens_saved`` are those of
-    failed runs behind an end by a guard (``tokens_unknown``: runs whose tokens are not known), ``rounds_cut`` those of healthy
-    runs; ``_mean``: of one run. Shares and means come with their 95 per cent intervals by run, ``_low`` and ``_high``: of
-    Wilson, and of resampled runs. ``failed``: a function of the run or its labels by ``run.id``
-    (None leaves a run out), or what `expect` takes: ``failed="loops == 0"`` says that a run with loops has failed; without it,
-    runs whose `Run.outcome` is failed; where the outcome of no run is known, those that did not complete. ``judged_by`` says
-    which (outcome, end, failed=), ``unknown`` counts the runs of which it is not known: they count nowhere else. Runs of
-    workflows are left out: those of their agents are runs themselves. `plots.survey` draws the table. Raises `SettingsError`
-    for settings that cannot be, or if there is no run.
+    ``runs``: runs, or a path of any traces, which are read one at a time. A run counts as caught, or disturbed, if a guard, a
+    limit or a detector causes a block, an end or a finding (`Replay.caught_at`). Turn endings and interventions for open todos
+    do not count; ``turns`` counts the runs by `TurnEnding.kind`. ``rounds_saved`` and ``tokens_saved`` are those of failed runs
+    after an end by a guard (``tokens_unknown``: runs with unknown tokens), ``rounds_cut`` those of healthy runs; ``_mean``: per
+    run. Shares and means have 95 per cent intervals by run, ``_low`` and ``_high``: Wilson intervals and bootstrap over runs.
+    ``failed``: a function of the run, labels by ``run.id`` (None omits a run), or expectations for `expect`: with
+    ``failed="loops == 0"``, runs with loops have failed. By default, runs with a failed `Run.outcome`; if no outcome is known,
+    those that did not complete. ``judged_by`` names the source (outcome, end, failed=); ``unknown`` counts unlabelled runs,
+    which count nowhere else. Workflow runs are omitted, because their agents' runs are separate runs. `plots.survey` draws the
+    table. Raises `SettingsError` for invalid settings, or without runs.
     """
     judges = _judges(failed)
     variants = [*product(_listed(guidance), _listed(policy), _listed(detect), limits)]
@@ -80,28 +80,28 @@ def survey(
     for run in iter_traces(runs, problems=problems):
         if works_in_steps(run):
             continue
-        known = {name: judge(run) for name, judge in judges.items()}
-        for name, has_failed in known.items():
+        labels = {name: judge(run) for name, judge in judges.items()}
+        for name, has_failed in labels.items():
             verdicts[name].append(has_failed)
-        if all(has_failed is None for has_failed in known.values()):
+        if all(has_failed is None for has_failed in labels.values()):
             continue
-        place = len(next(iter(verdicts.values()))) - 1
+        position = len(next(iter(verdicts.values()))) - 1
         for (words, chosen, detectors, amounts), results in zip(variants, tried, strict=True):
-            results.append(_tried(place, replay(run, words, chosen, detectors, amounts, workflow_mode)))
+            results.append(_tried(position, replay(run, words, chosen, detectors, amounts, workflow_mode)))
     warn_of(problems)
     verdict = _verdicts(verdicts)
     return _table([_row(variant, results, verdict) for variant, results in zip(variants, tried, strict=True)])
 
 
 def _listed(given: Any) -> Any:
-    """Return the variants; one that is not in a list stands for a list of it."""
+    """Return an iterable of variants; a single variant becomes a list of one."""
     return (given,) if isinstance(given, str) or callable(given) or not isinstance(given, Iterable) else given
 
 
 def _judges(failed: Failed) -> dict[str, Callable[[Run], bool | None]]:
-    """Return what says of a run whether it failed, the first that knows of any run counts.
+    """Return the functions that label a run as failed, in order of precedence.
 
-    Raises `SettingsError` for an expectation that no run can be held to.
+    Raises `SettingsError` for an invalid expectation.
     """
     if failed is None:
         return {
@@ -114,56 +114,56 @@ def _judges(failed: Failed) -> dict[str, Callable[[Run], bool | None]]:
         return {BY_PERSON: lambda run: failed.get(run.id)}
     texts: list[Expectation] = [failed] if isinstance(failed, str) else [*failed]
     check_expectations(texts)
-    return {BY_PERSON: lambda run: not all(one.holds for one in outcomes_of(run, texts))}
+    return {BY_PERSON: lambda run: not all(outcome.holds for outcome in outcomes_of(run, texts))}
 
 
 class Verdicts(NamedTuple):
-    """Which runs failed."""
+    """Failure labels of the runs."""
 
     judged_by: str
-    """What says so."""
+    """Source of the labels."""
     has_failed: Sequence[bool | None]
-    """In the order of the runs; None where it is not known."""
+    """Labels in the order of the runs; unknown ones are None."""
 
 
 def _verdicts(found: Mapping[str, Sequence[bool | None]]) -> Verdicts:
-    """Return the verdicts that count: those of the first judge who knows any. Raises `SettingsError` if none does."""
+    """Return the labels of the first source that knows any. Raises `SettingsError` without such a source."""
     for judged_by, has_failed in found.items():
-        if any(one is not None for one in has_failed):
+        if any(label is not None for label in has_failed):
             return Verdicts(judged_by, has_failed)
     hint = "Give runs, or a folder of traces. If nothing records their outcome or end, say which failed: failed="
     raise SettingsError("There is no run to survey", hint)
 
 
-def _tried(place: int, found: Replay) -> Tried:
+def _tried(place: int, result: Replay) -> Tried:
     return Tried(
         place=place,
-        is_caught=found.caught_at is not None,
-        caught_at=found.caught_at,
-        rounds_saved=found.rounds_saved,
-        tokens_saved=found.tokens_saved,
-        turns=found.turn_ending.kind,
+        is_caught=result.caught_at is not None,
+        caught_at=result.caught_at,
+        rounds_saved=result.rounds_saved,
+        tokens_saved=result.tokens_saved,
+        turns=result.turn_ending.kind,
     )
 
 
 def _row(variant: tuple[Any, ...], tried: list[Tried], verdicts: Verdicts) -> dict[str, Any]:
     words, policy, detectors, amounts = variant
     has_failed = verdicts.has_failed
-    results = [one for one in tried if has_failed[one.place] is not None]
-    failures = [one for one in results if has_failed[one.place]]
-    healthy = [one for one in results if not has_failed[one.place]]
-    caught, disturbed = (sum(one.is_caught for one in some) for some in (failures, healthy))
-    tokens = [one.tokens_saved for one in failures if one.tokens_saved is not None]
-    at = sorted(one.caught_at for one in failures if one.caught_at is not None)
+    results = [trial for trial in tried if has_failed[trial.place] is not None]
+    failures = [trial for trial in results if has_failed[trial.place]]
+    healthy = [trial for trial in results if not has_failed[trial.place]]
+    caught, disturbed = (sum(trial.is_caught for trial in group) for group in (failures, healthy))
+    tokens = [trial.tokens_saved for trial in failures if trial.tokens_saved is not None]
+    at = sorted(trial.caught_at for trial in failures if trial.caught_at is not None)
     return {
         "guidance": _name(words),
         "policy": _name(policy),
         "detect": OWN if detectors is None else detect_name(detectors),
         "limits": OWN if amounts is None else ", ".join(f"{name}={value}" for name, value in amounts.items()),
         "runs": len(results),
-        "turns": ", ".join(f"{name} {count}" for name, count in Counter(one.turns for one in results).most_common()),
+        "turns": ", ".join(f"{name} {count}" for name, count in Counter(trial.turns for trial in results).most_common()),
         "judged_by": verdicts.judged_by,
-        "unknown": sum(one is None for one in has_failed),
+        "unknown": sum(label is None for label in has_failed),
         "failures": len(failures),
         "caught": caught,
         **share_columns("caught_share", wilson(caught, len(failures))),
@@ -171,13 +171,13 @@ def _row(variant: tuple[Any, ...], tried: list[Tried], verdicts: Verdicts) -> di
         "healthy": len(healthy),
         "disturbed": disturbed,
         **share_columns("disturbed_share", wilson(disturbed, len(healthy))),
-        "rounds_saved": sum(one.rounds_saved for one in failures),
-        **share_columns("rounds_saved_mean", mean_interval([one.rounds_saved for one in failures])),
+        "rounds_saved": sum(trial.rounds_saved for trial in failures),
+        **share_columns("rounds_saved_mean", mean_interval([trial.rounds_saved for trial in failures])),
         "tokens_saved": sum(tokens),
         **share_columns("tokens_saved_mean", mean_interval(tokens)),
         "tokens_unknown": len(failures) - len(tokens),
-        "rounds_cut": sum(one.rounds_saved for one in healthy),
-        **share_columns("rounds_cut_mean", mean_interval([one.rounds_saved for one in healthy])),
+        "rounds_cut": sum(trial.rounds_saved for trial in healthy),
+        **share_columns("rounds_cut_mean", mean_interval([trial.rounds_saved for trial in healthy])),
     }
 
 
@@ -193,6 +193,7 @@ def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
     kinds = {
-        name: "str" if name in _TEXTS else "float64" if any(one in name for one in _SHARES) else "Int64" for name in rows[0]
+        name: "str" if name in _TEXTS else "float64" if any(suffix in name for suffix in _SHARES) else "Int64"
+        for name in rows[0]
     }
     return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in kinds.items()})

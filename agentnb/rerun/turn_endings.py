@@ -1,4 +1,4 @@
-"""How the loop of a recorded run ends its turns, inferred from what comes after its replies without tool calls."""
+"""Inference of how a recorded run ends its turns, from the events after its text-only replies."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from agentnb.detect.run import Run
 from agentnb.detect.walk import RoundEvents
 
 AfterText: TypeAlias = Literal["end", "person", "harness", "agent", "same_agent"]
-"""What follows a reply without a tool call: the end of the record, words of a person or the harness, or a further reply."""
+"""Successor of a reply without a tool call: the end of the record, a message of a person or the harness, or another reply."""
 TurnKind: TypeAlias = Literal["end", "person", "harness", "agent", "same_agent", "calls", "logged"]
-"""What follows most of these replies, or ``agent`` as soon as another agent follows one. ``calls``: each reply has a call.
-``logged``: a run of agentnb, whose policy decides."""
+"""Most frequent successor of these replies, or ``agent`` if another agent follows any of them. ``calls``: every reply has a
+call. ``logged``: a run of agentnb, whose policy decides.
+"""
 GOES_ON: tuple[AfterText, ...] = ("agent", "same_agent", "harness")
-"""What follows a reply that did not end the turn."""
+"""Successors of a reply that did not end the turn."""
 _WORDS: dict[AfterText, str] = {
     "agent": "another agent speaks",
     "same_agent": "the same agent continues",
@@ -34,20 +35,20 @@ _LEADS: dict[TurnKind, str] = {
 
 
 class TurnEnding(msgspec.Struct, frozen=True):
-    """How a recorded run ends its turns, with the evidence."""
+    """Turn ending of a recorded run, with the evidence."""
 
     kind: TurnKind
     after_texts: Mapping[AfterText, tuple[int, ...]] = {}
-    """Numbers, from 1, of the rounds without a tool call, by what comes after them."""
+    """Numbers, from 1, of the rounds without a tool call, by successor."""
 
     @property
     def by_text(self) -> bool:
-        """Whether a reply without a tool call ends a turn."""
+        """True if a reply without a tool call ends a turn."""
         return self.kind not in GOES_ON
 
     @property
     def sentence(self) -> str:
-        """How turns end, and after how many replies without a tool call, in one sentence."""
+        """Sentence about turn endings, with the number of text-only replies."""
         parts = [
             f"{_WORDS[after]} after {len(numbers):,} ({'from ' if len(numbers) > 1 else ''}round {numbers[0]})"
             for after, numbers in self.after_texts.items()
@@ -67,29 +68,29 @@ def infer_turn_ending(after_rounds: Iterable[AfterText | None]) -> TurnEnding:
     evidence: dict[AfterText, tuple[int, ...]] = {name: tuple(rounds) for name, rounds in numbers.items() if rounds}
     if not evidence:
         return TurnEnding("calls")
-    # A team is one whatever else its agents do, and a reply that something follows says more than the last one.
+    # Another agent anywhere indicates a team, and a reply with a successor is better evidence than the last one.
     most: AfterText = max(evidence, key=lambda name: 0 if name == "end" else len(evidence[name]))
     return TurnEnding("agent" if "agent" in evidence else most, evidence)
 
 
 def after_texts(run: Run, walked: Sequence[RoundEvents]) -> list[AfterText | None]:
-    """Return what comes after each round of a run of another product; None for a round with tool calls or without a reply."""
-    by_index = {one.index: one for one in run.rounds}
-    rounds = [by_index[one.start.index] for one in walked]
+    """Return the successor of each round in a run of another product; None for rounds with tool calls or without a reply."""
+    by_index = {round_.index: round_ for round_ in run.rounds}
+    rounds = [by_index[round_.start.index] for round_ in walked]
     persons = {"", _prompt_author(run)}
     after: list[AfterText | None] = []
-    for place, one in enumerate(rounds):
-        if one.records or one.reply is None:
+    for position, round_ in enumerate(rounds):
+        if round_.records or round_.reply is None:
             after.append(None)
-        elif place + 1 == len(rounds):
+        elif position + 1 == len(rounds):
             after.append("end")
         else:
-            speakers = {event.user_message.author for event in walked[place + 1].before if event.user_message is not None}
-            next_reply = rounds[place + 1].reply
+            speakers = {event.user_message.author for event in walked[position + 1].before if event.user_message is not None}
+            next_reply = rounds[position + 1].reply
             if speakers:
                 after.append("person" if speakers & persons else "harness")
             else:
-                changes = next_reply is not None and next_reply.author != one.reply.author
+                changes = next_reply is not None and next_reply.author != round_.reply.author
                 after.append("agent" if changes else "same_agent")
     return after
 

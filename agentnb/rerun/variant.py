@@ -1,4 +1,4 @@
-"""A variant to replay a run under: guidance, policy and limits, as the functions that the loop would call."""
+"""A variant for a replay: guidance, policy and limits, as the functions that the loop calls."""
 
 from __future__ import annotations
 
@@ -30,42 +30,42 @@ from agentnb.rerun.recorded_findings import recorded_findings, without_asking
 from agentnb.runtime.runs.gate_names import names_of_gates
 
 NOT_COUNTED = ("max_seconds", "budget")
-"""Limits of what a replay cannot count: time and money are those of the record, and other words would have cost others."""
+"""Limits that a replay cannot count: time and money are as recorded, although different text would have a different cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What a run is replayed under."""
+    """Settings of a replay."""
 
     words: GuidanceSet
     policy: PolicySet
     limits: Mapping[str, Any]
-    """The limits that hold, by name."""
+    """Effective limits, by name."""
     bundle: PolicyBundle
     extensions: tuple[Extension, ...]
-    """What acts on the findings of its detectors; none without detectors."""
+    """Actions on findings of its detectors; empty without detectors."""
     not_replayed: tuple[str, ...]
-    """What the run had, or the variant asks for, and a replay cannot do; in words."""
+    """Settings of the run or the variant that a replay cannot apply, in words."""
     keeps_draws: bool
-    """Whether the guidance sets stay that were drawn or given in the course of the run: its guidance is as recorded."""
+    """True if guidance sets drawn or set during the run are kept: its guidance is as recorded."""
     draws: RandomGuidance | None = None
-    """What draws the sets of live rounds, with the draws that were made; None where none are drawn."""
+    """Source of guidance draws for live rounds, with the recorded draws, or None without draws."""
 
     @property
     def workflow_mode(self) -> bool:
-        """Whether text-only replies do not end the run."""
+        """True if text-only replies do not end the run."""
         return bool(getattr(self.policy, "workflow_mode", False))
 
     @property
     def sentence(self) -> str:
         """The variant in a few words."""
         mode = ", workflow mode" if self.workflow_mode else ""
-        detectors = "".join(f", detectors {one.settings['preset']}" for one in self.extensions)
+        detectors = "".join(f", detectors {extension.settings['preset']}" for extension in self.extensions)
         limits = "".join(f", {name} {value:g}" for name, value in self.limits.items() if name not in NOT_COUNTED)
         return f"guidance {self.words.name}, policy {self.policy.name}{mode}{detectors}{limits}"
 
     def vary(self, event: AnyEvent) -> AnyEvent | None:
-        """Return the event of the run with these settings in place of the recorded ones; None if it is left out."""
+        """Return the event with the variant's settings, or None to drop it."""
         if isinstance(event, RunStarted):
             return self._started(event)
         if self.keeps_draws or not isinstance(event, GuidanceDrawn | RunRecovered):
@@ -75,7 +75,7 @@ class Variant:
     def _started(self, started: RunStarted) -> RunStarted:
         own: dict[str, Any] = {name: value for name, value in started.settings.items() if name not in LIMITS}
         own |= {**self.limits, "policy": settings_of(self.policy)}
-        own["extensions"] = [one.as_logged for one in self.extensions]
+        own["extensions"] = [extension.as_logged for extension in self.extensions]
         own["guidance"] = {"set": self.words.name, "version": self.words.version}
         return structs.replace(started, settings=own, guidance=self.words.as_texts.texts)
 
@@ -91,11 +91,11 @@ def variant_of(
     repeatable: Iterable[str] = (),
     is_live: bool = False,
 ) -> Variant:
-    """Return the variant: what is not given is as the run's log has it, and ``matrix`` where that has nothing.
+    """Build a variant. Omitted settings come from the run's log, or else from ``matrix``.
 
-    A run of another product has no limits but those that are given. ``is_live``: its rounds will be new ones, in which
-    detectors may ask a model; for recorded rounds, what such detectors found is read from the log, and so is what detectors
-    found that the log does not hold. Raises `SettingsError` for settings that cannot be.
+    A run of another product has only the given limits. ``is_live``: its rounds are new, so detectors may ask a model. For
+    recorded rounds, the log supplies the findings of detectors that ask a model or that it cannot recreate. Raises
+    `SettingsError` for invalid settings.
     """
     words = find_set(guidance) if guidance is not None else _logged_words(run)
     chosen = find_policy(policy) if policy is not None else _logged_policy(run)
@@ -129,7 +129,7 @@ def _logged_policy(run: Run) -> PolicySet:
 
 
 def _detection(run: Run, detect: Detectors | None, *, is_live: bool) -> tuple[Extension, ...]:
-    """Return what acts on the detectors: those given, else those that looked on when the run was made."""
+    """Return actions on the findings of these detectors, or else of those of the original run."""
     preset = logged_extensions(run).get(DETECTION, {}).get("settings", {}).get("preset") if is_own(run) else None
     if detect is None and preset in names():
         detect = str(preset)
@@ -143,7 +143,7 @@ def _named(detectors: Detectors, preset: str) -> Extension:
 
 
 def is_own(run: Run) -> bool:
-    """Return whether agentnb made the run: settings of another product's run mean something else."""
+    """True if agentnb made the run: settings of other products have other meanings."""
     return run.origin is None
 
 
@@ -154,14 +154,14 @@ def _in_mode(policy: PolicySet, workflow_mode: bool | None) -> PolicySet:
 
 
 def _amounts(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the limits: those of the run, and those given in their place; None takes one away."""
+    """Return the run's limits, updated with the given ones (None removes a limit)."""
     for name, value in given.items():
         if name not in LIMITS:
             raise SettingsError(f"There is no limit {name!r}", near(name, LIMITS))
         if value is not None:
             LIMITS[name].check(value)
-    found = Limits.logged(run.settings) if is_own(run) else {}
-    logged = {name: value for name, value in found.items() if name in LIMITS}
+    logged_limits = Limits.logged(run.settings) if is_own(run) else {}
+    logged = {name: value for name, value in logged_limits.items() if name in LIMITS}
     return {name: value for name, value in {**logged, **given}.items() if value is not None}
 
 
@@ -174,5 +174,5 @@ def _not_replayed(run: Run, amounts: Mapping[str, Any], extensions: Iterable[Ext
     yield from (f"the limit {name}" for name in NOT_COUNTED if name in amounts)
     if is_own(run):
         yield from (f"the gate {name}" for name in names_of_gates(run))
-        here = {one.name for one in extensions}
-        yield from (f"the extension {name}" for name in logged_extensions(run) if name not in here)
+        present = {extension.name for extension in extensions}
+        yield from (f"the extension {name}" for name in logged_extensions(run) if name not in present)

@@ -1,1 +1,1 @@
-"""What an orchestrator (an agent's loop, a workflow) needs to run: lifecycle, model calls, tool calls, budgets, threads."""
+"""Services that an orchestrator (an agent's loop, a workflow) runs on: lifecycle, model calls, tool calls, budgets, threads."""

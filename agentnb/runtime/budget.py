@@ -26,38 +26,39 @@ SPENDING = ("pay", "left", "exhausted", "has_limit")
 
 
 class SpentLimit(Protocol):
-    """A limit on spending that is reached, in US dollars."""
+    """A spending limit that was reached, in US dollars."""
 
     @property
     def name(self) -> str:
-        """Its name, which is the stop reason of a run that it ends."""
+        """Name of the limit, which becomes the stop reason of the run."""
 
     @property
     def limit(self) -> float | None:
-        """What may be spent."""
+        """The limit itself."""
 
     @property
     def spent(self) -> float:
-        """What was spent."""
+        """Amount spent so far."""
 
 
 class Spending(Protocol):
-    """A budget that runs spend from, in US dollars: a `Budget`, or one that is shared in another way, as by many processes.
+    """A budget in US dollars that runs spend from: a `Budget`, or any object with these methods, such as one shared by
+    processes.
 
     Runs call it from any thread, at the end of each model call and before each round.
     """
 
     def pay(self, dollars: float) -> None:
-        """Take what a run has spent; it may exceed what is left, as a reply costs what it costs."""
+        """Subtract what a run has spent. The amount may exceed the remainder, since a reply's cost is known only afterwards."""
 
     def left(self) -> float | None:
-        """Return what may still be spent; None if there is no limit."""
+        """Return the remaining amount, or None without a limit."""
 
     def exhausted(self) -> SpentLimit | None:
-        """Return the limit that is reached; None while money is left."""
+        """Return the limit that was reached, or None while money remains."""
 
     def has_limit(self) -> bool:
-        """Return whether there is a limit now."""
+        """Return whether a limit is set now."""
 
 
 class Budget:
@@ -74,35 +75,36 @@ class Budget:
         usage: Usage = NOTHING_USED,
         is_of_file: bool = False,
     ) -> None:
-        """``limit``: None for no limit of its own; ``within``: the outer budget; ``spent`` and ``usage``: what the run itself
-        has used already; ``inside``: already spent by its nested runs; ``is_of_file``: only a file sets the limit.
+        """``limit``: its own limit or None; ``within``: the outer budget; ``spent`` and ``usage``: used by the run
+        itself
+        so far; ``inside``: spent by its nested runs so far; ``is_of_file``: only a file sets the limit.
         """
         self.limit = limit
         self.is_of_file = is_of_file
         self.name = name
         self.spent = spent + inside
         self.log: EventLog | None = None
-        """The log of the run that owns this budget; None for a session's budget."""
+        """Log of the run that owns this budget, or None for a session's budget."""
         self.host_servers: Servers | None = None
-        """The MCP servers of the host in which its run began."""
+        """MCP servers of the host that started its run."""
         self.own_servers: Servers | None = None
-        """The MCP servers whose connections end with its run."""
+        """MCP servers that are disconnected when its run ends."""
         self.detached = False
-        """The run is not awaited: it continues after its parent run has ended."""
+        """True if its run continues after its parent run has ended."""
         self.closed = False
         """The run has ended; nobody awaits its nested runs."""
         self.on_paid_inside: Callable[[], None] = ignore
         """Called, from any thread, when a nested run has used tokens or dollars."""
         self._own = _NOTHING if usage is NOTHING_USED and not spent else NestedUsage(spent, usage)
         self._inside: dict[str, NestedUsage] = {}
-        """Usage of nested runs that the run has not logged yet, by their ids."""
+        """Usage of nested runs that the run has not logged yet, by run id."""
         self._within = within
         self._lock = threading.Lock()
 
     def settle(self, spent: float, usage: Usage = NOTHING_USED) -> None:
-        """Update the totals that this budget's own run has spent and used so far, without its nested runs."""
+        """Set the totals of this budget's own run, without its nested runs."""
         before = self._own
-        if (spent, usage) == before:  # as for a model that reports nothing
+        if (spent, usage) == before:  # for example, the model reports no usage
             return
         own = NestedUsage(spent, usage)
         if own.is_nothing and usage.cost is not None:
@@ -114,11 +116,11 @@ class Budget:
         self._spend("" if self.log is None else self.log.id, more)
 
     def pay(self, dollars: float) -> None:
-        """Take the dollars of a nested run whose tokens are not known."""
+        """Subtract the dollars of a nested run whose tokens are unknown."""
         self.take("", NestedUsage.of_dollars(dollars))
 
     def take(self, run_id: str, nested: NestedUsage) -> None:
-        """Take the usage of a nested run, at any depth."""
+        """Add the usage of a nested run, at any depth."""
         if self.log is not None:
             with self._lock:
                 before = self._inside.get(run_id)
@@ -128,7 +130,7 @@ class Budget:
 
     @property
     def servers(self) -> Servers:
-        """The MCP servers of its run: those of the run around it, else of its host, else its own, made when they are needed."""
+        """MCP servers of the run: those of its parent run, else of its host, else its own, created on demand."""
         outer = self._within
         if isinstance(outer, Budget) and outer.log is not None:
             return outer.servers
@@ -140,11 +142,11 @@ class Budget:
 
     @property
     def has_news(self) -> bool:
-        """Whether nested runs have usage that the run has not logged yet."""
+        """True if nested runs have usage that the run has not logged yet."""
         return bool(self._inside)
 
     def take_inside(self) -> dict[str, NestedUsage]:
-        """Return the usage of nested runs since the last call of this, by their ids."""
+        """Return and clear the usage of nested runs since the last call, by run id."""
         with self._lock:
             inside, self._inside = self._inside, {}
         return inside
@@ -159,13 +161,13 @@ class Budget:
             self._of_outer(lambda outer: outer.pay(usage.spent), None)
 
     def left(self) -> float | None:
-        """Return what may still be spent; None if there is no limit."""
+        """Return the remaining amount, or None without a limit."""
         own = None if self.limit is None else self.limit - self.spent
         outer = self._of_outer(lambda outer: outer.left(), None)
-        return min((one for one in (own, outer) if one is not None), default=None)
+        return min((amount for amount in (own, outer) if amount is not None), default=None)
 
     def exhausted(self) -> SpentLimit | None:
-        """Return the first limit that is reached: this one or an outer one; None while all have money left."""
+        """Return the first limit that was reached, of this or an outer budget, or None while all have money left."""
         if self.limit is not None and self.spent >= self.limit:
             return self
         return None if self._within is None else self._of_outer(lambda outer: outer.exhausted(), None)
@@ -175,7 +177,7 @@ class Budget:
         return self.limit is not None or (self._within is not None and self._of_outer(lambda outer: outer.has_limit(), False))
 
     def has_limit_of_person(self) -> bool:
-        """Return whether the person set a limit, here or further out: what a file says loosens none of these."""
+        """Return whether the person set a limit, here or in an outer budget. A file cannot raise such a limit."""
         if self.limit is not None and not self.is_of_file:
             return True
         outer = self._within
@@ -184,16 +186,16 @@ class Budget:
         )
 
     def _of_outer(self, ask: Callable[[Spending], T], without: T) -> T:
-        """Return what the outer budget says. It may be anybody's: raises `SettingsError` for whatever it raises."""
+        """Ask the outer budget. Any exception of third-party code becomes a `SettingsError`."""
         if self._within is None:
             return without
         try:
             return ask(self._within)
-        except AgentnbError:  # of a budget further out, which says it
+        except AgentnbError:  # of a budget further out, which explains itself
             raise
         except Exception as error:
-            what = encodable(f"The budget {self._within!r} failed ({type(error).__name__}: {error})")
-            raise SettingsError(what, f"Mend its methods: {', '.join(SPENDING)}") from error
+            problem = encodable(f"The budget {self._within!r} failed ({type(error).__name__}: {error})")
+            raise SettingsError(problem, f"Mend its methods: {', '.join(SPENDING)}") from error
 
     def is_over(self) -> bool:
         """Return whether its run has ended, or a parent run whose tool awaits it."""
@@ -202,24 +204,24 @@ class Budget:
         return isinstance(self._within, Budget) and self._within.is_over()
 
     def may_run_out(self) -> bool:
-        """Return whether it has a limit or may get one later: a session can be given a budget at any time."""
+        """Return whether a limit exists or may come later: a session accepts a budget at any time."""
         if self.limit is not None or self.log is None:
-            return True  # without a run, it is that of a session
+            return True  # a budget without a run is a session's
         outer = self._within
         return outer.may_run_out() if isinstance(outer, Budget) else outer is not None
 
 
 current_budget: ContextVar[Budget | None] = ContextVar("current_budget", default=None)
-"""Budget of the run whose tool is running; the runs that this tool starts spend from it."""
+"""Budget of the run whose tool is running; runs started by this tool spend from it."""
 
 
 nested_levels: ContextVar[int] = ContextVar("nested_levels", default=0)
-"""How many runs, one within the other, are around what runs here."""
+"""Nesting depth: number of runs around the current code."""
 
 
 @dataclass(frozen=True, slots=True)
 class WithinBudget:
-    """Policy that stops a run when its budget is exhausted; its last round, with a summary before it, may exceed it."""
+    """Policy that stops a run when its budget is exhausted. The last round, and the summary before it, may exceed it."""
 
     budget: Budget
 

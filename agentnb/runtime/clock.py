@@ -1,4 +1,4 @@
-"""The time a run has taken, and its time limit. The clock is held while the run waits for the person."""
+"""Elapsed time of a run, and its time limit. The clock pauses while the run waits for the person."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from agentnb.core.run.wait_state import WaitState
 
 
 def seconds_taken(events: Iterable[AnyEvent]) -> float:
-    """Return the seconds a run has taken up to its last event, as a `Clock` counts them, over all its processes."""
-    taken, wait_state = 0.0, WaitState()
+    """Return the elapsed seconds of a run up to its last event, as a `Clock` counts them, over all its processes."""
+    seconds, wait_state = 0.0, WaitState()
     before: datetime | None = None
     for event in events:
         if before is not None and event.at is not None and not wait_state and not isinstance(event, RunRecovered):
-            taken += (event.at - before).total_seconds()
+            seconds += (event.at - before).total_seconds()
         before = event.at or before
         wait_state.take(event)
-    return taken
+    return seconds
 
 
 def ignore() -> None:
-    """Do nothing: the listener while no run listens. One function for all runs, which would each hold a lambda."""
+    """Do nothing: default listener. A single function, since a lambda per run would cost memory."""
 
 
 class Clock:
     """A stopwatch with an optional time limit. Used on the run's event loop."""
 
     def __init__(self, limit: float | None = None, *, before: float = 0.0) -> None:
-        """``limit``: seconds until the time is up, None for no limit; ``before``: seconds already taken."""
+        """``limit``: seconds until the time is up, None for no limit; ``before``: seconds already elapsed."""
         self.limit = limit
         self.taken = before
-        """Seconds taken until it was last halted."""
+        """Seconds elapsed until the clock was last halted."""
         self._since: float | None = None
         self._holds = 0
         self._timer: asyncio.TimerHandle | None = None

@@ -1,4 +1,4 @@
-"""The log of a run while it is written: each event is redacted, stored, folded, and then sent to the watchers."""
+"""Log of a run in progress: each event is redacted, stored, folded, and sent to the watchers."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from agentnb.settings import SHORTEST_SECRET, known, secrets
 
 AnEvent = TypeVar("AnEvent", bound=Event)
 now = datetime.now
-"""Bound once: what is logged in each round or step asks for it."""
+"""Bound once, since every round and step calls it."""
 ROOM = FreeDisk()
 ROOM_FOR_COPY = "Copies are kept so that changes can be undone. See that the folder of the run log can be written and has room"
 LEFT_ALONE = "The run is still in memory: keep it with save_trace(run, PATH), and see what else writes to its folder"
-"""Advice for a log that cannot be written: to a writer that failed, and to one that found another file in its place."""
+"""Advice for a log that cannot be written: the first after a failed write, the second if another file took its place."""
 
 
 class EventLog:
-    """Makes, redacts, stores and folds the events of one run, and sends them to watchers. Used from one thread."""
+    """Creates, redacts, stores and folds the events of one run, and sends them to watchers. Used from one thread."""
 
     def __init__(
         self,
@@ -55,36 +55,36 @@ class EventLog:
         store: RunStore | None = None,
     ) -> None:
         """Create a log. ``run``: a run to resume, folded from its log, whose end is not written yet; ``store``: keeps the logs
-        of a new run and of those nested in it.
+        of a new run and of its nested runs.
         """
         self.id = run_id
         self.run = Run() if run is None else run
         self.store = store
         self.parent_id = parent_id
         self.seq = 0 if run is None else len(run.events)
-        """The number of the next event."""
+        """Sequence number of the next event."""
         self._writer: Writer | None = None
         self._keep_before: Callable[[FileBefore], None] | None = None
         self._closed = False
         self._untold: AnyEvent | None = None
         self._watchers = tuple(watchers)
         self._streaming: type[ReplyDelta] | None = None
-        """The kind of the deltas that are streaming, if keys are being searched for in them."""
+        """Kind of the streaming deltas, if they are searched for keys."""
         self._known = known()
-        secrets()  # the first search; a key found later is redacted from then on
+        secrets()  # the first search; keys found later are redacted from then on
 
     @cached_property
     def _stream(self) -> StreamRedactor:
-        """Redacts what streams while keys are known."""
+        """Redacts streamed text while keys are known."""
         return StreamRedactor()
 
     @property
     def shows_prints(self) -> bool:
-        """Whether a watcher shows what tools print at their calls."""
+        """True if a watcher shows the printed output of tools."""
         return any(getattr(watcher, "shows_prints", False) for watcher in self._watchers)
 
     def watch(self, watcher: Watcher) -> None:
-        """Send events and deltas to this watcher too, from now on."""
+        """Also send events and deltas to this watcher, from now on."""
         self._watchers = (*self._watchers, watcher)
 
     def child(self, run_id: str, *, watchers: Iterable[Watcher] = ()) -> EventLog:
@@ -92,7 +92,7 @@ class EventLog:
         return EventLog(run_id, parent_id=self.id, watchers=watchers, store=self.store)
 
     def open(self) -> Awaitable[Writer]:
-        """Begin the log of this new run in its store; may wait for other runs to end, except if it is nested."""
+        """Open the log of this new run in its store. May wait for other runs to end, unless the run is nested."""
         assert self.store is not None, "the log has a store"
         return self.store.open(self.id, nested=self.parent_id is not None)
 
@@ -103,13 +103,13 @@ class EventLog:
 
     @property
     def keeps_files(self) -> bool:
-        """Whether files are kept as they are before calls change them."""
+        """True if files are backed up before calls change them."""
         return self._keep_before is not None
 
     def keep_before(self, file: FileBefore) -> None:
-        """Keep a file as it is before a call changes it, if the log is stored. From any thread.
+        """Back up a file before a call changes it, if the log is stored. From any thread.
 
-        Raises `StoreError` if that fails: then the file must not be changed.
+        Raises `StoreError` on failure: then the file must not be changed.
         """
         if self._closed:
             raise asyncio.CancelledError
@@ -118,11 +118,11 @@ class EventLog:
         try:
             self._keep_before(file)
         except OSError as error:
-            what = f"{file.path.name} was not changed: agentnb could not keep a copy of it: {error.strerror or error}"
-            raise StoreError(what, ROOM_FOR_COPY) from error
+            problem = f"{file.path.name} was not changed: agentnb could not keep a copy of it: {error.strerror or error}"
+            raise StoreError(problem, ROOM_FOR_COPY) from error
 
     def totals(self) -> Totals | None:
-        """Return what the events so far add up to, for the end of a log whose writer knows its size; None for any other."""
+        """Return the run's totals so far, for the last event of a log whose writer knows its size, or None for other logs."""
         size = getattr(self._writer, "size", None)
         if size is None:
             return None
@@ -145,7 +145,7 @@ class EventLog:
         )
 
     def warn_once(self, message: str, advice: Advised = "", topic: Topic = "") -> None:
-        """Log a warning, unless the same one is in the log: a process that died may have written it."""
+        """Log a warning, unless the log already has it: a dead process may have written it."""
         warning = (message, advised(advice), topic)
         if all((logged.message, logged.advice, logged.topic) != warning for logged in self.run.warned):
             self.warn(*warning)
@@ -155,30 +155,31 @@ class EventLog:
         self.emit(Warned, message=message, advice=advice, topic=topic)
 
     def begin(self, first: AnyEvent) -> None:
-        """Append the first event of this process, from which on all that the run holds counts as the person's own.
+        """Append the first event of this process; from then on the run's content counts as the person's own.
 
-        If its log came from elsewhere, this event says whether the person took its answers, or the fold makes them void.
+        For a log from elsewhere, this event says whether the person accepted its answers; if not, the fold voids them.
         """
         self.run.set_consent(True)
         self.append(first)
 
     def emit(self, kind: type[AnEvent], **fields: Any) -> AnEvent:
-        """Make an event of this kind, and log it as `append` does. Events of each round are made where they are logged."""
+        """Create an event of this kind, and log it with `append`. The frequent events of each round are created at their call
+        sites.
+        """
         return self.append(kind(self.seq, now(UTC), self.id, self.parent_id, **fields))
 
     def append(self, made: AnEvent) -> AnEvent:
         """Redact, store and fold an event, and send it to the watchers.
 
-        Return it as logged: redacted, and cut if the log has no room.
-
-        If it cannot be stored, the run in memory still takes it in, nothing more is stored, and `StoreError` is raised: once.
-        Watchers get that event with the next one, when it is known that the log has failed.
+        Return it as logged: redacted, and truncated if the log has no room.
+        If it cannot be stored, the run in memory still has it, nothing more is stored, and `StoreError` is raised once.
+        Watchers get that event with the next one, once the log is known to have failed.
         """
         if self._closed:
-            # The caller belongs to a run that has ended without waiting for it.
+            # The caller belongs to a run that ended without waiting for it.
             raise asyncio.CancelledError
         event: Any = made
-        # A tool may set a variable that holds a key, and print it: search again only after a tool.
+        # A tool may set a variable that holds a key, and print it: search again, but only after a tool.
         texts = secrets() if type(event) is ToolFinished and _could_show_a_key(event) else self._known.texts
         if texts:
             event = redact(event, texts)
@@ -195,7 +196,7 @@ class EventLog:
         return event  # type: ignore[no-any-return]  # of this kind
 
     def stream(self, delta: Delta) -> None:
-        """Send a delta to the watchers, redacted: the beginning of a possible key is held until more characters come."""
+        """Send a delta to the watchers, redacted. The beginning of a possible key is held back until more characters come."""
         texts = self._known.texts
         if isinstance(delta, ToolProgress | ToolPrinted):
             delta = redact(delta, texts) if texts else delta
@@ -212,26 +213,26 @@ class EventLog:
         self.tell(delta)
 
     def _end_stream(self) -> None:
-        """Send the text that was held: no more of this kind will come."""
+        """Send the text held back; the stream has ended."""
         kind, self._streaming = self._streaming, None
         if kind is not None and (text := self._stream.rest(self._known.texts)):
             self.tell(kind(text))
 
     def tell(self, item: AnyEvent | Delta) -> None:
-        """Send an item to the watchers, until the log is closed. A watcher that fails is dropped and logged with `logging`."""
+        """Send an item to the watchers, until the log is closed. A watcher that fails is dropped and logged."""
         if self._closed:
             return
         for watcher in self._watchers:
             try:
                 watcher(item)
-            except KeyboardInterrupt:  # of the person
+            except KeyboardInterrupt:  # from the person
                 raise
             except BaseException:  # also SystemExit, which would end the run without an end in its log
-                self._watchers = tuple([other for other in self._watchers if other is not watcher])
+                self._watchers = tuple([kept for kept in self._watchers if kept is not watcher])
                 logging.getLogger("agentnb").exception("A watcher of run %s failed and was dropped", self.run.id)
 
     def close(self) -> None:
-        """Close the log and its writer, if any, and take nothing more: the run is over."""
+        """Close the log and its writer, if any; further events are refused."""
         if self._untold is not None:  # the last event of the run may be the one that could not be stored
             self._tell_untold()
         self._closed = True
@@ -244,9 +245,9 @@ class EventLog:
             self.tell(untold)
 
     def _store(self, event: AnyEvent, writer: Writer) -> AnyEvent:
-        """Store the event and return it as stored; if that fails, fold it all the same, and raise `StoreError`.
+        """Store the event and return it as stored. On failure, fold it all the same, and raise `StoreError`.
 
-        An end that could not be stored is not taken in: the run then ends as failed.
+        A `RunFinished` that could not be stored is not folded: the run then ends as failed.
         """
         try:
             try:
@@ -269,7 +270,7 @@ class EventLog:
 def _could_show_a_key(event: Any) -> bool:
     """Return whether this `ToolFinished` is long enough to hold a key.
 
-    The search takes longer than all else that is done for a short one.
+    For a short one, the search would take longer than everything else.
     """
     for part in event.result.parts:
         if type(part) is not Text or len(part.text) >= SHORTEST_SECRET:

@@ -1,4 +1,4 @@
-"""The place where a run failed: its part, stage and tool, all from the log."""
+"""The place where a run failed: component, stage and tool, all from the log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.core.run.work_records import StepRecord
 from agentnb.detect.run import Run
 
 LOOP, WORKFLOW = "loop", "workflow"
-"""The parts of a run that work: in rounds, in steps."""
+"""Components of a run that work: in rounds, in steps."""
 START, MODEL_CALL, COMPACTION, TOOL_CALL, REPLY = "start", "model_call", "compaction", "tool_call", "reply"
 """Stages of an agent; ``reply``: a policy judged its reply."""
 PLAN, RUN_PLAN, STEP = "planning", "plan_execution", "step"
@@ -19,7 +19,7 @@ PLAN, RUN_PLAN, STEP = "planning", "plan_execution", "step"
 
 
 class FailurePlace(TypedDict):
-    """Fields of an event of an error."""
+    """Fields of an error event."""
 
     component: str
     stage: str
@@ -27,7 +27,7 @@ class FailurePlace(TypedDict):
 
 
 def failure_place(run: Run, component: str) -> FailurePlace:
-    """Return the place of an error while the run works; a field is empty where the log does not say it."""
+    """Return the place of an error during a run; a field is empty where the log does not determine it."""
     names = {record.call.name for record in open_calls(run)}
     if names:
         return {"component": component, "stage": TOOL_CALL, "tool": names.pop() if len(names) == 1 else ""}
@@ -38,7 +38,7 @@ def failure_place(run: Run, component: str) -> FailurePlace:
 
 
 def place_of_verdict(run: Run, component: str) -> FailurePlace:
-    """Return where a run failed whose work has ended: at its last step if that failed, or else by its last reply."""
+    """Return the place of a failure after the work has ended: the last step if it failed, else the last reply."""
     if run.rounds:
         return {"component": component, "stage": REPLY, "tool": ""}
     step = _failed_step(run)
@@ -46,7 +46,7 @@ def place_of_verdict(run: Run, component: str) -> FailurePlace:
 
 
 def open_calls(run: Run) -> list[CallRecord]:
-    """Return the calls that run: those of steps, or else those of the model, in one of which the steps may run."""
+    """Return the running calls: those of steps, or else the model's, one of which may run the steps."""
     current = run.open_round
     for records in ([call.record for call in run.step_calls], current.records if current is not None else ()):
         if calls := [record for record in records if record.result is None and not record.waits]:
@@ -64,13 +64,13 @@ def _stage_of_loop(run: Run) -> str:
 
 
 def _open_step(run: Run) -> StepRecord | None:
-    """Return the innermost open step; None without one."""
-    started = [one for one in run.step_records.values() if one.status == "running"]
+    """Return the innermost open step, or None without one."""
+    started = [step for step in run.step_records.values() if step.status == "running"]
     return max(started, key=lambda one: one.id.count("/"), default=None)
 
 
 def _failed_step(run: Run) -> StepRecord | None:
-    """Return the step whose failure ended the last step of all: a block fails with the error of the step within it."""
+    """Return the step whose failure ended the last top-level step: a block fails with the error of a step inside it."""
     last: StepFinished | None = None
     failed: StepFinished | None = None
     for event in reversed(run.events):
@@ -87,7 +87,7 @@ def _failed_step(run: Run) -> StepRecord | None:
 
 
 def _of_step(run: Run, step: StepRecord, component: str) -> FailurePlace:
-    call = next((one.record for one in reversed(run.step_calls) if one.step == step.id), None)
+    call = next((step_call.record for step_call in reversed(run.step_calls) if step_call.step == step.id), None)
     if call is not None:
         ran = call.result is None or call.result.error_code not in NOT_RUN
         return {"component": component, "stage": TOOL_CALL, "tool": call.call.name if ran else ""}

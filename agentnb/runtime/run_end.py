@@ -1,4 +1,4 @@
-"""What is logged, and what the person is told, when a run stops."""
+"""Log entries and warnings when a run stops."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ class Suspended(Exception):
 
 
 def log_stop(log: EventLog, verdict: Stop, component: str = "") -> None:
-    """Log why the run stops, skipping what a process that died has already logged. ``component``: the part that worked."""
+    """Log why the run stops, without entries that a dead process has already logged. ``component``: the working part of the
+    run.
+    """
     run, loop = log.run, verdict.loop
     _log_unknown_facts(log)
-    if loop is not None and not any((one.rule, one.last) == (loop.rule, loop.last) for one in run.loops):
+    if loop is not None and not any((finding.rule, finding.last) == (loop.rule, loop.last) for finding in run.loops):
         log.emit(e.LoopDetected, **loop._asdict())
     if verdict.warning:
         log.warn_once(verdict.warning, topic=verdict.topic)
@@ -47,10 +49,10 @@ def log_stop(log: EventLog, verdict: Stop, component: str = "") -> None:
 
 
 def _log_unknown_facts(log: EventLog) -> None:
-    """Warn of guidance that asks for unknown facts, such as mistyped names: nobody can judge whether it was followed."""
+    """Warn of guidance that names unknown facts, such as misspelled ones: nobody can judge whether it was followed."""
     unknown: dict[str, Guidance] = {}
-    for one in log.run.rounds:
-        for guidance in one.guidance:
+    for record in log.run.rounds:
+        for guidance in record.guidance:
             if guidance.asks or guidance.forbids:
                 unknown |= dict.fromkeys(unknown_facts(guidance), guidance)
     for name, guidance in unknown.items():
@@ -59,7 +61,7 @@ def _log_unknown_facts(log: EventLog) -> None:
 
 
 def log_findings(log: EventLog) -> None:
-    """Log what the detectors found since this was last done; what a process that died had logged is not logged again."""
+    """Log new findings of the detectors; entries already logged by a dead process are skipped."""
     for detector, error in log.run.take_failures():
         name = getattr(detector, "name", type(detector).__name__)
         failure = encodable(f"{name} failed and was dropped ({type(error).__name__}: {error})")
@@ -79,5 +81,5 @@ def run_error(error: BaseException) -> e.RunError:
 def check_within_limits(run: Run) -> None:
     """Raise `RunLimited` if the run has ended at a limit."""
     if run.status == "limited" and run.limit is not None:
-        what = f"The run reached its limit: {run.limit.limit}, {run.limit.value:g}"
-        raise RunLimited(what, "The run is in error.run; continue it with continue_from=error.run", run=run)
+        problem = f"The run reached its limit: {run.limit.limit}, {run.limit.value:g}"
+        raise RunLimited(problem, "The run is in error.run; continue it with continue_from=error.run", run=run)

@@ -39,7 +39,7 @@ class LoopThread:
         threading.Thread(target=self._serve, name="agentnb", daemon=True).start()
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Run a coroutine on this loop, in a copy of the caller's context: its output lands in the caller's cell."""
+        """Run a coroutine on this loop, in a copy of the caller's context: its output appears in the caller's cell."""
         if self._is_of_parent:
             self._begin()
         future: Future[T] = Future()
@@ -67,8 +67,8 @@ class LoopThread:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
     def leave_to_parent(self) -> None:
-        """Have the next coroutine begin another loop and thread: this process was forked, and those are its parent's."""
-        _loops_of_parent.append(self._loop)  # kept: closing it would change what the parent's loop waits for
+        """Begin a new loop and thread with the next coroutine: this process was forked, and the old ones are its parent's."""
+        _loops_of_parent.append(self._loop)  # kept: closing it would change the selector of the parent's loop
         self._is_of_parent = True
 
     def _serve(self) -> None:
@@ -89,7 +89,7 @@ _loops_of_parent: list[asyncio.AbstractEventLoop] = []
 
 
 def _forget(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Say nothing of the tasks that are left when the loop has ended: tools that ignored their cancellation."""
+    """Suppress asyncio's warnings about tasks that ignored their cancellation."""
 
 
 async def _into(future: Future[T], make: Callable[[], Coroutine[Any, Any, T]]) -> None:
@@ -104,7 +104,7 @@ async def _into(future: Future[T], make: Callable[[], Coroutine[Any, Any, T]]) -
 
 
 class Outcome(NamedTuple):
-    """What a plain tool returned or raised."""
+    """The return value or the exception of a plain tool."""
 
     value: Any
     error: BaseException | None
@@ -147,7 +147,7 @@ class _Workers:
         while True:
             job = self._jobs.get()
             job()
-            del job  # else an idle thread keeps the run of its last one
+            del job  # else an idle thread keeps the run of its last job in memory
             with self._lock:
                 if self._idle >= IDLE:
                     return
@@ -169,25 +169,25 @@ after_fork(_begin_anew)
 
 
 def in_worker(job: Callable[[], None]) -> None:
-    """Run the job in a thread of its own; it must not raise."""
+    """Run the job in a worker thread; it must not raise."""
     _workers().submit(job)
 
 
 class Work(Protocol):
-    """What a worker thread does: a plain function, which may still run when nobody waits for it any more."""
+    """Work of a worker thread: a plain function, which may still run when nothing awaits it any more."""
 
     is_running: bool
 
 
 class PendingOutcome:
-    """The outcome of a plain tool, on its way from the tool's thread to the event loop that awaits it."""
+    """The outcome of a plain tool, passed from the tool's thread to the awaiting event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Outcome] = self._loop.create_future()
 
     def set(self, outcome: Outcome) -> None:
-        """Hand over the outcome, from any thread; no-op if it is no longer awaited."""
+        """Pass the outcome, from any thread; no-op if it is no longer awaited."""
         with suppress(RuntimeError):  # the loop is closed: the run has ended without waiting for this tool
             self._loop.call_soon_threadsafe(self._set, outcome)
 
@@ -204,7 +204,7 @@ class AwakeForInterrupts:
     """Wakes the main thread's event loop ten times a second: ipykernel's interrupt does not wake a sleeping loop."""
 
     _of_loop: ClassVar[_Alarm | None] = None
-    """The alarm of the loop that was last awake."""
+    """Alarm of the loop that was last awake."""
     _alarm: _Alarm | None = None
 
     def __enter__(self) -> None:
@@ -217,8 +217,8 @@ class AwakeForInterrupts:
         self._alarm = alarm
         if not alarm.is_set:
             alarm.is_set = True
-            # When the loop next runs, and not at once: nothing may be awaited by then, and a timer takes long to make. It has
-            # a context of its own, which keeps nothing of a run alive.
+            # When the loop next runs, and not at once: nothing may be awaited by then, and a timer is slow to create. In an
+            # empty context, which keeps nothing of a run alive.
             loop.call_soon(alarm.ring, context=contextvars.Context())
 
     def __exit__(self, *_: object) -> None:
@@ -227,7 +227,7 @@ class AwakeForInterrupts:
 
 
 class _Alarm:
-    """Wakes an event loop while something is awaited there, and once after that: runs that follow one another share it."""
+    """Wakes an event loop while something is awaited there, and once after that: consecutive runs share it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -235,14 +235,14 @@ class _Alarm:
         self.is_set = False
 
     def ring(self) -> None:
-        """Set it again, unless nothing is awaited any more."""
+        """Schedule the next ring, unless nothing is awaited any more."""
         self.is_set = self.awaited > 0
         if self.is_set:
             self.loop.call_later(TICK, self.ring)
 
 
 def is_running(task: asyncio.Task[Any] | None) -> bool:
-    """Return whether this task is running now; not while a coroutine of it is closed from outside, with GeneratorExit."""
+    """Return whether this task is running now; False while its coroutine is closed from outside, with GeneratorExit."""
     return asyncio._get_running_loop() is not None and asyncio.current_task() is task
 
 
@@ -251,7 +251,7 @@ _swap_task: Callable[..., Any] = getattr(asyncio.tasks, "_swap_current_task", la
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return this thread's running event loop, also one that a tool does not see; None if there is none."""
+    """Return this thread's running event loop, even if hidden from a tool, or None without one."""
     return asyncio._get_running_loop() or getattr(_hidden, "loop", None)
 
 
@@ -277,7 +277,7 @@ def without_running_loop() -> Iterator[None]:
 def wait_until_over(asked: Future[T], is_over: Callable[[], bool]) -> T:
     """Block this thread until a call's question or inner call is answered, and return its result; an interrupt ends the wait.
 
-    Raises `asyncio.CancelledError` if the call is over before: no Exception, which its tool might catch.
+    Raises `asyncio.CancelledError` if the call ends first: not an `Exception`, which its tool might catch.
     """
     try:
         while not (asked.done() or is_over()):

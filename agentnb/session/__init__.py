@@ -1,1 +1,1 @@
-"""The state of a kernel: the default store, the live runs, the defaults; and how an interrupted run is recovered."""
+"""The state of a kernel: the default store, live runs, defaults, and recovery of interrupted runs."""

@@ -1,4 +1,4 @@
-"""The choice of a model for a cell that names none."""
+"""The choice of a model for a cell without one."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ NOTE = (
 
 
 def choose_model(default: str | None, before: Run | None = None) -> tuple[str, tuple[AnyAdvice, ...]]:
-    """Return the model and a note for the person, empty if there is nothing to explain.
+    """Return the model, and a note for the person if there is something to explain.
 
-    A run that continues ``before`` keeps its model, if that can be made from its name. Next come ``default``, the session's,
-    and ``AGENTNB_MODEL``. With neither, the simulated model answers; but if there is a key, or the conversation was with a
-    model object, `SettingsError` asks for a model, as no list of models is built in.
+    A run that continues ``before`` keeps its model, if it can be created from its name. Next come ``default``, the session's,
+    and ``AGENTNB_MODEL``. With neither, the simulated model answers; but if a key is set, or the conversation was with a model
+    object, `SettingsError` asks for a model, as no list of models is built in.
     """
     if before is not None and can_be_made(before.model):
         return logged_model(before), ()
@@ -42,8 +42,8 @@ def choose_model(default: str | None, before: Run | None = None) -> tuple[str, t
             raise UnknownModel(f"{error.what} (named by AGENTNB_MODEL)", error.advice) from error
         return named, ()
     if before is not None:
-        what = f"The conversation so far was with {before.model}, which was an object in Python"
-        raise SettingsError(what, SetModel(again=True, lead="Give it again"))
+        problem = f"The conversation so far was with {before.model}, which was an object in Python"
+        raise SettingsError(problem, SetModel(again=True, lead="Give it again"))
     keys = settings.providers_with_key()
     if keys:
         raise SettingsError(
@@ -59,16 +59,16 @@ def choose_model(default: str | None, before: Run | None = None) -> tuple[str, t
 
 
 def needs_model(workflow: Workflow) -> bool:
-    """Return whether a planner, or an agent that names none, needs a model of the run."""
-    unnamed = any(one.model is None and not one.replies for one in workflow.spec.agents.values())
+    """True if a planner, or an agent without a model, needs a model from the run."""
+    unnamed = any(agent.model is None and not agent.replies for agent in workflow.spec.agents.values())
     return unnamed or PLANNING in actions_of(workflow.declared)
 
 
 def choose_model_of_workflow(workflow: Workflow, default: str | None) -> tuple[str | None, tuple[AnyAdvice, ...]]:
-    """Return the model of agents that name none, chosen as for a cell, and a note for the person; None if none is needed."""
+    """Return the model for agents without one, chosen as for a cell, or None if not needed, and a note for the person."""
     if needs_model(workflow):
         return choose_model(default)
     if workflow.tasks is not None or any(isinstance(step, WorkflowStep) for step in walk_all(workflow.spec.steps)):
-        with suppress(SettingsError):  # perhaps its actions, or the agents of the other file, need none
+        with suppress(SettingsError):  # its actions, or the agents of the other file, may not need one
             return choose_model(default)[0], ()
     return None, ()

@@ -1,4 +1,4 @@
-"""The contexts of a session: those that agentnb brings along, and those that cells wrote."""
+"""The contexts of a session: built-in ones, and those written in cells."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SEE = Plain("%agent contexts lists them")
 
 
 class ContextChoice(NamedTuple):
-    """The context that a cell chose."""
+    """A cell's choice of context."""
 
     context: ContextType | None = None
     entity: str = ""
     word: str = ""
-    """A word that names no context, which the log keeps."""
+    """A word that is not the name of a context; stored in the log."""
     note: str = ""
-    """A line to the person; empty if nothing needs explaining."""
+    """A line for the person; empty if nothing needs explaining."""
 
 
 class SessionContexts:
@@ -31,7 +31,7 @@ class SessionContexts:
 
     def __init__(self) -> None:
         self.own: dict[str, ContextType] = {}
-        """The contexts that cells wrote."""
+        """The contexts written in cells."""
 
     @property
     def known(self) -> KnownContexts:
@@ -39,38 +39,38 @@ class SessionContexts:
         return shipped().with_others(self.own.values())
 
     def write(self, context: ContextType) -> None:
-        """Keep a context under its name, in place of one that had it."""
+        """Store a context under its name, replacing an earlier one."""
         self.own[context.name] = context
 
     def find(self, name: str) -> ContextSpec:
-        """Return the context of this name; raise `SettingsError` with similar names."""
-        found = self.known.get(name)
-        if found is None:
+        """Return the context with this name. Raises `SettingsError` with similar names."""
+        context = self.known.get(name)
+        if context is None:
             raise SettingsError(f"There is no context {name!r}", (*self.known.near(name), SEE))
-        return found
+        return context
 
     def choose(self, typed: str, before: Run | None = None) -> ContextChoice:
-        """Return the context of a cell: the one that was ``typed``, as NAME or NAME:ENTITY, else that of the run it continues.
+        """Return the context of a cell: as ``typed``, NAME or NAME:ENTITY, else that of the run it continues.
 
-        A word that names none is kept as a word, unless it nearly names one: then `SettingsError` is raised.
+        An unknown word is stored as a word, unless it resembles a name: then `SettingsError` is raised.
         """
         if not typed:
             return ContextChoice() if before is None else self._of(before)
         name, _, entity = typed.partition(":")
-        found = self.known.get(name)
-        if isinstance(found, ContextType):
-            return ContextChoice(found, entity)
+        context = self.known.get(name)
+        if isinstance(context, ContextType):
+            return ContextChoice(context, entity)
         if near := self.known.near(name):
             raise SettingsError(f"There is no context {name!r}", (*near, SEE))
-        note = f"{typed!r} names no context: it is kept as run.context_type, and changes nothing else. {SEE.text}"
+        note = f"{typed!r} is not a context: it is stored as run.context_type, without further effect. {SEE.text}"
         return ContextChoice(word=typed, note=note)
 
     def _of(self, before: Run) -> ContextChoice:
-        """Return the context of a run, to which it may have shifted."""
+        """Return the context of a run after its shifts."""
         if logged_settings(before) is None:
             return ContextChoice()
-        found = contexts_of_log(before).with_others(self.own.values()).get(before.context_type)
-        if isinstance(found, ContextType):
-            return ContextChoice(found, before.entity)
-        note = f"The conversation was in the context {before.context_type!r}, which is not here: it goes on without one"
+        context = contexts_of_log(before).with_others(self.own.values()).get(before.context_type)
+        if isinstance(context, ContextType):
+            return ContextChoice(context, before.entity)
+        note = f"The conversation was in the context {before.context_type!r}, which is not here: it continues without one"
         return ContextChoice(word=before.context_type, note=note)

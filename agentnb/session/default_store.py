@@ -12,16 +12,16 @@ from agentnb.store.store import FOLDER, Store
 def default_store() -> tuple[Store, str]:
     """Return the store in ``.agentnb/runs`` of the current folder, and an empty note.
 
-    If the current folder cannot be written, the store is in the person's data folder, and the note says so.
+    If the current folder is not writable, return the store in the person's data folder, and a note about it.
     """
     if _can_write(FOLDER):
         return Store(FOLDER), ""
-    other = settings.personal_folder() / "runs"
-    return Store(other), f"This folder is not writable: run logs go to {other}"
+    folder = settings.personal_folder() / "runs"
+    return Store(folder), f"This folder is not writable: run logs go to {folder}"
 
 
 def _can_write(folder: Path) -> bool:
-    """Try to write, as file modes do not tell. Each kernel tries a file of its own, as several may start at once."""
+    """Try to write, as file modes are not conclusive. Each kernel tries its own file, as several may start at once."""
     existing = next((parent for parent in (folder, *folder.parents) if parent.exists()), None)
     try:
         if existing is None or not existing.is_dir():

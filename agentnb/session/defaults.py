@@ -1,4 +1,4 @@
-"""Defaults for options that a cell does not give: the keys of ``%agent defaults``, and how their values are written."""
+"""Defaults for options not given in a cell: the keys of ``%agent defaults``, and the syntax of their values."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ APPROVE_HELP = (
     "a network. auto: what only these defaults would ask about runs; ask: each call of a tool that does more than read; never: "
     "you are not asked, and what would be asked about is denied; read_only: only tools that just read may run"
 )
-"""What the help says about ``--approve``."""
+"""Help text for ``--approve``."""
 RULE_HELP = (
     "a rule about tool calls: NAME=allow, NAME=ask or NAME=deny, for a tool, a flag such as network, or a pattern such as "
     "'bash(git status *)=allow'; of several the first that fits decides, but a denial always holds; repeatable"
 )
-"""What the help says about ``--rule``."""
+"""Help text for ``--rule``."""
 GROUP_HELP = {
-    "sandbox": "the wall around commands of bash, as Shell(sandbox=); none without",
-    "repo": "the repository of the GitHub tools, owner/name, as GitHub(repo=); that of origin without",
+    "sandbox": "the sandbox for commands of bash, as Shell(sandbox=); none by default",
+    "repo": "the repository of the GitHub tools, owner/name, as GitHub(repo=); by default that of origin",
 }
-"""What the reference says about the defaults of built-in tools."""
+"""Reference texts for the defaults of built-in tools."""
 Reader = Callable[[str], Any]
-"""Parses a text into a value; raises ValueError with what is wrong with the text."""
+"""Parses a text into a value. Raises ValueError with the problem."""
 SESSION_BUDGET = SESSION_BUDGET_LIMIT.name.replace("_", "-")
 SWITCH = ("yes", "no")
 ON_STOP = ("raise", "continue")
-"""What a cell does when you stop the run it waits for: raise, so that Run All stops too, or end normally."""
+"""Behavior of a cell when you stop the run it waits for: raise, so that Run All stops as well, or end normally."""
 
 
 def _one_of(known: Iterable[str], text: str) -> str:
-    """Parse one of several words, which may be written with dashes."""
+    """Parse one of several words, with dashes or underscores."""
     word = text.replace("-", "_")
     if word not in known:
         raise ValueError(f"must be one of {', '.join(known)}")
@@ -53,13 +53,13 @@ def _one_of(known: Iterable[str], text: str) -> str:
 
 
 on_limit: Callable[[str], str] = partial(_one_of, ON_LIMIT)
-"""Parses what happens at a limit."""
+"""Parses the behavior at a limit."""
 approval_mode: Callable[[str], str] = partial(_one_of, MODES)
-"""Parses the word of an approval mode."""
+"""Parses an approval mode."""
 
 
 def typed_rules(texts: Iterable[str]) -> RuleList | None:
-    """Return the rules that were typed as ``RULE=VERDICT``, None for none; raise `SettingsError` for another text."""
+    """Parse rules typed as ``RULE=VERDICT``; returns None without any. Raises `SettingsError` for an invalid text."""
     return RuleList.typed(texts) or None
 
 
@@ -70,8 +70,8 @@ def yes_or_no(text: str) -> bool:
     return settings.SWITCH[text.lower()]
 
 
-LIMIT_KEYS = {one.name.replace("_", "-"): one for one in (*LIMITS.values(), SESSION_BUDGET_LIMIT)}
-"""The keys that set limits."""
+LIMIT_KEYS = {limit.name.replace("_", "-"): limit for limit in (*LIMITS.values(), SESSION_BUDGET_LIMIT)}
+"""Keys that set limits."""
 OTHERS: dict[str, Reader] = {
     "on-limit": on_limit,
     "history": partial(_one_of, HISTORIES),
@@ -84,11 +84,11 @@ OF_CELLS: dict[str, Reader] = {
     APPROVE: approval_mode,
     SANDBOX: partial(_one_of, SANDBOXES),
 }
-"""The keys that are not settings of an agent: `Host` holds the approval mode, also for runs that Python code starts."""
+"""Keys other than settings of an agent: `Host` holds the approval mode, including for runs started by Python code."""
 MODELS = ("model", *PROFILES)
-"""The keys that name models: the usual one, and those by the profile of a context."""
+"""Keys for models: the usual one, and those by the profile of a context."""
 OF_WHOLE_WORKFLOWS = ("budget", "max_seconds")
-"""The limits that hold for all agents of a workflow together."""
+"""Limits shared by all agents of a workflow."""
 CHOICES = {
     "on-limit": ON_LIMIT,
     "on-stop": ON_STOP,
@@ -98,50 +98,50 @@ CHOICES = {
     APPROVE: MODES,
     SANDBOX: SANDBOXES,
 }
-"""The allowed values of the keys that have only a few."""
+"""Allowed values of keys with only a few."""
 
 
 def at_first() -> dict[str, str]:
     """Return the defaults of a new session."""
-    found = {"model": "", "max-rounds": str(settings.max_iterations()), "guidance": "matrix", "policy": "matrix"}
-    found |= {"history": "auto", "instructions": "yes"}
-    limits = [key for key in LIMIT_KEYS if key not in (*found, SESSION_BUDGET)]
-    found |= dict.fromkeys(limits, "") | {"on-limit": "stop", "on-stop": "raise", "unpriced": "no"}
-    return found | dict.fromkeys(PROFILES, "") | {APPROVE: "", SANDBOX: "", REPO: "", SESSION_BUDGET: ""}
+    defaults = {"model": "", "max-rounds": str(settings.max_iterations()), "guidance": "matrix", "policy": "matrix"}
+    defaults |= {"history": "auto", "instructions": "yes"}
+    limits = [key for key in LIMIT_KEYS if key not in (*defaults, SESSION_BUDGET)]
+    defaults |= dict.fromkeys(limits, "") | {"on-limit": "stop", "on-stop": "raise", "unpriced": "no"}
+    return defaults | dict.fromkeys(PROFILES, "") | {APPROVE: "", SANDBOX: "", REPO: "", SESSION_BUDGET: ""}
 
 
 def may_be_empty(key: str) -> bool:
-    """Return whether this key sets what a run need not have: a limit, a mode, a sandbox, a repository, a model by profile."""
+    """True if the key sets something optional: a limit, a mode, a sandbox, a repository, a model by profile."""
     return key in (APPROVE, SANDBOX, REPO, *PROFILES) or (key in LIMIT_KEYS and not LIMIT_KEYS[key].is_required)
 
 
 def checked(key: str, text: str) -> str:
-    """Return the text as it is stored under this key; raises `SettingsError` if it is not a valid value."""
+    """Return the text as stored under this key. Raises `SettingsError` for an invalid value."""
     if may_be_empty(key) and text.lower() in ("", "none"):
         return ""
     if key in CHOICES:
         value = _read(key, text, (OTHERS | OF_CELLS)[key], f"Write, for example, {key}={CHOICES[key][-1]}")
         return {True: "yes", False: "no"}.get(value, str(value))
     if key == REPO:
-        GitHub(repo=text)  # which says what is wrong with it
+        GitHub(repo=text)  # raises for an invalid name
     if key in LIMIT_KEYS:
         _read(key, text, LIMIT_KEYS[key].read, f"Write a number, or {key}= for no limit" if may_be_empty(key) else "")
     return text
 
 
 def agent_settings(defaults: dict[str, str]) -> dict[str, Any]:
-    """Return the defaults as `Agent` arguments, parsed; without model, guidance and policy."""
+    """Return the defaults as parsed `Agent` arguments, without model, guidance and policy."""
     limits = {
         name: limit.read(defaults[key]) if (key := name.replace("_", "-")) and defaults[key] else None
         for name, limit in LIMITS.items()
     }
     others = {key.replace("-", "_"): reader(defaults[key]) for key, reader in OTHERS.items()}
-    usual = others["on_limit"] == at_first()["on-limit"]  # then a context or a policy may say it
+    usual = others["on_limit"] == at_first()["on-limit"]  # then a context or a policy may set it
     return limits | others | ({"on_limit": None} if usual else {})
 
 
 def tool_groups(defaults: dict[str, str]) -> dict[str, ToolGroup]:
-    """Return the groups of built-in tools that the defaults have settings for, by word."""
+    """Return the groups of built-in tools configured by the defaults, by word."""
     groups: dict[str, ToolGroup] = {}
     if defaults[SANDBOX]:
         groups[Shell.word] = Shell(sandbox=defaults[SANDBOX])
@@ -151,13 +151,13 @@ def tool_groups(defaults: dict[str, str]) -> dict[str, ToolGroup]:
 
 
 def workflow_settings(defaults: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what was changed of the defaults: limits of a whole workflow, and settings of the agents that it declares.
+    """Return the changed defaults: limits of a whole workflow, and settings of the agents that it declares.
 
-    Guidance set and policy are names; the model is not among them.
+    Guidance set and policy are names; the model is not included.
     """
-    first, found = at_first(), agent_settings(defaults) | {"guidance": defaults["guidance"], "policy": defaults["policy"]}
+    first, settings_ = at_first(), agent_settings(defaults) | {"guidance": defaults["guidance"], "policy": defaults["policy"]}
     changed = {key.replace("_", "-") for key in defaults if defaults[key] != first[key]}
-    own = {name: value for name, value in found.items() if name.replace("_", "-") in changed}
+    own = {name: value for name, value in settings_.items() if name.replace("_", "-") in changed}
     return {name: own.pop(name) for name in OF_WHOLE_WORKFLOWS if name in own}, own
 
 

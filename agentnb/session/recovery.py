@@ -47,27 +47,27 @@ async def recover(
     options: RunOptions | None = None,
     **keywords: Unpack[ResumeKeywords],
 ) -> Run:
-    """Resume an interrupted or suspended run where it stands, append to its log, and return the whole run when it has ended.
+    """Resume an interrupted or suspended run, append to its log, and return the complete run at its end.
 
-    ``run``: a loaded run, its id, or the path of its log. ``tools`` and ``gates``: the functions it had; ``agents``: those that
-    a workflow had from Python, by name; ``actions``: those that its tasks call; ``model``: its model, if that cannot be made
-    from its name. Or ``agent``: the agent to resume it with, with the gates that it had, whatever its log says else, or the
-    `Orchestration` that made a run of another kind. ``store``: where its log is, by default `.agentnb/runs`; ``work_dir``:
-    where its tools work, by default the current folder. ``approve`` and ``answer`` decide and answer in your place, as for
-    `Agent.run`, and a word as ``approve`` replaces the approval mode that it had;
-    ``answers``: those to the questions that its gates, steps and nested runs left open, by their ids in ``run.waiting``;
-    ``suspend``: suspend it again where a question needs an answer. ``trust_log``: whether approvals, answers and settings count
-    in a log that your agentnb did not write (`RunOptions`). ``allow_urls``: addresses that models named by its log may use,
-    such as ``https://models.example.org&key=MY_KEY``, besides the provider's own server and this machine. Tool calls that have
-    ended are not made again; a call that was cut off is reported to the model as interrupted, unless its tool is
-    ``repeatable``. Raises `StoreError` if the log is missing or still being written, `SettingsError` if the run has ended, if
-    its log is from elsewhere and ``trust_log`` is not given, or if a tool, a gate, an agent or the model is missing.
+    ``run``: a loaded run, its id, or the path of its log. ``tools`` and ``gates``: its original functions; ``agents``: a
+    workflow's agents from Python, by name; ``actions``: those called by its tasks; ``model``: its model, if it cannot be
+    created from its name. Or ``agent``: the agent to resume it with, including its gates, regardless of the log, or the
+    `Orchestration` for a run of another kind. ``store``: the store of its log, by default `.agentnb/runs`; ``work_dir``: the
+    working directory of its tools, by default the current folder. ``approve`` and ``answer`` decide and answer on your behalf,
+    as for `Agent.run`, and a word as ``approve`` replaces its approval mode; ``answers``: to the open questions of its gates,
+    steps and nested runs, by their ids in ``run.waiting``; ``suspend``: suspend it again when a question needs an answer.
+    ``trust_log``: True to accept approvals, answers and settings of a log that your agentnb did not write (`RunOptions`).
+    ``allow_urls``: addresses for models named by its log, such as ``https://models.example.org&key=MY_KEY``, besides the
+    provider's own server and this machine. Finished tool calls are not repeated; an interrupted call is reported to the model
+    as such, unless its tool is ``repeatable``. Raises `StoreError` if the log is missing or still being written,
+    `SettingsError` if the run has ended, if its log is from elsewhere and ``trust_log`` is not given, or if a tool, a gate, an
+    agent or the model is missing.
     """
     _check_agent(agent)
     options = options_of(options, keywords, ResumeKeywords, "recover(run")
     options = replace(options, can_ask=host_here().can_ask if options.can_ask is None else options.can_ask)
-    again: Any = {"tools": tools, "gates": gates, "model": model, "agents": agents, "actions": actions}
-    live = begin_recovery(run, options, agent=agent, store=store, **again)
+    parts: Any = {"tools": tools, "gates": gates, "model": model, "agents": agents, "actions": actions}
+    live = begin_recovery(run, options, agent=agent, store=store, **parts)
     try:
         return await live
     except asyncio.CancelledError:
@@ -85,30 +85,30 @@ def begin_recovery(
 ) -> LiveRun:
     """Resume an interrupted or suspended run in the background, and return a handle on it at once; see `recover`.
 
-    The store of the options is the one that its log is in. ``parts``: tools, gates, model, agents and actions.
+    Uses the store of its log instead of that of the options. ``parts``: tools, gates, model, agents and actions.
     """
-    place, run_id = place_of(run, store)
-    writer, found = place.reopen(run_id)
+    run_store, run_id = place_of(run, store)
+    writer, logged_run = run_store.reopen(run_id)
     try:
-        chosen = agent or _made_again(found, **parts)
-        rerun_of(found)  # raises now, before anything is logged
-        return chosen.resume(found, writer, replace(options, store=place))
+        chosen = agent or _made_again(logged_run, **parts)
+        rerun_of(logged_run)  # raises before anything is logged
+        return chosen.resume(logged_run, writer, replace(options, store=run_store))
     except BaseException:
         writer.close()
         raise
 
 
 def _made_again(run: Run, *, agents: Any = None, actions: Any = None, **parts: Any) -> Agent | Orchestration:
-    """Return what made the run, from its log. ``parts``: tools, gates and model, as for `recover`."""
+    """Recreate the agent or workflow of a run from its log. ``parts``: tools, gates and model, as for `recover`."""
     if is_workflow(run):
         return workflow_again(run, agents=agents, actions=actions, **parts)
-    if again := (*context_again(run), *plans_again(run)):
-        parts["extensions"] = again
+    if extensions := (*context_again(run), *plans_again(run)):
+        parts["extensions"] = extensions
     return agent_of(run, **parts)
 
 
 def is_workflow(run: Run) -> bool:
-    """Return whether the run is of a workflow from YAML, which its log holds."""
+    """True if the run is of a workflow from YAML, which its log contains."""
     return "workflow" in run.settings
 
 
@@ -122,35 +122,35 @@ def workflow_again(
     actions: Mapping[str, Action] | None = None,
     guidance: GuidanceSet | None = None,
 ) -> Orchestration:
-    """Return the workflow of a run with its model, budget and inputs from the log, to resume the run with.
+    """Recreate the workflow of a run with its model, budget and inputs from the log, for resuming it.
 
-    ``tools``, ``gates``, ``agents`` and ``actions`` are those that it had from Python; ``model``: instead of its own;
-    ``guidance``: the set of its agents, if it was one of the person's own. Raises `SettingsError` if a gate is missing, or if
-    its model was an object in Python and none is given.
+    ``tools``, ``gates``, ``agents`` and ``actions`` are its original ones from Python; ``model``: a replacement; ``guidance``:
+    the guidance set of its agents, if custom. Raises `SettingsError` if a gate is missing, or if its model was an object in
+    Python and is not passed again.
     """
-    guarded = tuple(gates)
-    check_gates(run, guarded)
+    all_gates = tuple(gates)
+    check_gates(run, all_gates)
     workflow = Workflow.of_run(run, agents=agents, tools=tools)
     if scripted := run.settings.get("replies"):
-        what = f"Run {run.id} ran on scripted replies for {', '.join(scripted)}"
-        again = "Workflow.of_run(run, tools=...).orchestration(replies={...})"
-        raise SettingsError(what, f"Give them again: recover(run, agent={again})")
+        problem = f"Run {run.id} ran on scripted replies for {', '.join(scripted)}"
+        example = "Workflow.of_run(run, tools=...).orchestration(replies={...})"
+        raise SettingsError(problem, f"Give them again: recover(run, agent={example})")
     logged = run.settings.get("model")
     if model is None and isinstance(logged, str):
         if can_be_made(logged):
             model = logged_model(run, logged)
         elif needs_model(workflow):
-            what = f"Run {run.id} was with {logged}, which was an object in Python"
-            raise SettingsError(what, "Give it again: -m VARIABLE, recover(run, model=...)")
-    of_file = run.settings.get(OF_FILE) or ()  # which its text sets again
+            problem = f"Run {run.id} was with {logged}, which was an object in Python"
+            raise SettingsError(problem, "Give it again: -m VARIABLE, recover(run, model=...)")
+    of_file = run.settings.get(OF_FILE) or ()  # set again by the file's text
     of_agents = {**(run.settings.get("agent_settings") or {}), **({"guidance": guidance} if guidance else {})}
     if not is_trusted(run):
-        of_agents.pop("unpriced", None)  # which loosens a budget of the person
+        of_agents.pop("unpriced", None)  # which would loosen the person's budget
     return workflow.orchestration(
         model=model,
         inputs=run.settings.get("inputs"),
         **{name: run.settings[name] for name in (OWN, "max_seconds") if name in run.settings and name not in of_file},
-        agent_settings={**of_agents, **({"gates": guarded} if guarded else {})},
+        agent_settings={**of_agents, **({"gates": all_gates} if all_gates else {})},
         actions=actions,
         checks_files=False,
     )
@@ -162,14 +162,14 @@ def _check_agent(agent: object) -> None:
 
 
 def place_of(run: Run | str | Path, store: Store | None = None) -> tuple[Store, str]:
-    """Return the store that the log of a run is in, and its id or a part of it; ``run`` as for `recover`."""
+    """Return the store of a run's log, and its id or a part of it; ``run`` as for `recover`."""
     if not isinstance(run, Run | str | Path):
         raise SettingsError(f"recover() needs a run, got {type(run).__name__}", "Give a run, its id, or the path of its log")
     if isinstance(run, Run):
         return store or default_store()[0], run.id
     path = Path(run).expanduser()
     if store is None and (path.suffix == ".jsonl" or path.exists()):
-        if not path.exists():  # else an id that begins like this would match
+        if not path.exists():  # otherwise an id with this prefix would match
             raise StoreError(f"There is no {path}", ListRuns(rest=" lists the runs"))
         return Store(path.parent), path.stem
     return store or default_store()[0], str(run)

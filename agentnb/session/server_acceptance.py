@@ -1,4 +1,4 @@
-"""Accepting an MCP server as it is now, after the person has seen what has changed since it was first seen."""
+"""Acceptance of a changed MCP server by the person, after seeing the changes since it was first seen."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from agentnb.tools.mcp.connections.live_server import LiveServer
 
 
 def accept_as_now(servers: Servers, live: LiveServer, ask: Callable[[str], str] | None) -> str:
-    """Show the person what has changed of a server and its tools, take these as they are now, and return what was done.
+    """Show the person the changes of a server and its tools, accept the current state, and return a report.
 
-    A server that is not running is started. ``ask``: writes a question and returns the line that the person types; None if
-    nobody is present. Raises `ServerFailed`, and `SettingsError` if nobody is present or the person declines.
+    Starts a server that is not running. ``ask``: writes a question and returns the person's line, or None if nobody is present.
+    Raises `ServerFailed`, and `SettingsError` if nobody is present or the person declines.
     """
     check_person(ACCEPTING, is_lasting=True)
     name, tools = live.server.name, compared_tools(live, servers.ask(live, tools_of))
@@ -30,5 +30,5 @@ def accept_as_now(servers: Servers, live: LiveServer, ask: Callable[[str], str] 
         if reply.strip().lower() not in ("y", "yes"):
             raise SettingsError("Nothing was accepted", "Its tools ask before each call")
     is_kept = accept(live.server, tools)
-    done = f"{name} is accepted as it is now: rules count for it" if changes else f"{name} is as it was first seen"
-    return done if is_kept else f"{done}. Your own folder cannot be written, so this holds only in this process"
+    report = f"{name} is accepted as it is now: rules count for it" if changes else f"{name} is as it was first seen"
+    return report if is_kept else f"{report}. Your own folder is not writable, so this applies to this process only"

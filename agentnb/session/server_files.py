@@ -1,4 +1,4 @@
-"""Files of MCP servers that the person names: shown and confirmed before their servers are configured."""
+"""Files of MCP servers named by the person: shown and confirmed before their servers are configured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentnb.tools.mcp.server_settings import ServerList, read_servers
 from agentnb.workflow.cagent.agent_file import described_servers
 
 FILE = "confirmed-servers.txt"
-"""The person's file with a line for each file of servers that they confirmed. To take one back, delete its line."""
+"""The person's file with a line per confirmed file of servers. To withdraw a confirmation, delete its line."""
 MAX_BYTES = 1_000_000
 NAME_ONE = "Name a file of MCP servers, such as mcp.json"
 WITHOUT_PERSON = (
@@ -30,30 +30,30 @@ WITHOUT_PERSON = (
     "Or set MCP_SERVERS, the variable of the environment, to these servers"
 )
 _confirmed_here: set[str] = set()
-"""The lines of files that the person confirmed in this process: their own folder may not be writable."""
+"""Lines of files confirmed in this process: the person's folder may not be writable."""
 
 
 def load_server_file(servers: Servers, name: str, ask: Callable[[str], str] | None) -> ServerList:
-    """Configure the servers of a file, after the person has confirmed what it names, the first time and after each change.
+    """Configure the servers of a file, after the person's confirmation on first use and after each change.
 
-    ``ask``: writes a question and returns the line that the person types; None if nobody is present. Raises `SettingsError` if
-    the file cannot be read, nobody is present, or the person declines: then nothing is configured.
+    ``ask``: writes a question and returns the person's line, or None if nobody is present. Raises `SettingsError`, and
+    configures nothing, if the file cannot be read, nobody is present, or the person declines.
     """
     check_person(CONFIGURING, is_lasting=True)
     path = Path(name).expanduser().absolute()
-    found = read_server_file(path, shown=name)
-    line = _line(path, found.servers)
-    if found.servers and line not in (*_confirmed_here, *read_lines(FILE)):
-        _confirm(name, found, ask)
+    listed = read_server_file(path, shown=name)
+    line = _line(path, listed.servers)
+    if listed.servers and line not in (*_confirmed_here, *read_lines(FILE)):
+        _confirm(name, listed, ask)
         _remember(path, line)
-    servers.configuration.load(found, str(path))
-    return found
+    servers.configuration.load(listed, str(path))
+    return listed
 
 
 def read_server_file(path: Path, *, shown: str) -> ServerList:
-    """Return the MCP servers that a file describes, of which none is configured. ``shown``: its name in errors.
+    """Parse the MCP servers described by a file, without configuring any. ``shown``: its name in errors.
 
-    A relative ``cwd`` is relative to the folder of the file. Raises `SettingsError` with the place of what is wrong.
+    A relative ``cwd`` is relative to the folder of the file. Raises `SettingsError` with the position of the problem.
     """
     try:
         with opened(path, MAX_BYTES) as file:
@@ -70,19 +70,19 @@ def read_server_file(path: Path, *, shown: str) -> ServerList:
 
 
 def _confirm(name: str, found: ServerList, ask: Callable[[str], str] | None) -> None:
-    """Ask the person; raise `SettingsError` unless they say yes."""
+    """Ask the person. Raises `SettingsError` unless they say yes."""
     if ask is None:
         names = ", ".join(server.name for server in found.servers)
-        what = f"{name} names MCP servers that you have not confirmed ({names}), and nobody can be asked here"
-        raise SettingsError(what, WITHOUT_PERSON)
+        problem = f"{name} names MCP servers that you have not confirmed ({names}), and nobody can be asked here"
+        raise SettingsError(problem, WITHOUT_PERSON)
     reply = ask(f"{redact(describe_servers(name, found))}\n{CONFIRM}")
     if reply.strip().lower() not in ("y", "yes"):
         raise SettingsError("Nothing was configured", f"To be asked again, name {name} again")
 
 
 def _line(path: Path, servers: Sequence[MCPServer]) -> str:
-    """Return the line of a file: the digest of what it names, values included, and its path."""
-    named = [[getattr(one, setting.name) for setting in fields(one)] for one in servers]
+    """Return the line of a file: the digest of its servers, including values, and its path."""
+    named = [[getattr(server, setting.name) for setting in fields(server)] for server in servers]
     return f"{sha256(msgspec.json.encode(named, order='sorted')).hexdigest()} {_as_written(path)}"
 
 
@@ -91,10 +91,10 @@ def _as_written(path: Path) -> str:
 
 
 def _remember(path: Path, line: str) -> None:
-    """Remember what the person confirmed instead of what they had confirmed of this file before."""
-    _confirmed_here.difference_update({one for one in _confirmed_here if _is_of(one, path)})
+    """Store the person's confirmation, replacing an earlier one of the same file."""
+    _confirmed_here.difference_update({line_ for line_ in _confirmed_here if _is_of(line_, path)})
     _confirmed_here.add(line)
-    write_lines(FILE, [*[one for one in read_lines(FILE) if not _is_of(one, path)], line])
+    write_lines(FILE, [*[line_ for line_ in read_lines(FILE) if not _is_of(line_, path)], line])
 
 
 def _is_of(line: str, path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Logging in to an MCP server: the person opens an address in the browser, and the connection goes on with what that gave."""
+"""Login to an MCP server: the person opens an address in the browser, and the connection continues with the result."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ def log_in(
     scope: str = "",
     client: str = "",
 ) -> str:
-    """Let the person log in to a server, and return what was done; its connections begin anew.
+    """Let the person log in to a server, restart its connections, and return a report.
 
-    ``tell``: shows words, and as a second argument the address that they are about. ``ask``: writes a question and returns the
-    line that the person types, which is not shown; None if nobody is present. ``scope``: rights to ask for besides those of
-    before; ``client``: the id of a client that is registered already. Raises `ServerFailed`, and `SettingsError` for a server
-    without a login, or if nobody is present.
+    ``tell``: shows a text, and as a second argument its address. ``ask``: writes a question and returns the person's line
+    without echo, or None if nobody is present. ``scope``: additional rights to request; ``client``: the id of a client that is
+    already registered. Raises `ServerFailed`, and `SettingsError` for a server without a login, or if nobody is present.
     """
     check_person(LOGGING_IN, is_lasting=True)
     name = live.server.name
@@ -46,12 +45,12 @@ def log_in(
     try:
         _wait(outcome, login.address)
         if login.address.done():
-            where = f"To log in to {name} ({live.server.target}), open this address in your browser{login.note}:"
-            tell(where, login.address.result())
+            text = f"To log in to {name} ({live.server.target}), open this address in your browser{login.note}:"
+            tell(text, login.address.result())
         while not (login.is_answered or outcome.done()):
             typed = ask(PROMPT).strip()
             if typed and not login.take(typed):
-                tell("That is not an address at which this login ended. It begins with http://127.0.0.1")
+                tell("Not an address from this login, which begins with http://127.0.0.1")
             elif not (typed or login.is_answered or outcome.done()):
                 tell("Nothing has arrived from the browser yet")
         _wait(outcome)
@@ -60,23 +59,23 @@ def log_in(
         login.give_up()
     servers.stop(name)
     tools = servers.ask(live, tools_of)
-    where = "" if is_stored else ". It cannot be stored here, so it holds in this process only"
-    return f"You are logged in to {name}, which has {counted(len(tools), 'tool')}{where}"
+    text = "" if is_stored else ". The login cannot be stored here, and is valid in this process only"
+    return f"You are logged in to {name}, which has {counted(len(tools), 'tool')}{text}"
 
 
 def in_lines(words: str, address: WebAddress | None = None) -> str:
-    """Return words, and the whole address that they are about on a line of its own, for a terminal."""
+    """Return a text with its complete address on a separate line, for a terminal."""
     return clean(words if address is None else f"{words}\n{address.opened}")
 
 
 def forget(servers: Servers, live: LiveServer) -> str:
-    """Forget the login at a server, and return what was done. Raises `SettingsError` if that cannot be."""
+    """Delete the login at a server, and return a report. Raises `SettingsError` on failure."""
     check_person(LOGGING_IN, is_lasting=True)
     name, was_there = live.server.name, servers.forget_login(live)
     return f"The login at {name} is forgotten" if was_there else f"There is no login at {name}"
 
 
 def _wait(*futures: Future[Any]) -> None:
-    """Wait for the first of these; an interrupt is noticed."""
+    """Wait for the first of these futures, responding to interrupts."""
     while not any(future.done() for future in futures):
         wait(futures, timeout=TICK, return_when=FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""The session of one kernel: its live and past runs, its store, its defaults."""
+"""The session of a kernel: its live and past runs, store, and defaults."""
 
 from __future__ import annotations
 
@@ -52,46 +52,46 @@ from agentnb.tools.builtin.group import ToolGroup
 from agentnb.tools.todos.board import Board, TodoBoard
 
 MAX_RESUMABLE = 50
-"""Runs of the store that are read for what was allowed always in them, newest first."""
+"""Maximum number of stored runs searched for grants, newest first."""
 SWEEP = 2
-"""Number of runs from which on the ended ones are forgotten."""
+"""Number of runs from which ended ones are dropped."""
 
 
 class Session:
-    """Starts the runs of one kernel and keeps track of them."""
+    """Starts the runs of a kernel and keeps track of them."""
 
     def __init__(self, store: Store | None = None) -> None:
         self._store = store
-        self._lock = threading.RLock()  # a cell and the panel, which has its own thread, may start runs at the same time
+        self._lock = threading.RLock()  # a cell and the panel, in its own thread, may start runs simultaneously
         self._threads: dict[str, LoopThread] = {}
         self._live: list[LiveRun] = []
         self._begun_here: list[LiveRun] = []
-        """All runs that began in this kernel and may be live, in order, with those that are not part of the conversation."""
+        """All runs begun in this kernel that may be live, in order, including those outside the conversation."""
         self._sweep_at = SWEEP
         self._experiments: list[Control] = []
-        """The experiments that began in this kernel and may be live, in order."""
+        """The experiments begun in this kernel that may be live, in order."""
         self._newest: LiveRun | Control | None = None
-        """What began last in this kernel."""
+        """The latest run or experiment of this kernel."""
         self._loaded: Run | None = None
         self._loaded_board: Board | None = None
         self._store_note = ""
         self.notebook = ""
-        """The notebook of this kernel, if it is known."""
+        """The notebook of this kernel, if known."""
         self.budget = Budget(name=SESSION_BUDGET_LIMIT.name)
-        """The budget that all its runs spend from."""
+        """The budget shared by all its runs."""
         self.grants = SessionGrants()
-        """The calls that the person has allowed in all its runs."""
+        """Calls that the person has allowed in all its runs."""
         self.servers = Servers()
-        """The MCP servers that are configured, and their connections, which live until the kernel ends."""
+        """The configured MCP servers, and their connections, which live until the kernel ends."""
         self.defaults: dict[str, str] = at_first()
-        """Defaults for options that a cell does not give."""
+        """Defaults for options not given in a cell."""
         self.sets: dict[str, GuidanceSet] = {}
         """The guidance sets written in this session, by name."""
         self.contexts = SessionContexts()
 
     @property
     def store(self) -> Store:
-        """Where the logs of its runs are kept."""
+        """The store of its runs' logs."""
         with self._lock:
             if self._store is None:
                 self._store, self._store_note = default_store()
@@ -125,8 +125,8 @@ class Session:
     ) -> LiveRun:
         """Resume an interrupted run of the store with the agent from ``make_agent``, and append to its log.
 
-        A watcher first gets all events so far. Raises `SettingsError` if the run is live here, and the errors of `Store.reopen`
-        and of the agent.
+        A watcher first receives all events so far. Raises `SettingsError` if the run is live here, and the errors of
+        `Store.reopen` and of the agent.
         """
         with self._lock:
             run_id = self.store.find(run_id)
@@ -144,9 +144,9 @@ class Session:
             return self._begun(live)
 
     def host(self) -> Host:
-        """Return what runs take from this session that Python code starts, such as ``await agent.run(...)``.
+        """Return the session's resources for runs started by Python code, such as ``await agent.run(...)``.
 
-        They spend from its budget and are among its live runs. Without a store of their own, their log is in memory only.
+        These runs share its budget and count as live runs. Without their own store, their log is in memory only.
         """
         return Host(
             begun=self.take,
@@ -160,62 +160,64 @@ class Session:
         )
 
     def _hosting(self) -> AbstractContextManager[None]:
-        """Let a run of the session start with its host; the runs nested in it keep their logs beside its own."""
+        """Start a run of the session with its host; nested runs store their logs beside its own."""
         return hosted(replace(host_here() or self.host(), begun=None, watch=None, store=self.store))
 
     def take(self, live: LiveRun) -> None:
-        """Count a run among the live runs. One that was not started by `start` or `recover` is not part of the conversation."""
+        """Add a run to the live runs. Only runs from `start` or `recover` are part of the conversation."""
         with self._lock:
             if len(self._begun_here) >= self._sweep_at:
-                self._begun_here = [one for one in self._begun_here if not one.done]
+                self._begun_here = [earlier for earlier in self._begun_here if not earlier.done]
                 self._sweep_at = 2 * len(self._begun_here) + SWEEP
             self._begun_here.append(live)
             self._newest = live
 
     def take_experiment(self, control: Control) -> None:
-        """Count an experiment among the live ones, once."""
+        """Add an experiment to the live ones, once."""
         with self._lock:
-            if all(one is not control for one in self._experiments):
+            if all(known_control is not control for known_control in self._experiments):
                 self._experiments = [*self.experiments(), control]
                 self._newest = control
 
     def experiments(self) -> list[Control]:
         """Return the experiments that have not ended, oldest first."""
-        return [one for one in tuple(self._experiments) if not one.progress.is_over]
+        return [control for control in tuple(self._experiments) if not control.progress.is_over]
 
     def newest_experiments(self) -> list[Control]:
-        """Return the experiments that have not ended, oldest first, or else the one that began last."""
+        """Return the experiments that have not ended, oldest first, or else the latest."""
         return self.experiments() or self._experiments[-1:]
 
     def interrupted(self) -> Iterator[str]:
         """Yield the ids of the interrupted runs in the store, newest first."""
-        here = [live.run_id for live in self.running()]
-        return (one.id for one in self.store.each_summary() if one.can_be_recovered and one.id not in here)
+        running_ids = [live.run_id for live in self.running()]
+        return (
+            summary.id for summary in self.store.each_summary() if summary.can_be_recovered and summary.id not in running_ids
+        )
 
     def suspended(self) -> Iterator[str]:
         """Yield the ids of the suspended top-level runs in the store, newest first."""
-        here = [live.run_id for live in self.running()]
-        each = (one for one in self.store.each_summary() if one.can_be_answered and one.parent_id is None)
-        return (one.id for one in each if one.id not in here)
+        running_ids = [live.run_id for live in self.running()]
+        candidates = (summary for summary in self.store.each_summary() if summary.can_be_answered and summary.parent_id is None)
+        return (summary.id for summary in candidates if summary.id not in running_ids)
 
     def only_suspended(self) -> str:
-        """Return the id of the suspended top-level run, if there is exactly one and no live run waits; else an empty text."""
+        """Return the id of the suspended top-level run if it is the only one and no live run waits; else an empty string."""
         if any(live.run.waiting for live in self.running()):
             return ""
-        found = list(islice(self.suspended(), 2))
-        return found[0] if len(found) == 1 else ""
+        ids = list(islice(self.suspended(), 2))
+        return ids[0] if len(ids) == 1 else ""
 
     def stored_grants(self) -> Iterator[tuple[str, GrantGiven]]:
-        """Yield the grants of runs of the store that no process has and that may be resumed, each with the id of its run."""
-        here = [live.run_id for live in self.running()]
-        each = (one.id for one in self.store.each_summary() if one.can_be_answered or one.can_be_recovered)
-        for run_id in islice((one for one in each if one not in here), MAX_RESUMABLE):
+        """Yield the grants of stored runs that no process holds and that may be resumed, each with the id of its run."""
+        running_ids = [live.run_id for live in self.running()]
+        resumable = (summary.id for summary in self.store.each_summary() if summary.can_be_answered or summary.can_be_recovered)
+        for run_id in islice((summary for summary in resumable if summary not in running_ids), MAX_RESUMABLE):
             with suppress(StoreError, TraceError):  # a torn log, or one of a newer version
                 run = self.store.load(run_id)
                 yield from [(run_id, grant) for grant in run.grants if run.gives_consent and not is_copy(grant)]
 
     def withdraw_stored(self, run_id: str, grant_id: str) -> None:
-        """Take back a grant of a run of the store, in its log: who resumes it has it no more."""
+        """Withdraw a grant of a stored run in its log, so that a resumed run does not have it."""
         check_person("Taking back a grant")
         writer, run = self.store.reopen(run_id)
         try:
@@ -230,17 +232,17 @@ class Session:
     def newest_interrupted(self) -> str:
         """Return the newest interrupted top-level run; nested runs belong to their parent.
 
-        Raises `SettingsError` if there is none.
+        Raises `SettingsError` without any.
         """
-        here = {live.run_id for live in self.running()}
-        for one in self.store.each_summary():
-            if one.can_be_recovered and one.parent_id is None and one.id not in here:
+        running_ids = {live.run_id for live in self.running()}
+        for summary in self.store.each_summary():
+            if summary.can_be_recovered and summary.parent_id is None and summary.id not in running_ids:
                 with suppress(StoreError, TraceError):  # a torn log, or one of a newer version
-                    self.store.load(one.id)
-                    return one.id
+                    self.store.load(summary.id)
+                    return summary.id
         if not self.store.ids():
-            what = f"There is no run in {self.store.shown_folder}"
-            raise SettingsError(what, "Logs are kept in the folder of their notebook: is this the right one?")
+            problem = f"There is no run in {self.store.shown_folder}"
+            raise SettingsError(problem, "Logs are kept in the folder of their notebook: is this the right one?")
         raise SettingsError(f"No run in {self.store.shown_folder} was interrupted", "%agent history lists the runs")
 
     def _begun(self, live: LiveRun) -> LiveRun:
@@ -262,57 +264,57 @@ class Session:
         return thread
 
     def _forget_ended(self) -> None:
-        """Keep the live runs, and the newest that has ended."""
-        asked = [(live, live.done) for live in self._live]  # read once: a run that ends meanwhile must not get lost
-        ended = [live for live, done in asked if done and live.run.started_at is not None]
-        self._live = ended[-1:] + [live for live, done in asked if not done]
+        """Keep the live runs, and the newest ended run."""
+        states = [(live, live.done) for live in self._live]  # read once: a run that ends meanwhile must not be lost
+        ended = [live for live, done in states if done and live.run.started_at is not None]
+        self._live = ended[-1:] + [live for live, done in states if not done]
 
     def allow_always(self, rule: str, variables: Iterable[Any] = ()) -> None:
         """Allow the calls of a rule, such as ``bash(git status *)``, in the session.
 
         ``variables``: the tools and agents that it may name besides those of live runs, and the words for them. Raises
-        `SettingsError` for another text, and for a word that names nothing.
+        `SettingsError` for an invalid rule, and for an unknown name.
         """
         check_person("Allowing calls", is_lasting=True)
-        found = Rule.read(rule, "allow")
-        of_runs = [spec.name for live in self.running() for spec in live.run.tools]
-        known_rules(RuleList((found,)), (*variables, *of_runs), self.servers.configuration.known)
-        self.grants.give(found.tools, rule=found.text if found.pattern else "")
+        parsed = Rule.read(rule, "allow")
+        run_tools = [spec.name for live in self.running() for spec in live.run.tools]
+        known_rules(RuleList((parsed,)), (*variables, *run_tools), self.servers.configuration.known)
+        self.grants.give(parsed.tools, rule=parsed.text if parsed.pattern else "")
 
     def first_request(self, agent: Agent, prompt: str, continue_from: Run | None) -> Request:
-        """Return the request that `start` would begin with. Sends nothing."""
+        """Return the first request that `start` would send, without sending it."""
         board = self._board_of(continue_from) if agent.todos is True else None
         return agent.first_request(prompt, continue_from=continue_from, board=board)
 
     def board(self) -> Board:
-        """Return the board of the last loaded run, or else of the newest; raises `SettingsError` if it keeps no list."""
+        """Return the board of the last loaded run, or else of the newest. Raises `SettingsError` if it keeps no list."""
         if self._loaded is not None:
-            found: Board | None = self._board_of(self._loaded)
+            board: Board | None = self._board_of(self._loaded)
         else:
             begun = [live for live in self._live if live.run.started_at is not None]
-            found = begun[-1].board if begun else None
-        if found is None and not self.has_run:
-            hint = "That of a run which Python code started is run.todos" if self.has_hosted else "Start one: %%agent -t NAME"
+            board = begun[-1].board if begun else None
+        if board is None and not self.has_run:
+            hint = "For a run started from Python, see run.todos" if self.has_hosted else "Start one: %%agent -t NAME"
             raise SettingsError("There is no todo list: no %%agent cell has run yet", hint)
-        if found is None:
+        if board is None:
             raise SettingsError("There is no todo list: the newest run of a cell has no tools", "Name some: %%agent -t NAME")
-        return found
+        return board
 
     def _board_of(self, run: Run | None) -> Board | None:
-        """Return the board of a run of this session, so that the next run keeps changes made since that run ended."""
+        """Return the board of a run of this session, so that the next run keeps changes made since its end."""
         if run is not None and run is self._loaded:
             return self._loaded_board
         return next((live.board for live in self._live if live.run is run), None)
 
     def write_set(self, name: str, body: str) -> GuidanceSet:
-        """Keep a guidance set under its name, replacing an earlier one; raises `SettingsError` if it is invalid."""
+        """Store a guidance set under its name, replacing an earlier one. Raises `SettingsError` if it is invalid."""
         if name in BUILT_IN:
             raise SettingsError(f"{name} is a built-in guidance set", "Give yours another name")
         self.sets[name] = GuidanceSet.from_markdown(name, body)
         return self.sets[name]
 
     def find_set(self, name: str) -> GuidanceSet:
-        """Return the guidance set of this name, written here or built in."""
+        """Return the guidance set with this name, written here or built in."""
         return find_set(name, self.sets)
 
     def leave_foreground(self) -> None:
@@ -321,12 +323,12 @@ class Session:
 
     @property
     def has_run(self) -> bool:
-        """Whether a run was loaded or has started."""
+        """True if a run was loaded or has started."""
         return self._loaded is not None or any(live.run.started_at is not None for live in self._live)
 
     @property
     def has_hosted(self) -> bool:
-        """Whether any run has begun here, in a cell or by Python code."""
+        """True if any run has begun here, in a cell or by Python code."""
         return bool(self._begun_here)
 
     def running(self) -> list[LiveRun]:
@@ -334,38 +336,38 @@ class Session:
         return [live for live in tuple(self._begun_here) if not live.done]
 
     def newest(self) -> LiveRun | Control:
-        """Return the newest run or experiment that has not ended; raises `SettingsError` if there is none."""
+        """Return the newest run or experiment that has not ended. Raises `SettingsError` without any."""
         live: list[LiveRun | Control] = [*self.experiments(), *self.running()]
-        newest = next((one for one in live if one is self._newest), None)
+        newest = next((candidate for candidate in live if candidate is self._newest), None)
         return newest or (live[-1] if live else self.current())
 
     def current(self) -> LiveRun:
-        """Return the newest run that has not ended; raises `SettingsError` if there is none."""
+        """Return the newest run that has not ended. Raises `SettingsError` without any."""
         running = self.running()
         if not running:
             raise SettingsError("Nothing is running", "%agent history lists past runs")
         return running[-1]
 
     def leave(self) -> list[LiveRun]:
-        """Suspend the runs that wait for an approval, and return them: this kernel ends, and another takes them up."""
-        left = []
+        """Suspend and return the runs that wait for an approval: this kernel ends, and another resumes them."""
+        suspended_runs = []
         for live in self.running():
-            with suppress(SettingsError):  # it waits for none, or its log is in memory only
+            with suppress(SettingsError):  # it waits for no approval, or its log is in memory only
                 live.suspend(nobody_here=True)
-                left.append(live)
-        return left
+                suspended_runs.append(live)
+        return suspended_runs
 
     def stop(self, chosen: list[LiveRun], seconds: float) -> None:
-        """Stop these runs, and wait so long, together, for the ends of those that a cell started.
+        """Stop these runs, and wait up to ``seconds`` in total for the ends of those started by a cell.
 
-        Other runs are not waited for: one that Python code awaits may need the event loop of this thread.
+        Other runs are not awaited: a run awaited by Python code may need the event loop of this thread.
         """
         for live in chosen:
             live.stop()
         wait_for_ends([live for live in chosen if live in self._live], seconds)
 
     def waiting_for_answer(self) -> LiveRun:
-        """Return the newest run with an open question for the person; raises `SettingsError` if there is none."""
+        """Return the newest run with an open question for the person. Raises `SettingsError` without any."""
         waiting = [live for live in self.running() if live.run.waiting]
         if not waiting:
             raise SettingsError("No run waits for an answer", "%agent status shows what is running")
@@ -374,7 +376,7 @@ class Session:
     def last_run(self) -> Run:
         """Return the last loaded run, or else the newest.
 
-        Raises `SettingsError` if there is none, or if it has not ended.
+        Raises `SettingsError` without any, or if it has not ended.
         """
         if self._loaded is not None:
             return self._loaded
@@ -388,7 +390,7 @@ class Session:
     def conversation(self, run: Run | None = None) -> Run:
         """Return the run to continue, by default the last.
 
-        Raises `SettingsError` if it has not ended, or is that of a workflow.
+        Raises `SettingsError` if it has not ended, or is of a workflow.
         """
         run = self.last_run() if run is None else run
         if any(live.run is run for live in self.running()):
@@ -397,16 +399,16 @@ class Session:
         return run
 
     def stored(self, part_of_id: str) -> Run:
-        """Return the run of the store with this id, or part of one: the run itself if it is a live or the newest one here."""
+        """Return the stored run with this id, or part of one; for a live run, or the newest here, the object in memory."""
         run_id = self.store.find(part_of_id)
-        here = next((live.run for live in self._live if live.run_id == run_id), None)
+        live_run = next((live.run for live in self._live if live.run_id == run_id), None)
         if self._loaded is not None and self._loaded.id == run_id:
             return self._loaded
-        return self.store.load(run_id) if here is None else here
+        return self.store.load(run_id) if live_run is None else live_run
 
     def _instead_of_continuing(self) -> str:
-        """Return what to type where this kernel has no run: the newest run in the store may have been interrupted."""
-        newest = next((one for one in self.store.each_summary() if one.parent_id is None), None)
+        """Return advice for a kernel without a run: the newest run in the store may have been interrupted."""
+        newest = next((summary for summary in self.store.each_summary() if summary.parent_id is None), None)
         if newest is None:
             return "Start one without --continue"
         if newest.status == "interrupted":
@@ -414,22 +416,22 @@ class Session:
         return f"Start one without --continue, or load one: %agent load {newest.id} loads the newest"
 
     def load(self, part_of_id: str) -> Run:
-        """Load a run from the store for ``--continue``; or return a run of this session that is still live."""
+        """Load a run from the store for ``--continue``, or return a run of this session that is still live."""
         run_id = self.store.find(part_of_id)
         for live in self.running():
             if live.run_id == run_id:
                 return live.run
         loaded = self.store.load(run_id)
         ended = next((live for live in self._live if live.run_id == run_id), None)
-        # A run of this session keeps its own board, with the changes made since it ended.
+        # A run of this session keeps its own board, with the changes made since its end.
         board = ended.board if ended is not None else _board_with(loaded.conversation_todos)
         self._loaded, self._loaded_board = loaded, board
         return self._loaded
 
     def set_default(self, key: str, value: str, *, is_variable: bool = False) -> None:
-        """Change one of `defaults`; raises `SettingsError` for an unknown key or an invalid value.
+        """Change one of `defaults`. Raises `SettingsError` for an unknown key or an invalid value.
 
-        The key may be written with underscores, as the settings of an `Agent` are. ``is_variable``: the value is the name of a
+        The key may be written with underscores, like the settings of an `Agent`. ``is_variable``: the value is the name of a
         variable that holds a model.
         """
         check_person("Changing a default", is_lasting=True)
@@ -452,11 +454,11 @@ class Session:
         return agent_settings(self.defaults)
 
     def tool_groups(self) -> dict[str, ToolGroup]:
-        """Return the groups of built-in tools that the defaults have settings for, by word."""
+        """Return the groups of built-in tools configured by the defaults, by word."""
         return tool_groups(self.defaults)
 
     def workflow_settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the defaults that were changed: limits of a whole workflow, and settings of the agents that it declares."""
+        """Return the changed defaults: limits of a whole workflow, and settings of the agents that it declares."""
         limits, of_agents = workflow_settings(self.defaults)
         if "guidance" in of_agents:
             of_agents["guidance"] = self.find_set(of_agents["guidance"])
@@ -468,7 +470,7 @@ def _still_running(run: Run) -> SettingsError:
 
 
 def _board_with(todos: tuple[Todo, ...]) -> TodoBoard | None:
-    """Return a board with this list; None if it came from a board with other rules, which the next run will report."""
+    """Return a board with this list, or None if it came from a board with other rules, which the next run will report."""
     try:
         return TodoBoard(todos)
     except SettingsError:

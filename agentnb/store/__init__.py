@@ -1,1 +1,1 @@
-"""Logs of one's own runs on disk."""
+"""The person's run logs on disk."""

@@ -1,6 +1,6 @@
-"""Bounds on reading: no file takes memory or time out of proportion to its size, and none more than about 1 GB of memory.
+"""Limits on reading: no file takes memory or time out of proportion to its size, and none more than about 1 GB of memory.
 
-What Python makes of JSON may be forty times as large as its text: its bytes are bounded, and above some size its values.
+JSON may take forty times the size of its text in Python: its bytes are limited, and above some size its values.
 """
 
 from __future__ import annotations
@@ -12,76 +12,76 @@ from typing import BinaryIO
 from agentnb.errors import TraceError
 
 MAX_FILE_BYTES = 1_000_000_000
-"""The largest file that is opened, unless it is read as a stream."""
+"""Maximum bytes of a file, unless it is read as a stream."""
 MAX_STREAMED_BYTES = 1_000_000_000_000
-"""The largest file that is read as a stream, such as JSON Lines of many runs."""
+"""Maximum bytes of a file that is read as a stream, such as JSON Lines of many runs."""
 MAX_HELD_BYTES = 200_000_000
-"""The most of a file that is held in memory at once: a run, a document, a log, a database that is unpacked."""
+"""Maximum bytes of a file held in memory at once: a run, a document, a log, an unpacked database."""
 MAX_LINE_BYTES = 2 * MAX_HELD_BYTES
 MAX_RECORD_BYTES = 100_000_000
-"""The longest line of JSON Lines, and the largest part of a document that is read in parts."""
+"""Maximum bytes of a line of JSON Lines, and of a part of a document that is read in parts."""
 MAX_HELD_VALUES = 3_000_000
-"""Values of JSON that are held at once: a text of 50 MB with twenty bytes a value has as many."""
+"""Maximum JSON values held at once: as many as in a text of 50 MB with twenty bytes a value."""
 UNCOUNTED_BYTES = 10_000_000
-"""JSON whose values are not counted: they take at most 400 MB, and most files are smaller."""
+"""Bytes of JSON up to which values are not counted: they take at most 400 MB, and most files are smaller."""
 MAX_RUN_EVENTS = 300_000
-"""Events of a run: 60,000 rounds with a call each. They take about 1.2 KB each."""
+"""Maximum events of a run: 60,000 rounds with a call each. They take about 1.2 KB each."""
 MAX_ROUND_CALLS = 10_000
-"""Calls of one reply: the time to take in each grows with their number."""
+"""Maximum calls of one reply: the time to process each grows with their number."""
 MAX_MESSAGES_IN_A_ROW = 5_000
-"""Replies or user messages in a row: a request sends them as one message, which is made again for each of them."""
+"""Maximum consecutive replies or user messages: a request merges them into one message, which is rebuilt for each of them."""
 MAX_RECORDS = 5_000_000
-"""Lines of a file, or parts of a document."""
+"""Maximum lines of a file, or parts of a document."""
 MAX_PROBLEMS = 1_000
-"""Parts of a file left out that are listed; the rest is counted."""
+"""Maximum listed parts that were left out; the rest is counted."""
 SURELY_FEW_VALUES = 10_000
-"""Values of JSON up to which commas in its texts are counted as values, too."""
+"""JSON values up to which commas in strings are counted as values, too."""
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _TOO_MUCH = "Split it, or leave out what you do not need"
 MAX_EXPANSION = 200
-"""Maximum expanded bytes of a compressed file, in multiples of its size, over all the times that a reader unpacks it."""
+"""Maximum expanded bytes of a compressed file, in multiples of its size, over all passes of a reader."""
 MIN_EXPANDED_BYTES = 2_000_000_000
-"""Expanded bytes that any compressed file may have."""
+"""Expanded bytes allowed for any compressed file."""
 
 
 class BoundExceeded(TraceError):
-    """A file is larger, or holds more, than is read."""
+    """A file exceeds a limit on reading."""
 
 
 def check_bytes(size: int, max_bytes: int, source: str, hint: str = _TOO_MUCH) -> None:
-    """Raise `BoundExceeded` if this is more than ``max_bytes``. ``source``: the file, for the error."""
+    """Raise `BoundExceeded` for more than ``max_bytes``. ``source``: the file, for the error."""
     if size > max_bytes:
-        raise BoundExceeded(f"{source} has more than {max_bytes / 1e6:,.0f} MB, the most that is read", hint)
+        raise BoundExceeded(f"{source} has more than {max_bytes / 1e6:,.0f} MB, the limit for reading", hint)
 
 
 def check_events(count: int, source: str) -> None:
     """Raise `BoundExceeded` if a run has too many events."""
     if count > MAX_RUN_EVENTS:
-        raise BoundExceeded(f"{source} is a run of more than {MAX_RUN_EVENTS:,} events, the most that is read", _TOO_MUCH)
+        raise BoundExceeded(f"{source} is a run of more than {MAX_RUN_EVENTS:,} events, the limit for reading", _TOO_MUCH)
 
 
 def check_round_calls(count: int, source: str) -> None:
     """Raise `BoundExceeded` if one reply has too many calls."""
     if count > MAX_ROUND_CALLS:
-        most = f"more than {MAX_ROUND_CALLS:,} calls, the most that is read"
+        most = f"more than {MAX_ROUND_CALLS:,} calls, the limit for reading"
         raise BoundExceeded(f"{source} has a reply with {most}", _TOO_MUCH)
 
 
 def check_messages_in_a_row(count: int, source: str) -> None:
-    """Raise `BoundExceeded` if too many replies, or user messages, follow each other."""
+    """Raise `BoundExceeded` for too many consecutive replies or user messages."""
     if count > MAX_MESSAGES_IN_A_ROW:
-        most = f"more than {MAX_MESSAGES_IN_A_ROW:,} messages in a row of one side, the most that is read"
+        most = f"more than {MAX_MESSAGES_IN_A_ROW:,} messages in a row of one side, the limit for reading"
         raise BoundExceeded(f"{source} has {most}", _TOO_MUCH)
 
 
 def check_records(count: int, source: str) -> None:
     """Raise `BoundExceeded` if a file has too many lines or parts."""
     if count > MAX_RECORDS:
-        raise BoundExceeded(f"{source} has more than {MAX_RECORDS:,} records, the most that is read", _TOO_MUCH)
+        raise BoundExceeded(f"{source} has more than {MAX_RECORDS:,} records, the limit for reading", _TOO_MUCH)
 
 
 class Expansion:
-    """Counts the bytes to which a compressed file and the archives in it expand, whatever size they declare."""
+    """Counts the expanded bytes of a compressed file and its inner archives, whatever size they declare."""
 
     def __init__(self, name: str, size: int) -> None:
         """``size``: bytes of the compressed file."""
@@ -106,7 +106,7 @@ class HeldData:
         self._bytes = self._values = 0
 
     def add(self, data: bytes) -> None:
-        """Count this text. Raises `BoundExceeded` if there is too much of it by now."""
+        """Count this text. Raises `BoundExceeded` once there is too much."""
         self._bytes += len(data)
         if self._bytes <= UNCOUNTED_BYTES:
             return
@@ -114,7 +114,7 @@ class HeldData:
         self._values += _count_values(data)
         if self._values > MAX_HELD_VALUES:
             raise BoundExceeded(
-                f"{self._source} holds more than {MAX_HELD_VALUES:,} values of JSON, the most that is read", _TOO_MUCH
+                f"{self._source} holds more than {MAX_HELD_VALUES:,} values of JSON, the limit for reading", _TOO_MUCH
             )
 
 
@@ -124,7 +124,7 @@ def _count_values(data: bytes) -> int:
 
 
 def checked_lines(file: BinaryIO, source: str) -> Iterator[bytes]:
-    """Yield the lines of a log of any size. Raises `BoundExceeded` for a line, or values in all, that are not held at once."""
+    """Yield the lines of a log of any size. Raises `BoundExceeded` for a line, or values in total, too large for memory."""
     values = count = 0
     while line := file.readline(MAX_LINE_BYTES):
         if len(line) == MAX_LINE_BYTES:
@@ -132,19 +132,19 @@ def checked_lines(file: BinaryIO, source: str) -> Iterator[bytes]:
         values, count = values + _count_values(line), count + 1
         if values > MAX_HELD_VALUES:
             raise BoundExceeded(
-                f"{source} holds more than {MAX_HELD_VALUES:,} values of JSON, the most that is read", _TOO_MUCH
+                f"{source} holds more than {MAX_HELD_VALUES:,} values of JSON, the limit for reading", _TOO_MUCH
             )
         check_events(count, source)
         yield line
 
 
 def check_log(data: bytes, source: str) -> None:
-    """Raise `BoundExceeded` if a log of agentnb is larger, or holds more, than is read."""
+    """Raise `BoundExceeded` if a log of agentnb exceeds the limits."""
     check_json(data, source)
     if len(data) > UNCOUNTED_BYTES:
         check_events(data.count(b"\n"), source)
 
 
 def check_json(data: bytes, source: str) -> None:
-    """Raise `BoundExceeded` if a document is larger, or holds more, than is read."""
+    """Raise `BoundExceeded` if a document exceeds the limits."""
     HeldData(source).add(data)

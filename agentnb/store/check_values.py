@@ -1,4 +1,4 @@
-"""The checks of an experiment as assessments of its runs: read from the rows beside their logs."""
+"""The checks of an experiment as assessments of its runs, from the rows beside their logs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from agentnb.store.bounds import MAX_STREAMED_BYTES
 from agentnb.store.regular_files import opened
 
 ROWS = "experiment.rows"
-"""The file of the rows of an experiment, JSON Lines, in the folder of its logs."""
+"""File of the rows of an experiment, JSON Lines, in the folder of its logs."""
 Value: TypeAlias = float | bool | None
 WHOLE = ("completed", "unknown")
 """States of runs that were not cut short, as far as is known: traces of other products may lack the end."""
 CUT_SHORT = ("limited", "stopped")
 """States of runs that a limit or a policy ended. All others were ended by the provider, a person, or the end of a process."""
 COVER = "experiment.covered"
-"""The file that is there until all cells of an experiment have a row; it holds the time of the first look at its runs."""
+"""File that exists until all cells of an experiment have a row; it has the time of the first look at its runs."""
 _OWN_FILE = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # no link, and no pipe that waits
 
 
@@ -41,27 +41,27 @@ _decoder = msgspec.json.Decoder(_Row)
 
 
 def assessments_of_rows(folder: Path) -> dict[str, tuple[Assessment, ...]]:
-    """Return what the primary check of an experiment says of the runs in its folder, by their ids; nothing in other folders."""
+    """Return the primary check's assessments of the runs in an experiment's folder, by run id; empty for other folders."""
     try:
         with opened(folder / ROWS, MAX_STREAMED_BYTES) as file:
             lines = file.read().split(b"\n")
     except (OSError, TraceError):
         return {}
-    found: dict[str, tuple[Assessment, ...]] = {}
+    by_run: dict[str, tuple[Assessment, ...]] = {}
     for line in lines:
         try:
             row = _decoder.decode(line)
-        except ValueError:  # blank, damaged, or cut off when a process died
+        except ValueError:  # blank, damaged, or torn
             continue
         if row.run_id and (assessment := _assessment(row)) is not None:
-            found[row.run_id] = (assessment,)
-    return found
+            by_run[row.run_id] = (assessment,)
+    return by_run
 
 
 def settle_value(value: Value, status: str) -> Value:
-    """Return the value of a check of the result for a run that ended like this: cut short, it has not passed, and no number.
+    """Return a check's value, adjusted for how the run ended: a run cut short has not passed, and has no numeric value.
 
-    Of a run that failed the value is unknown.
+    For a failed run the value is unknown.
     """
     if status in WHOLE:
         return value
@@ -69,7 +69,7 @@ def settle_value(value: Value, status: str) -> Value:
 
 
 def note_look(folder: str | Path) -> None:
-    """Note that the runs of a folder are looked at, if an experiment in it is not done and nobody has looked before."""
+    """Record the first look at the runs of a folder, if it has an unfinished experiment."""
     with suppress(OSError):  # nothing is covered, or the folder is a copy that only its owner changes
         descriptor = os.open(os.path.join(folder, COVER), _OWN_FILE)  # noqa: PTH118  # of either
         try:

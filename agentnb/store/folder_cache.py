@@ -1,4 +1,4 @@
-"""What is kept beside the logs of a folder, so that they need not be read again: where it is, and when it is out of date."""
+"""Caches beside the logs of a folder, so that these need not be read again: their place and their validity."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import msgspec
 from agentnb.core.log.events import SCHEMA
 
 HOME = ".tables"
-"""The folder of all caches, beside the logs; readers of folders pass over hidden ones."""
+"""Folder of all caches, beside the logs; readers of folders skip hidden ones."""
 KEPT = 3600
-"""Seconds for which files are kept that are no longer used, as another process may read or write them."""
+"""Seconds to keep unused files, as another process may read or write them."""
 _IGNORE = "# Made of the logs beside it: agentnb makes it again when it is gone.\n*\n"
 
 
 class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What tells whether a file has changed: its size in bytes, and its times in nanoseconds."""
+    """Fingerprint of a file, for detecting changes: its size in bytes, and its times in nanoseconds."""
 
     size: int
     modified: int
@@ -29,27 +29,27 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def stamp_of(path: str | Path) -> Stamp | None:
-    """Return the stamp of a file; None if it is gone."""
+    """Return the stamp of a file, or None if it does not exist."""
     try:
-        found = os.stat(path)  # noqa: PTH116  # of many thousand files: making a Path takes longer
+        status = os.stat(path)  # noqa: PTH116  # of many thousand files: making a Path takes longer
     except (OSError, ValueError):
         return None
-    return Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 @cache
 def made_by(layout: int) -> str:
-    """Return what a cache must have been made by to be used: the versions of what decides what is read."""
+    """Return the version key of a cache: versions of everything that affects its content."""
     return f"{layout} {version('agentnb')} {SCHEMA} {version('genai-prices')}"
 
 
 def made_of(folder: Path) -> str:
-    """Return what tells this folder from a copy of it, in which the times of files may say nothing. Raises OSError."""
+    """Return the identity of this folder, which its copies do not share: in a copy, file times may mislead. Raises OSError."""
     return f"{folder.resolve()} {folder.stat().st_ino}"
 
 
 def remove_torn(folder: Path) -> None:
-    """Remove files in a folder of caches whose process died before they were whole."""
+    """Remove incomplete files of dead processes from a folder of caches."""
     with suppress(OSError):
         for path in folder.glob(".*.*"):
             if path.stat().st_mtime < time.time() - KEPT:
@@ -57,7 +57,7 @@ def remove_torn(folder: Path) -> None:
 
 
 def make_home(folder: Path) -> Path:
-    """Make the folder of caches, which only its owner can read, and return it. Raises OSError if it cannot be made."""
+    """Create the folder of caches, readable only by its owner, and return it. Raises OSError on failure."""
     home = folder / HOME
     home.mkdir(mode=0o700, exist_ok=True)
     ignore = home / ".gitignore"

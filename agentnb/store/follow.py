@@ -17,42 +17,42 @@ from agentnb.store.run_file import is_being_written
 from agentnb.store.store import unreadable
 
 PAUSE = 0.2
-"""Seconds between two looks at the log."""
+"""Seconds between two checks of the log."""
 
 
 class FollowedRun:
-    """A run in another process, as far as its log tells. `run` grows while you iterate, or with each `update`.
+    """A run in another process, as far as logged. `run` grows while you iterate, or with each `update`.
 
         for event in load_trace("runs/20260301-101500-ab12.jsonl", follow=True):
             print(event)
 
     Iterating waits for further events, and ends when the run ends, is suspended, or its process dies; ``async for`` does so
-    without holding up the kernel.
+    without blocking the kernel.
     """
 
     def __init__(self, path: Path, pause: float = PAUSE) -> None:
-        """Read what is there by now. Raises `TraceError` if it is not a log, `StoreError` if it cannot be read."""
+        """Read the log so far. Raises `TraceError` if it is not a log, `StoreError` if it cannot be read."""
         self.path = path
         self.run = Run()
         self._pause = pause
         self._place = 0
-        """Bytes of the log that are in the run."""
+        """Bytes of the log read so far."""
         self._check = checker(str(path))
         self._new: list[AnyEvent] = []
         self.update()
 
     @property
     def is_over(self) -> bool:
-        """Whether no event will follow: the run has ended, or nobody writes its log."""
+        """True if no event will follow: the run has ended, or nobody writes its log."""
         return self.run.is_suspended or self.run.status not in ("running", "waiting_on_user")
 
     def update(self) -> list[AnyEvent]:
-        """Take in what was written since the last time, and return these events."""
+        """Read and return the events since the last update."""
         if self.is_over and self.run.events:
             return []
         try:
             with opened(self.path) as file:
-                is_written = is_being_written(file)  # checked first: a run that ends meanwhile is read with its end
+                is_written = is_being_written(file)  # checked first: a run that ends after it is read with its end
                 file.seek(self._place)
                 lines = file.readlines()
         except OSError as error:
@@ -73,7 +73,7 @@ class FollowedRun:
             return [self._next(line, number) for number, line in enumerate(lines, len(self.run.events) + 1)]
         if not lines:
             raise TraceError(f"{self.path} holds no whole event yet", "Try again when its run has begun")
-        return decode_lines(lines, str(self.path))  # the first line says which version wrote the log
+        return decode_lines(lines, str(self.path))  # the first line has the version that wrote the log
 
     def _next(self, line: bytes, number: int) -> AnyEvent:
         try:

@@ -1,6 +1,6 @@
-"""Summaries of the logs of a folder, kept beside them once they are many: the list of runs then reads only new logs.
+"""Summaries of the logs of a folder, cached beside them once there are many: the list of runs then reads only new logs.
 
-The file has a line for each field, so that words which many runs share are held once, and few bytes at a time.
+The file has a line for each field, so that repeated values are stored once, and few bytes are read at a time.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from agentnb.store.writing import write_whole
 T = TypeVar("T")
 FILE = "summaries.json"
 LAYOUT = 5
-"""Changes when the file changes its meaning."""
+"""Increased when the file's format changes."""
 MANY = 50
-"""Summaries that must be new for the file to be written: reading fewer takes less time than writing it."""
+"""Minimum new summaries for writing the file: reading fewer takes less time than writing it."""
 UNSETTLED = frozenset({"running", "interrupted", "waiting_on_user"})
-"""Statuses that depend on more than the log: on whether a process holds it, or that of its parent run."""
+"""Statuses that depend on more than the log: on whether a process holds it, or the log of its parent run."""
 Known: TypeAlias = dict[str, tuple[Stamp, RunSummary]]
 
 
@@ -38,19 +38,19 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 class _Column(msgspec.Struct, Generic[T], frozen=True):
-    """A field of all summaries: its values, or where most are repeated, each of them once and the places of all."""
+    """A field of all summaries: its values, or if most are repeated, each value once and an index for every summary."""
 
     values: list[T]
     places: list[int] | None = None
 
     @property
     def all(self) -> Iterator[T]:
-        """One value per summary. Raises IndexError if there is no value at a place."""
+        """A value per summary. Raises IndexError for an invalid index."""
         return iter(self.values) if self.places is None else map(self.values.__getitem__, self.places)
 
 
 class KnownSummaries:
-    """The summaries that are kept beside the logs of a folder. What is damaged, or of another folder, is made anew."""
+    """Cached summaries of the logs of a folder. A damaged cache, or one of another folder, is rebuilt."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -58,25 +58,25 @@ class KnownSummaries:
         self._new = 0
 
     def get(self, run_id: str, stamp: Stamp | None) -> RunSummary | None:
-        """Return the summary of a log that has not changed since; None if there is none."""
+        """Return the summary of an unchanged log, or None without one."""
         if self._known is None:
             self._known = self._read()
         kept = self._known.get(run_id)
         return kept[1] if kept is not None and kept[0] == stamp else None
 
     def add(self, run_id: str, stamp: Stamp | None, summary: RunSummary) -> None:
-        """Keep a summary if nothing but its log can change it. ``stamp``: of before it was read."""
+        """Keep a summary if only its log can change it. ``stamp``: stamp of the log before it was read."""
         if stamp is not None and summary.status not in UNSETTLED and self._known is not None:
             self._known[run_id] = (stamp, summary)
             self._new += 1
 
     def save(self, ids: Collection[str]) -> None:
-        """Write the summaries of these logs if enough are new. If they cannot be written, they are read again next time."""
+        """Write the summaries of these logs if enough are new. If that fails, the logs are read again next time."""
         if self._new < MANY or self._known is None:
             return
         for run_id in self._known.keys() - ids:
             del self._known[run_id]
-        with suppress(OSError):  # StoreError is one
+        with suppress(OSError):  # includes StoreError
             home = make_home(self._folder)
             write_whole(home / FILE, self._lines(self._known))
             remove_torn(home)
@@ -99,7 +99,7 @@ class KnownSummaries:
             return {}
 
     def _known_in(self, file: BinaryIO) -> Known:
-        """Return the summaries in the file; raise ValueError if it is damaged, or not of this folder and version."""
+        """Return the summaries in the file; raises ValueError if it is damaged, or of another folder or version."""
         head, digest, redactor = file.readline(), blake2b(digest_size=16), FileRedactor()
         if msgspec.json.decode(head, type=_Head) != _Head(made_by(LAYOUT), made_of(self._folder)):
             raise ValueError("of another version, or another folder")
@@ -133,13 +133,13 @@ def _columns(known: Known) -> Iterator[_Column[Any]]:
     yield _Column([*known])
     for name in Stamp.__struct_fields__:
         yield _Column([getattr(stamp, name) for stamp, _ in known.values()])
-    for place in range(len(RunSummary._fields)):
-        yield _column([summary[place] for _, summary in known.values()])
+    for index in range(len(RunSummary._fields)):
+        yield _column([summary[index] for _, summary in known.values()])
 
 
 def _column(values: list[Any]) -> _Column[Any]:
     distinct = [*dict.fromkeys(values)]
     if len(distinct) > len(values) // 2:
         return _Column(values)
-    places = {value: place for place, value in enumerate(distinct)}
+    places = {value: index for index, value in enumerate(distinct)}
     return _Column(distinct, [places[value] for value in values])

@@ -23,70 +23,71 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LabelSource: TypeAlias = "str | Path | pd.DataFrame | Iterable[Label]"
-"""A file of labels, what `labels` returned of one, or labels."""
+"""A file of labels, the return value of `labels`, or labels."""
 LINES = frozenset({".jsonl", ".ndjson"})
-"""Endings of a file of JSON Lines; any other is CSV."""
+"""Endings of JSON Lines files; any other is CSV."""
 
 
 class Label(msgspec.Struct, frozen=True):
-    """One judgement of a run, or of a reminder in it."""
+    """A judgement of a run, or of a reminder in it."""
 
     run_id: str
     label: int | str | None
-    """None takes back what was judged before."""
+    """None withdraws the earlier judgement."""
     seconds: float | None = None
-    """How long the run was looked at."""
+    """Seconds that the run was looked at."""
     at: datetime | None = None
-    """When it was judged, UTC."""
+    """Time of the judgement, UTC."""
     who: str = ""
     word: str = ""
-    """What was chosen, in words: `label` may be a number for it. Empty in files of earlier versions."""
+    """Chosen word: `label` may be a number for it. Empty in files of earlier versions."""
     reminder: str = ""
-    """The reminder that it is about: its round and its place in it, from 1, such as ``3.1``; empty: it is about the run."""
+    """Reminder that it is about: its round and its position in it, from 1, such as ``3.1``; empty for a judgement of the run.
+    """
 
     @property
     def subject(self) -> str:
-        """The run, and the reminder in it, if it is about one."""
+        """The run, and the reminder if it is about one."""
         return subject_of(self.run_id, self.reminder)
 
     @property
     def assessment(self) -> Assessment | None:
-        """What it says of the run's outcome; None unless the word is healthy or failed, and it is about the run."""
+        """The run's assessment, or None unless the word is healthy or failed, and it is about the run."""
         outcome = None if self.reminder else BY_LABEL.get((self.word or str(self.label)).strip().casefold())
         return None if outcome is None else Assessment(outcome, "label", self.who)
 
 
 def subject_of(run_id: str, reminder: str = "") -> str:
-    """Return the name by which labels know a run, or a reminder in it."""
+    """Return the name of a run, or of a reminder in it, for labels."""
     return f"{run_id}#{reminder}" if reminder else run_id
 
 
 _COLUMNS = Label.__struct_fields__
 _NEEDED = {"run_id", "label"}
 FILE = "labels.csv"
-"""The file beside runs whose labels count for them."""
+"""File beside runs whose labels apply to them."""
 
 
 def labels(path: str | Path, *, who: str | None = None) -> pd.DataFrame:
-    """Return the labels of a file as one row per run, or reminder, and person: ``run_id``, ``label``, ``seconds``, ``at``
-    (UTC), ``who``, ``word``, ``reminder``.
+    """Return the labels of a file, one row per run or reminder and person.
 
-    ``who``: only those of this person. ``label`` holds whole numbers if all labels are such, else texts. Raises `StoreError` if
-    the file cannot be read, `TraceError` if it holds no labels.
+    Columns: ``run_id``, ``label``, ``seconds``, ``at`` (UTC), ``who``, ``word``, ``reminder``. ``who``: only labels of this
+    person. ``label`` has whole numbers if all labels are such, else texts. Raises `StoreError` if the file cannot be read,
+    `TraceError` if it has no labels.
     """
     import pandas as pd
 
-    found = [one for one in read_labels(path) if who is None or one.who == who]
-    values = [one.label for one in found]
+    records = [record for record in read_labels(path) if who is None or record.who == who]
+    values = [record.label for record in records]
     numbers = all(isinstance(value, int) for value in values)
     columns = {
-        "run_id": pd.Series([one.run_id for one in found], dtype="str"),
+        "run_id": pd.Series([record.run_id for record in records], dtype="str"),
         "label": pd.Series(values if numbers else [str(value) for value in values], dtype="int64" if numbers else "str"),
-        "seconds": pd.Series([one.seconds for one in found], dtype="float64"),
-        "at": pd.Series(pd.to_datetime([one.at for one in found], utc=True), dtype="datetime64[us, UTC]"),
-        "who": pd.Series([one.who for one in found], dtype="str"),
-        "word": pd.Series([one.word or None for one in found], dtype="str"),
-        "reminder": pd.Series([one.reminder or None for one in found], dtype="str"),
+        "seconds": pd.Series([record.seconds for record in records], dtype="float64"),
+        "at": pd.Series(pd.to_datetime([record.at for record in records], utc=True), dtype="datetime64[us, UTC]"),
+        "who": pd.Series([record.who for record in records], dtype="str"),
+        "word": pd.Series([record.word or None for record in records], dtype="str"),
+        "reminder": pd.Series([record.reminder or None for record in records], dtype="str"),
     }
     return pd.DataFrame(columns)
 
@@ -94,9 +95,7 @@ def labels(path: str | Path, *, who: str | None = None) -> pd.DataFrame:
 def read_labels(path: str | Path) -> list[Label]:
     """Return the last label of each run, or reminder, by each person, in the order of the first ones.
 
-    Those that were taken back are left out.
-
-    A last line that was cut off, as its process died, is left out.
+    Withdrawn labels are left out, as is a torn last line.
     """
     path = Path(path)
     try:
@@ -105,13 +104,13 @@ def read_labels(path: str | Path) -> list[Label]:
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}", "label(runs, path) writes it") from error
     last: dict[tuple[str, str], Label] = {}
-    for one in _lines(path, text) if path.suffix.lower() in LINES else _rows(path, text):
-        last[one.subject, one.who] = one
-    return [one for one in last.values() if one.label is not None]
+    for record in _lines(path, text) if path.suffix.lower() in LINES else _rows(path, text):
+        last[record.subject, record.who] = record
+    return [record for record in last.values() if record.label is not None]
 
 
 def labels_of(source: LabelSource) -> list[Label]:
-    """Return the labels of a source. Raises as `read_labels` does, and `TraceError` for a frame of something else."""
+    """Return the labels of a source. Raises as `read_labels` does, and `TraceError` for another kind of frame."""
     if isinstance(source, str | Path):
         return read_labels(source)
     frame: Any = source
@@ -121,34 +120,34 @@ def labels_of(source: LabelSource) -> list[Label]:
         raise TraceError(f"The frame lacks the columns {', '.join(sorted(_NEEDED))}", "Give what agentnb.labels returned")
     texts = [name for name in ("who", "word", "reminder") if name in frame.columns]
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-    given: list[dict[str, Any]] = [{name: row[name] or "" for name in texts} for row in rows]
-    return [Label(str(row["run_id"]), row["label"], **fields) for row, fields in zip(rows, given, strict=True)]
+    extra_fields: list[dict[str, Any]] = [{name: row[name] or "" for name in texts} for row in rows]
+    return [Label(str(row["run_id"]), row["label"], **fields) for row, fields in zip(rows, extra_fields, strict=True)]
 
 
 def assessments_in(folder: Path) -> dict[str, tuple[Assessment, ...]]:
-    """Return what the labels in a folder, and the checks of an experiment in it, say of runs, by their ids."""
+    """Return the assessments of runs, by id, from the labels in a folder and the checks of an experiment in it."""
     checked = assessments_of_rows(folder)
     try:
-        found = read_labels(folder / FILE)
+        hand_labels = read_labels(folder / FILE)
     except (StoreError, TraceError):
         return checked
-    labelled = assessments_by_run(found)
+    labelled = assessments_by_run(hand_labels)
     return {run_id: (*checked.get(run_id, ()), *labelled.get(run_id, ())) for run_id in (*checked, *labelled)}
 
 
 def assessments_by_run(labels: Iterable[Label]) -> dict[str, tuple[Assessment, ...]]:
-    """Return what these labels say of runs, by their ids."""
+    """Return the assessments in these labels, by run id."""
     by_run: dict[str, tuple[Assessment, ...]] = {}
-    for one in labels:
-        if (assessment := one.assessment) is not None:
-            by_run[one.run_id] = (*by_run.get(one.run_id, ()), assessment)
+    for record in labels:
+        if (assessment := record.assessment) is not None:
+            by_run[record.run_id] = (*by_run.get(record.run_id, ()), assessment)
     return by_run
 
 
 def append_label(path: str | Path, label: Label) -> None:
-    """Append a judgement to a file of labels, in one write that is on the disk before this returns.
+    """Append a judgement to a file of labels, in one write that is forced to the disk.
 
-    Raises `StoreError`, also for a label of a reminder where an earlier version has left no column for it.
+    Raises `StoreError`, also for a label of a reminder if the file of an earlier version has no column for it.
     """
     path = Path(path)
     try:
@@ -168,7 +167,7 @@ def append_label(path: str | Path, label: Label) -> None:
 
 
 def _written(path: Path, label: Label, header: tuple[str, ...], *, first: bool) -> bytes:
-    """Return the line of a label, of CSV in these columns: a file of an earlier version has fewer."""
+    """Encode the line of a label, for CSV in these columns: a file of an earlier version has fewer."""
     if path.suffix.lower() in LINES:
         return msgspec.json.encode(label) + b"\n"
     written = io.StringIO()
@@ -189,7 +188,7 @@ def _lines(path: Path, text: str) -> Iterable[Label]:
             yield msgspec.json.decode(line, type=Label)
         except (msgspec.DecodeError, RecursionError) as error:
             if not _may_be_cut_off(line):
-                raise TraceError(f"{path}, line {number}: no label ({error})", "Choose a file that label wrote") from None
+                raise TraceError(f"{path}, line {number}: not a label ({error})", "Choose a file that label wrote") from None
 
 
 def _may_be_cut_off(line: str) -> bool:
@@ -206,21 +205,21 @@ def _rows(path: Path, text: str) -> Iterable[Label]:
         raise TraceError(f"{path} has other columns than {', '.join(_COLUMNS)}", "Choose a file that label wrote")
     for row in rows[1:]:
         if len(row) != len(header):
-            continue  # cut off
-        given = dict.fromkeys(_COLUMNS, "") | dict(zip(header, row, strict=True))
+            continue  # torn
+        cells = dict.fromkeys(_COLUMNS, "") | dict(zip(header, row, strict=True))
         yield Label(
-            given["run_id"],
-            _value(given["label"]),
-            _converted(given["seconds"], float),
-            _converted(given["at"], datetime),
-            given["who"],
-            given["word"],
-            given["reminder"],
+            cells["run_id"],
+            _value(cells["label"]),
+            _converted(cells["seconds"], float),
+            _converted(cells["at"], datetime),
+            cells["who"],
+            cells["word"],
+            cells["reminder"],
         )
 
 
 def _converted(text: str, kind: type[T]) -> T | None:
-    """Return the value of a cell; None if it is empty, or a person wrote something else into it."""
+    """Return the value of a cell, or None if it is empty, or invalid after a person's edit."""
     try:
         return msgspec.convert(text, kind, strict=False) if text else None
     except msgspec.ValidationError:

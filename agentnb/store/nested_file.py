@@ -1,4 +1,4 @@
-"""The log of a nested run: under the lock of its top-level run, and open only while it is written to, if there are many."""
+"""The log of a nested run: under the lock of its top-level run, and if there are many, open only during writes."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from agentnb.store.run_file import (
 )
 
 MAX_OPEN = 32
-"""Logs of nested runs that stay open; another one is opened for each write."""
+"""Maximum logs of nested runs that stay open; further ones are opened for each write."""
 _RECOVERED = b'\n{"kind":"run_recovered"'
 
 
 class _OpenFiles:
-    """Open descriptors of nested logs, those last used: at most `MAX_OPEN`."""
+    """Open descriptors of nested logs, least recently used first: at most `MAX_OPEN`."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self._descriptors: OrderedDict[int, int] = OrderedDict()
 
     def begin_anew(self) -> None:
-        """Let go of the descriptors, and of the lock, which another thread of the parent process may hold."""
+        """Drop the descriptors, and the lock, which another thread of the parent process may hold."""
         for descriptor in self._descriptors.values():
             os.close(descriptor)
         self.__init__()  # type: ignore[misc]  # as new
@@ -55,13 +55,13 @@ class _OpenFiles:
         return descriptor
 
     def put(self, file: NestedFile, descriptor: int) -> None:
-        """Keep a descriptor open; the one that was not used for the longest time is closed if there are too many."""
+        """Keep a descriptor open; if there are too many, the least recently used is closed."""
         self._descriptors[id(file)] = descriptor
         if len(self._descriptors) > MAX_OPEN:
             os.close(self._descriptors.popitem(last=False)[1])
 
     def take(self, file: NestedFile) -> int | None:
-        """Return the descriptor of this log, if it is open, and keep it no longer."""
+        """Return the descriptor of this log, if it is open, and remove it."""
         return self._descriptors.pop(id(file), None)
 
 
@@ -72,8 +72,8 @@ after_fork(_open_files.begin_anew)
 class NestedFile(LogFile):
     """Appends events to the log of a nested run.
 
-    If this process writes the log of the run that it is nested in, in the same folder, that run's lock stands for this log too,
-    until it is closed. Otherwise it is locked itself, and stays open.
+    If this process writes the log of its parent run, in the same folder, that run's lock also covers this log, until it is
+    closed. Otherwise it is locked itself, and stays open.
     """
 
     def __init__(self, path: str, *, sync_rounds: bool = False) -> None:
@@ -83,9 +83,9 @@ class NestedFile(LogFile):
         self._size = 0
         self._open = True
         self._holder: RunFile | None = None
-        """The log whose lock stands for this one."""
+        """The log whose lock covers this one."""
         self._own: RunFile | None = None
-        """Writes the log if it has a lock of its own."""
+        """Writes the log if it has its own lock."""
         self._marks = log_marks()
         descriptor = os.open(path, CREATE, 0o600)
         with _open_files.lock:
@@ -97,7 +97,7 @@ class NestedFile(LogFile):
         return self._size if self._own is None else self._own.size
 
     def append(self, event: AnyEvent) -> None:
-        """Write the event. If that fails, the file ends with the previous event, and OSError is raised."""
+        """Write the event. On failure, the file ends with the previous event, and OSError is raised."""
         if not self._open:
             raise OSError(errno.EBADF, f"{self.path} was closed")
         if self._holder is None and self._own is None:
@@ -125,7 +125,7 @@ class NestedFile(LogFile):
             )
 
     def close(self) -> None:
-        """Close the file. Does nothing the second time."""
+        """Close the file. No-op the second time."""
         if not self._open:
             return
         self._open = False
@@ -140,7 +140,7 @@ class NestedFile(LogFile):
 
 
 class Holders:
-    """Whether logs without a lock of their own are held by the runs that they are nested in, looked up once for each."""
+    """Checks whether logs without their own lock are held by their parent runs, with a cache."""
 
     def __init__(self) -> None:
         self._known: dict[Path, tuple[bool, datetime | None, str | None]] = {}
@@ -151,12 +151,12 @@ class Holders:
         while parent_id is not None and parent_id not in passed:
             passed.add(parent_id)
             is_held, resumed, parent_id = self._look(path.with_name(f"{parent_id}.jsonl"))
-            if is_held:  # perhaps by a process that resumed the parent run after the nested one had died with another
+            if is_held:  # perhaps by a process that resumed the parent run after the nested run had died with another
                 return began is None or resumed is None or began > resumed
         return False
 
     def _look(self, path: Path) -> tuple[bool, datetime | None, str | None]:
-        """Return whether this log is locked, when its run was last resumed, and the run that it is nested in."""
+        """Return whether this log is locked, when its run was last resumed, and its parent run."""
         if path not in self._known:
             try:
                 self._known[path] = _state(path)
@@ -170,5 +170,5 @@ def _state(path: Path) -> tuple[bool, datetime | None, str | None]:
         if not is_being_written(file):
             return False, None, decode(file.readline()).parent_id
         data = file.read()
-    place = data.rfind(_RECOVERED)
-    return True, decode(data[place + 1 :].partition(b"\n")[0]).at if place >= 0 else None, None
+    position = data.rfind(_RECOVERED)
+    return True, decode(data[position + 1 :].partition(b"\n")[0]).at if position >= 0 else None, None

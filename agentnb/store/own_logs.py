@@ -1,7 +1,7 @@
 """Own logs, written by this person's agentnb: recognized by marks made with a secret in the person's own folder.
 
-Each line of a log ends with a mark, made of the line, the mark before it, and the secret. So a mark vouches for all lines up to
-its own: whoever changes, adds or removes a line before the last one cannot make the last mark.
+Each line of a log ends with a mark, made of the line, the mark before it, and the secret. So a mark vouches for all lines up
+to its own: whoever changes, adds or removes a line before the last one cannot make the last mark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from agentnb.store.regular_files import opened
 SECRET_FILE = "log-secret"
 SECRET_BYTES = 32
 _FIELD, _END = f',"{MARK}":"'.encode(), b'"}'
-"""Around a mark, at the end of its line: a field that no event has, so that readers skip it."""
+"""Text around a mark, at the end of its line: a field that no event has, so that readers skip it."""
 _MARK_BYTES = 12
 _MARK_LENGTH = len(b2a_base64(bytes(_MARK_BYTES), newline=False))
 _SUFFIX_LENGTH = len(_FIELD) + _MARK_LENGTH + len(_END)
@@ -43,16 +43,16 @@ class LogMarks:
     def __init__(self, secret: bytes) -> None:
         self._keyed = blake2b(key=secret, digest_size=_MARK_BYTES)
         self.state = _START
-        """The mark of the last line that was written or read, or that it would have."""
+        """Mark of the last line written or read, actual or computed."""
 
     def marked(self, line: bytes) -> tuple[bytes, bytes]:
-        """Return the next line of the log, as `encode` makes it, with its mark; and the `state` once it was written."""
+        """Return the next encoded line of the log with its mark, and the `state` once it is written."""
         body = line[:-2]  # without the brace and the line end
         state = self._after(body)
         return b"".join((body, _FIELD, b2a_base64(state, newline=False), _END, b"\n")), state
 
     def read(self, lines: Iterable[bytes]) -> bool:
-        """Take in lines of a log, and return whether the last one has its mark: then none of them was changed."""
+        """Read lines of a log, and return whether the last one has a valid mark: then none of them was changed."""
         is_marked = False
         for line in lines:
             body, mark = _parts(line)
@@ -67,7 +67,7 @@ class LogMarks:
 
 
 def _parts(line: bytes) -> tuple[bytes, bytes]:
-    """Return a line without its mark, and the mark; an empty mark if it has none."""
+    """Split a line into its text and its mark, empty without one."""
     line = line.removesuffix(b"\n")
     suffix = line[-_SUFFIX_LENGTH:]
     if suffix.startswith(_FIELD) and suffix.endswith(_END):
@@ -84,7 +84,7 @@ def log_marks() -> LogMarks | None:
 def is_own_log(path: str | Path, events: Iterable[AnyEvent] | None = None) -> bool:
     """Return whether this person's agentnb wrote all of a log.
 
-    ``events``: the log must begin with these, which were read from it before.
+    ``events``: the log must begin with these events, read from it earlier.
     """
     marks = log_marks()
     if marks is None:
@@ -94,9 +94,9 @@ def is_own_log(path: str | Path, events: Iterable[AnyEvent] | None = None) -> bo
             lines = file.readlines()
         if events is None:
             return marks.read(lines[: len(decode_lines(lines, str(path)))])  # without a torn line
-        known = [*events]
-        lines = lines[: len(known)]
-        return marks.read(lines) and [*Run.from_events(decode_lines(lines, str(path))).events] == known
+        expected = [*events]
+        lines = lines[: len(expected)]
+        return marks.read(lines) and [*Run.from_events(decode_lines(lines, str(path))).events] == expected
     except (OSError, TraceError):
         return False
 
@@ -112,27 +112,27 @@ def _secret() -> bytes | None:
     try:
         return _read(path) or _create(path)
     except OSError as error:
-        what = f"agentnb cannot mark your run logs as yours: {path}: {error.strerror or error}. Runs work as ever"
-        advice = TrustLog(True, lead="A run that is resumed in another process needs your word")
-        warnings.warn(AdvisedWarning(what, advice), stacklevel=2)
+        problem = f"agentnb cannot mark your run logs as yours: {path}: {error.strerror or error}. Runs still work"
+        advice = TrustLog(True, lead="A run resumed in another process needs your consent")
+        warnings.warn(AdvisedWarning(problem, advice), stacklevel=2)
         return None
 
 
 def _read(path: Path) -> bytes:
-    """Return the secret, empty if there is none yet; raise OSError if it cannot be used."""
+    """Return the secret, empty if there is none yet; raises OSError if it cannot be used."""
     try:
         secret = path.read_bytes()
     except FileNotFoundError:
         return b""
     if len(secret) != SECRET_BYTES:
         raise OSError(f"it has {len(secret)} bytes instead of {SECRET_BYTES}: delete it, and a new one is made")
-    if path.stat().st_mode & 0o077:  # copied by something that does not keep modes
+    if path.stat().st_mode & 0o077:  # copied by a program that does not keep modes
         with suppress(OSError):
             path.chmod(0o600)
     return secret
 
 
 def _create(path: Path) -> bytes:
-    """Create the secret and return it, or that of another process which was quicker."""
+    """Create the secret and return it, or the secret of another process that was faster."""
     create_file(path, secrets.token_bytes(SECRET_BYTES))
     return _read(path)

@@ -1,4 +1,4 @@
-"""Removing a person's own patterns, such as names or account numbers, from a run that is to be given away."""
+"""Redaction of a person's own patterns, such as names or account numbers, in a run to be shared."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ REDACTED = "[redacted]"
 
 
 def redacted(run: Run, patterns: str | re.Pattern[str] | Iterable[str | re.Pattern[str]] = ()) -> Run:
-    """Return the run as it may be given away: with ``[redacted]`` in place of whatever matches a pattern, ``[key]`` for every
-    key known by now, and ``[looks like a key: masked]`` for texts that look like keys.
+    """Return the run for sharing: with ``[redacted]`` for matches of a pattern, ``[key]`` for every known key, and
+    ``[looks like a key: masked]`` for texts that look like keys.
 
     The patterns are regular expressions. They apply to all texts: prompts, replies, arguments, results, todos, errors and
     names. Ids of calls and questions stay, as they link events, unless they look like keys; pictures stay as they are.
-    Raises `SettingsError` for a pattern that is none.
+    Raises `SettingsError` for an invalid pattern.
     """
-    compiled = [_compiled(one) for one in ([patterns] if isinstance(patterns, str | re.Pattern) else patterns)]
+    compiled = [_compiled(pattern) for pattern in ([patterns] if isinstance(patterns, str | re.Pattern) else patterns)]
     ids = _mask_ids(_ids(run))
 
     def changed(text: str) -> str:
@@ -43,7 +43,7 @@ def redacted(run: Run, patterns: str | re.Pattern[str] | Iterable[str | re.Patte
 
 
 def _mask_ids(ids: Iterable[str]) -> dict[str, str]:
-    """Return a replacement for each id: the id itself, or a numbered mask, so that no two get the same."""
+    """Return a replacement for each id: the id itself, or a numbered mask, which is unique."""
     replacements = {}
     for number, own_id in enumerate(sorted(ids), 1):
         mask = mask_shapes(own_id)
@@ -61,7 +61,7 @@ def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
 
 
 def _ids(run: Run) -> frozenset[str]:
-    """Return the ids by which events name calls and questions."""
+    """Return the ids of calls and questions in events."""
     calls = {call.id for message in run.messages for call in message.calls}
-    inner = {inside.call.id for one in run.rounds for record in one.records for inside in record.inner}
+    inner = {inside.call.id for finished in run.rounds for record in finished.records for inside in record.inner}
     return frozenset({*calls, *inner, *(asked.question.id for asked in run.questions)})

@@ -1,4 +1,4 @@
-"""Opening files that hold traces: regular files of a size that can be read. Anything else is refused, and not waited for."""
+"""Opens trace files: regular files within a size limit. Other kinds are refused without waiting."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _KINDS = (
     (stat.S_ISBLK, "a device"),
 )
 BINARY = getattr(os, "O_BINARY", 0)
-"""Without this flag, Windows would translate line ends, and the size of a log would not be what was written."""
+"""Flag without which Windows would translate line ends, and the size of a log would differ from the written bytes."""
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | BINARY  # a pipe would wait for a writer
 
 
 _BUFFER = 65_536
-"""Bytes that are read at a time, line by line: most logs are read at once. Python's own buffer has 4,096."""
+"""Buffer size in bytes for reading lines: most logs fit in one read. Python's own buffer has 4,096."""
 
 
 def opened(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> BufferedReader:
@@ -32,14 +32,14 @@ def opened(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> BufferedReader:
     Raises `TraceError` if it is not a regular file or too large, OSError if it cannot be opened.
     """
     try:
-        found = os.stat(path)  # noqa: PTH116  # of many thousand files: making a Path takes longer
-    except ValueError:  # characters that no name may hold
+        status = os.stat(path)  # noqa: PTH116  # of many thousand files: making a Path takes longer
+    except ValueError:  # characters that no name may contain
         raise TraceError(f"{str(path)!a} cannot be the name of a file", "Name a run log, as in .agentnb/runs") from None
-    check_file(found, path, max_bytes)  # to open a device may change it
+    check_file(status, path, max_bytes)  # first: opening a device may change it
     descriptor = os.open(path, _FLAGS)
     file: BufferedReader = BufferedReader(FileIO(descriptor), _BUFFER)
     try:
-        check_file(os.fstat(descriptor), path, max_bytes)  # another file may be there by now
+        check_file(os.fstat(descriptor), path, max_bytes)  # another file may have taken its path
     except TraceError:
         file.close()
         raise
@@ -47,10 +47,10 @@ def opened(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> BufferedReader:
 
 
 def check_file(found: os.stat_result, path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> None:
-    """Raise `TraceError` unless this is a regular file of a size that can be read."""
+    """Raise `TraceError` unless this is a regular file within the size limit."""
     if not stat.S_ISREG(found.st_mode):
         kind = next((name for fits, name in _KINDS if fits(found.st_mode)), "something else")
-        raise TraceError(f"{path} is {kind}, and no file", "Move it elsewhere; the other runs are not touched by it")
+        raise TraceError(f"{path} is {kind}, not a file", "Move it elsewhere; the other runs are not touched by it")
     if found.st_size > max_bytes:
         raise BoundExceeded(
             f"{path} has {found.st_size / 1e9:.1f} GB, and files up to {max_bytes / 1e9:g} GB are read",

@@ -50,7 +50,7 @@ def is_being_written(file: BinaryIO) -> bool:
 
 
 def lock(descriptor: int) -> bool:
-    """Lock a new log for this process; return False where files have no locks."""
+    """Lock a new log for this process; return False on file systems without locks."""
     if fcntl is None:
         return False  # type: ignore[unreachable]  # reached on Windows
     try:
@@ -61,7 +61,7 @@ def lock(descriptor: int) -> bool:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock a file for this process; return False if another process holds it, and True where files have no locks."""
+    """Lock a file for this process; return False if another process holds it, and True on file systems without locks."""
     if fcntl is None:
         return True  # type: ignore[unreachable]  # reached on Windows
     try:
@@ -74,7 +74,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def _lock_of_a_dead_process(descriptor: int) -> bool:
-    """Lock the log of a dead process, waiting for brief readers; return False where files have no locks.
+    """Lock the log of a dead process, waiting for brief readers; return False on file systems without locks.
 
     Raises `BlockingIOError` if a process is writing it.
     """
@@ -91,14 +91,13 @@ def _lock_of_a_dead_process(descriptor: int) -> bool:
             return False
         else:
             return True
-    raise BlockingIOError(errno.EWOULDBLOCK, "It is being read all the time")
+    raise BlockingIOError(errno.EWOULDBLOCK, "It is constantly being read")
 
 
 def delete_log(path: str | Path, nested: Iterable[str | Path] = ()) -> int:
-    """Delete a log that no process writes, and before it the ``nested`` ones that its lock stands for; return their bytes.
+    """Delete a log that no process writes, and first the ``nested`` logs under its lock; return their bytes.
 
-    The before-images of each go with it.
-
+    The before-images of each are deleted too.
     Raises OSError, such as BlockingIOError if a process is writing it.
     """
     descriptor = os.open(path, os.O_RDWR | BINARY)
@@ -117,7 +116,7 @@ def delete_log(path: str | Path, nested: Iterable[str | Path] = ()) -> int:
 
 @contextmanager
 def held_still(paths: Iterable[str | Path]) -> Iterator[None]:
-    """Keep logs that no process writes from being resumed meanwhile, where files have locks.
+    """Keep logs that no process writes from being resumed during the block, on file systems with locks.
 
     Raises OSError, such as BlockingIOError if a process is writing one.
     """
@@ -143,7 +142,7 @@ after_fork(_close_in_child)
 
 
 class LogFile:
-    """The log of a run, beside which its before-images are kept."""
+    """The log of a run, with its before-images."""
 
     path: str | Path
     _open: bool
@@ -151,7 +150,7 @@ class LogFile:
     _images: BeforeImages | None = None
 
     def keep_before(self, file: FileBefore) -> None:
-        """Keep a file as it is before a call of the run changes it. Thread-safe; raises OSError if that fails."""
+        """Back up a file before a call of the run changes it. Thread-safe; raises OSError on failure."""
         if not self._open:
             raise OSError(errno.EBADF, f"{self.path} was closed")
         with _holding:
@@ -176,10 +175,10 @@ class RunFile(LogFile):
         marks: LogMarks | None = None,
         is_own: bool = True,
     ) -> None:
-        """Create the file, which must not exist; or continue the ``opened`` one, which ends with a whole event.
+        """Create the file, which must not exist; or continue the ``opened`` file, which ends with a complete event.
 
-        ``is_locked``: whether the opened file is; else each event is written only if nothing else has changed the file.
-        ``marks``: those of the opened file's lines; ``is_own``: whether the person's agentnb wrote these.
+        ``is_locked``: whether the opened file is locked; else each event is written only if nothing else has changed the file.
+        ``marks``: marks of the opened file's lines; ``is_own``: whether the person's agentnb wrote these.
         """
         self.path = path
         if opened is None:
@@ -188,17 +187,17 @@ class RunFile(LogFile):
             marks = log_marks()
         self.is_locked = is_locked
         self.is_own = is_own
-        """Whether the person's agentnb wrote all of it."""
+        """True if the person's agentnb wrote all of it."""
         self._marks = marks if is_own else None
         self._later_marks = None if is_own else marks
-        """The marks of a log from elsewhere, written from the `RunRecovered` on that has the person's decision about it."""
+        """Marks of a log from elsewhere, written from the `RunRecovered` with the person's decision on."""
         self._descriptor = opened
         self._size = os.fstat(opened).st_size
         self._sync_rounds = sync_rounds
         self._on_close = on_close
         self._open = True
         self._nested = 0
-        """Open logs of nested runs for which the lock of this one stands."""
+        """Number of open nested logs under the lock of this one."""
         _holders[str(path)] = self
 
     @classmethod
@@ -207,7 +206,7 @@ class RunFile(LogFile):
 
         Raises OSError, such as BlockingIOError if a process is writing it; `TraceError` if it is not a log.
         """
-        check_file(Path(path).stat(), path)  # else opening a pipe would wait
+        check_file(Path(path).stat(), path)  # otherwise opening a pipe would wait
         descriptor = os.open(path, os.O_RDWR | APPEND)
         try:
             is_locked = _lock_of_a_dead_process(descriptor)
@@ -216,7 +215,7 @@ class RunFile(LogFile):
             events = decode_lines(lines, str(path))
             whole = lines[: len(events)]
             os.ftruncate(descriptor, sum(map(len, whole)))
-            if not whole[-1].endswith(b"\n"):  # cut off right before its line end
+            if not whole[-1].endswith(b"\n"):  # torn right before its line end
                 os.write(descriptor, b"\n")
             marks = log_marks()
             is_own = marks is not None and marks.read(whole)
@@ -232,9 +231,9 @@ class RunFile(LogFile):
         return self._size
 
     def append(self, event: AnyEvent) -> None:
-        """Write the event. If that fails, the file ends with the previous event, and OSError is raised.
+        """Write the event. On failure, the file ends with the previous event, and OSError is raised.
 
-        Raises `EventTooLarge` for one that must be cut first.
+        Raises `EventTooLarge` for an event that must be truncated first.
         """
         if not self._open:  # its descriptor may belong to another file by now
             raise OSError(errno.EBADF, f"{self.path} was closed")
@@ -247,7 +246,7 @@ class RunFile(LogFile):
             self._later_marks.read((encode(event),))
 
     def close(self) -> None:
-        """Close the file; its lock stays until the logs of nested runs are closed too. Does nothing the second time."""
+        """Close the file; its lock stays until the logs of nested runs are closed too. No-op the second time."""
         if self._open:
             self._open = False
             with _holding:
@@ -265,10 +264,10 @@ class RunFile(LogFile):
 def write_event(
     descriptor: int, event: AnyEvent, size: int, path: str | Path, sync_rounds: bool, marks: LogMarks | None
 ) -> int:
-    """Append the event to a log of ``size`` bytes and return its length; if that fails, the log stays as it was.
+    """Append the event to a log of ``size`` bytes and return its length; on failure, the log stays unchanged.
 
-    Raises `EventTooLarge`, and OSError if the log was deleted; at the end of a round, also if it is no longer what was written.
-    Forces that to the disk if asked.
+    Raises `EventTooLarge`, and OSError if the log was deleted; at the end of a round, also if it was changed by something else.
+    A round's end is forced to the disk if asked.
     """
     data = encode(event)
     check_event(event, len(data), size)
@@ -295,7 +294,7 @@ def write_event(
 
 
 def check_size(descriptor: int, path: str | Path, size: int) -> os.stat_result:
-    """Raise OSError if the log does not have this size, such as that of another process that has resumed the run."""
+    """Raise OSError if the log does not have this size, for example because another process has resumed the run."""
     own = os.fstat(descriptor)
     if own.st_size != size:
         raise OSError(errno.EIO, f"something else has changed it: it has {own.st_size} bytes instead of {size}", str(path))
@@ -303,8 +302,8 @@ def check_size(descriptor: int, path: str | Path, size: int) -> os.stat_result:
 
 
 def _check_in_place(descriptor: int, path: str | Path, size: int) -> None:
-    """Raise OSError if the log was deleted, replaced or changed by something else. Moved elsewhere, it is whole there."""
-    # Writes to a file that is no longer at its path succeed, but nobody would read them.
+    """Raise OSError if the log was deleted, replaced or changed by something else. If it was moved, it is complete there."""
+    # Writes to a file that was removed from its path succeed, but nobody would read them.
     own = check_size(descriptor, path, size)
     try:
         there = os.stat(path)  # noqa: PTH116  # in every round: making a Path takes longer than the rest
@@ -317,14 +316,14 @@ def _check_in_place(descriptor: int, path: str | Path, size: int) -> None:
 
 
 _holders: WeakValueDictionary[str, RunFile] = WeakValueDictionary()
-"""The open logs of this process with a lock, by path; also by the paths of the nested logs that they stand for."""
+"""Open locked logs of this process, by path; also by the paths of the nested logs under their locks."""
 _holding = threading.Lock()
 
 
 def hold(parent: str, nested: str) -> RunFile | None:
-    """Return the log whose lock is to stand for a ``nested`` one: that of its parent run, or of the parent's own parent.
+    """Return the log whose lock covers a ``nested`` one: that of its parent run, or of the parent's own parent.
 
-    None if no open log of this process is.
+    None if this process has no such log open.
     """
     with _holding:
         holder = _holders.get(parent)
@@ -336,7 +335,7 @@ def hold(parent: str, nested: str) -> RunFile | None:
 
 
 def released(holder: RunFile, nested: str) -> None:
-    """Note that the ``nested`` log is closed."""
+    """Record that the ``nested`` log is closed."""
     with _holding:
         _holders.pop(nested, None)
         holder._nested -= 1

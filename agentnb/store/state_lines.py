@@ -1,4 +1,4 @@
-"""Lines of a log from which the state and outcome of a run without totals are read."""
+"""Log lines that determine the state and outcome of a run without totals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIMIT, _TODOS, _OUTCOME = b'{"kind":"limit_reached"', b'{"kind":"todos_changed"
 _QUESTION, _COMMAND = b'{"kind":"question_', b'{"kind":"command_received"'
 _ASKED, _ANSWERED = b'{"kind":"question_asked"', b'{"kind":"question_answered"'
 _PAUSE, _RESUME = b'"command":"pause"', b'"command":"resume"'
-"""The fields of commands; within a text, their quotation marks would be escaped."""
+"""Fields of commands; inside a text, their quotation marks would be escaped."""
 _REFUSED = b'"consent":"refused"'
 _ENDED = (b'{"kind":"tool_finished"', b'{"kind":"call_blocked"')
 _IS_ERROR = b'"is_error":true'
@@ -89,30 +89,30 @@ _ended, _plan = msgspec.json.Decoder(_Ended), msgspec.json.Decoder(_Plan)
 
 
 class StateLines:
-    """The state and outcome that these lines add up to."""
+    """The state and outcome computed from these lines."""
 
     def __init__(self) -> None:
         self.questions: set[str] = set()
-        """Ids of the open questions."""
+        """Ids of open questions."""
         self.limit_value: float | None = None
         self._assessments: dict[tuple[str, str], Assessment] = {}
         self._is_paused = self._is_suspended = False
         self._todos = b""
         self._errors: Counter[str] = Counter()
-        """Calls that ended with an error, by their state."""
+        """Counts of calls that ended with an error, by state."""
         self._plans: dict[str, bool] = {}
-        """Whether each plan is rejected, by id."""
+        """True for rejected plans, by id."""
 
     def take(self, beginning: bytes, line: bytes) -> None:
-        """Take in the next of these lines; one that cannot be read changes nothing."""
+        """Read the next of these lines; an unreadable line changes nothing."""
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             if beginning is _TODOS:
-                self._todos = line  # only the last is read
+                self._todos = line  # only the last is decoded
             elif beginning is _LIMIT:
                 self.limit_value = _limit.decode(line).value
             elif beginning is _OUTCOME:
-                found = _outcome.decode(line).assessment
-                self._assessments[found.source, found.name] = found
+                assessment = _outcome.decode(line).assessment
+                self._assessments[assessment.source, assessment.name] = assessment
             elif beginning is _COMMAND:
                 self._is_paused = (self._is_paused or _PAUSE in line) and _RESUME not in line
             elif beginning is _QUESTION:
@@ -131,12 +131,12 @@ class StateLines:
             self.questions.discard(_answered.decode(line).question_id)
 
     def _take_result(self, line: bytes) -> None:
-        """Count a call that failed or was refused, as the fold does: those that a tool made are no calls of the run."""
+        """Count a call that failed or was refused, as the fold does: calls made by a tool do not count as the run's."""
         if _IS_ERROR in line and not (call := _ended.decode(line)).parent_call:
             self._errors[STATES_OF_ERRORS.get(call.result.error_code or "", "failed")] += 1
 
     def _take_process(self, beginning: bytes, line: bytes) -> None:
-        """Take in that a process left the run, or took it over: questions outlive only a suspension."""
+        """Note that a process left the run, or resumed it: questions outlive only a suspension."""
         if beginning is RECOVERED:
             if not self._is_suspended or _REFUSED in line:
                 self.questions.clear()
@@ -155,21 +155,21 @@ class StateLines:
 
     @property
     def is_plan_rejected(self) -> bool:
-        """Whether the last plan was rejected."""
+        """True if the last plan was rejected."""
         return bool(self._plans) and next(reversed(self._plans.values()))
 
     @property
     def waits(self) -> bool:
-        """Whether a question is open, or the run is paused."""
+        """True if a question is open, or the run is paused."""
         return bool(self.questions) or self._is_paused
 
     @property
     def assessment(self) -> Assessment | None:
-        """What decides the outcome."""
+        """The assessment that decides the outcome."""
         return deciding(self._assessments.values())
 
     def todos(self, first: tuple[Todo, ...]) -> tuple[Todo, ...]:
-        """Return the last todo list; ``first``: that of the start."""
+        """Return the last todo list; ``first``: the initial list."""
         try:
             return _todos.decode(self._todos).todos if self._todos else first
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -37,9 +37,9 @@ from agentnb.store.run_file import RunFile, delete_log, is_being_written
 from agentnb.store.summaries import RunSummary, log_summary
 
 FOLDER = Path(".agentnb") / "runs"
-"""Where the runs of a notebook are stored, from the folder in which it runs."""
+"""Folder of a notebook's runs, relative to its working folder."""
 MAX_OPEN = 128
-"""Runs of one event loop that may write at the same time; others wait. (Many processes may open only 256 files.)"""
+"""Maximum concurrently writing runs of one event loop; others wait. (Many processes may open only 256 files.)"""
 AnyFile = TypeVar("AnyFile")
 
 
@@ -47,7 +47,7 @@ LIST_RUNS = ListRuns(rest=" lists the runs")
 
 
 class Readable(Protocol):
-    """A run as far as reading its log needs it: a `RunFacts`, or a part of one."""
+    """A run as needed to read its log: a `RunFacts`, or a part of one."""
 
     @property
     def parent_id(self) -> str | None:
@@ -59,21 +59,21 @@ class Readable(Protocol):
 
     @property
     def should_continue(self) -> bool:
-        """Whether it has not ended."""
+        """True until it has ended."""
 
     def mark_interrupted(self) -> None:
-        """Note that its log has no end, and that no process writes it."""
+        """Record that its log has no end, and that no process writes it."""
 
 
 AnyRun = TypeVar("AnyRun", bound=Readable)
 Fold: TypeAlias = Callable[[list[AnyEvent]], AnyRun]
-"""Makes the run of its events, as `Run.from_events` does."""
+"""Folds events into a run, as `Run.from_events` does."""
 LOG_BEGINS = b'{"kind":"run_started"'
-"""The first bytes of each log that agentnb writes."""
+"""First bytes of each log that agentnb writes."""
 _ENDING = ".jsonl"
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _MADE_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{11}")
-"""The id of a run that agentnb named."""
+"""Ids that agentnb gives to runs."""
 
 
 class Store:
@@ -139,7 +139,7 @@ class Store:
             except FileExistsError:
                 if kind is not NestedFile or self.has(run_id):
                     raise
-                self.path(run_id).unlink()  # its process died before the first event, and the run around it is resumed
+                self.path(run_id).unlink()  # its process died before the first event, and its parent run is resumed
                 return make()
         except OSError as error:
             raise StoreError(
@@ -148,9 +148,9 @@ class Store:
             ) from error
 
     def prepare(self) -> None:
-        """Make the folder, if it is not there."""
+        """Create the folder, unless it exists."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        home = next((one for one in self.folder.parents if one.name == ".agentnb"), None)
+        home = next((parent for parent in self.folder.parents if parent.name == ".agentnb"), None)
         if home is not None:
             ignore = home / ".gitignore"
             if not ignore.exists():
@@ -167,11 +167,11 @@ class Store:
         return f"{self._prefix}{run_id}{_ENDING}"
 
     def has(self, run_id: str) -> bool:
-        """Return whether there is a log of this run that holds its first event; a process may die before that is written."""
+        """Return whether there is a log of this run with its first event; a process may die before that is written."""
         try:
             with opened(self.path(run_id), MAX_STREAMED_BYTES) as file:
                 return file.readline().endswith(b"\n")
-        except (OSError, TraceError):  # or what is there is no log
+        except (OSError, TraceError):  # or the file there is not a log
             return False
 
     def ids(self) -> list[str]:
@@ -179,13 +179,13 @@ class Store:
         return sorted(name.removesuffix(_ENDING) for name in self._log_names())
 
     def log_files(self) -> list[str]:
-        """Return the paths of all logs, in the order of their names."""
+        """Return the paths of all logs, sorted by name."""
         return [self._prefix + name for name in sorted(self._log_names())]
 
     def _log_names(self) -> list[str]:
         try:
             return [name for name in os.listdir(self.folder) if name.endswith(_ENDING)]  # noqa: PTH208  # no Path for each
-        except OSError:  # there is no such folder, or it may not be read
+        except OSError:  # the folder does not exist, or may not be read
             return []
 
     def find(self, part: str) -> str:
@@ -194,18 +194,20 @@ class Store:
         ``part`` may have the ellipsis with which lists shorten ids.
         """
         ids, bare = self.ids(), bare_id(part)
-        found = [bare] if bare in ids else [one for one in ids if bare and (one.startswith(bare) or one.endswith(bare))]
-        if len(found) != 1:
+        matches = (
+            [bare] if bare in ids else [run_id for run_id in ids if bare and (run_id.startswith(bare) or run_id.endswith(bare))]
+        )
+        if len(matches) != 1:
             is_path = bool(Path(part).suffix) or len(Path(part).parts) > 1
             missing = f"There is no file {part}" if is_path else f"There is no run {part!r} in {self.shown_folder}"
-            what = f"{len(found)} runs match {part!r}" if found else missing
-            raise StoreError(what, near(part, found or ids[::-1]) or LIST_RUNS)
-        return found[0]
+            problem = f"{len(matches)} runs match {part!r}" if matches else missing
+            raise StoreError(problem, near(part, matches or ids[::-1]) or LIST_RUNS)
+        return matches[0]
 
     def load(self, run_id: str) -> Run:
         """Return the run with this id, or an unambiguous part of it. If its process died, its status is ``interrupted``.
 
-        In the folder of an experiment that is not done, this is a look.
+        In the folder of an unfinished experiment, this counts as a look.
         """
         note_look(self.folder)
         run = load_file(self.path(self.find(run_id)))
@@ -213,20 +215,20 @@ class Store:
         return run
 
     def size(self, run_id: str) -> int:
-        """Return the bytes of this run's log and its before-images; 0 if it is gone."""
+        """Return the bytes of this run's log and its before-images; 0 if the log does not exist."""
         try:
             return self.path(run_id).stat().st_size + folder_of_run(self.folder, run_id).size
         except OSError:
             return 0
 
     def delete(self, run_id: str, nested: Iterable[str] = ()) -> int:
-        """Delete the log and before-images of a run that no process writes, and of those ``nested``; return the freed bytes.
+        """Delete the log and before-images of a run that no process writes, and of the ``nested`` ones; return the freed bytes.
 
         Raises `StoreError` if it is live, or cannot be deleted.
         """
         path = self.path(run_id)
         try:
-            return delete_log(path, [self.path(one) for one in nested])
+            return delete_log(path, [self.path(nested_id) for nested_id in nested])
         except BlockingIOError as error:
             raise StoreError(f"Run {run_id} is running", "Stop it first") from error
         except OSError as error:
@@ -243,30 +245,32 @@ class Store:
     def each_summary(self, left_out: list[str] | None = None) -> Iterator[RunSummary]:
         """Yield the same as `summaries`, reading each file only when it is needed.
 
-        The names of files that are not run logs are appended to ``left_out``. Where many logs are read, their summaries are
-        kept beside them, so that the next time only new and changed logs are. In the folder of an experiment that is not done,
-        this is a look.
+        The names of files that are not run logs are appended to ``left_out``. If there are many logs, their summaries are
+        cached
+        beside them, so that the next time only new and changed logs are read. In the folder of an unfinished experiment, this
+        counts
+        as a look.
         """
         note_look(self.folder)
-        holders, known, ids = Holders(), KnownSummaries(self.folder), self.ids()
+        holders, cache, ids = Holders(), KnownSummaries(self.folder), self.ids()
         labels = assessments_in(self.folder)
         try:
             for run_id in reversed(ids):
                 path = f"{self._prefix}{run_id}.jsonl"
-                stamp = stamp_of(path)  # before it is read: a log may grow meanwhile
-                found = known.get(run_id, stamp)
-                if found is None:
+                stamp = stamp_of(path)  # before it is read: a log may grow at any time
+                summary = cache.get(run_id, stamp)
+                if summary is None:
                     try:
-                        found = _summary_now(self._path(run_id), holders)
+                        summary = _summary_now(self._path(run_id), holders)
                     except (TraceError, OSError):
                         if left_out is not None:
                             left_out.append(f"{run_id}.jsonl")
                         continue
-                    known.add(run_id, stamp, found)
-                given = labels.get(found.id)
-                yield found if given is None else found._replace(assessment=deciding(given))
+                    cache.add(run_id, stamp, summary)
+                assessments = labels.get(summary.id)
+                yield summary if assessments is None else summary._replace(assessment=deciding(assessments))
         finally:
-            known.save(ids)
+            cache.save(ids)
 
     def summary(self, run_id: str) -> RunSummary:
         """Return the summary of the run with this id, or an unambiguous part of it."""
@@ -279,27 +283,27 @@ class Store:
     @property
     def shown_folder(self) -> str:
         """The folder, relative to the current one if inside it, to keep absolute paths out of saved notebooks."""
-        here = Path.cwd()
-        return str(self.folder.relative_to(here) if self.folder.is_relative_to(here) else self.folder)
+        current = Path.cwd()
+        return str(self.folder.relative_to(current) if self.folder.is_relative_to(current) else self.folder)
 
     def __repr__(self) -> str:
         return f"Store({str(self.folder)!r})"
 
 
 def bare_id(part: str) -> str:
-    """Return the part of an id without the ellipsis with which lists shorten it."""
+    """Remove the ellipsis with which lists shorten ids."""
     return part.strip("….")
 
 
 def _checked_folder(folder: str | Path) -> Path:
-    """Return the folder's absolute path; raise `StoreError` for a name that no folder can have."""
+    """Return the folder's absolute path; raises `StoreError` for an invalid name."""
     try:
-        found = Path(folder).expanduser().absolute()
-        if b"\0" in os.fsencode(found):
+        path = Path(folder).expanduser().absolute()
+        if b"\0" in os.fsencode(path):
             raise ValueError("it holds a character that no name may hold")
     except (ValueError, RuntimeError) as error:
         raise StoreError(f"{str(folder)!a} cannot be a folder of runs: {error}", "Name another: Store('runs')") from None
-    return found
+    return path
 
 
 def _summary(path: str | Path) -> RunSummary:
@@ -308,31 +312,31 @@ def _summary(path: str | Path) -> RunSummary:
 
 
 def _summary_now(path: str, holders: Holders) -> RunSummary:
-    """Return the summary of a log, also of a nested one that a live run holds."""
-    found = _summary(path)
-    if not _is_torn(found):
-        return found
-    held = holders.hold(Path(path), found.parent_id, found.started_at)
-    return found._replace(status="running", stop_reason="running") if held else _summary(path)
+    """Return the summary of a log, including nested logs that a live run holds."""
+    summary = _summary(path)
+    if not _is_torn(summary):
+        return summary
+    held = holders.hold(Path(path), summary.parent_id, summary.started_at)
+    return summary._replace(status="running", stop_reason="running") if held else _summary(path)
 
 
 def _is_torn(found: RunSummary) -> bool:
-    """Return whether this is the log of a nested run, has no end, and is not locked itself."""
+    """Return whether this is the log of a nested run without an end and without a lock of its own."""
     return found.parent_id is not None and found.stop_reason == "interrupted"
 
 
 def _check_parents(path: Path) -> None:
-    """Raise BlockingIOError if a live process holds this nested log through that of its top-level run."""
+    """Raise BlockingIOError if a live process holds this nested log through the log of its top-level run."""
     try:
-        found = _summary(path)
-    except TraceError:  # as is told when it is read as a whole
+        summary = _summary(path)
+    except TraceError:  # reported when the whole log is read
         return
-    if _is_torn(found) and Holders().hold(path, found.parent_id, found.started_at):
+    if _is_torn(summary) and Holders().hold(path, summary.parent_id, summary.started_at):
         raise BlockingIOError(errno.EWOULDBLOCK, "The run that it is nested in is running")
 
 
 def _run_of(events: list[AnyEvent], source: str, fold: Fold[AnyRun]) -> AnyRun:
-    """Return the run of these events; raises `TraceError` if they make none, or are nested too deep."""
+    """Return the run of these events; raises `TraceError` if they are invalid, or nested too deep."""
     try:
         check_events(events, source)
         return fold(events)
@@ -342,20 +346,20 @@ def _run_of(events: list[AnyEvent], source: str, fold: Fold[AnyRun]) -> AnyRun:
 
 def _resumable(run: Run) -> Run:
     if not run.should_continue:
-        what = f"Run {run.id} has ended ({run.stop_reason}): there is nothing to recover"
-        raise SettingsError(what, how_to_continue(run, stored=run.id))
+        problem = f"Run {run.id} has ended ({run.stop_reason}): there is nothing to recover"
+        raise SettingsError(problem, how_to_continue(run, stored=run.id))
     return run
 
 
 def _where_logs_are(path: Path) -> Advised:
-    """Return where there is a log instead of at this path, which may be the id of a run."""
+    """Return advice on where to find the log instead of at this path, which may be the id of a run."""
     if _MADE_ID.fullmatch(path.name):
         return f"A run is named by its file: .agentnb/runs/{path.name}.jsonl"
-    return (LIST_RUNS, Plain("Logs are in .agentnb/runs, beside the notebook, from its first run on"))
+    return (LIST_RUNS, Plain("Logs are in .agentnb/runs, beside the notebook, after its first run"))
 
 
 def unreadable(path: Path, error: OSError) -> StoreError:
-    """Return the error that says why a file cannot be read, and where logs are if it is not there."""
+    """Return the error for an unreadable file; for a missing one, its advice says where logs are."""
     hint = _where_logs_are(path) if isinstance(error, FileNotFoundError) else LIST_RUNS
     return StoreError(f"{path} cannot be read: {error.strerror or error}", hint)
 
@@ -370,9 +374,9 @@ def load_file(path: Path) -> Run:
 
 
 def load_if_log(path: str | Path, fold: Fold[AnyRun]) -> AnyRun | None:
-    """Return the run of a file that begins as a log does; None if it does not, or cannot be read as one for any reason.
+    """Return the run of a file that begins like a log, or None if it does not, or cannot be read as one for any reason.
 
-    Opens the file once. ``fold``: makes the run of its events, as `Run.from_events` does.
+    Opens the file once. ``fold``: folds its events into a run, as `Run.from_events` does.
     """
     try:
         with opened(path, MAX_STREAMED_BYTES) as file:
@@ -390,7 +394,7 @@ def _load(file: BufferedReader, path: str | Path, fold: Fold[AnyRun]) -> AnyRun:
         is_live = is_being_written(file) or (
             run.parent_id is not None and Holders().hold(Path(path), run.parent_id, run.started_at)
         )
-        if not is_live:  # by now it has its end, if it was not cut off
+        if not is_live:  # by now it has its end, unless it was cut off
             file.seek(0)
             run = _run_of(_events_in(file, source), source, fold)
             run.mark_interrupted()
@@ -409,7 +413,7 @@ def _events_in(file: BinaryIO, source: str) -> list[AnyEvent]:
 
 
 def _events_of_large(file: BinaryIO, source: str) -> list[AnyEvent]:
-    """Return the events of a log that earlier versions let grow past what is held at once: cut, as it is cut today."""
+    """Return the events of a log of an earlier version too large for memory, truncated as new logs are."""
     size = 0
 
     def keep(event: AnyEvent, line: bytes) -> AnyEvent:

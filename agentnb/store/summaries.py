@@ -1,7 +1,7 @@
 """Summaries for the list of runs, read from their logs without folding them.
 
-A run that a store kept says at its end what its events add up to: of such a log only the first and the last line are read,
-unless it was changed since. All others are read as a whole.
+A stored run logs totals at its end: then only the first and the last line of the log are read, unless it was changed since.
+Other logs are read completely.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from agentnb.store.state_lines import BEGINNINGS, RECOVERED, SUSPENDED, StateLin
 
 
 class RunSummary(NamedTuple):
-    """One line of the list of runs."""
+    """A line of the list of runs."""
 
     id: str
     started_at: datetime | None
@@ -42,30 +42,30 @@ class RunSummary(NamedTuple):
     model: str
     prompt: str
     tokens: int | None
-    """Sent and received, as far as known, those of nested runs included; None if none are."""
+    """Sent and received, as far as known, including nested runs, or None if unknown."""
     cost: float | None
-    """US dollars, those of nested runs included; None if the cost of any call is unknown."""
+    """US dollars, including nested runs, or None if the cost of any call is unknown."""
     recovered: int = 0
-    """How often it was resumed by another process after one had died."""
+    """Number of times that another process resumed it after a death."""
     parent_id: str | None = None
-    """Id of the run whose tool began it, if it is nested."""
+    """Id of the run whose tool started it, if it is nested."""
     nested: int = 0
-    """Number of runs nested in it, at any depth; counted by `families`."""
+    """Number of nested runs, at any depth; counted by `families`."""
     depth: int = 0
-    """How deep it is nested: 0 for a top-level run; counted by `families`."""
+    """Nesting depth: 0 for a top-level run; counted by `families`."""
     tags: tuple[str, ...] = ()
     notebook: str = ""
-    """The notebook it was started from, if that is known."""
+    """The notebook it was started from, if known."""
     foreign: bool = False
-    """Whether another product recorded it: no command of agentnb resumes or answers it."""
+    """True if another product recorded it: no command of agentnb resumes or answers it."""
     kind: str = "agent"
     """``workflow`` if it works in steps."""
     steps: int = 0
-    """Steps that began or were skipped; jumps are none."""
+    """Steps that began or were skipped, without jumps."""
     own_cost: float | None = None
-    """US dollars of its own model calls, without nested runs: add these up over runs."""
+    """US dollars of its own model calls, without nested runs; these can be summed over runs."""
     assessment: Assessment | None = None
-    """The assessment that decides its outcome; None without any."""
+    """The assessment that decides its outcome, or None without any."""
     limit_value: float | None = None
     """Value of the limit that ended it; ``stop_reason`` names the limit."""
     todos_open: bool = False
@@ -75,23 +75,23 @@ class RunSummary(NamedTuple):
     failed_calls: int = 0
     """Calls of the model and of steps that failed."""
     blocked_calls: int = 0
-    """Such calls that a gate, a limit or the person refused."""
+    """Such calls refused by a gate, a limit or the person."""
     plan_rejected: bool = False
     """True if its last plan was rejected."""
 
     @property
     def outcome(self) -> Outcome:
-        """Whether it did what it should: passed, failed or unknown."""
+        """Its outcome: passed, failed or unknown."""
         return "unknown" if self.assessment is None else self.assessment.outcome
 
     @property
     def can_be_recovered(self) -> bool:
-        """Whether it is interrupted, and agentnb can resume it."""
+        """True if it is interrupted, and agentnb can resume it."""
         return self.status == "interrupted" and not self.foreign
 
     @property
     def can_be_answered(self) -> bool:
-        """Whether it is suspended until the person answers, and agentnb can resume it with the answer."""
+        """True if it is suspended until the person answers, and agentnb can resume it with the answer."""
         return self.status == "waiting_on_user" and self.stop_reason != "running" and not self.foreign
 
 
@@ -162,44 +162,44 @@ _DECODERS: dict[bytes, msgspec.json.Decoder[Any]] = {
     b'{"kind":"spent_besides"': msgspec.json.Decoder(_Besides),
     b'{"kind":"model_called"': msgspec.json.Decoder(_Called),
 }
-"""How to read the usage of a model call, by the beginnings of the lines that hold one."""
+"""Decoders for the usage of a model call, by the beginnings of its lines."""
 _ROUND = b'{"kind":"round_started"'
 _BESIDES = next(beginning for beginning in _DECODERS if b"besides" in beginning)
 _FINISHED = b'{"kind":"round_finished"'
 _finished = msgspec.json.Decoder(_Finished)
 _SPENT_INSIDE = re.compile(rb'"spent_inside":(?!0\.0[,}])')
-"""In the end of a round, as earlier versions wrote it: dollars of nested runs."""
+"""Dollars of nested runs in the end of a round, as earlier versions wrote it."""
 _NESTED = (_BESIDES, _FINISHED)
 _STEPS = (b'{"kind":"step_started"', b'{"kind":"step_skipped"', b'{"kind":"step_finished"')
 _step = msgspec.json.Decoder(_Step)
 _WIDTH = len(b'{"kind":"model_rep')
 _COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _FINISHED, *BEGINNINGS, *_STEPS)}
-"""The beginnings of the lines that are counted, by their first bytes: one look-up tells that most lines are not."""
+"""Beginnings of the counted lines, by their first bytes: a single lookup rules out most lines."""
 _HEAD = 65_536
-"""Bytes that are read at first: most logs as a whole."""
+"""Bytes of the first read: covers most logs completely."""
 _TAIL = 4_096
-"""Bytes in which the last line of a log is, if it is the end of its run."""
+"""Bytes in which to find the last line of a log, if it is the end of its run."""
 SECONDS = len("20260504-120000")
-"""Characters of an id that tell the second in which the run began."""
+"""Characters of an id with the second in which the run began."""
 NEVER = datetime.min.replace(tzinfo=UTC)
-"""Stands for a time that is unknown, in an order."""
+"""Sorts unknown times first."""
 
 
 def log_summary(file: BufferedReader, is_being_written: Callable[[BufferedReader], bool]) -> RunSummary:
-    """Return the summary of a log: from its first line and its last, if that says what all of them add up to.
+    """Return the summary of a log: from its first line and its last, if that has totals.
 
     ``is_being_written``: whether a run writes the file. Raises `TraceError` if it is not a run log.
     """
-    found = _summary_of_ends(file)
-    if found is None:
+    result = _summary_of_ends(file)
+    if result is None:
         file.seek(0)
-        without_end = "running" if is_being_written(file) else "interrupted"  # before it is read: it may end meanwhile
-        found = summary(iter(partial(file.readline, MAX_LINE_BYTES), b""), without_end)
-    return found
+        without_end = "running" if is_being_written(file) else "interrupted"  # before it is read: the run may end at any time
+        result = summary(iter(partial(file.readline, MAX_LINE_BYTES), b""), without_end)
+    return result
 
 
 def _summary_of_ends(file: BufferedReader) -> RunSummary | None:
-    """Return the summary of a log that is as its run wrote it; None if all of it must be read, to see what it adds up to."""
+    """Return the summary of a log that its run wrote unchanged, or None if all of it must be read for totals."""
     head = file.read1(_HEAD)
     first = head[: head.find(b"\n") + 1] or head + file.readline(MAX_LINE_BYTES)
     if len(head) < _HEAD:  # all of it
@@ -216,15 +216,15 @@ def _summary_of_ends(file: BufferedReader) -> RunSummary | None:
     if finished is None or totals is None or totals.size != size - len(last):
         return None
     started = _start(first)
-    if totals.failed_calls is None:  # of an earlier version, which said less
+    if totals.failed_calls is None:  # of an earlier version, with fewer totals
         return None
     return _summary(first, started, finished, totals, redactor)
 
 
 def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
     """Return the summary of a whole log, one line in memory at a time. ``without_end``: its status if no end is logged."""
-    rest = iter(lines)
-    first = next(rest, b"")
+    remaining = iter(lines)
+    first = next(remaining, b"")
     started = _start(first)
     used: Usage | None = None
     nested: Usage | None = None
@@ -232,7 +232,7 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
     steps: set[str] = set()
     state, redactor = StateLines(), FileRedactor(first)
     counted = _COUNTED.get
-    for line in rest:
+    for line in remaining:
         beginning = counted(line[:_WIDTH])
         if line != b"\n":
             last = line
@@ -245,8 +245,8 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
             recovered += beginning is RECOVERED
         elif beginning in _STEPS:
             steps |= _steps(line)
-        elif beginning in _DECODERS and (found := _usage(beginning, line)) is not None:
-            used = found if used is None else used + found
+        elif beginning in _DECODERS and (call_usage := _usage(beginning, line)) is not None:
+            used = call_usage if used is None else used + call_usage
         if beginning in _NESTED and (within := _inside(beginning, line)) is not None:
             nested = within if nested is None else nested + within
     if last.startswith(SUSPENDED) and last.endswith(b"\n"):
@@ -283,19 +283,19 @@ def _summary(
     redactor: FileRedactor,
     without_end: str = "",
 ) -> RunSummary:
-    """Return the summary of a log with this ``first`` line, redacted as the events of the log are."""
+    """Return the summary of a log with this ``first`` line, redacted like the events of the log."""
     decided = totals.assessment
     started = redactor.redact(started, first, is_log=True)
     if decided is not None:
         decided = redactor.redact(decided, msgspec.json.encode(decided), is_log=True)
-    if started.origin is not None and started.origin.usage is not None:  # reported of the whole run
+    if started.origin is not None and started.origin.usage is not None:  # reported for the whole run
         totals = msgspec.structs.replace(totals, usage=started.origin.usage)
     used = _with_nested(totals)
     return RunSummary(
         started.run_id,
         started.at,
         finished.status if finished else without_end,
-        intern(finished.stop_reason) if finished else without_end,  # held once for all runs, as is the model
+        intern(finished.stop_reason) if finished else without_end,  # interned, shared by all runs, as is the model
         totals.rounds,
         finished.seconds if finished else None,
         intern(started.model),
@@ -320,9 +320,9 @@ def _summary(
 
 
 def _with_nested(totals: Totals) -> Usage:
-    """Return the usage of a run and of its nested runs, as `RunFacts.usage` adds them up."""
+    """Return the usage of a run and of its nested runs, added as in `RunFacts.usage`."""
     own, nested = totals.usage, totals.nested
-    if nested is None and totals.inside:  # by a version that logged no more
+    if nested is None and totals.inside:  # by a version that logged only dollars
         nested = NestedUsage.of_dollars(totals.inside).usage
     if nested is None:
         return own
@@ -330,22 +330,22 @@ def _with_nested(totals: Totals) -> Usage:
 
 
 def families(found: Iterable[RunSummary], known: Container[str]) -> Iterator[list[RunSummary]]:
-    """Yield each top-level run, newest first, followed by the runs nested in it, each below its parent, oldest first.
+    """Yield each top-level run, newest first, followed by its nested runs, each below its parent, oldest first.
 
-    ``found``: newest first by id; ``known``: the ids of all runs there are. A nested run whose parent is not among them counts
-    as top-level. Reads no more of ``found`` than is needed.
+    ``found``: newest first by id; ``known``: the ids of all existing runs. A nested run whose parent is missing counts as
+    top-level. Reads only as much of ``found`` as needed.
     """
     nested: dict[str, list[RunSummary]] = {}
-    for _, same_second in groupby(found, key=lambda one: one.id[:SECONDS]):  # whose ids are in no order
-        for one in sorted(same_second, key=lambda one: one.started_at or NEVER, reverse=True):
-            if one.parent_id is not None and one.parent_id in known:
-                nested.setdefault(one.parent_id, []).append(one)
+    for _, same_second in groupby(found, key=lambda one: one.id[:SECONDS]):  # ids within one second have no order
+        for row in sorted(same_second, key=lambda one: one.started_at or NEVER, reverse=True):
+            if row.parent_id is not None and row.parent_id in known:
+                nested.setdefault(row.parent_id, []).append(row)
             else:
-                yield _family(one, nested)
+                yield _family(row, nested)
 
 
 def _family(one: RunSummary, nested: dict[str, list[RunSummary]], depth: int = 0) -> list[RunSummary]:
-    within = [each for child in nested.pop(one.id, [])[::-1] for each in _family(child, nested, depth + 1)]
+    within = [row for child in nested.pop(one.id, [])[::-1] for row in _family(child, nested, depth + 1)]
     return [one._replace(nested=len(within), depth=depth), *within]
 
 
@@ -359,7 +359,7 @@ def _start(line: bytes) -> _Started:
 
 
 def _end(last: bytes, redactor: FileRedactor) -> RunFinished | None:
-    """Return the end of the run if this line is it, redacted; None for any other, and for a torn one."""
+    """Return the end of the run if this line is it, redacted, or None for other or torn lines."""
     if not last.startswith(b'{"kind":"run_finished"'):
         return None
     try:
@@ -369,36 +369,36 @@ def _end(last: bytes, redactor: FileRedactor) -> RunFinished | None:
 
 
 def _usage(beginning: bytes, line: bytes) -> Usage | None:
-    """Return the usage of a model call, to be added in log order, as the fold adds them; None if it counts nothing."""
+    """Return the usage of a model call, to be added in log order, as the fold adds them, or None if it counts nothing."""
     try:
-        found = _DECODERS[beginning].decode(line)
+        decoded = _DECODERS[beginning].decode(line)
     except RecursionError as error:
         raise TooDeep from error
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return UNKNOWN if line.endswith(b"\n") else None  # without a torn line, the run is read
-    kind, used = type(found), cast("Usage", found.usage)
-    return used if kind is _Reply or kind is _Summary or counts(used, found.error) else None
+        return UNKNOWN if line.endswith(b"\n") else None  # a torn line is not part of the run
+    kind, used = type(decoded), cast("Usage", decoded.usage)
+    return used if kind is _Reply or kind is _Summary or counts(used, decoded.error) else None
 
 
 def _inside(beginning: bytes, line: bytes) -> Usage | None:
-    """Return the usage of a nested run that this event logs; None if it logs none, or cannot be read."""
+    """Return the usage of a nested run that this event logs, or None without any, or if it cannot be read."""
     try:
         if beginning is _FINISHED:
             spent = _finished.decode(line).spent_inside if _SPENT_INSIDE.search(line) else 0.0
             return NestedUsage.of_dollars(spent).usage if spent else None
-        found: _Besides = _DECODERS[_BESIDES].decode(line)
+        decoded: _Besides = _DECODERS[_BESIDES].decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    nested = logged_nested_usage(found.nested_run, found.inside, found.nested)
+    nested = logged_nested_usage(decoded.nested_run, decoded.inside, decoded.nested)
     return None if nested is None else nested.usage
 
 
 def _steps(line: bytes) -> set[str]:
-    """Return the path of the step that this event is about; none if it cannot be read, or the step is a jump."""
+    """Return the path of the step of this event; empty if it cannot be read, or the step is a jump."""
     try:
-        found = _step.decode(line)
+        decoded = _step.decode(line)
     except RecursionError as error:
         raise TooDeep from error
     except (msgspec.DecodeError, UnicodeDecodeError):
         return set()
-    return set() if found.step_kind == "goto" else {found.step}
+    return set() if decoded.step_kind == "goto" else {decoded.step}

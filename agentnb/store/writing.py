@@ -1,4 +1,4 @@
-"""Writing files: whole or not at all."""
+"""Writes files atomically."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def save_log(run: Run, path: Path) -> Path:
 
 
 def write_whole(path: Path, pieces: Iterable[bytes], what: str = "The run") -> Path:
-    """Write a file atomically and return its path. Raises `StoreError` if that fails, or if ``path`` exists and is not a file.
+    """Write a file atomically and return its path. Raises `StoreError` on failure, or if ``path`` exists and is not a file.
 
-    ``what`` is written, in the words of the error.
+    ``what``: subject of the error message.
     """
     _check_replaceable(path, what)
     try:
@@ -45,7 +45,7 @@ def _shown(path: Path) -> str:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make the folder of a file if it is not there; raise OSError that names it."""
+    """Create the folder of a file, unless it exists; raises OSError that names it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Runs as pandas tables: one function per table, each a list of columns, which `columns` explains.
+"""Runs as pandas tables: one function per table, with its columns described by `columns`.
 
-Each takes a run, several runs, a path, a folder, a glob or a store, of agentnb or of another product, and returns a new
+Each function takes a run, several runs, a path, a folder, a glob or a store, of agentnb or another product, and returns a new
 DataFrame. Strings are ``str``, counts that may be unknown ``Int64``, times UTC with microseconds, durations seconds; rounds
-count from 1, as in the cards; what is unknown is missing, never 0.
+count from 1, as in the cards; unknown values are missing, never 0.
 """
 
 from typing import TYPE_CHECKING

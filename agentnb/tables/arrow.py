@@ -1,4 +1,4 @@
-"""Tables as Arrow and Parquet; pyarrow is loaded when it is first used."""
+"""Tables as Arrow and Parquet; pyarrow is imported on first use."""
 
 from __future__ import annotations
 
@@ -24,33 +24,35 @@ _TYPES = {
 
 
 class Damaged(Exception):
-    """A Parquet file is not what it was when it was written."""
+    """A Parquet file has changed or is unreadable."""
 
 
 def schema_of(columns: Sequence[Column[Any]]) -> pa.Schema:
-    """Return the Arrow types of these columns."""
+    """Return the Arrow schema of these columns."""
     import pyarrow as pa
 
     time = pa.timestamp("us", tz="UTC")
-    return pa.schema([(one.name, time if one.dtype == TIME else getattr(pa, _TYPES[one.dtype])()) for one in columns])
+    return pa.schema(
+        [(column.name, time if column.dtype == TIME else getattr(pa, _TYPES[column.dtype])()) for column in columns]
+    )
 
 
 def from_frame(frame: pd.DataFrame, schema: pa.Schema) -> pa.Table:
-    """Return a table as Arrow."""
+    """Convert a data frame to an Arrow table."""
     import pyarrow as pa
 
     return pa.Table.from_pandas(frame, schema=schema, preserve_index=False).replace_schema_metadata(None)
 
 
 def to_frame(rows: pa.Table, columns: Sequence[Column[Any]]) -> pd.DataFrame:
-    """Return the data frame that `Values.take` would have made."""
+    """Convert an Arrow table to the data frame that `Values.take` would have made."""
     import pandas as pd
 
-    found = {}
+    series = {}
     for column in columns:
-        found[column.name] = _series(rows.column(column.name), column.dtype)
-        rows = rows.drop_columns(column.name)  # so that little is held twice
-    return pd.DataFrame(found, copy=False)
+        series[column.name] = _series(rows.column(column.name), column.dtype)
+        rows = rows.drop_columns(column.name)  # limit duplicate memory
+    return pd.DataFrame(series, copy=False)
 
 
 def _series(values: pa.ChunkedArray, dtype: str) -> pd.Series:
@@ -62,7 +64,7 @@ def _series(values: pa.ChunkedArray, dtype: str) -> pd.Series:
 
 
 def writer(path: Path, schema: pa.Schema) -> Any:
-    """Return a writer of a new Parquet file, with checksums that tell damage."""
+    """Return a writer for a new Parquet file with checksums, so that damage is detected."""
     from pyarrow import parquet
 
     return parquet.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True)
@@ -71,7 +73,7 @@ def writer(path: Path, schema: pa.Schema) -> Any:
 def read(path: Path, schema: pa.Schema, count: int) -> pa.Table:
     """Return all rows of a Parquet file.
 
-    Raises `Damaged` if it is not there, if they are not so many of these columns, or if they hold a key that is known by now.
+    Raises `Damaged` if it is missing, if its columns or number of rows differ, or if it holds a key that has become known.
     """
     import pyarrow as pa
 
@@ -83,7 +85,7 @@ def read(path: Path, schema: pa.Schema, count: int) -> pa.Table:
 
 
 def is_sound(path: Path, schema: pa.Schema, count: int) -> bool:
-    """Return whether a Parquet file is there and has so many rows of these columns."""
+    """True if a Parquet file exists with these columns and this number of rows."""
     import pyarrow as pa
 
     try:
@@ -94,7 +96,7 @@ def is_sound(path: Path, schema: pa.Schema, count: int) -> bool:
 
 
 def batches(path: Path, ranges: Sequence[tuple[int, int]], schema: pa.Schema, count: int, most: int) -> Iterator[pa.Table]:
-    """Yield the rows of a Parquet file that are in these ranges, at most so many at a time. Raises what `read` does."""
+    """Yield the rows of a Parquet file in these ranges, at most ``most`` at a time. Raises `Damaged` as `read` does."""
     import pyarrow as pa
 
     try:
@@ -102,21 +104,21 @@ def batches(path: Path, ranges: Sequence[tuple[int, int]], schema: pa.Schema, co
             begin = 0
             for batch in file.iter_batches(most):
                 for first, end in ranges:
-                    place, last = max(first, begin), min(end, begin + batch.num_rows)
-                    if place < last:
-                        yield _without_keys(pa.Table.from_batches([batch.slice(place - begin, last - place)]), path)
+                    start, last = max(first, begin), min(end, begin + batch.num_rows)
+                    if start < last:
+                        yield _without_keys(pa.Table.from_batches([batch.slice(start - begin, last - start)]), path)
                 begin += batch.num_rows
     except (OSError, pa.ArrowException) as error:
         raise Damaged(str(path)) from error
 
 
 def _without_keys(rows: pa.Table, path: Path) -> pa.Table:
-    """Return the rows; raise `Damaged` if one holds a known key, which was learned only after they were written."""
+    """Return the rows; raises `Damaged` if one holds a key that became known after they were written."""
     redactor = FileRedactor()
     for column in rows.columns:
         for chunk in column.chunks:
             if str(chunk.type) == "large_string" and any(
-                redactor.finds_key(one.to_pybytes()) for one in chunk.buffers() if one is not None
+                redactor.finds_key(buffer.to_pybytes()) for buffer in chunk.buffers() if buffer is not None
             ):
                 raise Damaged(str(path))
     return rows

@@ -1,11 +1,11 @@
-"""A table of a folder, kept beside its logs as Parquet files that renew themselves.
+"""Self-renewing Parquet cache of a folder's table, beside its logs.
 
-Each table has a folder of its own under ``.tables``: an index, which says for each file of the folder what it was when it was
-read (size and times) and where its rows are, and parts, which are written once and never changed. A renewal reads only files
-that are new or have changed. It replaces the index last and as a whole, so that a reader finds either state, and removes parts
-that are no longer used an hour later, so that a reader of the former state finds them still.
+Each table has a folder under ``.tables``: an index, with each file's state when it was read (size and times) and the position
+of its rows, and parts, which are immutable. Renewal reads only new or changed files, and replaces the index last and
+atomically, so that a reader sees either state. Unused parts are removed an hour later, so that readers of the former state
+still find them.
 
-Whatever is wrong with a cache, it is made anew: it holds nothing that the logs do not.
+A cache with any defect is rebuilt, since all its data is in the logs.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ except ImportError:  # Windows
 
 INDEX = "index.json"
 LAYOUT = 5
-"""Changes when the files of a cache, or values in them, change their meaning."""
+"""Increased when the format of the cache, or the meaning of its values, changes."""
 _PART = re.compile(r"[0-9a-f]{32}\.parquet")
 
 
 class Cached(NamedTuple):
-    """The state of a cache: its parts, and the files of the folder that are in none, such as logs that are being written."""
+    """State of a cache: its parts, and the files in none of them, such as logs still being written."""
 
     folder: Path
     parts: Sequence[Part]
@@ -54,19 +54,19 @@ class TableCache:
     """The cache of one table of one folder."""
 
     def __init__(self, home: Path, kind: str, table: Table[Any], files: Sequence[SourceFile]) -> None:
-        """``kind``: tells apart ways of reading the same folder; ``files``: those it has, in the order of their rows."""
+        """``kind``: distinguishes ways of reading the same folder; ``files``: its files, in the order of their rows."""
         inside = f"{home}{os.sep}"
         self.files = {file.name.removeprefix(inside): file for file in files}
         self._home = home
         self._table = table
-        # Traces of other products are known by the names that their files were given: each spelling has a cache of its own.
+        # Ids of foreign traces depend on their file names as given: each spelling has its own cache.
         self._folder = home / HOME / f"{table.name}-{_digest(kind, str(home))[:8]}"
         self._made_by = _made_by(table)
 
     def current(self, *, wait: bool = False) -> Cached:
-        """Return the cache, renewed. If it cannot be written, or another process is renewing it, more files are missing.
+        """Return the renewed cache. If it is not writable, or another process is renewing it, more files are missing.
 
-        ``wait``: wait for the other process. Raises what reading a file raises, if it stops the whole source.
+        ``wait``: wait for the other process. Raises errors of reading a file that stop the whole source.
         """
         stamps = self._stamps()
         index = self._index()
@@ -77,8 +77,8 @@ class TableCache:
                     if is_ours and not _holds_all(index, stamps):
                         index = self._renewed(index, stamps)
             except StoreError:
-                raise  # of a log
-            except OSError:  # a folder or a disk that cannot be written
+                raise  # from a log
+            except OSError:  # folder or disk not writable
                 index = self._index()
         whole = [part for part in index.parts if _is_whole(part, stamps)]
         if sum(len(part.entries) for part in whole) == len(self.files):
@@ -87,34 +87,34 @@ class TableCache:
         return Cached(self._folder, whole, [name for name in self.files if name not in held])
 
     def discard(self) -> None:
-        """Forget what is there: it is damaged."""
+        """Drop a damaged cache."""
         with suppress(OSError):
             (self._folder / INDEX).unlink()
 
     def _stamps(self) -> dict[str, Stamp]:
-        found = ((name, stamp_of(file.name)) for name, file in self.files.items())
-        return {name: stamp for name, stamp in found if stamp is not None}
+        stamps = ((name, stamp_of(file.name)) for name, file in self.files.items())
+        return {name: stamp for name, stamp in stamps if stamp is not None}
 
     # The index
 
     def _index(self) -> Index:
-        """Return the index; an empty one if there is none of this folder and this version, or a part is missing."""
+        """Return the index, or an empty one if it is missing, of another folder or version, or lacks a part."""
         empty = Index(self._made_by, made_of(self._home))
         try:
-            found = msgspec.json.decode((self._folder / INDEX).read_bytes(), type=Index)
-            sound = all(_PART.fullmatch(part.name) and self._size(part) == part.size for part in found.parts)
+            index = msgspec.json.decode((self._folder / INDEX).read_bytes(), type=Index)
+            sound = all(_PART.fullmatch(part.name) and self._size(part) == part.size for part in index.parts)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return empty
-        return found if sound and (found.made_by, found.made_of) == (empty.made_by, empty.made_of) else empty
+        return index if sound and (index.made_by, index.made_of) == (empty.made_by, empty.made_of) else empty
 
     def _size(self, part: Part) -> int:
         return (self._folder / part.name).stat().st_size
 
-    # Renewing it
+    # Renewal
 
     @contextmanager
     def _locked(self, wait: bool) -> Iterator[bool]:
-        """Make the folder and hold its lock; yield whether it is ours. Raises OSError if the folder cannot be written."""
+        """Create the folder and take its lock; yield True if this process has it. Raises OSError for a read-only folder."""
         make_home(self._home)
         self._folder.mkdir(mode=0o700, exist_ok=True)
         with (self._folder / "lock").open("wb") as file:
@@ -124,17 +124,17 @@ class TableCache:
                 except BlockingIOError:
                     yield False
                     return
-                except OSError:  # a file system without locks: two renewals at once do the work twice, and the last one stays
+                except OSError:  # no file locks: parallel renewals repeat the work, the last one wins
                     pass
             yield True
 
     def _renewed(self, index: Index, stamps: Mapping[str, Stamp]) -> Index:
-        """Write the parts that are new, and the index. A part stays if its files are unchanged, and it is not small."""
+        """Write the new parts, and the index. Unchanged parts are kept unless they are small."""
         held = {entry.name for part in index.parts for entry in part.entries if stamps.get(entry.name) == entry.stamp}
         fresh = self._fresh([name for name in stamps if name not in held])
         first = next(fresh, None)
         if first is None and all(_is_whole(part, stamps) for part in index.parts):
-            return index  # what is missing is still being written
+            return index  # missing files are still being written
         again = [part for part in index.parts if part.is_small or not _is_whole(part, stamps)]
         writer = PartWriter(self._folder, self._table)
         try:
@@ -148,16 +148,16 @@ class TableCache:
             if isinstance(error, arrow.Damaged):
                 return self._renewed(Index(index.made_by, index.made_of), stamps)
             raise
-        found = Index(index.made_by, index.made_of, [*(part for part in index.parts if part not in again), *new])
+        renewed = Index(index.made_by, index.made_of, [*(part for part in index.parts if part not in again), *new])
         try:
-            write_whole(self._folder / INDEX, [msgspec.json.encode(found)])
+            write_whole(self._folder / INDEX, [msgspec.json.encode(renewed)])
         except StoreError as error:
             raise OSError(str(error)) from error
-        self._clear({part.name for part in found.parts}, {part.name for part in again})
-        return found
+        self._clear({part.name for part in renewed.parts}, {part.name for part in again})
+        return renewed
 
     def _fresh(self, names: Iterable[str]) -> Iterator[tuple[str, list[Problem], Iterator[Any]]]:
-        """Yield the runs of each of these files, without logs that are being written: these are read each time."""
+        """Yield the runs of each of these files, except logs being written, which are read every time."""
         for name in names:
             problems: list[Problem] = []
             runs = self.files[name].runs(problems, self._table.fold)
@@ -166,7 +166,7 @@ class TableCache:
                 yield name, problems, chain([] if first is None else [first], runs)
 
     def _clear(self, used: set[str], retired: set[str]) -> None:
-        """Remove parts that nobody can be reading any more; those that were just retired count from now."""
+        """Remove parts that no reader can still be using; the time of those just retired starts now."""
         remove_torn(self._folder)
         with suppress(OSError):
             for path in self._folder.glob("*.parquet"):
@@ -177,7 +177,7 @@ class TableCache:
 
 
 def _is_whole(part: Part, stamps: Mapping[str, Stamp]) -> bool:
-    """Return whether no file of a part has changed, or is gone."""
+    """True if no file of a part has changed or is missing."""
     return all(stamps.get(entry.name) == entry.stamp for entry in part.entries)
 
 
@@ -187,7 +187,7 @@ def _holds_all(index: Index, stamps: Mapping[str, Stamp]) -> bool:
 
 
 def _made_by(table: Table[Any]) -> str:
-    """Return what a cache must have been made by: the versions of what decides about values."""
+    """Return the version key of a cache, from everything that determines its values."""
     columns = _digest(*(f"{column.name} {column.dtype}" for column in table.columns))
     return f"{made_by(LAYOUT)} {columns}"
 

@@ -1,4 +1,4 @@
-"""The parts of a cache of tables: Parquet files, each with the rows of some files of a folder."""
+"""Parts of a table cache: Parquet files, each with the rows of some files of a folder."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_ROWS, MAX_READ = 200_000, 256_000_000
-"""Rows, or bytes of logs, after which a part is closed; a part with less than half is merged with what is new."""
+"""Rows, or bytes of logs, at which a part is closed; a part with less than half is merged with new rows."""
 BATCH_ROWS, BATCH_READ = 20_000, 16_000_000
-"""Rows, or bytes of logs, after which rows are written: as much as is in memory at a time."""
+"""Rows, or bytes of logs, at which rows are written, and so the maximum in memory."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A file whose rows are in a part."""
+    """A file with rows in a part."""
 
     name: str
     stamp: Stamp
@@ -34,7 +34,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
-    """A Parquet file: its rows are those of its entries, in their order."""
+    """A Parquet file with the rows of its entries, in their order."""
 
     name: str
     size: int
@@ -47,12 +47,12 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_small(self) -> bool:
-        """Whether it is to be merged with what is new."""
+        """True if it is to be merged with new rows."""
         return self.rows < MAX_ROWS // 2 and sum(entry.stamp.size for entry in self.entries) < MAX_READ // 2
 
 
 class Index(msgspec.Struct, frozen=True):
-    """What a cache holds, and what it was made by and of."""
+    """Parts of a cache, and the versions and folder that it was made from."""
 
     made_by: str
     made_of: str
@@ -60,7 +60,7 @@ class Index(msgspec.Struct, frozen=True):
 
 
 class PartWriter:
-    """Writes parts, a batch of rows at a time."""
+    """Writes parts in batches of rows."""
 
     def __init__(self, folder: Path, table: Table[Any]) -> None:
         self._folder, self._table = folder, table
@@ -71,10 +71,10 @@ class PartWriter:
         self._file: Any = None
         self._name = ""
         self._unwritten = self._rows = self._read = 0
-        """Bytes of logs whose rows are not written yet; rows and bytes of logs of the open part."""
+        """Log bytes of unwritten rows; rows and log bytes of the open part."""
 
     def take_over(self, part: Part, held: set[str]) -> None:
-        """Copy the rows of those files of a part that have not changed. Raises `Damaged` if the part is."""
+        """Copy the rows of a part's unchanged files. Raises `Damaged` for a damaged part."""
         first, ranges = 0, []
         for entry in part.entries:
             if entry.name in held:
@@ -126,12 +126,12 @@ class PartWriter:
         self._file, self._entries, self._rows, self._read = None, [], 0, 0
 
     def close(self) -> list[Part]:
-        """Return the parts that were written."""
+        """Return the written parts."""
         self._end_part()
         return self._parts
 
     def abandon(self) -> None:
-        """Remove what was written."""
+        """Remove the written files."""
         if self._file is not None:
             with suppress(Exception):
                 self._file.close()

@@ -26,14 +26,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OF_RUNS: Mapping[str, Table[Any]] = {
-    one.name: one
-    for one in (RUNS, ROUNDS, MESSAGES, TOOL_CALLS, GUIDANCE, TODOS, LOOPS, USAGE, QUESTIONS, STEPS, PLANS, EVENTS)
+    entry.name: entry
+    for entry in (RUNS, ROUNDS, MESSAGES, TOOL_CALLS, GUIDANCE, TODOS, LOOPS, USAGE, QUESTIONS, STEPS, PLANS, EVENTS)
 }
-"""The tables of which each row is about one run."""
-TABLES: Mapping[str, Sequence[Column[Any]]] = {**{name: one.columns for name, one in OF_RUNS.items()}, "patterns": OF_PATTERNS}
+"""Tables whose rows are each about one run."""
+TABLES: Mapping[str, Sequence[Column[Any]]] = {
+    **{name: entry.columns for name, entry in OF_RUNS.items()},
+    "patterns": OF_PATTERNS,
+}
 """The columns of each table."""
 NAMES = tuple(TABLES)
-"""The names of the tables that are made of runs."""
+"""Names of the tables about runs."""
 
 
 class Row(NamedTuple):
@@ -44,13 +47,13 @@ class Row(NamedTuple):
 
 
 def columns(name: str | None = None) -> pd.DataFrame:
-    """Return one row per column of the table with this name, or of all: table, column, dtype, unit, meaning, source.
+    """Return one row per column of this table, or of all tables: table, column, dtype, unit, meaning, source.
 
-    Raises `SettingsError` if there is no such table.
+    Raises `SettingsError` for an unknown table.
     """
     if name is not None and name not in NAMES:
         raise SettingsError(f"There is no table {name!r}", near(str(name), NAMES))
-    rows = [Row(each, column) for each in ([name] if name else NAMES) for column in TABLES[each]]
+    rows = [Row(table_name, column) for table_name in ([name] if name else NAMES) for column in TABLES[table_name]]
     return table(rows, COLUMNS)
 
 

@@ -1,4 +1,4 @@
-"""Tables built from lists of columns, each of which says what it holds and where that comes from."""
+"""Tables built from lists of columns, each with its meaning and source."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ TIME = "datetime64[us, UTC]"
 
 
 class Column(NamedTuple, Generic[R]):
-    """A column: its name, its dtype, a function from a row's object to its value, and what a person should know of it."""
+    """A column: its name, its dtype, a function from a row's object to its value, and a description."""
 
     name: str
     dtype: str
     value: Callable[[R], Any]
     meaning: str
-    """What it holds, in one sentence."""
+    """Description in one sentence."""
     source: str
-    """The field of an event that it is, such as ``model_replied.usage.input``, or what agentnb does to get it."""
+    """Event field, such as ``model_replied.usage.input``, or the method by which agentnb computes it."""
     unit: str = ""
-    """Its unit, or what its numbers count; empty for words."""
+    """Unit of its numbers; empty for text."""
 
 
 @cache
@@ -56,7 +56,7 @@ def columns_of(table: str, functions: Mapping[str, Callable[[R], Any]] = Mapping
 
 
 def _getter(declared: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return the function from a row's object to the attribute that a column shows."""
+    """Return the function from a row's object to a column's attribute."""
     value = attrgetter(declared["value"])
     if declared.get("from"):
         return lambda row: number_of(value(row))
@@ -74,7 +74,7 @@ def table(rows: Iterable[R], columns: Sequence[Column[R]]) -> pd.DataFrame:
 
 
 def column_of(values: list[Any], dtype: str) -> pd.Series:
-    """Return the values as a column of a frame. An integer too large for any column becomes a missing value."""
+    """Return the values as a column of a data frame. Integers too large for any column become missing values."""
     import pandas as pd
 
     try:
@@ -84,16 +84,16 @@ def column_of(values: list[Any], dtype: str) -> pd.Series:
 
 
 def number_of(index: int | None) -> int | None:
-    """Return the number of the round with this index, as cards show it: from 1."""
+    """Return the number of the round with this index, counted from 1 as in cards."""
     return None if index is None else index + 1
 
 
 def counted(run: Run, count: int) -> int | None:
-    """Return the count of something that only logs of agentnb record: a foreign trace without it does not say that it was 0."""
+    """Return a count that only agentnb's logs record, or None for a count of 0 in a foreign trace."""
     return None if run.origin is not None and not count else count
 
 
 def success_of(record: CallRecord) -> bool | None:
-    """Return whether the call succeeded; None while it is open, and where a foreign trace has no result of it."""
+    """True if the call succeeded, False if it failed, or None while it is open or if a foreign trace lacks its result."""
     unknown = record.result is not None and record.result.error_code in WITHOUT_RESULT
     return None if unknown else record.success

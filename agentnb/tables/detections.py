@@ -1,4 +1,4 @@
-"""The table of detections: what detectors find in recorded runs, whether or not they looked on when these were made."""
+"""The table of detections: findings of detectors in recorded runs, whether or not they ran live."""
 
 from __future__ import annotations
 
@@ -36,16 +36,15 @@ COLUMNS: list[Column[Row]] = columns_of(
 def detections(source: RunSource, presets: Presets = (DEFAULT,), *, processes: int = 1) -> pd.DataFrame:
     """Return one row per finding of these detectors in any runs, in the order of the runs; rounds count from 1.
 
-    The columns are those of `agentnb.detect.timeline`, behind the run and its model. ``presets``: presets by their names,
-    detectors of your own, or several. ``processes``: how many worker processes read the files, for large folders; detectors of
-    your own must then be in a module. One run a process is in memory at a time. Raises `SettingsError` for a preset that there
-    is not, and for a detector that no worker can import. What a detector raises is raised; what cannot be read is left out
-    with a warning.
+    The columns are those of `agentnb.detect.timeline`, after the run and its model. ``presets``: presets by name, detectors of
+    your own, or several. ``processes``: number of worker processes that read the files, for large folders; detectors of your
+    own must then be in a module. Each process holds one run at a time. Raises `SettingsError` for an unknown preset, and for a
+    detector that a worker cannot import. Errors in detectors propagate; unreadable files are skipped with a warning.
     """
     problems: list[Problem] = []
     values = Values(COLUMNS)
     for run in detected_runs(source, presets, processes=processes, problems=problems):
         if run.found:
-            values.add([Row(run, one) for one in run.found])
+            values.add([Row(run, finding) for finding in run.found])
     warn_of(problems)
     return values.take()

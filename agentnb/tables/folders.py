@@ -1,4 +1,4 @@
-"""Tables of whole folders: from the cache beside their logs where there are many, else from the logs."""
+"""Tables of whole folders: from the cache beside the logs for large folders, otherwise from the logs."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MANY_FILES, MANY_BYTES = 200, 50_000_000
-"""Files, or bytes of them, from which on a folder gets a cache by itself: reading fewer takes less than a second."""
+"""Minimum files, or bytes of files, of a folder that is cached by default: reading fewer takes less than a second."""
 
 
 def frame_of(source: RunSource, table: Table[Any], cache: bool | None = None) -> pd.DataFrame:
     """Return the table of a source.
 
-    ``cache``: True keeps the table of a folder or a store beside its logs, False reads the logs; by default it is kept if there
-    are many, and pyarrow is installed. Raises `NotAvailable` if it is to be kept without pyarrow.
+    ``cache``: True caches the table of a folder or a store beside its logs, False reads the logs; by default large folders are
+    cached if pyarrow is installed. Raises `NotAvailable` for ``cache=True`` without pyarrow.
     """
     kept = None if cache is False else cache_of(source, table, always=bool(cache))
-    for _ in range(2):  # the second time, a damaged one was discarded
+    for _ in range(2):  # once more after discarding a damaged cache
         if kept is None:
             break
         state = kept.current()
-        if not state.parts or len(state.missing) > len(kept.files) // 2:  # such as while another process makes it
+        if not state.parts or len(state.missing) > len(kept.files) // 2:  # such as while another process builds it
             break
         try:
             return _frame(kept, state, table)
@@ -48,7 +48,7 @@ def frame_of(source: RunSource, table: Table[Any], cache: bool | None = None) ->
 
 
 def cache_of(source: RunSource, table: Table[Any], *, always: bool) -> TableCache | None:
-    """Return the cache of a folder or a store; None for other sources, and for a few files unless ``always``."""
+    """Return the cache of a folder or a store, or None for other sources, and for few files unless ``always``."""
     if find_spec("pyarrow") is None:
         if always:
             raise NotAvailable("The cache of tables needs the package pyarrow", Install("agentnb[scale]", lead="Install it"))
@@ -67,27 +67,27 @@ def _are_large(names: Iterable[str]) -> bool:
 
 
 def _frame(cache: TableCache, state: Cached, table: Table[Any]) -> pd.DataFrame:
-    """Return the table, with its rows in the order of the files. Raises `Damaged` if a part is."""
+    """Return the table, with its rows in the order of the files. Raises `Damaged` for a damaged part."""
     import pyarrow as pa
 
     schema = arrow.schema_of(table.columns)
-    places = {name: place for place, name in enumerate(cache.files)}
+    places = {name: position for position, name in enumerate(cache.files)}
     pieces: list[tuple[int, pa.Table]] = []
     problems: list[tuple[int, Problem]] = []
     for part in state.parts:
         rows = arrow.read(state.folder / part.name, schema, part.rows)
-        pieces += [(place, rows.slice(first, count)) for place, first, count in _stretches(part, places)]
-        problems += [(places[entry.name], one) for entry in part.entries for one in entry.problems]
+        pieces += [(position, rows.slice(first, count)) for position, first, count in _stretches(part, places)]
+        problems += [(places[entry.name], problem) for entry in part.entries for problem in entry.problems]
     for name in state.missing:
-        rows, found = read_missing(cache.files[name], table, schema)
+        rows, new_problems = read_missing(cache.files[name], table, schema)
         pieces.append((places[name], rows))
-        problems += [(places[name], one) for one in found]
-    warn_of([one for _, one in sorted(problems, key=itemgetter(0))])
+        problems += [(places[name], problem) for problem in new_problems]
+    warn_of([problem for _, problem in sorted(problems, key=itemgetter(0))])
     return arrow.to_frame(pa.concat_tables([rows for _, rows in sorted(pieces, key=itemgetter(0))]), table.columns)
 
 
 def read_missing(file: SourceFile, table: Table[Any], schema: pa.Schema) -> tuple[pa.Table, list[Problem]]:
-    """Return the rows of a file that is not in the cache, and the parts of it that could not be read."""
+    """Return the rows of a file outside the cache, and its problems."""
     problems: list[Problem] = []
     values = Values(table.columns)
     for run in file.runs(problems, table.fold):
@@ -96,16 +96,16 @@ def read_missing(file: SourceFile, table: Table[Any], schema: pa.Schema) -> tupl
 
 
 def _stretches(part: Part, places: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:
-    """Yield the stretches of a part whose files follow each other in the folder: the first one's place, its row, the rows."""
+    """Yield a part's ranges of files that are consecutive in the folder: first file's position, first row, number of rows."""
     begin = first = end = 0
     following: int | None = None
     for entry in part.entries:
-        place = places[entry.name]
-        if place != following:
+        position = places[entry.name]
+        if position != following:
             if following is not None:
                 yield begin, first, end - first
-            begin, first = place, end
+            begin, first = position, end
         end += entry.rows
-        following = place + 1
+        following = position + 1
     if following is not None:
         yield begin, first, end - first

@@ -1,4 +1,4 @@
-"""Columns under their former names, which are read for a release, with a warning that names the new one."""
+"""Former names of columns, which still work for a release, with a warning that gives the new name."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 def with_former_columns(frame: pd.DataFrame, former: Mapping[str, str]) -> pd.DataFrame:
-    """Return the table with these former names of columns, by each its name of now, readable as ``frame["name"]``.
+    """Return the table with these former column names, mapped to current ones, readable as ``frame["name"]``.
 
-    What is made of the table is a usual data frame.
+    Data frames derived from the table are ordinary ones.
     """
-    found: pd.DataFrame = _class()(frame)
-    found.attrs[FORMER] = dict(former)
-    return found
+    wrapped: pd.DataFrame = _class()(frame)
+    wrapped.attrs[FORMER] = dict(former)
+    return wrapped
 
 
 FORMER = "agentnb_former_columns"
-"""The attribute of a data frame that holds them."""
+"""Data frame attribute with the former names."""
 
 
 @cache
@@ -30,7 +30,7 @@ def _class() -> Any:
     import pandas as pd
 
     class TableWithFormerColumns(pd.DataFrame):  # type: ignore[misc]  # pandas is untyped here
-        """A data frame that reads columns by their former names too."""
+        """A data frame that also reads columns by their former names."""
 
         @property
         def _constructor(self) -> Any:

@@ -1,4 +1,4 @@
-"""Making tables: the rows of each run become values of columns, so that no run is kept in memory longer than it is read."""
+"""Tables from rows of runs, converted to column values at once so that only one run is in memory at a time."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ R = TypeVar("R")
 
 
 class Table(NamedTuple, Generic[R]):
-    """A table of which each row is about one run."""
+    """A table whose rows are each about one run."""
 
     name: str
     columns: Sequence[Column[R]]
     rows: Callable[[Any], Iterable[R]]
-    """Makes the rows of a `Run`, and of what ``fold`` makes."""
+    """Returns the rows of a `Run`, or of the result of ``fold``."""
     fold: Fold[Any] = Run.from_events
-    """Makes of the events of a log what the rows need of its run: facts alone, or less, if they show no judgement."""
+    """Folds a log's events into the facts that the rows need: less than a `Run` if they show no judgement."""
 
 
 class Values(Generic[R]):
-    """The values of a table that grows, by column."""
+    """Growing values of a table, by column."""
 
     def __init__(self, columns: Sequence[Column[R]]) -> None:
         self._columns = columns
@@ -43,9 +43,9 @@ class Values(Generic[R]):
         self.rows = 0
 
     def add(self, rows: Iterable[R]) -> int:
-        """Add rows and return how many they are."""
+        """Add rows and return their number."""
         rows = [*rows]
-        if len(rows) == 1:  # as in the table of runs: takes half the time
+        if len(rows) == 1:  # fast path, as in the table of runs: half the time
             row = rows[0]
             for append, _, value in self._adders:
                 append(value(row))
@@ -56,31 +56,31 @@ class Values(Generic[R]):
         return len(rows)
 
     def take(self) -> pd.DataFrame:
-        """Return the rows since this was last called as a data frame."""
+        """Return and clear the collected rows, as a data frame."""
         import pandas as pd
 
-        found = {
+        columns = {
             column.name: _texts(values) if column.dtype == "str" else column_of(values, column.dtype)
             for values, column in zip(self._values, self._columns, strict=True)
         }
         self._clear()
-        return pd.DataFrame(found)
+        return pd.DataFrame(columns)
 
 
 def _texts(values: list[Any]) -> pd.Series:
-    """Return a column of texts; pandas by itself takes six times as long to make one."""
+    """Return a text column; pandas alone takes six times as long to make one."""
     import pandas as pd
 
     try:
         import pyarrow as pa
 
         return pd.Series(pa.array(values, pa.large_string(), from_pandas=True).to_pandas(), dtype="str")
-    except (ImportError, TypeError, ValueError):  # without pyarrow; or a value is no text, which pandas makes one of
+    except (ImportError, TypeError, ValueError):  # without pyarrow, or for values that pandas converts to text
         return pd.Series(values, dtype="str")
 
 
 def read_frame(source: RunSource, table: Table[Any]) -> pd.DataFrame:
-    """Return the table of a source, read from its logs. What cannot be read is left out with a warning."""
+    """Return the table of a source, read from its logs. Unreadable files are skipped with a warning."""
     problems: list[Problem] = []
     values = Values(table.columns)
     for run in each_run(source, problems, table.fold):

@@ -1,4 +1,4 @@
-"""The table of guidance: one row for each ephemeral guidance a model got."""
+"""The table of guidance: one row per ephemeral guidance sent to a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """One piece of guidance, whether it was followed, and how that compares with earlier and later guidance."""
+    """A guidance, whether it was followed, and its relation to earlier and later guidance."""
 
     run: Run
     round: int
@@ -43,27 +43,27 @@ COLUMNS: list[Column[Row]] = columns_of(
 def _rows(run: Run) -> Iterator[Row]:
     followed_next: dict[str, int] = {}
     until: dict[tuple[int, int], int | None] = {}
-    for one in reversed(run.rounds):
-        for position, (given, verdict) in enumerate(_verdicts(one.guidance, one.followed)):
-            kind = _kind(given)
+    for current in reversed(run.rounds):
+        for position, (item, verdict) in enumerate(_verdicts(current.guidance, current.followed)):
+            kind = _kind(item)
             if verdict.followed:
-                followed_next[kind] = one.index
-            found = followed_next.get(kind)
-            until[one.index, position] = None if found is None else found - one.index + 1
+                followed_next[kind] = current.index
+            followed_at = followed_next.get(kind)
+            until[current.index, position] = None if followed_at is None else followed_at - current.index + 1
     ignored: dict[str, int] = {}
     altogether: Counter[str] = Counter()
-    for one in run.rounds:
-        for position, (given, verdict) in enumerate(_verdicts(one.guidance, one.followed)):
-            kind = _kind(given)
+    for current in run.rounds:
+        for position, (item, verdict) in enumerate(_verdicts(current.guidance, current.followed)):
+            kind = _kind(item)
             if verdict.followed is not None:
                 ignored[kind] = 0 if verdict.followed else ignored.get(kind, 0) + 1
                 altogether[kind] += not verdict.followed
-            counts = ignored.get(kind, 0), altogether[kind], until[one.index, position]
-            yield Row(run, one.index, given, verdict, *counts)
+            counts = ignored.get(kind, 0), altogether[kind], until[current.index, position]
+            yield Row(run, current.index, item, verdict, *counts)
 
 
 def _verdicts(given: Sequence[Guidance], followed: tuple[Followed, ...]) -> Iterator[tuple[Guidance, Followed]]:
-    """Yield each guidance with its verdict, which is unknown if the round was cut off."""
+    """Yield each guidance with its verdict, which is unknown in a round that was cut off."""
     for position, guidance in enumerate(given):
         yield guidance, followed[position] if position < len(followed) else Followed(None, "the round did not end")
 
@@ -76,5 +76,5 @@ TABLE = Table("guidance", COLUMNS, _rows)
 
 
 def guidance(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return the ledger of guidance: one row for each time guidance was given to a model, in order."""
+    """Return the ledger of guidance: one row for each guidance sent to a model, in order."""
     return frame_of(source, TABLE, cache)

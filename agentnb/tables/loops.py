@@ -1,4 +1,4 @@
-"""The table of loops: one row for each time a run was found repeating itself, whether or not that ended it."""
+"""The table of loops: one row for each repetition found in a run, whether or not it ended the run."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PLANNING_ONLY = "planning_only"
-"""The reason of a round that follows too many rounds of planning alone, and the rule of such a loop."""
+"""Reason of a round after too many rounds of planning alone, and rule of such a loop."""
 
 
 LOOP, STALL = "loop", "stall"
 FAMILIES = {PLANNING_ONLY: STALL}
-"""Families of the rules of agentnb's own policies that are not about loops."""
+"""Families of those rules of agentnb's own policies that are not about loops."""
 
 
 class Row(NamedTuple):
@@ -50,22 +50,22 @@ COLUMNS: list[Column[Row]] = columns_of(
 
 
 def found(run: Run) -> list[Row]:
-    """Return what was found in a run, in the order of the last rounds."""
-    stops = [_of_loop(run, one) for one in run.loops]
-    own = [_of_finding(run, one) for one in run.findings]
-    known = {(row.rule, row.last) for row in stops}
-    others = [row for one in run.rounds for row in _of_round(run, one) if (row.rule, row.last) not in known]
-    return sorted([*others, *own, *stops], key=lambda row: row.last)  # those of one round stay in this order
+    """Return a run's findings, ordered by their last rounds."""
+    stops = [_of_loop(run, item) for item in run.loops]
+    own = [_of_finding(run, item) for item in run.findings]
+    stop_keys = {(row.rule, row.last) for row in stops}
+    others = [row for item in run.rounds for row in _of_round(run, item) if (row.rule, row.last) not in stop_keys]
+    return sorted([*others, *own, *stops], key=lambda row: row.last)  # stable within a round
 
 
 def found_by(event: AnyEvent, run: Run) -> list[Row]:
-    """Return what this event, the last of the run, adds to what is found in it."""
+    """Return the findings that this event, the last of the run, adds."""
     if isinstance(event, FindingMade):
         return [_of_finding(run, event)]
     if isinstance(event, LoopDetected):
         row = _of_loop(run, event)
         judged = _of_round(run, run.rounds[row.last]) if 0 <= row.last < len(run.rounds) else ()
-        return [] if any((one.rule, one.last) == (row.rule, row.last) for one in judged) else [row]
+        return [] if any((judged_row.rule, judged_row.last) == (row.rule, row.last) for judged_row in judged) else [row]
     return [*_of_round(run, run.rounds[-1])] if isinstance(event, RoundFinished) else []
 
 
@@ -82,7 +82,7 @@ def _row(run: Run, rule: str, first: int, last: int, severity: str, sentence: st
 
 
 def _of_round(run: Run, one: WorkflowRound) -> Iterator[Row]:
-    """Yield what was found in a round besides the loop that ended the run."""
+    """Yield the findings of a round, except the loop that ended the run."""
     if one.reason == PLANNING_ONLY and one.index:
         first = _first_of_planning(run, one.index)
         rounds = one.index - first
@@ -97,7 +97,7 @@ def _of_round(run: Run, one: WorkflowRound) -> Iterator[Row]:
 
 
 def _first_of_planning(run: Run, index: int) -> int:
-    """Return the first of the rounds before this one in which nothing but planning was done."""
+    """Return the first of the consecutive planning-only rounds before this one."""
     while index and not any(record.is_work for record in run.rounds[index - 1].records) and not run.rounds[index - 1].completed:
         index -= 1
     return index
@@ -107,5 +107,5 @@ TABLE = Table("loops", COLUMNS, found)
 
 
 def loops(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return one row per finding, whether or not it ended its run, in the order of their last rounds."""
+    """Return one row per finding, whether or not it ended its run, ordered by their last rounds."""
     return frame_of(source, TABLE, cache)

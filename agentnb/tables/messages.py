@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Row(msgspec.Struct, gc=False):
-    """A message: what the table shows of it, found in one pass over its parts. (A NamedTuple takes twice as long to make.)"""
+    """A message's values, collected in one pass over its parts. (A NamedTuple takes twice as long to create.)"""
 
     run_id: str
     position: int
@@ -60,5 +60,5 @@ TABLE = Table("messages", COLUMNS, _rows, LoggedMessages)
 
 
 def messages(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return one row per stored message of the conversation, in order; last those that the model has not been sent yet."""
+    """Return one row per stored message of the conversation, in order, including messages not sent to the model yet."""
     return frame_of(source, TABLE, cache)

@@ -1,4 +1,4 @@
-"""The model calls of a run, one by one, with their purpose, attempts and usage: rows of the usage table."""
+"""The model calls of a run, with their purpose, attempts and usage: rows of the usage table."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from agentnb.core.run.timeline import CHAT, CLARIFY_BLANK, COMPACTION, JUDGE, Mo
 from agentnb.core.usage import Usage
 
 NESTED = "nested"
-"""The operation of a row for all calls of a nested run."""
+"""Operation of a row that sums up a nested run's calls."""
 MAX_SECONDS = "max_seconds"
-"""The name of the time limit of a run."""
+"""Name of a run's time limit."""
 
 
 class Call(NamedTuple):
@@ -28,52 +28,52 @@ class Call(NamedTuple):
     operation: str
     started_at: datetime | None
     replied: bool
-    """Whether a reply came, even a partial one."""
+    """True if there was a reply, even a partial one."""
     failed: bool
-    """Whether no whole reply came."""
+    """True if there was no complete reply."""
     retries: Sequence[Retry]
     usage: Usage
     seconds: float | None
     stop_reason: str | None
-    """Why the reply ended; None if none came, or nobody says it."""
+    """The reply's stop reason, or None without a reply or if unknown."""
     metadata: dict[str, Any]
     not_waited: float
-    """Seconds of the last wait that did not pass because the person stopped the run; else 0."""
+    """Remaining seconds of the last wait when the person stopped the run, otherwise 0."""
     problem: str = ""
-    """Why it failed, if that did not end the run."""
+    """Error that did not end the run."""
     model: str = ""
-    """Its model, if that is not the run's."""
+    """The model, if it differs from the run's."""
     author: str = ""
-    """Who replied, where several agents share a conversation."""
+    """Author of the reply, if several agents share a conversation."""
     nested_run: str | None = None
-    """The nested run whose calls it sums up; None for a call of the run itself."""
+    """The nested run that the row sums up, or None for a call of the run itself."""
     profile: str = ""
     """The profile whose model was called."""
     context: str = ""
-    """The context type in force when it was made."""
+    """The context type in force at its start."""
     execution_mode: str = ""
-    """How the plan is executed for which, or after which, it was made."""
+    """Execution mode of the plan that the call is for, or follows."""
     call_id: str = ""
-    """The tool call that it was made in."""
+    """The tool call that made it."""
     conversation: str = ""
-    """The first run of its conversation, if that is not the run's."""
+    """First run of the conversation, if it differs from the run's."""
 
     @property
     def response_id(self) -> str | None:
-        """The provider's id of the reply, if a trace has it."""
-        found = self.metadata.get("response_id")
-        return found if isinstance(found, str) else None
+        """The provider's id of the reply, if recorded."""
+        response_id = self.metadata.get("response_id")
+        return response_id if isinstance(response_id, str) else None
 
     @property
     def copied_from(self) -> str | None:
-        """The run that made the call, if this one is a fork that repeats it."""
+        """The run that made the call, in a fork that repeats it."""
         fork = self.run.forked_from
         is_copy = fork is not None and self.run.origin is None and self.round is not None and self.round < fork.round
         return fork.run_id if fork is not None and is_copy else None
 
     @property
     def attempts(self) -> int:
-        """Attempts made."""
+        """Number of attempts."""
         if self.operation == CLARIFY_BLANK:
             return 0
         return sum(retry.attempt > 0 for retry in self.retries) + (not self.not_waited)
@@ -85,7 +85,7 @@ class Call(NamedTuple):
 
     @property
     def error(self) -> str | None:
-        """Why no whole reply came."""
+        """Reason for the lack of a complete reply."""
         if not self.failed:
             return None
         if self.problem:
@@ -95,8 +95,8 @@ class Call(NamedTuple):
 
 def model_calls(run: RunFacts) -> Iterator[Call]:
     """Yield all model calls of a run."""
-    about = executor_of(run)
-    operation = EXECUTOR if about else JUDGE if JUDGE in _extensions(run) else CHAT
+    executor = executor_of(run)
+    operation = EXECUTOR if executor else JUDGE if JUDGE in _extensions(run) else CHAT
     contexts, modes = _contexts(run), [(event.seq, event.execution_mode) for event in run.model_calls if event.execution_mode]
     for part in timeline(run, ModelCall):
         if isinstance(part, ModelCall):
@@ -105,38 +105,40 @@ def model_calls(run: RunFacts) -> Iterator[Call]:
             call = _call(run, part)
             yield call._replace(
                 operation=operation if call.operation == CHAT else call.operation,
-                context=_latest(contexts, seq) or about.get("context", ""),
-                profile=(side.profile if side else "") or run.profile or about.get("profile", ""),
-                execution_mode=(side.execution_mode if side else _latest(modes, seq)) or about.get("execution_mode", ""),
-                call_id=(side.call_id if side else "") or about.get("call_id", ""),
-                conversation=about.get("conversation", ""),
+                context=_latest(contexts, seq) or executor.get("context", ""),
+                profile=(side.profile if side else "") or run.profile or executor.get("profile", ""),
+                execution_mode=(side.execution_mode if side else _latest(modes, seq)) or executor.get("execution_mode", ""),
+                call_id=(side.call_id if side else "") or executor.get("call_id", ""),
+                conversation=executor.get("conversation", ""),
             )
 
 
 def executor_of(run: RunFacts) -> Mapping[str, str]:
-    """Return what a run of a chat's plan, or of a step of it, says of the call for which it was made; empty for others."""
+    """Return the settings of the calling model call in a run of a chat's plan or plan step; empty for other runs."""
     return _extensions(run).get(EXECUTOR, {})
 
 
 def _extensions(run: RunFacts) -> dict[str, Mapping[str, str]]:
-    """Return the settings of the extensions that a run had, by name; the first of a name counts."""
-    return {one.get("name", ""): one.get("settings", {}) for one in reversed(run.settings.get("extensions", ()))}
+    """Return the settings of a run's extensions by name; the first of a name counts."""
+    return {
+        extension.get("name", ""): extension.get("settings", {}) for extension in reversed(run.settings.get("extensions", ()))
+    }
 
 
 def _contexts(run: RunFacts) -> list[tuple[int, str]]:
-    """Return the numbers of the events from which on each context type is in force."""
+    """Return each context type with the number of the event that set it."""
     return [(event.seq, event.context_type) for event in run.events if isinstance(event, ScopeSet)]
 
 
 def _latest(values: Sequence[tuple[int, str]], seq: int) -> str:
-    """Return the last value that was logged before the event with this number; empty if none was."""
-    place = bisect_left(values, (seq,))
-    return values[place - 1][1] if place else ""
+    """Return the last value logged before the event with this number, or an empty text."""
+    index = bisect_left(values, (seq,))
+    return values[index - 1][1] if index else ""
 
 
 def _call(run: RunFacts, part: ModelCall) -> Call:
-    """Return the call with what the events at its ends say of it."""
-    retries = tuple([Retry(one.attempt, one.seconds, one.reason, one.status, one.heard) for one in part.retries])
+    """Return the call with data from its first and last event."""
+    retries = tuple([Retry(retry.attempt, retry.seconds, retry.reason, retry.status, retry.heard) for retry in part.retries])
     call = Call(
         run,
         part.round,
@@ -161,23 +163,23 @@ def _call(run: RunFacts, part: ModelCall) -> Call:
         return _of_summary(call, part)
     if part.is_refused or part.round is None:
         return call
-    one = run.rounds[part.round]
-    is_cut_off = _is_out_of_time(run, one)
+    current = run.rounds[part.round]
+    is_cut_off = _is_out_of_time(run, current)
     return call._replace(
-        replied=one.reply is not None,
-        failed=one.reply is None or one.stop_reason == BROKEN_OFF,
-        usage=one.usage or call.usage,
-        seconds=one.seconds if one.reply is None else one.model_seconds,
-        stop_reason=BROKEN_OFF if is_cut_off else None if one.reply is None else one.stop_reason,
-        metadata=one.metadata,
-        not_waited=_not_waited(one, part),
+        replied=current.reply is not None,
+        failed=current.reply is None or current.stop_reason == BROKEN_OFF,
+        usage=current.usage or call.usage,
+        seconds=current.seconds if current.reply is None else current.model_seconds,
+        stop_reason=BROKEN_OFF if is_cut_off else None if current.reply is None else current.stop_reason,
+        metadata=current.metadata,
+        not_waited=_not_waited(current, part),
         problem=MAX_SECONDS if is_cut_off else call.problem,
-        author=one.reply.author if one.reply is not None else "",
+        author=current.reply.author if current.reply is not None else "",
     )
 
 
 def _is_out_of_time(run: RunFacts, one: WorkflowRound) -> bool:
-    """Return whether the time limit of the run cut off the model's reply of a round."""
+    """True if the run's time limit cut off the round's reply."""
     is_whole = one.reply is not None and one.stop_reason != BROKEN_OFF
     return not is_whole and one.status == "cancelled" and run.limit is not None and run.limit.limit == MAX_SECONDS
 
@@ -191,7 +193,7 @@ def _of_summary(call: Call, part: ModelCall) -> Call:
 
 
 def _not_waited(one: WorkflowRound, part: ModelCall) -> float:
-    """Return the seconds of a stopped call's last wait that did not pass."""
+    """Return the remaining seconds of a stopped call's last wait."""
     if one.reply is not None or one.status != "cancelled" or not part.retries or one.ended_at is None:
         return 0.0
     last = part.retries[-1]

@@ -1,4 +1,4 @@
-"""The table of patterns: what runs that end in the same way, or have the same in them, have in common."""
+"""The table of patterns: statistics of runs grouped by their ends and contents."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ BY = (
     "agent",
     "origin_format",
 )
-"""What runs are grouped by, in the order of the rows."""
+"""Groupings of runs, in the order of the rows."""
 
 
 class Counts(NamedTuple):
-    """How often something was so, how often it was not, and how often nobody knows."""
+    """Number of true, false and unknown values."""
 
     true: int = 0
     false: int = 0
@@ -51,11 +51,11 @@ class Counts(NamedTuple):
 
 
 Judged: TypeAlias = dict[str, tuple[int, int, int]]
-"""For each name its `Counts`, as a plain tuple, of which many are made and added up faster."""
+"""`Counts` by name, as plain tuples, which are faster to create and add."""
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What is counted of one run, found once, as plain data that can be kept."""
+    """Counted facts of one run, as plain data for the cache."""
 
     run_id: str
     status: str
@@ -65,16 +65,16 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     todos: int
     todos_done: int
     calls: Judged
-    """For each tool, how many of its calls succeeded."""
+    """Counts of successful calls, by tool."""
     guidance: Judged
-    """For each guidance set, how much of what was given of it was followed."""
+    """Counts of followed guidance, by guidance set."""
     groups: dict[str, tuple[str, ...]]
-    """The groups that the run is in, by those of `BY` by which it is in any."""
+    """The run's group values, by grouping."""
 
 
 @dataclass
 class Group:
-    """The runs with one value of what they are grouped by."""
+    """The runs with one value of a grouping."""
 
     by: str
     value: str
@@ -82,70 +82,70 @@ class Group:
 
     @cached_property
     def ended(self) -> list[Facts]:
-        """Its runs that have ended, and are known to have completed or not."""
-        return [one for one in self.members if one.has_ended and one.status != "unknown"]
+        """Ended runs with a known status."""
+        return [member for member in self.members if member.has_ended and member.status != "unknown"]
 
     @property
     def unknown(self) -> int:
-        """How many of its runs have a trace that does not record their end."""
-        return sum(one.status == "unknown" for one in self.members)
+        """Number of runs whose trace does not record their end."""
+        return sum(member.status == "unknown" for member in self.members)
 
     @cached_property
     def not_completed(self) -> list[Facts]:
-        """Those that ended in any way but completed."""
-        return [one for one in self.ended if one.status != "completed"]
+        """Ended runs that did not complete."""
+        return [member for member in self.ended if member.status != "completed"]
 
     @property
     def passed(self) -> int:
-        """How many of its runs did what they should."""
-        return sum(one.outcome == "passed" for one in self.members)
+        """Number of runs that passed."""
+        return sum(member.outcome == "passed" for member in self.members)
 
     @property
     def not_passed(self) -> int:
-        """How many of its runs are known not to have done what they should."""
-        return sum(one.outcome == "failed" for one in self.members)
+        """Number of runs that failed their assessment."""
+        return sum(member.outcome == "failed" for member in self.members)
 
     @property
     def completed(self) -> int:
-        """How many of them completed."""
+        """Number of runs that completed."""
         return len(self.ended) - len(self.not_completed)
 
     @property
     def todos(self) -> tuple[int, int]:
-        """Todos that are completed, and all todos of its runs."""
-        return sum(one.todos_done for one in self.members), sum(one.todos for one in self.members)
+        """Completed todos and all todos of the runs."""
+        return sum(member.todos_done for member in self.members), sum(member.todos for member in self.members)
 
     @cached_property
     def successes(self) -> Counts:
-        """How many of its calls succeeded; for a tool, of the calls of the tool."""
-        return self._sum((one.calls for one in self.members), TOOL)
+        """Counts of successful calls; in a tool's group, of its calls."""
+        return self._sum((member.calls for member in self.members), TOOL)
 
     @cached_property
     def verdicts(self) -> Counts:
-        """How much of the guidance was followed; for a guidance set, of that set."""
-        return self._sum((one.guidance for one in self.members), GUIDANCE)
+        """Counts of followed guidance; in a guidance set's group, of that set."""
+        return self._sum((member.guidance for member in self.members), GUIDANCE)
 
     def _sum(self, counted: Iterable[Judged], kind: str) -> Counts:
-        """Return the sum over all names, or over the own one if the runs are grouped by these."""
-        found = [one for each in counted for name, one in each.items() if self.by != kind or name == self.value]
-        return Counts(*map(sum, zip(*found, strict=True)))
+        """Sum over all names, or over this group's own name if it is of this kind."""
+        all_counts = [counts for judged in counted for name, counts in judged.items() if self.by != kind or name == self.value]
+        return Counts(*map(sum, zip(*all_counts, strict=True)))
 
     @property
     def is_guided(self) -> bool:
-        """Whether anybody knows of guidance: traces of other products do not say."""
-        return sum(self.verdicts) > 0 or any(not one.is_foreign for one in self.members)
+        """True if guidance is known: other products' traces do not record it."""
+        return sum(self.verdicts) > 0 or any(not member.is_foreign for member in self.members)
 
     @property
     def order(self) -> tuple[int, int, int, int, str]:
-        """Where it stands: what fails most often first; of tools, the one with the most errors."""
+        """Sort key: most failures first; tools by their errors."""
         failures = len(self.not_completed), self.successes.false
         first, second = failures[::-1] if self.by == TOOL else failures
         return BY.index(self.by), -first, -second, -len(self.members), self.value
 
     @property
     def example(self) -> str:
-        """Id of a run to open."""
-        failing = [one for one in self.members if one.calls[self.value][1]] if self.by == TOOL else self.not_completed
+        """Id of an example run."""
+        failing = [member for member in self.members if member.calls[self.value][1]] if self.by == TOOL else self.not_completed
         return (failing or self.members)[-1].run_id
 
 
@@ -159,7 +159,7 @@ COLUMNS: list[Column[Group]] = columns_of(
         "runs": lambda row: len(row.members),
         "completion_rate": lambda row: _share(row.completed, len(row.ended)),
         "not_completed": lambda row: len(row.not_completed),
-        "failed": lambda row: sum(one.status == "failed" for one in row.members),
+        "failed": lambda row: sum(member.status == "failed" for member in row.members),
         "outcome_unknown": lambda row: len(row.members) - row.passed - row.not_passed,
         "passing_rate": lambda row: _share(row.passed, row.passed + row.not_passed),
         "todo_completion_rate": lambda row: _share(*row.todos),
@@ -175,24 +175,24 @@ COLUMNS: list[Column[Group]] = columns_of(
 def _groups(known: list[Facts]) -> Iterator[Group]:
     for by in BY:
         members: dict[str, list[Facts]] = {}
-        for one in known:
-            for value in one.groups.get(by, ()):
-                members.setdefault(value, []).append(one)
+        for facts in known:
+            for value in facts.groups.get(by, ()):
+                members.setdefault(value, []).append(facts)
         for value, mine in members.items():
             yield Group(by, value, mine)
 
 
 def _named(value: Any) -> list[str]:
-    """Return the name that a log holds, as the names of a group: none for an empty or damaged value."""
+    """Return a logged name as a list of group names, empty for a missing or damaged value."""
     return [value] if isinstance(value, str) and value else []
 
 
 def _facts(run: Run) -> Iterator[Facts]:
     calls = [(record.call.name, success_of(record)) for record in all_calls(run)]
-    given = [
-        (guidance.set, one.followed[place].followed if place < len(one.followed) else None)
-        for one in run.rounds
-        for place, guidance in enumerate(one.guidance)
+    verdicts = [
+        (guidance.set, current.followed[index].followed if index < len(current.followed) else None)
+        for current in run.rounds
+        for index, guidance in enumerate(current.guidance)
     ]
     alone = {
         ALL: ALL,
@@ -206,9 +206,9 @@ def _facts(run: Run) -> Iterator[Facts]:
     }
     groups: dict[str, Iterable[str]] = {by: _named(value) for by, value in alone.items()}
     groups["finding"] = {row.rule for row in found(run)}
-    groups["breach"] = {one.rule for each in run.rounds for one in each.todo_violations}
+    groups["breach"] = {violation.rule for current in run.rounds for violation in current.todo_violations}
     groups[TOOL] = {name for name, _ in calls}
-    groups[GUIDANCE] = {name for name, _ in given}.union(_named(run.settings.get("guidance", {}).get("set")))
+    groups[GUIDANCE] = {name for name, _ in verdicts}.union(_named(run.settings.get("guidance", {}).get("set")))
     done = len(run.todos) - len(open_todos(run.todos))
     counts = not run.should_continue, run.origin is not None, len(run.todos), done
     yield Facts(
@@ -217,35 +217,35 @@ def _facts(run: Run) -> Iterator[Facts]:
         run.outcome,
         *counts,
         _counted(calls),
-        _counted(given),
+        _counted(verdicts),
         {by: (*sorted(values),) for by, values in groups.items() if values},
     )
 
 
 def _with_label(one: Facts, given: Sequence[Assessment]) -> Facts:
-    """Return the facts with the outcome that the labels of now say, whatever they said when the facts were kept."""
+    """Return the facts with the outcome of the current labels, which may differ from the cached one."""
     decided = deciding(given)
     outcome = "unknown" if decided is None else decided.outcome
     return replace(one, outcome=outcome, groups=one.groups | {"outcome": (outcome,)})
 
 
 def _counted(judged: list[tuple[str, bool | None]]) -> Judged:
-    """Return for each name how often it was judged in each way."""
+    """Return the counts of each verdict, by name."""
     ways = Counter(judged)
     return {name: (ways[name, True], ways[name, False], ways[name, None]) for name, _ in judged}
 
 
 FACTS = Table("patterns", [Column("counts", "str", lambda one: msgspec.json.encode(one).decode(), "", "")], _facts)
-"""What is kept of each run; the table itself is about groups of them."""
+"""Cached facts of each run; the table itself is about groups of runs."""
 
 
 def patterns(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per group of runs: how often they complete, follow guidance and fail.
 
-    Groups of one kind stand together, the commonest failure first.
+    Groups are sorted by kind, then by failures, most frequent first.
     """
     decode = msgspec.json.Decoder(Facts).decode
     kept = [decode(text) for text in frame_of(source, FACTS, cache)["counts"]]
     labels = labels_beside(source)
-    known = [_with_label(one, labels[one.run_id]) if one.run_id in labels else one for one in kept]
-    return table(sorted(_groups(known), key=lambda group: group.order), COLUMNS)
+    labelled = [_with_label(facts, labels[facts.run_id]) if facts.run_id in labels else facts for facts in kept]
+    return table(sorted(_groups(labelled), key=lambda group: group.order), COLUMNS)

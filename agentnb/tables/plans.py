@@ -1,4 +1,4 @@
-"""The table of plans: one row for each plan of a run."""
+"""The table of plans: one row per plan of a run."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Row(NamedTuple):
 
     @property
     def steps(self) -> int | None:
-        """How many steps it has; None if it has no list of them."""
+        """Number of steps, or None without a list of steps."""
         return len(self.plan.steps) if isinstance(self.plan.record.plan.get("steps"), list | tuple) else None
 
     @property
     def cost(self) -> float | None:
-        """The cost of its model calls; None if that of one is unknown."""
+        """Cost of its model calls, or None if one is unknown."""
         return sum(self.plan.usages, NOTHING_USED).cost if self.plan.usages else None
 
     @property
     def seconds(self) -> float | None:
-        """How long its execution took."""
+        """Duration of its execution."""
         began, ended = self.plan.began_at, self.plan.ended_at
         return None if began is None or ended is None else (ended - began).total_seconds()
 
@@ -46,7 +46,7 @@ COLUMNS: list[Column[Row]] = columns_of("plans")
 
 
 def _rows(run: RunFacts) -> Iterator[Row]:
-    if executor_of(run):  # the run that made the plan has its row
+    if executor_of(run):  # the row belongs to the run that made the plan
         return
     for plan in PlanHistory(run.events).plans if run.plans or run.step_records else ():
         yield Row(run.id, plan)
@@ -56,5 +56,5 @@ TABLE = Table("plans", COLUMNS, _rows, folded)
 
 
 def plans(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return one row per plan, in the order in which plans were made. A plan that is proposed again keeps its row."""
+    """Return one row per plan, in order of creation. A plan that is proposed again keeps its row."""
     return frame_of(source, TABLE, cache)

@@ -1,4 +1,4 @@
-"""The table of questions: one row for each question to the person."""
+"""The table of questions: one row per question to the person."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ COLUMNS: list[Column[Row]] = columns_of(
 def _rows(run: RunFacts) -> Iterator[Row]:
     if not run.questions:
         return
-    tools = {(one.index, record.call.id): record.call.name for one in run.rounds for record in one.records}
-    of_steps = {one.record.call.id: one.record.call.name for one in run.step_calls}
+    tools = {(item.index, record.call.id): record.call.name for item in run.rounds for record in item.records}
+    of_steps = {item.record.call.id: item.record.call.name for item in run.step_calls}
     for asked in run.questions:
         yield Row(run.id, asked, tools.get((asked.round, asked.question.call_id)) or of_steps.get(asked.question.call_id))
 

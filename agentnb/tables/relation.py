@@ -1,4 +1,4 @@
-"""Tables of any size as DuckDB relations, which are queried where they lie, in bounded memory."""
+"""Tables of any size as DuckDB relations, queried in place with bounded memory."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     import duckdb
 
 MAX_MISSING = 256_000_000
-"""Bytes of files outside the cache whose rows are held in memory."""
+"""Maximum bytes of files outside the cache whose rows are held in memory."""
 
 
 def relation(name: str, source: Store | str | Path) -> duckdb.DuckDBPyRelation:
-    """Return a table of a folder or a store as a DuckDB relation of the default connection, its rows in no certain order.
+    """Return a table of a folder or a store as a DuckDB relation of the default connection, with its rows in any order.
 
-    The cache beside the logs is made or renewed first, in bounded memory; waits while another process does that. What the
-    relation reads stays for an hour after the logs have changed. Raises `NotAvailable` without DuckDB and pyarrow,
-    `SettingsError` if there is no such table, `StoreError` if the source is no folder, or the cache cannot be written.
+    The cache beside the logs is created or renewed first, in bounded memory, waiting for another process that does so. The
+    relation's files are kept for an hour after the logs have changed. Raises `NotAvailable` without DuckDB and pyarrow,
+    `SettingsError` for an unknown table, `StoreError` if the source is not a folder, or the cache is not writable.
     """
     if name not in TABLES:
         raise SettingsError(f"There is no table {name!r} for a relation", near(str(name), TABLES))
@@ -55,7 +55,7 @@ def _related(cache: TableCache, state: Cached, table: Table[Any]) -> duckdb.Duck
     import pyarrow as pa
 
     schema = arrow.schema_of(table.columns)
-    problems = [one for part in state.parts for entry in part.entries for one in entry.problems]
+    problems = [problem for part in state.parts for entry in part.entries for problem in entry.problems]
     pieces = [schema.empty_table()]
     size = sum(cache.files[name].path.stat().st_size for name in state.missing)
     if size > MAX_MISSING:
@@ -64,9 +64,9 @@ def _related(cache: TableCache, state: Cached, table: Table[Any]) -> duckdb.Duck
             "Copy the logs to a folder that you may write to, with room on its disk",
         )
     for name in state.missing:
-        rows, found = read_missing(cache.files[name], table, schema)
+        rows, new_problems = read_missing(cache.files[name], table, schema)
         pieces.append(rows)
-        problems += found
+        problems += new_problems
     warn_of(problems)
     in_memory = duckdb.from_arrow(pa.concat_tables(pieces))
     paths = [str(state.folder / part.name) for part in state.parts if part.rows]

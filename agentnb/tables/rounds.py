@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A round, its run, its usage, and what was decided on after it."""
+    """A round, its run, its usage, and later decisions about it."""
 
     run: Run
     round: WorkflowRound
@@ -34,29 +34,29 @@ class Row(NamedTuple):
 
     @property
     def went_on(self) -> bool | None:
-        """Whether another round followed; None while nobody can know."""
+        """True if another round followed, or None while undecided."""
         if self.round.index + 1 < len(self.run.rounds):
             return True
         return None if self.run.should_continue or self.run.status in ("interrupted", "unknown") else False
 
     @property
     def context_tokens(self) -> int | None:
-        """Tokens of the conversation with the reply; a reply that took several calls says them itself."""
-        told = self.round.metadata.get(CONTEXT_TOKENS)
-        if isinstance(told, int) and not isinstance(told, bool):
-            return told
+        """Tokens of the conversation including the reply; recorded by replies that took several calls, otherwise computed."""
+        recorded = self.round.metadata.get(CONTEXT_TOKENS)
+        if isinstance(recorded, int) and not isinstance(recorded, bool):
+            return recorded
         sent, received = self.usage.input, self.usage.output
         return None if sent is None or received is None else sent + received
 
     @property
     def context_share(self) -> float | None:
-        """Share of the window that they fill."""
+        """Share of the context window in use."""
         tokens = self.context_tokens
         return None if tokens is None or not self.window else tokens / self.window
 
     @property
     def is_foreign(self) -> bool:
-        """Whether another product recorded it: then what a trace does not say is unknown, and not false."""
+        """True for other products' traces, where unrecorded values are unknown rather than false."""
         return self.run.origin is not None
 
 
@@ -67,10 +67,10 @@ COLUMNS: list[Column[Row]] = columns_of(
         "tools_called": lambda row: None if row.round.reply is None else bool(row.round.records),
         "attempts": lambda row: None if row.is_foreign and not row.round.failed_attempts else 1 + row.round.failed_attempts,
         "compacted": lambda row: (
-            any(each.compacted is not None for each in row.round.compactions) or (None if row.is_foreign else False)
+            any(compaction.compacted is not None for compaction in row.round.compactions) or (None if row.is_foreign else False)
         ),
         "recovered": lambda row: row.round.recovered or (None if row.is_foreign else False),
-        "guidance_cells": lambda row: ", ".join(given.cell for given in row.round.guidance) or None,
+        "guidance_cells": lambda row: ", ".join(item.cell for item in row.round.guidance) or None,
         "tool_calls": lambda row: len(row.round.records),
         "tool_errors": lambda row: sum(success_of(record) is False for record in row.round.records),
         "metadata": lambda row: msgspec.json.encode(row.round.metadata).decode() if row.round.metadata else None,
@@ -82,22 +82,29 @@ COLUMNS: list[Column[Row]] = columns_of(
 
 def _rows(run: Run) -> Iterator[Row]:
     mode = run.settings.get("policy", {}).get("workflow_mode")
-    left, window = _open_after(run), context_window(run)
-    for one in run.rounds:
-        yield Row(run, one, one.usage or UNKNOWN, left.get(one.index), mode if isinstance(mode, bool) else None, window)
+    open_after, window = _open_after(run), context_window(run)
+    for current in run.rounds:
+        yield Row(
+            run,
+            current,
+            current.usage or UNKNOWN,
+            open_after.get(current.index),
+            mode if isinstance(mode, bool) else None,
+            window,
+        )
 
 
 def _open_after(run: Run) -> dict[int, int]:
-    """Return how many todos were open after each round, when it was decided whether to go on; none before there is a list."""
-    found: dict[int, int] = {}
+    """Return the number of open todos after each round, at the time of its verdict; without rounds before the first list."""
+    counts: dict[int, int] = {}
     at_start = todos_at_start(run)
-    known = len(open_todos(at_start)) if at_start else None
+    count = len(open_todos(at_start)) if at_start else None
     changed = {index or 0: len(open_todos(change.todos)) for index, change in todo_changes(run)}
-    for one in run.rounds:
-        known = changed.get(one.index, known)
-        if known is not None:
-            found[one.index] = known
-    return found
+    for current in run.rounds:
+        count = changed.get(current.index, count)
+        if count is not None:
+            counts[current.index] = count
+    return counts
 
 
 TABLE = Table("rounds", COLUMNS, _rows)

@@ -34,16 +34,16 @@ def _has_end(run: Run) -> bool:
 
 
 def _compactions(one: WorkflowRound) -> int:
-    return sum([each.compacted is not None for each in one.compactions]) if one.compactions else 0
+    return sum([compaction.compacted is not None for compaction in one.compactions]) if one.compactions else 0
 
 
 def _violations(run: Run) -> int | None:
-    violations = sum([len(one.todo_violations) for one in run.rounds])
+    violations = sum([len(current.todo_violations) for current in run.rounds])
     return violations if run.todos else counted(run, violations)
 
 
 def _guidance(run: Run, field: str) -> str | None:
-    """Return the name or the version of the run's guidance set; None if one was drawn for each of its rounds."""
+    """Return the name or version of the run's guidance set, or None if it was drawn for each round."""
     if run.drawn is None:
         value: str | None = run.settings.get("guidance", {}).get(field)
         return value
@@ -51,27 +51,30 @@ def _guidance(run: Run, field: str) -> str | None:
 
 
 def _followed(run: Run) -> int | None:
-    followed = sum([verdict.followed is True for one in run.rounds for verdict in one.followed])
-    return followed if any(one.guidance for one in run.rounds) else counted(run, 0)
+    followed = sum([verdict.followed is True for current in run.rounds for verdict in current.followed])
+    return followed if any(current.guidance for current in run.rounds) else counted(run, 0)
 
 
 def _stated(run: Run) -> Usage:
-    """Return the usage of the run as its trace sums it up."""
+    """Return the total usage that the run's trace states."""
     return (run.origin.stated if run.origin else None) or UNKNOWN
 
 
 def _replies(run: Run) -> str | None:
-    """Return the model calls of a run, as JSON, that another run may have too."""
-    if run.forked_from is None and not any("response_id" in one.metadata for one in run.rounds):
+    """Return the model calls that other runs may share, as JSON."""
+    if run.forked_from is None and not any("response_id" in item.metadata for item in run.rounds):
         return None
     calls = [call for call in model_calls(run) if call.response_id or call.copied_from]
     return _json(
-        [(one.round, one.response_id, one.copied_from, one.usage.input, one.usage.output, one.usage.cost) for one in calls]
+        [
+            (item.round, item.response_id, item.copied_from, item.usage.input, item.usage.output, item.usage.cost)
+            for item in calls
+        ]
     )
 
 
 def _amount(value: Any) -> float | None:
-    """Return a setting if it is a number, else None: logs may hold anything."""
+    """Return a numeric setting, or None, since logs may hold any value."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
@@ -86,8 +89,8 @@ COLUMNS: list[Column[Run]] = columns_of(
         "limit_value": lambda run: run.limit.value if run.limit else None,
         "recovered": lambda run: counted(run, run.times_recovered),
         "rounds": lambda run: len(run.rounds),
-        "compactions": lambda run: counted(run, sum([_compactions(one) for one in run.rounds])),
-        "retries": lambda run: counted(run, sum([one.failed_attempts for one in run.rounds])),
+        "compactions": lambda run: counted(run, sum([_compactions(current) for current in run.rounds])),
+        "retries": lambda run: counted(run, sum([current.failed_attempts for current in run.rounds])),
         "tool_calls": lambda run: sum(1 for _ in outer_calls(run)),
         "tool_errors": lambda run: sum([success_of(record) is False for record in outer_calls(run)]),
         "calls_blocked": lambda run: counted(run, sum([bool(record.rule) for record in outer_calls(run)])),
@@ -95,7 +98,7 @@ COLUMNS: list[Column[Run]] = columns_of(
         "todos_completed": lambda run: len(run.todos) - len(open_todos(run.todos)) if run.todos else counted(run, 0),
         "all_completed": lambda run: not has_open(run.todos) if run.todos else None,
         "breaches": _violations,
-        "guidance_given": lambda run: counted(run, sum([len(one.guidance) for one in run.rounds])),
+        "guidance_given": lambda run: counted(run, sum([len(current.guidance) for current in run.rounds])),
         "guidance_followed": _followed,
         "spent": lambda run: run.spent or counted(run, 0),
         "stated_input_tokens": lambda run: _stated(run).input,
@@ -123,18 +126,18 @@ _WITH_REPLIES = TABLE._replace(name="runs_with_replies", columns=[*COLUMNS, Colu
 
 
 def runs(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return one row per run: what it was, how it ended, what it took."""
+    """Return one row per run: its settings, its outcome and its usage."""
     frame = _without_copies(frame_of(source, _WITH_REPLIES, cache))
     return _with_labels(frame, labels_beside(source))
 
 
 def _without_copies(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with each reply in the own usage of one run: the first that has it."""
+    """Return the table with each reply counted in one run's own usage: the first run that has it."""
     import pandas as pd
 
     kept = frame.pop("replies").dropna()
     names = ["place", "run_id", "round", "response_id", "copied_from", "input_tokens", "output_tokens", "cost"]
-    rows = [(place, frame["run_id"][place], *row) for place, text in kept.items() for row in msgspec.json.decode(text)]
+    rows = [(position, frame["run_id"][position], *row) for position, text in kept.items() for row in msgspec.json.decode(text)]
     calls = pd.DataFrame(rows, columns=names)
     copies = calls[is_copy(calls, frame["run_id"])].groupby("place")[names[-3:]].sum()
     for name in names[-3:]:
@@ -143,11 +146,11 @@ def _without_copies(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_labels(frame: pd.DataFrame, labels: Mapping[str, Sequence[Assessment]]) -> pd.DataFrame:
-    """Return the table with these labels, by run: those of now also where its rows were kept before."""
-    decided = {run_id: label for run_id, given in labels.items() if (label := deciding(given)) is not None}
+    """Return the table with the current labels, also in cached rows."""
+    decided = {run_id: label for run_id, assessments in labels.items() if (label := deciding(assessments)) is not None}
     labelled = frame["run_id"].isin(decided)
-    given = [decided[run_id] for run_id in frame.loc[labelled, "run_id"]]
-    frame.loc[labelled, "outcome"] = [label.outcome for label in given]
-    frame.loc[labelled, "score"] = [nan if label.score is None else label.score for label in given]
-    frame.loc[labelled, "outcome_from"] = [label.source for label in given]
+    assessments = [decided[run_id] for run_id in frame.loc[labelled, "run_id"]]
+    frame.loc[labelled, "outcome"] = [label.outcome for label in assessments]
+    frame.loc[labelled, "score"] = [nan if label.score is None else label.score for label in assessments]
+    frame.loc[labelled, "outcome_from"] = [label.source for label in assessments]
     return frame

@@ -1,4 +1,4 @@
-"""The table of steps: one row for each attempt at a step of a workflow, and one for each step that was skipped."""
+"""The table of steps: one row per attempt at a workflow step, and per skipped step."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ class Row(NamedTuple):
     @property
     def step(self) -> str:
         """The path of the step."""
-        one = self.attempt.begun or self.attempt.ended
-        return "" if one is None else one.step
+        event = self.attempt.begun or self.attempt.ended
+        return "" if event is None else event.step
 
     @property
     def status(self) -> str:
-        """What became of the attempt."""
+        """Status of the attempt."""
         return self.attempt.status
 
     @property
     def ended_at(self) -> datetime | None:
-        """When it ended."""
+        """End time."""
         return None if self.attempt.ended is None else self.attempt.ended.at
 
     @property
     def seconds(self) -> float | None:
-        """How long it took."""
+        """Duration."""
         began, over = self.of_start("at"), self.ended_at
         return None if began is None or over is None else (over - began).total_seconds()
 
     def of_start(self, name: str) -> Any:
-        """Return a field of its start; None where it is empty."""
+        """Return a field of its start event, or None if it is empty."""
         return getattr(self.attempt.begun, name, None) or None
 
     def of_end(self, name: str) -> Any:
-        """Return a field of its end, if that has it; None where it is empty."""
+        """Return a field of its end event, or None if it is missing or empty."""
         return getattr(self.attempt.ended, name, None) or None
 
 
@@ -81,9 +81,9 @@ def _output(output: Any) -> str | None:
 
 
 def _rows(run: RunFacts) -> Iterator[Row]:
-    """Yield the attempts in the order of their starts."""
+    """Yield the attempts in order of their starts."""
     for part in sorted(timeline(run, Step), key=first_seq) if run.step_records else ():
-        assert isinstance(part, Step), "no other was asked for"
+        assert isinstance(part, Step), "the only kind requested"
         yield Row(run.id, part)
 
 
@@ -91,5 +91,5 @@ TABLE = Table("steps", COLUMNS, _rows, folded)
 
 
 def steps(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return one row per attempt at a step of a workflow, in the order of their starts."""
+    """Return one row per attempt at a workflow step, in order of their starts."""
     return frame_of(source, TABLE, cache)

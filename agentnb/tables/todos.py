@@ -1,4 +1,4 @@
-"""The table of todos: one row for each change of a todo, and for each todo violation."""
+"""The table of todos: one row per change of a todo, and per todo violation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 Violations: TypeAlias = dict[tuple[str, "int | None"], deque[str]]
-"""Rules that a round broke, by the call that did it and the id of the todo; None for work."""
+"""Rules broken in a round, by call and todo id; the id is None for work."""
 
 
 class Row(NamedTuple):
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
     @property
     def todo(self) -> Todo | None:
-        """The todo as it was last seen."""
+        """The todo's latest state."""
         return self.after or self.before
 
 
@@ -58,19 +58,21 @@ COLUMNS: list[Column[Row]] = columns_of(
 
 
 def _rows(run: Run) -> Iterator[Row]:
-    known = {todo.id: todo for todo in todos_at_start(run)}
+    todos_by_id = {todo.id: todo for todo in todos_at_start(run)}
     for todo in todos_at_start(run):
         yield Row(run.id, None, run.started_at, "", "inherited", None, todo)
-    broken = [_violations_of(one) for one in run.rounds]
+    broken = [_violations_of(entry) for entry in run.rounds]
     for current, event in by_round(run):
         violations = {} if current is None else broken[current]
         if isinstance(event, TodosChanged):
             after = {todo.id: todo for todo in event.todos}
-            for todo_id in [*after, *(todo_id for todo_id in known if todo_id not in after)]:
-                yield from _changes(run, current, event, known.get(todo_id), after.get(todo_id), violations)
-            if [todo_id for todo_id in known if todo_id in after] != [todo_id for todo_id in after if todo_id in known]:
+            for todo_id in [*after, *(todo_id for todo_id in todos_by_id if todo_id not in after)]:
+                yield from _changes(run, current, event, todos_by_id.get(todo_id), after.get(todo_id), violations)
+            if [todo_id for todo_id in todos_by_id if todo_id in after] != [
+                todo_id for todo_id in after if todo_id in todos_by_id
+            ]:
                 yield Row(run.id, current, event.at, event.by, "reordered", call_id=event.call_id)
-            known = after
+            todos_by_id = after
         elif isinstance(event, ToolFinished) and current is not None:
             call_id = event.result.call_id
             for rule in violations.pop((call_id, None), ()):
@@ -88,7 +90,7 @@ def _violations_of(one: WorkflowRound) -> Violations:
 def _changes(
     run: Run, index: int | None, event: TodosChanged, before: Todo | None, after: Todo | None, violations: Violations
 ) -> Iterator[Row]:
-    """Yield the change of a todo, and the violation that it is, which is taken from ``violations``."""
+    """Yield the change of a todo, and its violation, which is removed from ``violations``."""
     if before == after:
         return
     yield Row(run.id, index, event.at, event.by, _what(before, after), before, after, event.call_id)

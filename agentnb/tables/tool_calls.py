@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EXACT = 2**53
-"""Up to here a float holds every whole number."""
+"""Limit up to which a float represents every integer."""
 
 
 class Row(NamedTuple):
-    """A tool call, its run, its round or step, its position there, and when it began and ended."""
+    """A tool call, its run, its round or step, its position there, and its start and end."""
 
     run: RunFacts
     round: WorkflowRound | None
-    """None for a call of a step."""
+    """The round, or None for a call of a step."""
     step: str
     position: int
     record: CallRecord
     parent: str
-    """Id of the call whose tool made it, if one did."""
+    """Id of the call whose tool made it, if any."""
     started_at: datetime | None
     ended_at: datetime | None
 
@@ -57,27 +57,27 @@ COLUMNS: list[Column[Row]] = columns_of(
 
 
 def _rows(run: RunFacts) -> Iterator[Row]:
-    if not (run.step_calls or any(one.records for one in run.rounds)):
+    if not (run.step_calls or any(current.records for current in run.rounds)):
         return
     parts: dict[str, deque[Tool]] = {}
     for part in timeline(run, Tool):
         if isinstance(part, Tool):
             parts.setdefault(part.call_id, deque()).append(part)
-    for one in run.rounds:
-        for position, of_the_model in enumerate(one.records):
+    for current in run.rounds:
+        for position, of_the_model in enumerate(current.records):
             for parent, record in with_inner((of_the_model,)):
-                yield Row(run, one, "", position, record, parent, *_times(record, parts))
+                yield Row(run, current, "", position, record, parent, *_times(record, parts))
     for position, of_step in enumerate(run.step_calls):
         for parent, record in with_inner((of_step.record,)):
             yield Row(run, None, of_step.step, position, record, parent, *_times(record, parts))
 
 
 def _times(record: CallRecord, parts: Mapping[str, deque[Tool]]) -> tuple[datetime | None, datetime | None]:
-    """Return when a call began and ended. Calls with the same id, such as those of a step that is repeated, come in turn."""
-    left = parts.get(record.call.id)
-    if not left:  # it never began
+    """Return the start and end of a call. Calls with the same id, such as those of a repeated step, are matched in order."""
+    remaining = parts.get(record.call.id)
+    if not remaining:  # never started
         return None, None
-    begun, ended = left[0].begun, left.popleft().ended
+    begun, ended = remaining[0].begun, remaining.popleft().ended
     return None if begun is None else begun.at, None if ended is None else ended.at
 
 
@@ -87,9 +87,8 @@ TABLE = Table("tool_calls", COLUMNS, _rows, folded)
 def tool_calls(source: RunSource, *, arguments: bool = False, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per tool call, in order.
 
-    ``arguments``: add a column for each argument that any call has, ``arguments.NAME``, with its values: whole numbers,
-    numbers, texts and truth values in a column of that type; other or mixed ones as Python objects. One that a call does not
-    have is missing.
+    ``arguments``: add a column ``arguments.NAME`` for each argument of any call. Integers, numbers, texts and booleans are in
+    columns of that type; other or mixed values are Python objects; absent arguments are missing.
     """
     frame = frame_of(source, TABLE, cache)
     return _with_values(frame, [msgspec.json.decode(text) for text in frame["arguments"]]) if arguments else frame
@@ -98,17 +97,19 @@ def tool_calls(source: RunSource, *, arguments: bool = False, cache: bool | None
 def _with_values(frame: pd.DataFrame, arguments: Sequence[Any]) -> pd.DataFrame:
     import pandas as pd
 
-    given = [one if isinstance(one, dict) else {} for one in arguments]  # a foreign trace may have a broken text in their place
-    names = dict.fromkeys(name for one in given for name in one)
+    objects = [
+        item if isinstance(item, dict) else {} for item in arguments
+    ]  # foreign traces may have invalid JSON text instead
+    names = dict.fromkeys(name for item in objects for name in item)
     columns = {}
     for name in names:
-        values = [one.get(name) for one in given]
+        values = [item.get(name) for item in objects]
         columns[f"arguments.{name}"] = pd.Series(values, dtype=_dtype_of(values))
     return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1) if columns else frame
 
 
 def _dtype_of(values: Sequence[Any]) -> str:
-    """Return the dtype that keeps all of these values as they are; None is missing in each of them."""
+    """Return the dtype that keeps all of these values unchanged, with None as missing."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int} and all(-LARGEST <= value <= LARGEST for value in values if value is not None):
         return "Int64"

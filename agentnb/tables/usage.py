@@ -31,7 +31,7 @@ COLUMNS: list[Column[Call]] = columns_of(
 
 
 def _is_untold(call: Call) -> bool:
-    """Return whether the number of attempts is unknown: in traces of other products, and in rows that sum up calls."""
+    """True if the number of attempts is unknown: in other products' traces, and in rows that sum up calls."""
     return call.nested_run is not None or (call.run.origin is not None and not call.retries)
 
 
@@ -63,15 +63,15 @@ def _answered_by(metadata: dict[str, Any]) -> str | None:
 
 
 _REPLY = ["response_id", "input_tokens", "output_tokens"]
-"""The columns in which copies of a reply agree: some servers give all replies one id."""
+"""Columns equal in all copies of a reply: some servers give all replies the same id."""
 TABLE = Table("usage", COLUMNS, _rows, folded)
 
 
 def usage(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per model call, in order, including failed ones.
 
-    The calls of a nested run are rows of its own log; if that is not read, one row of the run around it sums them up. A reply
-    that forked and resumed sessions copied is a row of the first of them. Sums count each call once.
+    Calls of a nested run are rows of its own log; if it is not read, one row of the outer run sums them up. A reply that forked
+    and resumed sessions copied is a row of the first of them, so sums count each call once.
     """
     calls = frame_of(source, TABLE, cache)
     nested, run_ids = calls["nested_run"], calls["run_id"].unique()
@@ -80,8 +80,10 @@ def usage(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
 
 
 def is_copy(calls: pd.DataFrame, run_ids: Sequence[str]) -> pd.Series:
-    """Return which of these calls other rows have too. ``run_ids``: the runs that are read."""
-    known = calls[calls["response_id"].notna()]
-    replies = known.groupby(_REPLY, dropna=False)
-    is_later = (known["run_id"] != replies["run_id"].transform("first")) | known.duplicated([*_REPLY, "run_id", "round"])
-    return calls["copied_from"].isin(run_ids) | calls.index.isin(known.index[is_later])
+    """Return a mask of the calls that other rows repeat. ``run_ids``: the runs being read."""
+    identified = calls[calls["response_id"].notna()]
+    replies = identified.groupby(_REPLY, dropna=False)
+    is_later = (identified["run_id"] != replies["run_id"].transform("first")) | identified.duplicated(
+        [*_REPLY, "run_id", "round"]
+    )
+    return calls["copied_from"].isin(run_ids) | calls.index.isin(identified.index[is_later])

@@ -1,4 +1,4 @@
-"""The context window of a run's model, as far as that is known."""
+"""The context window of a run's model, if known."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from agentnb.models import prices
 
 
 def context_window(run: Run) -> int | None:
-    """Return the tokens that the model can take: as the agent was told (``History(window=...)``), or by the price table."""
-    told = run.settings.get("history", {}).get("window")
-    return told if isinstance(told, int) and not isinstance(told, bool) else _of_model(run.model)
+    """Return the model's context window in tokens: as configured (``History(window=...)``), or from the price table."""
+    configured = run.settings.get("history", {}).get("window")
+    return configured if isinstance(configured, int) and not isinstance(configured, bool) else _of_model(run.model)
 
 
 @lru_cache(maxsize=prices.MAX_MODELS)
 def _of_model(name: str) -> int | None:
-    """Return the window by the price table, whose first use takes half a second.
+    """Return the context window from the price table, whose first use takes half a second.
 
-    Traces of other products name models without a provider (``gpt-4o``), or with one before a slash.
+    Traces of other products name models without a provider (``gpt-4o``), or with a provider before a slash.
     """
     provider, separator, model = re.split("([:/])", name, maxsplit=1) if re.search("[:/]", name) else ("", "", name)
     if separator:
         return prices.known_of(provider, model)[0] if provider in prices.IN_TABLE else None
     if model == UNNAMED:
         return None
-    known = (prices.known_of(one, model)[0] for one in dict.fromkeys(prices.IN_TABLE.values()))
-    return next((window for window in known if window is not None), None)
+    windows = (prices.known_of(candidate, model)[0] for candidate in dict.fromkeys(prices.IN_TABLE.values()))
+    return next((window for window in windows if window is not None), None)

@@ -1,4 +1,4 @@
-"""For testing agents on the wire, without a provider: `LoopbackServer`, what its script may hold, and what can go wrong."""
+"""A test server for agents over HTTP, without a provider: `LoopbackServer`, the lines of its script, and faults."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ __all__ = [
     "EmptyReply",
 ]
 
-if not TYPE_CHECKING:  # a type checker would take every name for Any, misspelled ones too
+if not TYPE_CHECKING:  # a type checker would type every name as Any, misspelled ones too
     __getattr__ = module_getattr(__name__, __all__)

@@ -1,4 +1,4 @@
-"""Prompt caches: how much of a request an earlier one has left at the provider."""
+"""Prompt caches: the part of a request that a provider has cached from an earlier one."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from agentnb.testing.ids import canonical
 from agentnb.testing.replies.lines import tokens
 
 LOOK_BACK = 20
-"""So many blocks before a marker the Messages API looks for what was written earlier."""
+"""Number of blocks before a marker that the Messages API searches for a cached prefix."""
 
 
 class Piece(NamedTuple):
-    """One block of a request, in the order in which providers cache them: tools, system, messages."""
+    """A block of a request, in the order in which providers cache them: tools, system, messages."""
 
     content: bytes
     marked: bool
 
 
 class Count(NamedTuple):
-    """Tokens of a request, and the beginnings of it that are to be kept if it is answered."""
+    """Tokens of a request, and its prefixes to cache if it is answered."""
 
     usage: Usage
     beginnings: frozenset[bytes]
 
 
 class PromptCache:
-    """What earlier requests have written. Thread safe. Every beginning counts, however short; nothing expires."""
+    """Cached prefixes of earlier requests. Thread-safe. Every prefix counts, however short; nothing expires."""
 
     def __init__(self) -> None:
         self._written: set[bytes] = set()
 
     def keep(self, count: Count) -> None:
-        """The request was answered: later ones may read what it wrote."""
+        """Cache the prefixes of an answered request, for later ones to read."""
         self._written.update(count.beginnings)
 
     def of_messages(self, body: dict[str, Any]) -> Count:
-        """Tokens of a request on the Messages wire: it reads and writes up to its ``cache_control`` markers."""
+        """Count the tokens of a request of the Messages API, which reads and writes up to its ``cache_control`` markers."""
         pieces = list(_pieces_of_messages(body))
         marks = [index for index, piece in enumerate(pieces) if piece.marked]
         seen = {index - back for index in marks for back in range(LOOK_BACK + 1)}
         return self._count(body.get("model"), pieces, marks, seen)
 
     def automatic(self, body: dict[str, Any]) -> Count:
-        """Tokens of a request on the other wires: every beginning that was sent before is read."""
+        """Count the tokens of a request of the other APIs, which read every prefix sent before."""
         items = body.get("messages", body.get("input")) or []
         start = [body.get("instructions"), *(body.get("tools") or [])]
         blocks = [*start, *(items if isinstance(items, list) else [items])]
@@ -73,14 +73,14 @@ class PromptCache:
 def _pieces_of_messages(body: dict[str, Any]) -> Iterator[Piece]:
     blocks = [("tool", tool) for tool in body.get("tools") or []]
     blocks += [("system", block) for block in _blocks(body.get("system"))]
-    # Another choice of tools or way of thinking makes the messages new, and keeps what stands before them.
+    # Another choice of tools or way of thinking invalidates the messages, but not the blocks before them.
     blocks += [("choice", {name: body[name]}) for name in ("tool_choice", "thinking") if name in body]
     for message in body.get("messages") or []:
         blocks += [(message["role"], block) for block in _blocks(message["content"])]
-    for index, (place, block) in enumerate(blocks):
+    for index, (section, block) in enumerate(blocks):
         plain = {name: value for name, value in block.items() if name != "cache_control"}
         last = index == len(blocks) - 1 and body.get("cache_control") is not None
-        yield Piece(canonical([place, plain]), last or block.get("cache_control") is not None)
+        yield Piece(canonical([section, plain]), last or block.get("cache_control") is not None)
 
 
 def _blocks(content: Any) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""HTTP by hand: chunks, pauses and broken connections need the socket itself."""
+"""HTTP on the socket level, which chunks, pauses and broken connections need."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Post: TypeAlias = Callable[[str, bytes, dict[str, str]], tuple[Received | None, 
 Get: TypeAlias = Callable[[str, dict[str, str]], Delivery]
 
 LOOK_EVERY = 0.02
-"""Seconds after which a pause looks whether the client is still there."""
+"""Seconds between checks during a pause whether the client is still connected."""
 THREAD = "agentnb-loopback"
 PATIENCE = 5.0
-"""Seconds that closing waits for a thread."""
+"""Maximum seconds that closing waits for a thread."""
 
 
 class Listener:
-    """Listens on a port of this machine; each connection has a thread of its own."""
+    """Listens on a port of this machine, with a thread for each connection."""
 
     def __init__(self, post: Post, get: Get) -> None:
         self.post = post
@@ -39,20 +39,20 @@ class Listener:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port."""
         return int(self._server.server_address[1])
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start answering."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop, and break what is still open."""
+        """Stop, and break open connections."""
         if self.closed.is_set():
             return
         self.closed.set()
         if self._thread.is_alive():
-            # A connection wakes the thread at once; `serve_forever` would have to look again and again.
+            # A connection wakes the thread at once; `serve_forever` would have to poll.
             socket.create_connection(("127.0.0.1", self.port), PATIENCE).close()
             self._thread.join()
         self._server.server_close()
@@ -73,7 +73,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def server_bind(self) -> None:
-        # Not HTTPServer's: it asks for the name of the machine, which may take seconds.
+        # Not HTTPServer's: it resolves the machine's name, which may take seconds.
         socket.socket.bind(self.socket, self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
@@ -93,20 +93,20 @@ class _Server(ThreadingHTTPServer):
             self._open.pop(threading.current_thread(), None)
 
     def break_connections(self) -> None:
-        """Wake the threads that wait for a client, and wait until they have gone."""
+        """Wake the threads that wait for a client, and wait for their end."""
         for thread, connection in list(self._open.items()):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
             thread.join(PATIENCE)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is no error of ours; anything else is shown."""
+        """Print the error, unless the client has disconnected."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
 
 class _HungUp(ConnectionError):
-    """The client went away, or the server is being closed."""
+    """The client has disconnected, or the server is being closed."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -132,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._deliver(self.server.listener.get(urlsplit(self.path).path, self._headers()))
 
     def log_message(self, *_: Any) -> None:
-        """Nothing is printed."""
+        """Suppress the log."""
 
     def version_string(self) -> str:
         return "loopback"
@@ -166,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
         if delivery.in_pieces:
             self.send_header("transfer-encoding", "chunked")
         else:
-            # One byte more than there is where the body is to be cut.
+            # One byte more than sent if the body is to be truncated.
             self.send_header("content-length", str(_length(delivery.chunks) + (delivery.ending != "good")))
         self.end_headers()
 
@@ -188,7 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         if torn:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            # Closed here, under the files that were made of it, so that no orderly end is sent before.
+            # Closed here, below the file objects made of it, so that no orderly end is sent first.
             socket.close(self.connection.detach())
 
 

@@ -1,4 +1,4 @@
-"""Ids as the providers make them, the same each time a server is started; and seals, by which servers know their own words."""
+"""Ids like the providers', the same each time a server is started; and seals that identify a server's own content."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _DIGEST = 24
 
 
 class Ids:
-    """Makes ids, each another one. Thread safe."""
+    """Generates unique ids. Thread-safe."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
 
     def letters(self, prefix: str, length: int) -> str:
-        """Such as ``toolu_01`` and ``length`` letters and digits."""
+        """Return an id such as ``toolu_01`` and ``length`` letters and digits."""
         number = int.from_bytes(self._bytes(32), "big")
-        made = []
+        letters = []
         for _ in range(length):
             number, index = divmod(number, len(LETTERS))
-            made.append(LETTERS[index])
-        return prefix + "".join(made)
+            letters.append(LETTERS[index])
+        return prefix + "".join(letters)
 
     def hexadecimal(self, prefix: str, length: int = 48) -> str:
-        """Such as ``fc_`` and ``length`` hexadecimal digits."""
+        """Return an id such as ``fc_`` and ``length`` hexadecimal digits."""
         return prefix + self._bytes(32).hex()[:length]
 
     def _bytes(self, size: int) -> bytes:
@@ -38,13 +38,13 @@ class Ids:
 
 
 def sealed(content: Any) -> str:
-    """A text that holds the content and proves that this package wrote it. Any server of this package can open it."""
+    """Encode content as a text that proves its origin: any server of this package can open it, and no other can make it."""
     inner = canonical(content)
     return base64.b64encode(hashlib.blake2b(inner, digest_size=_DIGEST, key=_KEY).digest() + inner).decode()
 
 
 def opened(seal: Any) -> Any:
-    """What was sealed; None if it is no seal, or a changed one."""
+    """Return the sealed content, or None for a forged or changed seal."""
     try:
         raw = base64.b64decode(seal, validate=True)
         inner = raw[_DIGEST:]
@@ -56,5 +56,5 @@ def opened(seal: Any) -> Any:
 
 
 def canonical(value: Any) -> bytes:
-    """JSON that is the same for equal values."""
+    """Encode as JSON that is the same for equal values."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""The list of models, as each provider tells it."""
+"""The list of models, in each provider's format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ AT = "2026-09-01T00:00:00Z"
 
 
 def models_body(model: str, anthropic: bool) -> dict[str, Any]:
-    """A list of this one model."""
+    """Return the list of this one model."""
     if not anthropic:
         return {"object": "list", "data": [{"id": model, "object": "model", "created": 1_788_220_800, "owned_by": "agentnb"}]}
     entry = {

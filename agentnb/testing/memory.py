@@ -1,4 +1,4 @@
-"""What a server remembers of its own replies, to know them again when they come back in a request."""
+"""A server's memory of its own replies, for recognizing them in later requests."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from agentnb.testing.ids import canonical
 
 
 class Memory:
-    """Blocks that no seal protects, replies of the Messages wire that were only paused, and what was thought before an item
-    of the Responses wire. Thread safe.
+    """Records blocks without seals, paused replies of the Messages API, and the reasoning before each item of the Responses
+    API.
+    Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -18,33 +19,33 @@ class Memory:
         self._thoughts: dict[str, str] = {}
 
     def sent_block(self, block: dict[str, Any]) -> None:
-        """The block went out."""
+        """Record a block that was sent."""
         self._blocks.add(unmarked(block))
 
     def knows(self, block: Any) -> bool:
-        """Whether it went out like this."""
+        """Return whether this block was sent unchanged."""
         return unmarked(block) in self._blocks
 
     def paused(self, blocks: list[dict[str, Any]]) -> None:
-        """A reply of these blocks was paused."""
+        """Record a paused reply of these blocks."""
         self._paused.add(tuple(unmarked(block) for block in blocks))
 
     def was_paused(self, blocks: list[Any]) -> bool:
-        """Whether these blocks end with a reply that was paused."""
-        found = tuple(unmarked(block) for block in blocks)
-        return any(found[len(found) - len(reply) :] == reply for reply in self._paused.copy() if 0 < len(reply) <= len(found))
+        """Return whether these blocks end with a paused reply."""
+        sent = tuple(unmarked(block) for block in blocks)
+        return any(sent[len(sent) - len(reply) :] == reply for reply in self._paused.copy() if 0 < len(reply) <= len(sent))
 
     def thought_led_to(self, thought: str, item: str) -> None:
-        """The item with this id went out after the reasoning item with that id."""
+        """Record that the item with this id was sent after this reasoning item."""
         self._thoughts[item] = thought
 
     def thought_before(self, item: Any) -> str | None:
-        """The id of the reasoning item that an item of this id came after."""
+        """Return the id of the reasoning item sent before this item."""
         return self._thoughts.get(item) if isinstance(item, str) else None
 
 
 def unmarked(block: Any) -> bytes:
-    """The block as canonical JSON, without what only the cache looks at and without what is not set."""
+    """Encode the block as canonical JSON, without cache markers and unset fields."""
     if not isinstance(block, dict):
         return canonical(block)
     return canonical({name: value for name, value in block.items() if name != "cache_control" and value is not None})

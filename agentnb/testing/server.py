@@ -1,4 +1,4 @@
-"""A server on this machine that answers as the providers do, and is as strict."""
+"""A server on this machine that answers like the providers, and is as strict."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ from agentnb.testing.replies.wires import CHAT, MESSAGES, WIRES
 from agentnb.testing.requests.rules import key_problem, problems
 
 MODEL = "loopback"
-"""The model it has; any other name is answered too."""
+"""The model it lists; requests may name any other."""
 
 
 class LoopbackServer:
-    """Speaks the wires of Anthropic's Messages, of Chat Completions and of Responses on a port of this machine.
+    """Speaks Anthropic's Messages API, Chat Completions and the Responses API on a port of this machine.
 
         with LoopbackServer(["Hello", ToolCall("add", {"a": 1, "b": 2}), Status(429, retry_after=1), "done"]) as server:
             agent = Agent(server.model("anthropic"), tools=[add])
 
-    Each request takes one line of the script, whatever wire it comes on: what a `ScriptedModel` takes, an `Answer`, a
-    `Misbehaviour`, or a function of the request's body. A function instead of a list answers every request; it may be called
-    from several threads at once. Requests that a provider would refuse are refused in the provider's words and take no line;
-    so are those after the last line, unless ``repeat`` starts the script again.
+    Each request of any API takes one line of the script: any line of a `ScriptedModel`, an `Answer`, a `Misbehaviour`, or a
+    function of the request's body. A function instead of a list answers every request; it may be called from several threads at
+    once. Requests that a provider would refuse are refused in the provider's words and take no line; so are those after the
+    last
+    line, unless ``repeat`` starts the script again.
 
-    ``key`` is the only one accepted (otherwise any is). ``minimal=True`` makes it a small compatible server: it refuses what
-    is not in the minimal list of fields, and wants a key only if one was given here. ``like="mistral"``, or another server
-    that agentnb knows by name, makes it as particular as that one. ``lenient=True`` answers what it can of a request with
-    problems, which the request keeps. ``requests`` holds what was received, ``problems`` what was wrong with it.
+    Only ``key`` is accepted, or any key without it. ``minimal=True`` makes it a small compatible server: it refuses fields
+    outside the minimal list, and requires a key only if one was given here. ``like="mistral"``, or another server that agentnb
+    knows by name, makes it as particular as that one. ``lenient=True`` also answers requests with problems, where possible; the
+    request keeps these. ``requests`` has the received requests, ``problems`` all their problems.
     """
 
     def __init__(
@@ -77,31 +78,32 @@ class LoopbackServer:
 
     @property
     def url(self) -> str:
-        """Where it listens, such as ``http://127.0.0.1:40123``."""
+        """Its URL, such as ``http://127.0.0.1:40123``."""
         if self._listener is None:
             raise RuntimeError("The server does not listen: write `with LoopbackServer(...) as server:`, or call start()")
         return f"http://127.0.0.1:{self._listener.port}"
 
     def start(self) -> LoopbackServer:
-        """Begin to listen; ``with`` does it, and closes too."""
+        """Start listening; ``with`` does it, and closes too."""
         if self._listener is None:
             self._listener = Listener(self._answer, self._get)
             self._listener.start()
         return self
 
     def close(self) -> None:
-        """Stop answering, and close all connections. What was received stays."""
+        """Stop answering, and close all connections. The received requests stay."""
         if self._listener is not None:
             self._listener.close()
 
     @property
     def problems(self) -> list[str]:
-        """What was wrong with the requests so far."""
+        """Problems of the requests so far."""
         return [problem for received in self.requests for problem in received.problems]
 
     def model(self, provider: str = "", **options: str | float) -> str:
-        """The name of its model for this provider, or the server that it is like, with options if given:
-        ``server.model("openai", stream="no")``.
+        """Return the name of its model for this provider, or the imitated server, with options if given.
+
+        For example ``server.model("openai", stream="no")``.
         """
         provider = provider or self.like or "compatible"
         url = self.url if SERVERS.get(provider, {}).get("wire") == MESSAGES.name else f"{self.url}/v1"
@@ -129,8 +131,8 @@ class LoopbackServer:
         if not isinstance(body, dict):
             return wire.refuse(400, "The request body is not an object.")
         received.body = body
-        found = problems(wire, body, headers, self._memory, self._like)
-        received.problems = (refused, *found) if refused else (*found,)
+        violations = problems(wire, body, headers, self._memory, self._like)
+        received.problems = (refused, *violations) if refused else (*violations,)
         if received.problems and not self.lenient:
             return wire.refuse(400, received.problems[0])
         count = self._count(wire, body)
@@ -141,7 +143,7 @@ class LoopbackServer:
             if delivery.status == 200:
                 self._cache.keep(count)
             return delivery
-        except Exception as error:  # of the script: whoever reads the refusal should learn of it
+        except Exception as error:  # of the script: the reader of the refusal should learn of it
             return wire.refuse(400, script_error(error))
 
     def _count(self, wire: Wire, body: dict[str, Any]) -> Count:
@@ -164,7 +166,7 @@ class LoopbackServer:
 
 
 def _like(name: str) -> Like:
-    """The kind of server of this name."""
+    """Return the kind of server of this name."""
     if name not in SERVERS:
         raise SettingsError(f"There is no server {name!r} to be like", near(name, SERVERS))
     row = SERVERS[name]

@@ -1,1 +1,1 @@
-"""Tools that a model may call: one protocol; functions in the notebook are tools."""
+"""Tools that a model may call. Functions of the notebook are tools too."""

@@ -1,4 +1,4 @@
-"""Agents, workflows and orchestrations as tools: a call begins a nested run, whose answer is the result."""
+"""Agents, workflows and orchestrations as tools: each call starts a nested run and returns its answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentnb.tools.tool import WIRE_NAME, Effect, ToolContext, ToolOutcome, chec
 
 
 class AgentSettings(TypedDict, total=False):
-    """What `tool` takes for an agent, a workflow or an orchestration."""
+    """Keywords of `tool` for an agent, a workflow or an orchestration."""
 
     name: str | None
     description: str | None
@@ -32,11 +32,11 @@ class AgentSettings(TypedDict, total=False):
 
 AGENT_SETTINGS = tuple(AgentSettings.__annotations__)
 REFUSED_SETTINGS = {
-    "effects": "Leave it out: the call does nothing by itself, and each call of its run is judged by its own effects",
+    "effects": "Leave it out: the call itself has no effects, and each call of its run is judged by its own",
     "blocking": "Leave it out: its run asks the person by itself, and other calls wait for the call anyway",
-    **dict.fromkeys((*SUBJECTS, "content"), "Leave it out: rules about it hold for the calls of its run"),
+    **dict.fromkeys((*SUBJECTS, "content"), "Leave it out: rules apply to the calls of its run"),
 }
-"""Settings of functions that make no sense for these, and why."""
+"""Settings of function tools that make no sense for these tools, with the reason."""
 PROMPT = "prompt"
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -50,55 +50,55 @@ SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 MAX_DESCRIPTION = 300
-"""Characters of the description that is made of a system prompt."""
+"""Maximum characters of a description taken from a system prompt."""
 _SENTENCE = re.compile(r".+?(?:[.!?][\"')\]*_]*(?=\s+[^\sa-z]|\s*$)|$)")
-"""The first sentence of a line. A full stop before a small letter is that of an abbreviation."""
+"""First sentence of a line. A full stop before a lowercase letter ends an abbreviation, not the sentence."""
 
 
 class ToolOffer(NamedTuple):
-    """An agent, a workflow or an orchestration as it presents itself as a tool."""
+    """Default name and description of an agent, a workflow or an orchestration as a tool."""
 
     name: str
     description: str
     is_named: bool = True
-    """Whether the person named it; else it has the default name of its kind."""
+    """True if the person named it, False for the default name of its kind."""
 
 
 class AgentLike(Protocol):
-    """What an `AgentTool` runs: an agent, a workflow or an orchestration."""
+    """Agent, workflow or orchestration that an `AgentTool` can run."""
 
     @property
     def tool_offer(self) -> ToolOffer:
-        """Its name and description as a tool, unless `tool` gives others."""
+        """Name and description as a tool, unless `tool` gets others."""
 
     def run(self, prompt: Any, /) -> Awaitable[Any]:
-        """Run to the end, on the running event loop."""
+        """Run to the end on the running event loop."""
 
 
 class AgentTool:
-    """An agent, a workflow or an orchestration that a model may call, with one text, ``prompt``.
+    """An agent, a workflow or an orchestration as a tool with one text argument, ``prompt``.
 
-    A call begins a nested run, as ``context.start_run`` does, and its result is the text of that run, or its output as JSON if
-    the agent has an ``output``. A run that ends otherwise than completed is an error result with the reason.
+    A call starts a nested run, as ``context.start_run`` does, and returns the text of that run, or its output as JSON if the
+    agent has an ``output``. A run that does not complete becomes an error result with the reason.
 
-    ``name``: what the model calls it, by default the agent's name with ``_`` for what a tool's name cannot hold.
-    ``description``: by default the first sentence of the agent's system prompt. ``parallel_safe``: calls may run beside others.
-    ``timeout``: seconds after which a call is abandoned, and its run stopped. ``repeatable``: the same prompt may be given
-    again; else the duplicate-call guard may block it. ``role``: ``planning`` or ``list`` if calling it does not count as work.
-    The call has no effects on the world: the calls of its run are judged by their own.
-    Raises `InvalidTool` for a name that no provider takes, and for other settings.
+    ``name``: tool name, by default the agent's name with ``_`` for characters that tool names cannot have. ``description``: by
+    default the first sentence of the agent's system prompt. ``parallel_safe``: calls may run in parallel. ``timeout``: seconds
+    after which a call is abandoned and its run stopped. ``repeatable``: allow the same prompt again; otherwise the
+    duplicate-call guard may block it. ``role``: ``planning`` or ``list`` if a call does not count as work.
+    The call itself has no effects: the calls of its run are judged by their own.
+    Raises `InvalidTool` for a name that no provider accepts, and for unknown settings.
     """
 
     effects: frozenset[Effect] = frozenset()
     blocking = False
 
     def __init__(self, agent: AgentLike, /, **settings: Unpack[AgentSettings]) -> None:
-        """``settings``: the keywords above."""
+        """``settings``: the keywords described above."""
         offer = agent.tool_offer
         _check_settings(offer.name, settings)
         self.agent = agent
         self.settings = settings
-        """The settings that it was made with."""
+        """Settings passed to the constructor."""
         name, description = settings.get("name"), settings.get("description")
         self.parallel_safe = bool(settings.get("parallel_safe"))
         self.timeout = settings.get("timeout")
@@ -109,19 +109,19 @@ class AgentTool:
         self.spec = ToolSpec(name, offer.description if description is None else description, SCHEMA, (), role)
 
     def with_settings(self, **settings: Unpack[AgentSettings]) -> AgentTool:
-        """Return a tool of the same agent with these settings in place of its own."""
+        """Return a copy with these settings replaced."""
         merged: AgentSettings = {**self.settings, **settings}
         return AgentTool(self.agent, **merged)
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Check the prompt, begin a nested run with it, wait for its end, and return its answer."""
+        """Check the prompt, start a nested run, wait for its end, and return its answer."""
         name = self.spec.name
         if (refused := self.refusal(arguments)) is not None:
             return refused
         try:
             run: RunFacts = await context.start_run(self.agent, arguments[PROMPT])
         except NestedTooDeep:
-            raise  # told by whoever runs the call
+            raise  # the caller turns it into a result
         except AgentnbError as error:
             if isinstance(error, SettingsError) and error.run is None:
                 return tool_errors.run_not_begun(name, error)
@@ -131,7 +131,7 @@ class AgentTool:
         return _answer(run) if run.status == "completed" else tool_errors.run_not_completed(name, run)
 
     def refusal(self, arguments: Any) -> ToolOutcome | None:
-        """Return the error result of `run` for arguments that are not one text as ``prompt``; None for others."""
+        """Return the error result of `run` if the arguments are not a single text ``prompt``, otherwise None."""
         fits = isinstance(arguments, dict) and arguments.keys() == {PROMPT} and isinstance(arguments[PROMPT], str)
         return None if fits else refused_arguments(self.spec.name, arguments, SCHEMA)
 
@@ -140,15 +140,15 @@ class AgentTool:
 
 
 def offer_of(value: Any) -> ToolOffer | None:
-    """Return the offer of an agent, a workflow or an orchestration; None for anything else."""
+    """Return the tool offer of an agent, a workflow or an orchestration, or None for any other value."""
     offer = getattr(value, "tool_offer", None)
     return offer if isinstance(offer, ToolOffer) else None
 
 
 def tool_of_variable(value: Any, variable: str) -> Any:
-    """Return the value of a variable as the tool that the variable names.
+    """Return the value of a variable as a tool.
 
-    An agent or workflow whose name is the default of its kind, or cannot be the name of a tool, is called as the variable.
+    An agent or workflow with a default name, or with a name that no tool can have, takes the name of the variable.
     """
     offer = offer_of(value)
     if offer is None or (offer.is_named and _wire_name(offer.name)):
@@ -157,24 +157,24 @@ def tool_of_variable(value: Any, variable: str) -> Any:
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of a text, without headings before it, on one line; empty for a text without words."""
+    """Return the first sentence of a text on one line, skipping headings. Empty for a text without words."""
     lines = [line.strip() for line in text.strip().splitlines()]
     while lines and (not lines[0] or lines[0].startswith("#")):
         lines.pop(0)
     paragraph = " ".join(" ".join(lines[: lines.index("")] if "" in lines else lines).split())
-    found = _SENTENCE.match(paragraph)
-    sentence = found.group() if found else ""
+    match = _SENTENCE.match(paragraph)
+    sentence = match.group() if match else ""
     return sentence if len(sentence) <= MAX_DESCRIPTION else sentence[: MAX_DESCRIPTION - 1].rstrip() + "…"
 
 
 def neutral_description(kind: str, name: str = "") -> str:
-    """Return the description of a tool that says nothing of itself. ``name``: empty for the default of its kind."""
+    """Return the description of a tool without one. ``name``: empty for the default of its kind."""
     subject = f"The {kind} {name}" if name else f"This {kind}"
     return f"{subject} works on the prompt by itself and returns its result."
 
 
 def _answer(run: RunFacts) -> ToolOutcome:
-    """Return the outcome of a completed run: its text, or the JSON of an agent's output. The value is plain data."""
+    """Return the outcome of a completed run: its text, or the agent's output as JSON. The value is plain data."""
     output = run.plain_output
     text = run.text if run.output_schema is None or output is None else as_text(output)
     return ToolOutcome(True, (Text(encodable(text)),), run.text if output is None else output)
@@ -183,7 +183,7 @@ def _answer(run: RunFacts) -> ToolOutcome:
 def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
     for key in settings:
         if key in REFUSED_SETTINGS:
-            raise InvalidTool(f"{key} has no meaning for {name}, of which each call begins a run", REFUSED_SETTINGS[key])
+            raise InvalidTool(f"{key} does not apply to {name}: each of its calls starts a run", REFUSED_SETTINGS[key])
         if key not in AGENT_SETTINGS:
             takes = f"tool(agent) takes {', '.join(AGENT_SETTINGS)}"
             raise InvalidTool(f"tool({name}) has no setting {key}", (*nearest(key, AGENT_SETTINGS), Plain(takes)))
@@ -193,10 +193,10 @@ def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
 
 
 def _name_of(offer: ToolOffer) -> str:
-    """Return the name of the tool; raise `InvalidTool` for a name without a letter or digit that a tool's name can hold."""
+    """Return the tool name. Raises `InvalidTool` if no character of the offered name is allowed in tool names."""
     name = _wire_name(offer.name)
     if not name:
-        raise InvalidTool(f"{offer.name!r} cannot be made the name of a tool", 'Give it one: tool(researcher, name="...")')
+        raise InvalidTool(f"{offer.name!r} cannot become the name of a tool", 'Give it one: tool(researcher, name="...")')
     return name
 
 

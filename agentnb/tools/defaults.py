@@ -1,48 +1,48 @@
-"""Numbers of tools and MCP servers that a person may want to change: time limits, and sizes of what models get."""
+"""Limits of tools and MCP servers that a person may want to change: times, and sizes of results."""
 
 from __future__ import annotations
 
 MAX_ROWS = 30
-"""Rows of a table that a model and a card get; of a longer one the first and the last."""
+"""Maximum rows of a table in results and cards, the first and the last of a longer one."""
 MAX_COLUMNS = 20
-"""Columns of a table whose rows are shown."""
+"""Maximum columns shown of a table."""
 MAX_PIXELS = 1_568
-"""Pixels of the longer side of a picture drawn here: models see no more of it."""
+"""Maximum pixels of the longer side of a rendered picture: models downscale larger ones."""
 READ_CHARACTERS = 4_000
-"""Characters of a long result that one call reads on."""
+"""Characters of a long result returned by one call of ``read_result``."""
 MAX_FILE_BYTES = 10_000_000
-"""Bytes of the largest file that tools read or search."""
+"""Maximum size of files that tools read or search."""
 MAX_COMMAND_SECONDS = 300
-"""Seconds that a model may give a command."""
+"""Maximum seconds that a model may request for a command."""
 MAX_TERMINAL_BYTES = 1_000_000
-"""Bytes of output that are kept of a terminal of an agent of others."""
+"""Maximum output bytes kept of a terminal of an ACP agent."""
 MAX_WATCHED_ENTRIES = 20_000
-"""Files and folders that are looked at before and after a run of such an agent."""
+"""Maximum files and folders compared before and after a run of an ACP agent."""
 MAX_WATCHED_BYTES = 20_000_000
-"""Bytes of these files that are read before it, so that a file that was only touched is not named as changed."""
+"""Maximum bytes of these files read in advance, to tell changed files from touched ones."""
 GIT_SECONDS = 60.0
-"""Seconds of one process of git."""
+"""Time limit of a git process."""
 GITHUB_SECONDS = 40.0
-"""Seconds of a call to GitHub."""
+"""Time limit of a GitHub call."""
 WEB_SECONDS = 30.0
-"""Seconds to fetch a page."""
+"""Time limit of fetching a page."""
 WEB_BYTES = 2_000_000
-"""Bytes that are read of a page, compressed or not."""
+"""Maximum bytes read of a page, before and after decompression."""
 WEB_CHARACTERS = 100_000
-"""Characters of the text of a page that are returned."""
+"""Maximum characters returned of a page."""
 DEFAULT_TIMEOUT = 60.0
-"""Seconds that a call of an MCP server may take without progress, unless the server is configured otherwise."""
+"""Default time limit in seconds of MCP calls that report no progress."""
 DEFAULT_MAX_SECONDS = 600.0
-"""Seconds that such a call with progress may take."""
+"""Time limit in seconds of MCP calls that report progress."""
 START_SECONDS = 60.0
-"""Seconds that an MCP server may take to start and to list its tools, or its own time limit if that is longer."""
+"""Seconds for an MCP server to start and list its tools, or its own time limit if longer."""
 CONNECT_SECONDS = 30.0
-"""Seconds to reach an MCP server at an address; how long a call takes is limited by its tool."""
+"""Seconds to connect to a remote MCP server; the duration of a call is limited by its tool."""
 LOGIN_SECONDS = 600.0
-"""Seconds that the person has in the browser to log in to an MCP server."""
+"""Seconds for the person to log in to an MCP server in the browser."""
 MAX_QUESTIONS = 10
-"""Questions that an MCP server may ask in one call."""
+"""Maximum questions of an MCP server per call."""
 MAX_OFFERED = 40
-"""Tools that each request offers; of more, those of MCP servers are found by words."""
+"""Maximum tools per request; beyond it, tools of MCP servers are found by search."""
 MAX_TEXT_CHARACTERS = 200_000
-"""Characters of a text of an MCP server, of a longer one beginning and end."""
+"""Maximum characters of a text from an MCP server, half from its beginning and half from its end."""

@@ -1,4 +1,4 @@
-"""Data frames as text for a model (size, columns with types and missing values, some of the rows), and as tables."""
+"""Data frames as text for a model (size, columns with types and missing values, some rows), and as tables."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from agentnb.tools.defaults import MAX_COLUMNS, MAX_ROWS
 from agentnb.tools.foreign import is_of
 
 MAX_NAMED = 40
-"""Columns that are named with their types."""
+"""Maximum columns listed with their types."""
 LONGEST_CELL = 100
-"""Characters of a cell."""
+"""Maximum characters of a cell."""
 LONGEST_NAME = 40
 GAPS = frozenset({"NAType", "NaTType"})
-"""Types that pandas uses for a missing value."""
+"""Types of missing values in pandas."""
 MIDNIGHT = " 00:00:00"
 MAX_COUNTED = 5_000_000
-"""Cells up to which missing values are counted."""
+"""Maximum cells for which missing values are counted."""
 
 
 def frame_text(value: Any) -> str | None:
-    """Return a pandas or polars frame or series, or a Styler's frame, as text; None for anything else."""
+    """Return a pandas or polars frame or series, or a Styler's frame, as text, or None for other values."""
     if is_of(value, "pandas", "Styler"):
         value = value.data
     if is_of(value, "pandas", "DataFrame"):
@@ -40,7 +40,7 @@ def frame_text(value: Any) -> str | None:
 
 
 def frame_table(value: Any) -> Table | None:
-    """Return the same value as a small table of plain data; None for anything else."""
+    """Return the same value as a small table of plain data, or None for other values."""
     if is_of(value, "pandas", "Styler"):
         value = value.data
     if is_of(value, "pandas", "Series"):
@@ -60,7 +60,7 @@ def _pandas_table(frame: Any) -> Table:
         places = [*range(half), *range(len(shown) - half, len(shown))]
         shown, index = shown.iloc[places], index[places]
     levels = [index.get_level_values(level) for level in range(index.nlevels)]
-    columns = [*levels, *(shown.iloc[:, place] for place in range(shown.shape[1]))]
+    columns = [*levels, *(shown.iloc[:, position] for position in range(shown.shape[1]))]
     return Table(
         columns=tuple(map(_label, shown.columns)),
         rows=tuple(zip(*[_cells(column.tolist()) for column in columns], strict=True)),
@@ -85,11 +85,11 @@ def _polars_table(frame: Any) -> Table:
 
 
 def _cells(column: Sequence[Any]) -> list[Cell]:
-    """Return the values of a column as plain data; if all times are midnight, only the days."""
+    """Return the values of a column as plain data, timestamps as dates if all are midnight."""
     cells = [_cell(value) for value in column]
     if any(type(value).__name__ == "Timestamp" for value in column):
-        told = [cell for cell in cells if isinstance(cell, str)]
-        if all(cell.endswith(MIDNIGHT) for cell in told):
+        texts = [cell for cell in cells if isinstance(cell, str)]
+        if all(cell.endswith(MIDNIGHT) for cell in texts):
             return [cell.removesuffix(MIDNIGHT) if isinstance(cell, str) else cell for cell in cells]
     return cells
 
@@ -115,9 +115,9 @@ def _pandas_frame(frame: Any) -> str:
     rows, columns = frame.shape
     named = frame.iloc[:, :MAX_NAMED]
     missing = named.isna().sum().tolist() if named.size <= MAX_COUNTED else [0] * named.shape[1]
-    told = _columns(zip(named.columns, named.dtypes, missing, strict=True), columns)
+    heading = _columns(zip(named.columns, named.dtypes, missing, strict=True), columns)
     shown = frame.to_string(max_rows=MAX_ROWS, max_cols=MAX_COLUMNS, max_colwidth=LONGEST_CELL)
-    return f"DataFrame, {rows} x {columns}\n{told}{shown}"
+    return f"DataFrame, {rows} x {columns}\n{heading}{shown}"
 
 
 def _pandas_series(series: Any) -> str:
@@ -145,10 +145,10 @@ def _polars_rows(frame: Any) -> str:
 
 
 def _columns(named: Iterable[tuple[Any, Any, int]], count: int) -> str:
-    """Return a line that names the columns, with their types and how many of their values are missing."""
-    told = [f"{_name(name)} ({dtype}{f', {gaps} missing' if gaps else ''})" for name, dtype, gaps in named]
-    more = f" and {count - len(told)} more" if count > len(told) else ""
-    return f"columns: {', '.join(told)}{more}\n" if told else ""
+    """Return a line with the columns, their types and numbers of missing values."""
+    names = [f"{_name(name)} ({dtype}{f', {gaps} missing' if gaps else ''})" for name, dtype, gaps in named]
+    more = f" and {count - len(names)} more" if count > len(names) else ""
+    return f"columns: {', '.join(names)}{more}\n" if names else ""
 
 
 def _name(name: Any) -> str:
@@ -161,7 +161,7 @@ def _cut(value: Any, most: int) -> str:
 
 
 def _aligned(rows: Sequence[Iterable[Any]]) -> str:
-    """Return rows of cells as lines, each column as wide as its widest cell."""
+    """Format rows of cells as aligned lines."""
     cells = [[_cut(cell, LONGEST_CELL) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)

@@ -23,11 +23,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 EFFECTS: tuple[Effect, ...] = ("read", "write", "execute", "network")
 SHOWN_AT_ONCE = (str, int, float, dict, ToolOutcome, type(None))
 MARK = "__agentnb_tool__"
-"""The attribute of a function that holds what `tool` made of it."""
+"""Attribute of a function with the tool created by `tool`."""
 
 
 class FunctionSettings(TypedDict, total=False):
-    """What `tool` takes for a function."""
+    """Keywords of `tool` for a function."""
 
     name: str | None
     effects: Iterable[Effect] | None
@@ -49,17 +49,17 @@ SETTINGS = tuple(FunctionSettings.__annotations__)
 class FunctionTool:
     """A Python function that a model may call.
 
-    A plain function runs on the person's own thread (in a notebook: the kernel's main thread, so that plots, ``input()``
-    and interrupts work), one at a time; with ``parallel_safe`` in a thread beside others. A coroutine function runs on the
+    A plain function runs on the person's own thread (in a notebook: the kernel's main thread, so that plots, ``input()`` and
+    interrupts work), one at a time; with ``parallel_safe``, in a thread in parallel to others. A coroutine function runs on the
     event loop. Functions of the notebook are trusted: they run without asking, unless a gate or the approval mode asks.
     """
 
     def __init__(self, function: Callable[..., Any], *, flag: Flag | None = None, **settings: Unpack[FunctionSettings]) -> None:
-        """``settings``: as for `tool`. Raises `InvalidTool` for another one."""
+        """``settings``: as for `tool`. Raises `InvalidTool` for an unknown one."""
         _check_settings(settings)
         self.function, self.flag = function, flag
         self.settings = settings
-        """The arguments it was made with, to make it again around a bound method."""
+        """Arguments of the constructor, to create the tool again for a bound method."""
         name, role = settings.get("name") or _name_of(function), settings.get("role")
         self.timeout = settings.get("timeout")
         check_tool(name, self.timeout, role)
@@ -91,10 +91,10 @@ class FunctionTool:
             value = await done
         if isinstance(value, SHOWN_AT_ONCE):
             return success(value)
-        return await asyncio.to_thread(_drawn, value, before)  # drawing a figure or formatting a table takes time
+        return await asyncio.to_thread(_drawn, value, before)  # rendering a figure or formatting a table takes time
 
     def refusal(self, arguments: Any) -> ToolOutcome | None:
-        """Return the error result of `run` for arguments that do not fit; None for others."""
+        """Return the error result of `run` for invalid arguments, or None for valid ones."""
         try:
             self.signature.check(arguments)
         except ArgumentsRefused as refused:
@@ -105,7 +105,7 @@ class FunctionTool:
         return refused_arguments(self.spec.name, arguments, self.signature.schema, str(refused))
 
     def _call(self, positional: list[Any], keywords: dict[str, Any]) -> ToolOutcome | Awaitable[Any]:
-        """Call a plain function and convert its value here, where that may take its time.
+        """Call a plain function and convert its value in the same thread, as that may take time.
 
         A plain function around an async one returns an awaitable instead.
         """
@@ -118,24 +118,24 @@ class FunctionTool:
 
 
 def _check_settings(settings: Iterable[str]) -> None:
-    """Raise `InvalidTool` for a setting that there is not."""
+    """Raise `InvalidTool` for an unknown setting."""
     if unknown := [name for name in settings if name not in SETTINGS]:
         takes = f'@tool takes {", ".join(SETTINGS)}, such as @tool(effects=["read"])'
         raise InvalidTool(f"@tool has no setting {unknown[0]}", (*nearest(unknown[0], SETTINGS), Plain(takes)))
 
 
 def _checked_effects(name: str, effects: Iterable[Effect] | None) -> frozenset[Effect] | None:
-    """Return the effects; raise `InvalidTool` for another word."""
+    """Return the effects as a set. Raises `InvalidTool` for an unknown effect."""
     if effects is None:
         return None
-    found = frozenset(effects)
-    if unknown := found - set(EFFECTS):
-        raise InvalidTool(f"{name} has no such effect: {', '.join(sorted(unknown))}", f"Effects are {', '.join(EFFECTS)}")
-    return found
+    chosen = frozenset(effects)
+    if unknown := chosen - set(EFFECTS):
+        raise InvalidTool(f"{name} has an unknown effect: {', '.join(sorted(unknown))}", f"Effects are {', '.join(EFFECTS)}")
+    return chosen
 
 
 def _drawn(value: Any, before: list[Any]) -> ToolOutcome:
-    """Return the outcome with this value, and close the figures that the call opened and returned."""
+    """Return the outcome for a value, and close the figures that the call opened and returned."""
     outcome = success(value)
     close_returned(value, before)
     return outcome
@@ -154,21 +154,22 @@ def tool(agent: AgentLike | AgentTool, /, **settings: Unpack[AgentSettings]) -> 
 @overload
 def tool(**settings: Unpack[FunctionSettings]) -> Callable[[F], F]: ...
 def tool(function: Any = None, /, **settings: Any) -> Any:
-    """Mark a function as a tool, with settings if it has any; the function stays an ordinary function.
+    """Mark a function as a tool, optionally with settings; the function itself is unchanged.
 
-    Of an agent, a `Workflow` or an `Orchestration`, return an `AgentTool`: ``tool(researcher, name="...", description="...")``.
-    It takes ``name``, ``description``, ``parallel_safe``, ``timeout``, ``repeatable`` and ``role``, as described there.
+    For an agent, a `Workflow` or an `Orchestration`, returns an `AgentTool`: ``tool(researcher, name="...",
+    description="...")``. The settings are then ``name``, ``description``, ``parallel_safe``, ``timeout``, ``repeatable`` and
+    ``role``, as described there.
 
-    ``name``: what the model calls it. ``effects``: what it does to the world (read, write, execute, network).
-    ``parallel_safe``: may run beside other calls; by default only tools that just read. ``blocking``: waits for the person;
+    ``name``: tool name. ``effects``: effects on the world (read, write, execute, network).
+    ``parallel_safe``: calls may run in parallel; by default only for tools that just read. ``blocking``: waits for the person;
     later calls that are not parallel-safe wait with it, as for any call. ``timeout``: seconds after which a call is abandoned.
     ``repeatable``: the same call may return something new, as when it polls; the duplicate-call guard lets it pass.
-    ``shifts_context``: its result may change what the run works on: a dict with ``new_context``, ``entity_id``, ``message``.
+    ``shifts_context``: its result may change the context of the run: a dict with ``new_context``, ``entity_id``, ``message``.
     ``role``: ``planning`` or ``list`` for a tool that only prepares work, so that calling it does not count as work.
-    ``command``, ``path`` or ``url``: the name of the parameter that is a shell command, a path or an address, which rules in
-    brackets are about, as in ``write_file(data/**)``; ``content``: beside a path, the parameter that is the whole new text of
-    the file, of which the question shows the change.
-    Raises `InvalidTool` at once if a model could not call it, or for another setting.
+    ``command``, ``path`` or ``url``: the name of the parameter that is a shell command, a path or an address, for rules in
+    brackets such as ``write_file(data/**)``; ``content``: beside a path, the parameter with the complete new text of the file,
+    so that the question can show the change.
+    Raises `InvalidTool` at once for an unknown setting, or if a model could not call the function.
     """
     if isinstance(function, AgentTool):
         return function.with_settings(**settings)
@@ -179,9 +180,9 @@ def tool(function: Any = None, /, **settings: Any) -> Any:
     def mark(function: Any) -> Any:
         if isinstance(function, AgentTool) or offer_of(function) is not None:
             return tool(function, **settings)
-        made = FunctionTool(function, **settings)
+        marked = FunctionTool(function, **settings)
         try:
-            setattr(function, MARK, made)
+            setattr(function, MARK, marked)
         except AttributeError as error:
             raise InvalidTool(f"{function!r} cannot be marked", "Mark the function in its class, or wrap it in one") from error
         return function
@@ -194,9 +195,10 @@ def _with_article(kind: str) -> str:
 
 
 def as_tool(value: Any, name: str = "") -> Any:
-    """Return a tool for the value: a tool as it is, a function as a `FunctionTool`, an agent or workflow as an `AgentTool`.
+    """Convert a value to a tool: tools are returned unchanged, a function becomes a `FunctionTool`, an agent or workflow an
+    `AgentTool`.
 
-    ``name``: the variable that holds it, for the error. Raises `InvalidTool` for anything else.
+    ``name``: variable with the value, for the error. Raises `InvalidTool` for any other value.
     """
     marked = getattr(value, MARK, None)
     if isinstance(marked, FunctionTool) and marked.function is value:

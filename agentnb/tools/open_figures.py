@@ -1,4 +1,4 @@
-"""Figures that a tool opens in pyplot and returns: closed once they are drawn, or the notebook would show them again."""
+"""Figures that a tool opens in pyplot and returns: closed once rendered, or the notebook would show them again."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from agentnb.tools.pictures import figure_of
 from agentnb.tools.rendering import MAX_ITEMS
 
 REGISTER = "matplotlib._pylab_helpers"
-"""The module of pyplot's open figures."""
+"""Module with pyplot's registry of open figures."""
 
 
 def open_figures() -> list[Any]:
-    """Return the figures that pyplot holds now; none while it is not loaded."""
-    if REGISTER not in sys.modules:  # looked up in every call
+    """Return the open figures of pyplot, empty if it is not loaded."""
+    if REGISTER not in sys.modules:  # checked in every call
         return []
     held = _held()
     return [] if held is None else [manager.canvas.figure for manager in held.get_all_fig_managers()]
 
 
 def close_returned(value: Any, before: list[Any]) -> None:
-    """Close the figures in the returned value, except those that were open ``before`` the call and those in windows.
+    """Close the figures in the returned value, except those open ``before`` the call and those in windows.
 
-    A closed figure can still be drawn, changed and saved.
+    A closed figure can still be rendered, changed and saved.
     """
     held = _held()
-    if held is None:  # in every call: nothing is looked for while pyplot is not loaded
+    if held is None:  # in every call: quick return unless pyplot is loaded
         return
-    now = open_figures()
+    current = open_figures()
     items = value if isinstance(value, list | tuple) and len(value) <= MAX_ITEMS else (value,)
     for figure in map(figure_of, items):
-        if _is_in(figure, now) and not _is_in(figure, before) and figure.canvas.required_interactive_framework is None:
+        if _is_in(figure, current) and not _is_in(figure, before) and figure.canvas.required_interactive_framework is None:
             held.destroy_fig(figure)
 
 
 def _held() -> Any:
-    """Return matplotlib's register of open figures, which the notebook shows below a cell; None if it is not loaded."""
+    """Return matplotlib's registry of open figures, which the notebook shows below a cell, or None if it is not loaded."""
     return getattr(sys.modules.get(REGISTER), "Gcf", None)
 
 
 def _is_in(figure: Any, figures: list[Any]) -> bool:
-    return any(figure is one for one in figures)
+    return any(figure is candidate for candidate in figures)

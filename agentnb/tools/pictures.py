@@ -1,6 +1,6 @@
-"""Values that are pictures, or can draw themselves, as the bytes of a file and a description.
+"""Pictures, and values that can render themselves, as file bytes with a description.
 
-The person's figures stay as they are: drawing one changes neither its canvas nor pyplot's current figure.
+The person's figures are unaffected: rendering one changes neither its canvas nor pyplot's current figure.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from agentnb.tools.defaults import MAX_PIXELS
 from agentnb.tools.foreign import is_of
 
 LONGEST_TAKEN = 8_000
-"""Pixels of the longer side of a finished file; providers refuse the request for more."""
+"""Maximum pixels of the longer side of a finished file; providers refuse larger ones."""
 MAX_BYTES = 3_750_000
-"""Bytes of a picture: five million as base64, and providers refuse the request for little more."""
+"""Maximum bytes of a picture: 5 MB as base64, close to the limit of providers."""
 MAX_AS_PNG = 3_000_000
-"""Bytes of a picture that is kept lossless; a larger one without transparency becomes a JPEG."""
+"""Maximum bytes of a lossless picture; a larger one without transparency becomes a JPEG."""
 PNG_MODES = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
 
 _drawing = Lock()
-"""Drawing changes a figure while it lasts: only one thread at a time."""
+"""Held while rendering, which temporarily changes a figure."""
 
 
 class Picture(NamedTuple):
-    """The picture of a value, and its description."""
+    """Picture of a value, and its description."""
 
     source: object
-    """What is drawn: the whole figure, if the value is a part of one."""
+    """Rendered object: the whole figure, even if the value is a part of it."""
     words: str | None
-    """The description; None if the value has words of its own."""
+    """Description, or None if the value has its own text."""
     data: bytes = b""
     kind: str = ""
-    """The media type."""
+    """Media type."""
     problem: str = ""
-    """Why there is no picture."""
+    """Reason of a missing picture."""
 
     def parts(self, own_words: str) -> tuple[Text | Image, ...]:
-        """Return the description, always, and the picture if there is one."""
+        """Return the description, followed by the picture if there is one."""
         words = own_words if self.words is None else self.words
         problem = self.problem or _too_large(self.data)
         if problem:
@@ -50,7 +50,7 @@ class Picture(NamedTuple):
 
 
 def picture_of(value: Any) -> Picture | None:
-    """Return the picture that this value is, or draws; None if there is none."""
+    """Return the picture that a value is or renders, or None for other values."""
     if isinstance(value, Image):
         return Picture(value, _described(value.data, value.media_type), value.data, value.media_type)
     if isinstance(value, bytes | bytearray | memoryview):
@@ -66,17 +66,17 @@ def picture_of(value: Any) -> Picture | None:
 
 
 def figure_of(value: Any) -> Any:
-    """Return the matplotlib figure that this is, or is drawn in; None without one."""
+    """Return the matplotlib figure that a value is or belongs to, or None."""
     if "matplotlib" not in sys.modules or type(value).__module__ == "builtins":
         return None
     if is_of(value, "numpy", "ndarray"):
         value = value.flat[0] if value.dtype == object and value.size else None
-    for _ in range(3):  # from a line to its subfigure, to the whole figure
+    for _ in range(3):  # from a line to its subfigure, then to the figure
         if value is None or is_of(value, "matplotlib", "Figure"):
             return value
         try:
             value = value.figure
-        except Exception:  # it has no figure, or raises when asked for one
+        except Exception:  # without a figure, or with a property that raises
             return None
     return None
 
@@ -98,8 +98,8 @@ def _of_figure(figure: Any) -> Picture:
 
 
 def _drawn(figure: Any) -> bytes:
-    """Return the figure as PNG. Content beyond its edge may make it larger than it says: then it is drawn again, smaller."""
-    # The figure's own edge counts too: it is made larger for what is beyond it, never smaller.
+    """Render a figure as PNG. If content beyond its edge makes it too large, render it again, smaller."""
+    # The patch keeps the figure's own edge: it grows for content beyond it, and never shrinks.
     whole = {"bbox_inches": "tight", "pad_inches": 0, "bbox_extra_artists": _artists(figure)}
     share = min(1.0, MAX_PIXELS / (max(figure.get_size_inches()) * figure.dpi))
     for _ in range(2):
@@ -126,7 +126,7 @@ def _of_pil(image: Any) -> Picture:
 
 
 def _saved(image: Any) -> tuple[str, bytes]:
-    """Return the picture, small enough, as PNG; as JPEG if a PNG would be large and nothing is transparent."""
+    """Encode a picture within the limits, as PNG, or as JPEG if the PNG would be large and has no transparency."""
     if image.mode not in PNG_MODES:
         image = image.convert("RGBA" if image.mode in ("PA", "La", "RGBa") else "RGB")
     if max(image.size) > MAX_PIXELS:
@@ -150,10 +150,10 @@ def _of_ipython(image: Any) -> Picture | None:
 
 
 def _drawn_by_itself(value: Any) -> Picture | None:
-    """Return what the value shows in a notebook, if that is a picture."""
+    """Return the notebook display of a value, if that is a picture."""
     try:
-        # Looked up on the class, as Python does with special methods: some objects have every attribute.
-        # Not _repr_mimebundle_: it may take seconds, or start a browser.
+        # Looked up on the class, like special methods: some objects have every attribute.
+        # No _repr_mimebundle_: it may take seconds, or start a browser.
         methods = (getattr(type(value), name, None) for name in ("_repr_png_", "_repr_jpeg_"))
         for shown in (method(value) for method in methods if callable(method)):
             data = shown[0] if isinstance(shown, tuple) and shown else shown
@@ -177,7 +177,7 @@ def _described(data: bytes, kind: str) -> str:
 
 
 def _shown_as(data: bytes, longest: float) -> str:
-    """Describe the size it is shown in, if that is less than its own."""
+    """Return the displayed size if it is smaller than the original."""
     size = size_of(data)
     return f", shown as {size[0]} x {size[1]}" if size and longest > MAX_PIXELS else ""
 
@@ -193,9 +193,9 @@ def _why(error: Exception) -> str:
 
 
 def media_type(data: bytes) -> str | None:
-    """Return the media type of a complete PNG, JPEG, GIF or WebP file; None for anything else.
+    """Return the media type of a complete PNG, JPEG, GIF or WebP file, or None for other data.
 
-    A file that was cut off counts as none: providers refuse the whole request for it.
+    Truncated files are rejected: providers refuse the whole request for them.
     """
     if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR" and b"IEND" in data[-64:]:
         return "image/png"
@@ -209,7 +209,7 @@ def media_type(data: bytes) -> str | None:
 
 
 def size_of(data: bytes) -> tuple[int, int] | None:
-    """Return width and height in pixels where the file states them at its beginning, as PNG, GIF and JPEG do."""
+    """Return width and height in pixels from the header of a PNG, GIF or JPEG, or None."""
     kind = media_type(data)
     if kind == "image/png":
         return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
@@ -219,10 +219,12 @@ def size_of(data: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int] | None:
-    place = 2
-    while place + 9 <= len(data) and data[place] == 0xFF:
-        marker, length = data[place + 1], int.from_bytes(data[place + 2 : place + 4], "big")
+    position = 2
+    while position + 9 <= len(data) and data[position] == 0xFF:
+        marker, length = data[position + 1], int.from_bytes(data[position + 2 : position + 4], "big")
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):  # a frame header; the three excluded markers are tables
-            return int.from_bytes(data[place + 7 : place + 9], "big"), int.from_bytes(data[place + 5 : place + 7], "big")
-        place += 2 + length
+            return int.from_bytes(data[position + 7 : position + 9], "big"), int.from_bytes(
+                data[position + 5 : position + 7], "big"
+            )
+        position += 2 + length
     return None

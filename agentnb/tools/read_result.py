@@ -1,4 +1,4 @@
-"""The built-in tool with which a model reads on in a truncated result."""
+"""Built-in tool that reads more of a truncated result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
 READ_TOOL = "read_tool_result"
 ROOM_FOR_HEADING = 100
-"""Characters reserved for the line above the text."""
+"""Characters reserved for the heading above the text."""
 
 FindResult: TypeAlias = Callable[[str], "ToolResult | None"]
 """Returns the result of the call with this id, or None."""
@@ -34,11 +34,11 @@ SPEC = ToolSpec(
     },
     ("read",),
 )
-"""The tool's definition for the model. It is written out because every run has it."""
+"""Definition of the tool for the model. Written out, as every run has it."""
 
 
 class _Piece(msgspec.Struct):
-    """The arguments of a call."""
+    """Arguments of a call."""
 
     handle: str
     offset: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -46,7 +46,7 @@ class _Piece(msgspec.Struct):
 
 
 class ResultReader:
-    """Reads from the results that ``find`` returns, at most ``most`` characters a call."""
+    """Reads the results that ``find`` returns, at most ``most`` characters per call."""
 
     spec = SPEC
     effects: frozenset[Effect] | None = frozenset({"read"})
@@ -54,14 +54,14 @@ class ResultReader:
     blocking = False
     timeout: float | None = None
     repeatable = True
-    """For a process that resumes a run: reading again does no harm."""
+    """For a process that resumes a run: reading again is harmless."""
 
     def __init__(self, find: FindResult, most: int) -> None:
         self._find = find
         self._most = most
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Return the requested piece, below a line that says which it is and how to read on."""
+        """Return the requested piece below a heading with its position and the next offset."""
         try:
             asked = msgspec.convert(arguments, _Piece, strict=False)  # models also send "12" and 12.0
         except msgspec.ValidationError:
@@ -72,7 +72,7 @@ class ResultReader:
         text = result.text
         start, end = asked.offset, min(len(text), asked.offset + max(1, min(asked.length, self._most)))
         if start >= len(text):
-            return failure("past_the_end", f"The result has {len(text):,} characters; offset {start:,} is behind its end.")
-        rest = f"; continue with offset={end}" if end < len(text) else ", the end"
-        heading = f"[characters {start:,} to {end:,} of {len(text):,}{rest}]"
+            return failure("past_the_end", f"The result has {len(text):,} characters; offset {start:,} is beyond its end.")
+        continuation = f"; continue with offset={end}" if end < len(text) else ", the end"
+        heading = f"[characters {start:,} to {end:,} of {len(text):,}{continuation}]"
         return ToolOutcome(True, (Text(f"{heading}\n{text[start:end]}"),))

@@ -1,4 +1,4 @@
-"""Return values of tools, as a model reads them: as text, with a picture if the value is one."""
+"""Return values of tools as text for a model, with a picture if the value is one."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from agentnb.tools.pictures import figure_of, figure_words, picture_of
 from agentnb.tools.tool import ToolOutcome
 
 MAX_ITEMS = 100
-"""Items up to which a list is searched for pictures."""
+"""Maximum items of a list that is searched for pictures."""
 PLAIN = frozenset({str, int, float, bool, dict, list, tuple, type(None)})
-"""Types that are never pictures, as most items of lists."""
+"""Types that are never pictures, for a quick check of list items."""
 WORDS = frozenset({str, int, float, bool, dict, type(None)})
-"""Types of values that become text only, and hold no pictures."""
+"""Types that become text only and contain no pictures."""
 MAX_PICTURES = 20
-"""Pictures in one result; further ones are only described."""
+"""Maximum pictures in a result; further ones are only described."""
 
 
 def success(value: Any) -> ToolOutcome:
@@ -36,7 +36,7 @@ def success(value: Any) -> ToolOutcome:
 
 
 def parts_of(value: Any) -> tuple[Text | Image, ...]:
-    """Return the value as a model gets it. Each picture follows a text that describes it, for readers who cannot see it."""
+    """Convert a value for a model. A text before each picture describes it, for readers who cannot see it."""
     if isinstance(value, list | tuple) and len(value) <= MAX_ITEMS:
         parts = _one_by_one(value)
     elif isinstance(value, Text):
@@ -48,7 +48,7 @@ def parts_of(value: Any) -> tuple[Text | Image, ...]:
 
 
 def as_text(value: Any) -> str:
-    """Return text as it is, data as JSON, tables as tables, anything else as Python shows it."""
+    """Return texts unchanged, data as JSON, tables as tables, and other values as their repr."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -56,7 +56,7 @@ def as_text(value: Any) -> str:
     if type(value) not in PLAIN:
         try:
             special = _special(value)
-        except Exception:  # an odd table or figure must not fail the tool
+        except Exception:  # an unusual table or figure must not fail the tool
             return _repr(value)
         if special is not None:
             return special
@@ -67,13 +67,13 @@ def as_text(value: Any) -> str:
 
 
 def _table(value: Any) -> Table | None:
-    """Return the value as a table for the person; of several values the first that is one."""
-    for one in value if isinstance(value, list | tuple) and len(value) <= MAX_ITEMS else (value,):
-        if type(one) in PLAIN:
+    """Return the value as a table for the person, for several values the first table."""
+    for item in value if isinstance(value, list | tuple) and len(value) <= MAX_ITEMS else (value,):
+        if type(item) in PLAIN:
             continue
         try:
-            table = frame_table(one)
-        except Exception:  # an odd table must not fail the tool: its text is there
+            table = frame_table(item)
+        except Exception:  # an unusual table must not fail the tool, which has its text
             return None
         if table is not None:
             return table
@@ -81,7 +81,7 @@ def _table(value: Any) -> Table | None:
 
 
 def _one_by_one(items: Sequence[Any]) -> tuple[Text | Image, ...]:
-    """Return the items in their order, each figure once; nothing if none of them is a picture."""
+    """Convert items in order, each figure once. Empty without any picture."""
     if all(type(item) in PLAIN for item in items):
         return ()
     parts: list[Text | Image] = []
@@ -91,7 +91,7 @@ def _one_by_one(items: Sequence[Any]) -> tuple[Text | Image, ...]:
             parts.append(item)
             continue
         figure = figure_of(item)
-        if figure is not None and any(figure is one for one in seen):
+        if figure is not None and any(figure is earlier for earlier in seen):
             continue
         picture = picture_of(item) if len(seen) < MAX_PICTURES else None
         if picture is None:
@@ -103,7 +103,7 @@ def _one_by_one(items: Sequence[Any]) -> tuple[Text | Image, ...]:
 
 
 def joined_texts(parts: Iterable[Text | Image]) -> list[Text | Image]:
-    """Join texts that follow each other."""
+    """Merge adjacent texts."""
     joined: list[Text | Image] = []
     for _, group in groupby(parts, type):
         alike = list(group)
@@ -120,18 +120,18 @@ def _repr(value: Any) -> str:
     try:
         return repr(value)
     except Exception as error:
-        return f"an object of type {type(value).__name__} that cannot show itself ({type(error).__name__})"
+        return f"an object of type {type(value).__name__} whose repr fails ({type(error).__name__})"
 
 
 def _as_json(value: Any) -> str:
     text = _encoder.encode(value).decode()
-    if "null" in text:  # perhaps a number that JSON lacks, which a model should not take for a missing value
+    if "null" in text:  # perhaps from NaN or infinity, which a model must not take for a missing value
         return json.dumps(msgspec.to_builtins(value, enc_hook=_plain), ensure_ascii=False, separators=(",", ":"))
     return text
 
 
 def _special(value: Any) -> str | None:
-    """Return the text for a value of a known library, recognized by name so that none is imported; None for others."""
+    """Return the text for a value of a known library, recognized by class name without an import, otherwise None."""
     if isinstance(value, bytes | bytearray | memoryview):
         return f"{len(value)} bytes"
     if type(value).__module__ == "builtins":
@@ -145,7 +145,7 @@ def _special(value: Any) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value, inside other data, that JSON does not know."""
+    """Convert a nested value that JSON cannot represent."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if hasattr(value, "item") and callable(value.item):

@@ -1,7 +1,7 @@
-"""Function signatures as tools: the schema that a model sees, and the way back from its arguments to a call.
+"""Function signatures as tools: the schema for the model, and the conversion of its arguments for the call.
 
-The signature is read once, into a msgspec struct; checking the arguments of a call is then one ``convert``. Only if that fails
-does JSON Schema list all that is wrong, for the model.
+The signature is converted to a msgspec struct once, so that checking arguments is a single ``convert``. Only on failure does
+JSON Schema list all problems for the model.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from agentnb.tools.library.json_types import INEXPRESSIBLE, is_type, json_part, 
 from agentnb.tools.tool import ToolContext, ToolOutcome, failure
 
 MAX_SHOWN = 200
-"""Characters shown to a model of arguments that are not an object."""
+"""Maximum characters shown to the model of arguments that are not an object."""
 _MODULES = re.compile(r"~|(?<!['\w])(?:[A-Za-z_]\w*\.)+(?=\w)")
 _REFERENCE = re.compile(r"ForwardRef\('([^']*)'\)")
 
 
 class ArgumentsRefused(Exception):
-    """Arguments that do not fit the signature; `problems` lists all that is wrong with them."""
+    """Arguments that do not match the signature; `problems` lists all mismatches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A function as a model may call it."""
+    """Signature of a function for a model."""
 
     description: str
     schema: dict[str, Any]
@@ -47,7 +47,7 @@ class Signature:
     defaults: dict[str, Any]
     context_name: str | None
     gaps: tuple[str, ...]
-    """What the docstring and the type hints leave out, one sentence each."""
+    """Omissions of the docstring and the type hints, one sentence each."""
 
     def bind(self, arguments: Any, context: ToolContext) -> tuple[list[Any], dict[str, Any]]:
         """Return the positional and keyword arguments of the call. Raises `ArgumentsRefused`."""
@@ -60,7 +60,7 @@ class Signature:
         return self._positional(keywords) if self.positional else [], keywords
 
     def check(self, arguments: Any) -> msgspec.Struct:
-        """Return the arguments as the types of the function. Raises `ArgumentsRefused`."""
+        """Convert the arguments to the types of the function. Raises `ArgumentsRefused`."""
         try:
             return msgspec.convert(arguments, self.struct, dec_hook=_as_path)
         except msgspec.ValidationError as error:
@@ -73,9 +73,9 @@ class Signature:
             raise ArgumentsRefused(str(error)) from error
 
     def _positional(self, keywords: dict[str, Any]) -> list[Any]:
-        """Remove and return the positional-only arguments, up to the last that was given; gaps get their default."""
-        given = [index for index, name in enumerate(self.positional) if name in keywords]
-        names = self.positional[: given[-1] + 1] if given else ()
+        """Remove and return the positional-only arguments up to the last one present; gaps get their default."""
+        indexes = [index for index, name in enumerate(self.positional) if name in keywords]
+        names = self.positional[: indexes[-1] + 1] if indexes else ()
         return [keywords.pop(name) if name in keywords else self.defaults[name] for name in names]
 
 
@@ -112,7 +112,7 @@ def read_signature(function: Callable[..., Any], name: str) -> Signature:
             gaps.append(f"{parameter.name} is not described in the docstring")
         hints[parameter.name] = offered
         fields.append(_field(parameter, offered, docstring.of_parameter(parameter.name, offered)))
-    fields.sort(key=lambda field: field[2] is not msgspec.NODEFAULT)  # msgspec wants the required ones first
+    fields.sort(key=lambda field: field[2] is not msgspec.NODEFAULT)  # msgspec requires mandatory fields first
     struct, schema = _struct_and_schema(name, fields)
     _add_defaults(schema, defaults, [parameter.name for parameter in parameters])
     _order_choices(schema["properties"], hints)
@@ -128,10 +128,10 @@ def _field(parameter: inspect.Parameter, hint: Any, told: str | None) -> tuple[s
 
 
 def _offered(parameter: inspect.Parameter, hint: Any, name: str, gaps: list[str], *, is_library: bool) -> Any:
-    """Return the type of a parameter as a model may give it, and note in ``gaps`` what it may not.
+    """Return the JSON-compatible type of a parameter, and note excluded parts in ``gaps``.
 
-    `INEXPRESSIBLE` if the function's default is all there is. Raises `InvalidTool` if there is no default then, or if the hint
-    of a function of the person's own is not a type.
+    `INEXPRESSIBLE` if only the default value is possible. Raises `InvalidTool` without a default value in that case, and for a
+    hint of the person's own function that is not a type.
     """
     if hint is Any or hint is UNREADABLE:
         gaps.append(f"{parameter.name} has no type hint{' that can be read' if hint is UNREADABLE else ''}: any value passes")
@@ -152,13 +152,13 @@ def _offered(parameter: inspect.Parameter, hint: Any, name: str, gaps: list[str]
 
 
 def _wrapped(name: str, parameter: str) -> str:
-    """Return how to wrap a function that cannot be a tool itself."""
+    """Return advice to wrap a function that cannot be a tool itself."""
     example = f"def my_{name}({parameter}: str): return {name}(...)"
     return f"Wrap it in a function of your own that takes a name or plain data and looks the rest up: {example}"
 
 
 def _struct_and_schema(name: str, fields: list[tuple[str, Any, Any]]) -> tuple[type[msgspec.Struct], dict[str, Any]]:
-    # A name that no type of a parameter could have.
+    # A name that no parameter type can have.
     struct = msgspec.defstruct(f"arguments_of_{name}", fields, forbid_unknown_fields=True, kw_only=True)
     (reference,), components = msgspec.json.schema_components((struct,), ref_template="#/$defs/{name}", schema_hook=path_schema)
     schema = components.pop(reference["$ref"].rpartition("/")[2])
@@ -177,7 +177,7 @@ def _add_defaults(schema: dict[str, Any], defaults: dict[str, Any], order: list[
 
 
 def _order_choices(properties: dict[str, Any], hints: dict[str, Any]) -> None:
-    """Restore the author's order of the values of a Literal; msgspec sorts them."""
+    """Restore the source order of Literal values; msgspec sorts them."""
     for name, described in properties.items():
         written = typing.get_args(hints.get(name))
         if typing.get_origin(hints.get(name)) is typing.Literal and "enum" in described:
@@ -185,7 +185,7 @@ def _order_choices(properties: dict[str, Any], hints: dict[str, Any]) -> None:
 
 
 def _as_path(hint: Any, value: Any) -> Path:
-    """Return the path that a model gave as text."""
+    """Convert a text from the model to a path."""
     if hint is Path:
         return Path(value)
     raise NotImplementedError  # as above
@@ -199,7 +199,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _called(function: Callable[..., Any]) -> Any:
-    """Return the code that a call runs: a partial's function, an object's ``__call__``, the function inside a wrapper."""
+    """Return the code behind a callable: a partial's function, an object's ``__call__``, the function inside a wrapper."""
     while isinstance(function, functools.partial):
         function = function.func
     function = inspect.unwrap(function)
@@ -207,26 +207,26 @@ def _called(function: Callable[..., Any]) -> Any:
 
 
 class _Docstring(NamedTuple):
-    """A docstring, read."""
+    """A parsed docstring."""
 
     description: str
     told: dict[str, str]
-    """The descriptions of parameters, by name."""
+    """Descriptions of parameters by name."""
     types: dict[str, str]
-    """The types of parameters, in words, by name."""
+    """Documented types of parameters by name."""
 
     def of_parameter(self, name: str, hint: Any) -> str | None:
-        """Return the description of a parameter; if it has no type hint, with its type in words."""
+        """Return the description of a parameter, with its documented type unless it has a type hint."""
         words = [self.types.get(name, "") if hint is Any else "", self.told.get(name, "")]
         return ": ".join(filter(None, words)) or None
 
 
 def _read_docstring(function: Callable[..., Any], *, is_short: bool) -> _Docstring:
-    """Read a docstring; ``is_short``: no more of it than every request can hold."""
+    """Parse a docstring; ``is_short``: truncate it for requests."""
     code = _called(function)
-    # Not the object's own docstring: for a partial or a callable object that is the one of its class.
+    # Not the object's own docstring: a partial or callable object has that of its class.
     text = inspect.getdoc(function if isinstance(code, WrapperDescriptorType) else code) or ""
-    if not set(text).intersection("\n:@"):  # a line that describes no parameter: the parser would try each of its styles
+    if not set(text).intersection("\n:@"):  # one line without parameters: the parser would try all its styles
         return _Docstring(short_description(text) if is_short else text.strip(), {}, {})
     from docstring_parser import parse
 
@@ -235,19 +235,19 @@ def _read_docstring(function: Callable[..., Any], *, is_short: bool) -> _Docstri
     described = [
         (name, parameter)
         for parameter in parsed.params
-        for name in parameter.arg_name.split(", ")  # NumPy's style lets parameters share a line
+        for name in parameter.arg_name.split(", ")  # in NumPy style, parameters may share a line
     ]
-    told = {name: one.description for name, one in described if one.description}
-    types = {name: one.type_name for name, one in described if one.type_name}
+    descriptions = {name: documented.description for name, documented in described if documented.description}
+    types = {name: documented.type_name for name, documented in described if documented.type_name}
     if is_short:
         description = short_description(description)
-        told = {name: shortened(text) for name, text in told.items()}
+        descriptions = {name: shortened(text) for name, text in descriptions.items()}
         types = {name: shortened(text) for name, text in types.items()}
-    return _Docstring(description, told, types)
+    return _Docstring(description, descriptions, types)
 
 
 def _shown(hint: Any) -> str:
-    """Return a type as a person would write it, without the modules of its parts."""
+    """Return a type in source form, without module names."""
     if typing.get_origin(hint) is Annotated:
         hint = typing.get_args(hint)[0]
     if isinstance(hint, type) and not typing.get_args(hint):
@@ -256,10 +256,10 @@ def _shown(hint: Any) -> str:
 
 
 def refused_arguments(name: str, arguments: Any, schema: dict[str, Any], otherwise: str = "") -> ToolOutcome:
-    """Return the error result for arguments that do not fit a tool. ``otherwise``: the problem if JSON Schema finds none."""
+    """Return the error result for arguments that do not match a tool. ``otherwise``: the problem if JSON Schema finds none."""
     is_object = isinstance(arguments, dict)
-    found = (problems(arguments, schema) or [otherwise]) if is_object else no_object(arguments, schema)
-    listed = "\n".join(f"- {problem}" for problem in found)
+    reasons = (problems(arguments, schema) or [otherwise]) if is_object else no_object(arguments, schema)
+    listed = "\n".join(f"- {problem}" for problem in reasons)
     return failure(
         "invalid_arguments",
         f"The arguments do not fit {name}, which was not run:\n{listed}",
@@ -268,34 +268,34 @@ def refused_arguments(name: str, arguments: Any, schema: dict[str, Any], otherwi
 
 
 def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:
-    """Return all that is wrong with the arguments, one sentence each, as JSON Schema sees it; nothing if it cannot say."""
-    known = list(schema.get("properties", {}))
-    found: list[str] = []
+    """Return the problems that JSON Schema finds, one sentence each; empty if the schema is unusable."""
+    names = list(schema.get("properties", {}))
+    sentences: list[str] = []
     try:
         errors = schema_errors(schema, arguments)
-    except UnusableSchema:  # such as a pattern that only Python understands
+    except UnusableSchema:  # such as a pattern specific to Python
         return []
     for error in errors:
         if error.keyword == "additionalProperties" and not error.where:
-            found += [with_names(f"There is no argument {name!r}.", name, known) for name in error.unexpected]
+            sentences += [with_names(f"There is no argument {name!r}.", name, names) for name in error.unexpected]
         else:
-            found.append(error.sentence)
-    return found
+            sentences.append(error.sentence)
+    return sentences
 
 
 def no_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
-    """Return what is wrong with arguments that are not an object, what arrived, and what to send.
+    """Return sentences about arguments that are not an object: the problem, the received text, and the expected form.
 
-    Arguments that are not JSON arrive as the raw text.
+    Arguments that are not JSON arrive as raw text.
     """
     if isinstance(arguments, str):
         came = arguments
-        problem, place = _text_problem(came)
+        problem, position = _text_problem(came)
     else:
         came = msgspec.json.encode(arguments).decode()
         kind = {list: "a list", int: "a number", float: "a number"}.get(type(arguments), came)
-        problem, place = f"they must be an object, not {kind}", 0
-    start = max(0, place - MAX_SHOWN // 2)
+        problem, position = f"they must be an object, not {kind}", 0
+    start = max(0, position - MAX_SHOWN // 2)
     end = start + MAX_SHOWN
     shown = f"{'… ' if start else ''}{came[start:end]}{' …' if len(came) > end else ''}"
     names = ", ".join(schema.get("properties", {}))
@@ -303,7 +303,7 @@ def no_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
 
 
 def _text_problem(text: str) -> tuple[str, int]:
-    """Return why the text is not JSON, and where; for valid JSON, that it should not be text."""
+    """Return the JSON syntax error of a text and its position. Valid JSON should not have been a text."""
     try:
         json.loads(text, parse_constant=_no_constant, parse_int=str)
     except json.JSONDecodeError as error:

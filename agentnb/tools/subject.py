@@ -1,4 +1,4 @@
-"""The subject of a tool: the argument that the rules of a person are about, such as a command, a path or an address."""
+"""Subject of a tool: the argument that a person's rules are about, such as a command, a path or an address."""
 
 from __future__ import annotations
 
@@ -11,74 +11,74 @@ from agentnb.core.request import ToolSpec
 from agentnb.errors import InvalidTool, near
 
 Flag: TypeAlias = Literal["bash", "file_read", "file_write", "git", "github", "network"]
-"""The permission that a built-in tool needs; functions have none."""
+"""Permission required by a built-in tool; functions have none."""
 FLAGS: tuple[Flag, ...] = ("bash", "file_read", "file_write", "git", "github", "network")
 READ_TOOL, WRITE_TOOL = "read_file", "write_file"
 SubjectKind: TypeAlias = Literal["command", "path", "url"]
 KINDS: tuple[SubjectKind, ...] = ("command", "path", "url")
 CallNature: TypeAlias = Literal["reads", "contained", "changes", "sensitive"]
-"""What one call does, where its tool alone does not say it: only reads; changes things behind a wall; changes the world; reads
-what may hold keys."""
+"""Effect of a single call, if the tool alone does not determine it: only reads; changes data inside a sandbox; changes the
+world; or touches files that may hold keys."""
 
 
 class Subject(NamedTuple):
-    """The argument that a rule in brackets is about, as in ``write_file(data/**)``."""
+    """Argument that rules in brackets match, such as ``write_file(data/**)``."""
 
     kind: SubjectKind
     argument: str
     content: str = ""
-    """Of a path: the argument that is the whole new text of the file, if one is."""
+    """For a path: the argument with the complete new text of the file, if any."""
 
 
 def subject_of(tool: Any) -> Subject | None:
-    """Return the subject of a tool; None if it names none."""
-    return getattr(tool, "subject", None)  # anybody's class may be a tool
+    """Return the subject of a tool, or None."""
+    return getattr(tool, "subject", None)  # any class may be a tool
 
 
 def kind_of_subject(tool: Any) -> SubjectKind | None:
-    """Return the kind of a tool's subject; None if it names none."""
+    """Return the kind of a tool's subject, or None."""
     subject = subject_of(tool)
     return None if subject is None else subject.kind
 
 
 def named_subject(spec: ToolSpec, settings: Mapping[str, Any]) -> Subject | None:
-    """Return the subject that the settings of a tool name: a parameter, and beside a path that of the content.
+    """Return the subject named in the settings of a tool: a parameter, and for a path optionally its content.
 
-    Raises `InvalidTool` if a parameter is missing, or if several are named.
+    Raises `InvalidTool` for an unknown parameter, and for more than one.
     """
     named: dict[str, str] = {kind: settings[kind] for kind in KINDS if settings.get(kind)}
     content = settings.get("content", "")
-    known = spec.input_schema.get("properties", {})
+    properties = spec.input_schema.get("properties", {})
     for parameter in (*named.values(), *([content] if content else ())):
-        if parameter not in known:
-            raise InvalidTool(f"{spec.name} has no parameter {parameter!r}", near(str(parameter), known))
+        if parameter not in properties:
+            raise InvalidTool(f"{spec.name} has no parameter {parameter!r}", near(str(parameter), properties))
     if len(named) > 1 or (content and "path" not in named):
-        what = f"{spec.name} names {', '.join([*named, *(['content'] if content else [])])}"
-        raise InvalidTool(what, "Name one parameter: a command, a path or a url; a path may have content beside it")
+        problem = f"{spec.name} names {', '.join([*named, *(['content'] if content else [])])}"
+        raise InvalidTool(problem, "Name one parameter: a command, a path or a url; a path may have content beside it")
     return next((Subject(kind, named[kind], content) for kind in KINDS if kind in named), None)
 
 
 def value_of_subject(tool: Any, arguments: Any) -> str | None:
-    """Return the subject of a call, else its default; None if there is none, so that the tool will refuse the arguments."""
+    """Return the subject of a call or its default, or None if it is missing, so that the tool will refuse the arguments."""
     subject = subject_of(tool)
     arguments = {} if arguments is None else arguments
     if subject is None or not isinstance(arguments, dict):
         return None
     properties = tool.spec.input_schema.get("properties", {})
-    found = arguments.get(subject.argument, properties.get(subject.argument, {}).get("default"))
-    return found if isinstance(found, str) else None
+    value = arguments.get(subject.argument, properties.get(subject.argument, {}).get("default"))
+    return value if isinstance(value, str) else None
 
 
 def shows_change(tool: Any) -> bool:
-    """Return whether the text of a file after a call of a tool is known before the call: a question shows the change."""
+    """True if the new text of a file is known before a call of the tool, so that a question can show the change."""
     subject = subject_of(tool)
     return subject is not None and (bool(subject.content) or getattr(tool, "new_text", None) is not None)
 
 
 def text_after(tool: Any, arguments: Any, before: str | None) -> str | None:
-    """Return the text of the file after a call of a tool that `shows_change`; None if the call fails.
+    """Return the text of the file after a call of a tool with `shows_change`, or None if the call fails.
 
-    ``before``: its text as it is, None if there is no file.
+    ``before``: current text, None for a new file.
     """
     subject, new_text = subject_of(tool), getattr(tool, "new_text", None)
     if subject is None or not isinstance(arguments, dict):
@@ -88,30 +88,30 @@ def text_after(tool: Any, arguments: Any, before: str | None) -> str | None:
 
 
 def flag_of(tool: Any) -> Flag | None:
-    """Return the permission that a tool needs; None if it needs none."""
+    """Return the permission that a tool requires, or None."""
     return getattr(tool, "flag", None)
 
 
 def origin_of(tool: Any) -> ToolOrigin | None:
-    """Return the MCP server that a tool is of, with what has changed since both were first seen; None for any other tool."""
+    """Return the MCP server of a tool, with changes since the first use, or None for any other tool."""
     return getattr(tool, "origin", None)
 
 
 def has_changed(tool: Any) -> bool:
-    """Return whether a tool is of an MCP server, and either has changed since it was first seen."""
+    """True for a tool of an MCP server if either has changed since its first use."""
     origin = origin_of(tool)
     return origin is not None and bool(origin.changed)
 
 
 def reads_tree(tool: Any) -> bool:
-    """Return whether a call of a tool reads whatever is below its path, and not its path alone."""
+    """True if a call of a tool reads everything below its path."""
     return bool(getattr(tool, "reads_tree", False))
 
 
 def file_tools_of(tool: Any) -> tuple[str, ...]:
-    """Return the tools whose rules in brackets hold for a tool too, as it reads or writes the file at its path."""
+    """Return the file tools whose path rules also apply to a tool, as it reads or writes the file at its path."""
     subject = subject_of(tool)
-    if subject is None or subject.kind != "path" or reads_tree(tool):  # which leaves such files out
+    if subject is None or subject.kind != "path" or reads_tree(tool):  # such tools skip protected files themselves
         return ()
     effects = getattr(tool, "effects", None) or ()
     reads = "read" in effects or (shows_change(tool) and not subject.content)
@@ -120,14 +120,14 @@ def file_tools_of(tool: Any) -> tuple[str, ...]:
 
 
 def depends_on_call(tool: Any) -> bool:
-    """Return whether `nature_of` has to be asked about each call of a tool."""
+    """True if `nature_of` varies between calls of a tool."""
     return getattr(tool, "nature", None) is not None
 
 
 def nature_of(tool: Any, arguments: Any, work_dir: Path) -> CallNature | None:
-    """Return the nature of a call; None if the effects that its tool declares say it."""
+    """Return the nature of a call, or None if the declared effects determine it."""
     nature = getattr(tool, "nature", None)
     if nature is None:
         return None
-    found: CallNature = nature(arguments, work_dir)
-    return found
+    result: CallNature = nature(arguments, work_dir)
+    return result

@@ -1,4 +1,4 @@
-"""The tool protocol: all that the loop knows of a tool."""
+"""The tool protocol: the interface between the loop and tools."""
 
 from __future__ import annotations
 
@@ -19,83 +19,83 @@ from agentnb.errors import InvalidTool, NobodyToAsk, SettingsError
 
 T = TypeVar("T")
 Effect: TypeAlias = Literal["read", "write", "execute", "network"]
-"""What a tool does to the world."""
+"""Effect of a tool on the world."""
 
 WIRE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""Names of tools that all providers accept."""
+"""Tool names that all providers accept."""
 
 CallSync: TypeAlias = Callable[[Callable[[], Any], bool], Awaitable[Any]]
-"""Runs a blocking function in the right thread: the person's own or, if the second argument is true, one of a pool."""
+"""Runs a blocking function on the person's thread, or in a thread pool if the second argument is true."""
 
 
 class Asker(Protocol):
-    """Brings the questions of a call to the person, and the answers back."""
+    """Forwards questions of a call to the person, and returns the answers."""
 
     async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
-        """Ask and wait for the answer. ``url``: the address that the person is to open, to answer there."""
+        """Ask and wait for the answer. ``url``: address that the person opens to answer there."""
 
     def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
-        """Ask and block the calling thread until there is an answer."""
+        """Ask and block the calling thread until the answer."""
 
     def check_person(self) -> None:
-        """Raise `NobodyToAsk` if no question would be answered while the call runs."""
+        """Raise `NobodyToAsk` if no question can be answered while the call runs."""
 
     def prolong(self) -> None:
-        """Prolong the time of a call that has progressed, if its tool allows it."""
+        """Extend the time limit of a call that makes progress, if its tool allows it."""
 
 
 class CodeScope(Protocol):
-    """The surroundings of code that a model wrote while a call runs it."""
+    """Environment of model-written code run by a call."""
 
     filename: str
-    """The name of its source in tracebacks: the code is compiled under it, and by it its functions are known as the model's."""
+    """File name of the compiled source, in tracebacks and to recognize its functions as the model's."""
     tools: tuple[Tool, ...]
-    """The tools that the run offers."""
+    """Tools offered by the run."""
 
     def is_inside(self) -> bool:
-        """Return whether this code calls, in whatever thread; not a tool that it calls, nor a run that it begins."""
+        """True if this code is the caller, in any thread, as opposed to a tool or run that it started."""
 
     def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
-        """Call a tool of the run, as `ToolContext.call_sync`. Raises `ToolFailed` also when the call has ended."""
+        """Call a tool of the run, as `ToolContext.call_sync`. Raises `ToolFailed` also after the end of the call."""
 
 
 Code: TypeAlias = Callable[[CodeScope], "ToolOutcome"]
-"""Runs code that a model wrote."""
+"""Runs model-written code."""
 Schedule: TypeAlias = Callable[[Callable[[], None]], None]
-"""Has the event loop of the main thread call a function; thread-safe."""
+"""Schedules a function on the event loop of the main thread; thread-safe."""
 
 
 class Inside(Protocol):
-    """The services of a run for its running calls."""
+    """Services of a run for its running calls."""
 
     def report(self, call_id: str, done: float, total: float | None, text: str) -> None:
-        """Take how far this call has come, from any thread."""
+        """Report the progress of a call, from any thread."""
 
     def printed(self, call_id: str, text: str) -> bool:
-        """Take a text that this call prints, from any thread; False if it is not kept with the call."""
+        """Record text printed by a call, from any thread. Returns False if the text is not kept with the call."""
 
     def begun(self, call_id: str, run_id: str, agent: str) -> None:
-        """Note a run that this call begins, from any thread."""
+        """Record a run started by a call, from any thread."""
 
     def keep_before(self, call_id: str, path: Path, before: bytes | None, after: bytes) -> None:
-        """Keep a file as it is before this call changes it, from any thread."""
+        """Keep a copy of a file before a call changes it, from any thread."""
 
     async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
-        """Call a tool of the run from within this call."""
+        """Call a tool of the run from within a call."""
 
     def call_sync(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool like `call`, and block the calling thread until the call has ended."""
 
     async def run_code(self, call_id: str, code: Code, schedule: Schedule) -> ToolOutcome:
-        """Run code of a model on the main thread, where what only the person decides is refused."""
+        """Run model-written code on the main thread, where decisions reserved for the person are refused."""
 
     async def start_run(self, runnable: Any, prompt: Any) -> Any:
-        """Begin a nested run and wait for its end."""
+        """Start a nested run and wait for its end."""
 
     async def start_step(self, path: str, runnable: Any, output: Callable[[Any], Any], **about: Any) -> Any:
-        """Begin a nested run as a step of the run with this path, or resume it, and wait for its end.
+        """Start or resume a nested run as the step with this path, and wait for its end.
 
-        ``output``: returns what the step outputs, from that run; ``about``: as for `RunSteps.run`.
+        ``output``: returns the output of the step from that run; ``about``: as for `RunSteps.run`.
         """
 
     @property
@@ -104,32 +104,32 @@ class Inside(Protocol):
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools that the run offers now."""
+        """Tools currently offered by the run."""
 
     @property
     def model(self) -> Any:
-        """The model of the run; None if there is none to ask."""
+        """Model of the run, or None without one."""
 
     @property
     def own_gates(self) -> Sequence[Any]:
-        """The gates that the person has given the agent, and those of its extensions."""
+        """Gates given to the agent by the person, and those of its extensions."""
 
     async def ask_model(self, request: Request, operation: str, model: Any = None, **about: str) -> Any:
-        """Return what a model replies beside the conversation, by default that of the run."""
+        """Return the model's reply to a side request, by default of the run's model."""
 
     def record(self, kind: Any, **fields: Any) -> None:
-        """Log an event of the work that this call does."""
+        """Log an event about the work of this call."""
 
     def held(self) -> AbstractContextManager[None]:
-        """Hold the clock of the run."""
+        """Pause the clock of the run."""
 
 
 def no_files() -> None:
-    """Return no pattern of hidden files: that of a call without rules."""
+    """Return None, as there are no hidden files in a call without rules."""
 
 
 class ToolContext(msgspec.Struct, frozen=True):
-    """The context of a tool call. A function tool with a parameter of this type receives it."""
+    """Context of a tool call. A function tool with a parameter of this type receives it."""
 
     run_id: str
     call_id: str
@@ -138,14 +138,14 @@ class ToolContext(msgspec.Struct, frozen=True):
     asker: Asker | None = None
     inside: Inside | None = None
     store_folder: Path | None = None
-    """The folder of the logs of runs, in which no built-in tool writes; None if the run has no store."""
+    """Folder of the logs of runs, where no built-in tool writes, or None without a store."""
     hidden_files: Callable[[], re.Pattern[str] | None] = no_files
-    """Returns the absolute paths of files that rules keep from a tool that reads whatever is below a path; None for none."""
+    """Returns the pattern of absolute paths that rules hide from tools that read folder trees, or None."""
 
     def progress(self, done: float, total: float | None = None, text: str = "") -> None:
-        """Say how far the call has come: ``done`` of ``total`` steps (None: unknown), and what it is doing. From any thread.
+        """Report progress: ``done`` of ``total`` steps (None: unknown), and the current activity. From any thread.
 
-        It is shown in the card while the tool runs, a few times a second at most; the last is kept in the log.
+        The card shows it while the tool runs, at most a few times per second; the log keeps the last report.
         """
         if self.inside is not None:
             self.inside.report(self.call_id, done, total, text)
@@ -153,70 +153,71 @@ class ToolContext(msgspec.Struct, frozen=True):
             self.asker.prolong()
 
     def keep_before(self, path: Path, before: bytes | None, after: bytes) -> None:
-        """Keep a file as it is before this call changes it, so that the person can undo the change. Blocks; from any thread.
+        """Keep a copy of a file before this call changes it, so that the person can undo the change. Blocks; from any thread.
 
-        ``path``: absolute, links followed. ``before``: its bytes, None for a new file; ``after``: those to be written. Raises
-        `StoreError` if that fails, and `asyncio.CancelledError` if the call was given up: the file must not be changed then.
+        ``path``: absolute, links resolved. ``before``: current bytes, None for a new file; ``after``: new bytes. Raises
+        `StoreError` on failure, and `asyncio.CancelledError` if the call was abandoned: the file must not be changed then.
         """
         if self.inside is not None:
             self.inside.keep_before(self.call_id, path, before, after)
 
     async def call(self, name: str, arguments: dict[str, Any] | None = None) -> ToolOutcome:
-        """Call another tool of the run and return its outcome: ``value`` is what it returned, ``text`` what a model would read.
+        """Call another tool of the run and return its outcome: ``value`` is its return value, ``text`` the text for a model.
 
-        The call passes the same gates, limits and questions as the model's, and is logged; the model sees nothing of it.
-        Raises `ToolFailed` if it fails or is not allowed; the model is told of that if the tool does not catch it. Calls of
-        tools that are not parallel-safe run one by one.
+        The call passes the same gates, limits and questions as the model's, and is logged, but invisible to the model. Raises
+        `ToolFailed` if it fails or is not allowed; if the tool does not catch it, the model gets the error. Calls of tools that
+        are not parallel-safe run one by one.
         """
         return await self._inside().call(self.call_id, name, {} if arguments is None else arguments)
 
     def call_sync(self, name: str, arguments: dict[str, Any] | None = None) -> ToolOutcome:
-        """Call another tool like `call`, from plain functions: it blocks their thread until the call has ended.
+        """Call another tool like `call`, from plain functions: blocks their thread until the call has ended.
 
-        If that is the main thread, plain tools that are called meanwhile run in other threads.
+        On the main thread, plain tools that are called meanwhile run in other threads.
         """
         return self._inside().call_sync(self.call_id, name, {} if arguments is None else arguments)
 
     async def run_code(self, code: Code, schedule: Schedule) -> ToolOutcome:
-        """Run code that the model wrote, on the main thread. For tools that do so.
+        """Run model-written code on the main thread. For tools that do so.
 
-        There, what speaks for the person is refused: to answer, to allow calls, to change defaults. If no run waits on the main
-        thread, ``schedule`` gets the code to run between two cells. Raises `ToolFailed` if the main thread cannot be had.
+        The code cannot speak for the person: answering questions, allowing calls and changing defaults are refused. If no run
+        waits on the main thread, ``schedule`` runs the code between two cells. Raises `ToolFailed` if the main thread is
+        unavailable.
         """
         return await self._inside().run_code(self.call_id, code, schedule)
 
     async def start_run(self, runnable: Any, prompt: Any) -> Any:
-        """Begin a nested run of this agent, workflow or orchestration, wait for its end and return it.
+        """Start a nested run of an agent, a workflow or an orchestration, wait for its end and return it.
 
-        Its log is kept where that of this run is. It spends from the budget of this run, asks this run's person, and is
-        paused and stopped with this run. For async tools; plain ones write ``agent.run_sync(...)``.
+        Its log is stored beside that of this run. The nested run shares the budget and the person of this run, and is paused
+        and stopped with it. For async tools; plain ones write ``agent.run_sync(...)``.
         """
         return await self._inside().start_run(runnable, prompt)
 
     def _inside(self) -> Inside:
         if self.inside is None:
-            raise SettingsError("This tool runs without a run", "Call the function itself")
+            raise SettingsError("This tool was called outside a run", "Call the function itself")
         return self.inside
 
     async def ask(self, message: str, schema: dict[str, Any] | None = None, kind: QuestionKind = "elicitation") -> Any:
         """Ask the person and wait for the answer; the time limit of the call is paused meanwhile.
 
         ``schema`` is the JSON Schema of the answer, text by default: ``{"enum": ["red", "blue"]}``, ``{"type": "boolean"}``.
-        Raises `Declined` if the person says no, its subclass `QuestionCancelled` if they close the question without deciding,
-        and `NobodyToAsk` if nobody can be asked; the model is told of each if the tool does not catch it. A tool that asks is
-        best marked ``blocking=True``.
+        Raises `Declined` if the person declines, its subclass `QuestionCancelled` if they close the question without deciding,
+        and `NobodyToAsk` if nobody can be asked; if the tool does not catch it, the model gets the error. Tools that ask should
+        be marked ``blocking=True``.
         """
         return await self._person().ask(message, schema, kind)
 
     def ask_sync(self, message: str, schema: dict[str, Any] | None = None, kind: QuestionKind = "elicitation") -> Any:
-        """Ask like `ask`, from plain functions: it blocks their thread until there is an answer or the run is stopped."""
+        """Ask like `ask`, from plain functions: blocks their thread until the answer or the end of the run."""
         return self._person().ask_sync(message, schema, kind)
 
     async def ask_url(self, message: str, url: str) -> None:
-        """Ask the person to open an address of http or https and to answer there; return once they say that it is done.
+        """Ask the person to open an HTTP address and to answer there; return once they confirm.
 
-        agentnb opens nothing: the person sees the host and the whole address first. Raises as `ask`, and `SettingsError` for
-        an address that cannot be opened.
+        agentnb opens nothing: the person sees the host and the full address first. Raises as `ask`, and `SettingsError` for an
+        invalid address.
         """
         await self._person().ask(message, None, "elicitation", url)
 
@@ -231,7 +232,7 @@ class ToolContext(msgspec.Struct, frozen=True):
 
 
 class ToolOutcome(msgspec.Struct, frozen=True):
-    """The outcome of a call: either a value or, with ``ok=False``, an error that the model can read.
+    """Outcome of a call: a value or, with ``ok=False``, an error for the model.
 
     ``parts`` is the value (or error) as the model sees it; ``error_code`` names the kind of error; ``display`` is the value as
     a table for the person, if it is one.
@@ -243,15 +244,15 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     error_code: str | None = None
     display: Table | None = None
     problem: str = ""
-    """The error without the advice for a model that ``parts`` has."""
+    """The error without the advice in ``parts``."""
 
     @property
     def text(self) -> str:
-        """The text of its parts, without pictures."""
+        """Text of the parts, without pictures."""
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
     def as_result(self, call_id: str, name: str) -> ToolResult:
-        """Return the outcome as the result of a call."""
+        """Convert the outcome to the result of a call."""
         parts: list[Text | Image] = []
         for part in self.parts:  # a plain loop: this runs for every call
             parts.append(Text(encodable(part.text)) if isinstance(part, Text) else part)  # noqa: PERF401
@@ -259,13 +260,13 @@ class ToolOutcome(msgspec.Struct, frozen=True):
 
 
 def failure(error_code: str, problem: str, advice: str = "") -> ToolOutcome:
-    """Return an outcome that tells the model what went wrong and, on a line of its own, what to try."""
+    """Return an outcome with an error for the model and, on its own line, advice."""
     text = f"{problem}\n{advice}" if advice else problem
     return ToolOutcome(False, (Text(text),), error_code=error_code, problem=problem)
 
 
 class ToolRefused(Exception):
-    """A call that a built-in tool does not carry out. ``outcome`` tells the model why, and what to try instead."""
+    """Refusal of a call by a built-in tool. ``outcome`` has the reason and advice for the model."""
 
     def __init__(self, error_code: str, problem: str, advice: str = "") -> None:
         problem, advice = redact((encodable(problem), encodable(advice)))
@@ -274,29 +275,29 @@ class ToolRefused(Exception):
 
 
 def check_tool(name: str, timeout: float | None, role: ToolRole | None) -> None:
-    """Raise `InvalidTool` for a name that no provider takes, a time limit that is not above 0, or an unknown role."""
+    """Raise `InvalidTool` for a name that no provider accepts, a time limit not above 0, or an unknown role."""
     if not WIRE_NAME.fullmatch(name):
         raise InvalidTool(
             f"{name!r} cannot be the name of a tool",
             'Letters, digits, _ and - only, at most 64: give it one with @tool(name="...")',
         )
     if role is not None and role not in ROLES:
-        raise InvalidTool(f"role={role!r} of {name} is none", f"Roles are {', '.join(ROLES)}")
+        raise InvalidTool(f"role={role!r} of {name} is unknown", f"Roles are {', '.join(ROLES)}")
     if timeout is not None and not timeout > 0:
         raise InvalidTool(f"timeout={timeout} of {name} is not a time", "Give seconds above 0, or None for no limit")
 
 
 def asker_name(tool: Tool) -> str:
-    """Return who asks the questions of a tool: its ``asker_name``, if it has one, else its own name."""
+    """Return the name shown with questions of a tool: its ``asker_name``, or its own name."""
     name = getattr(tool, "asker_name", "")
     return name if isinstance(name, str) and name else tool.spec.name
 
 
 class Tool(Protocol):
-    """Something a model may call.
+    """Anything that a model may call.
 
-    It may have a method ``refusal(arguments)``: the error result of `run` for arguments that cannot fit, else None. That is
-    asked before the person is, who need not decide about a call that cannot run.
+    A tool may have a method ``refusal(arguments)``: the error result of `run` for arguments that cannot be valid, otherwise
+    None. Refused calls do not bother the person with a question.
     """
 
     @property
@@ -305,19 +306,19 @@ class Tool(Protocol):
 
     @property
     def effects(self) -> frozenset[Effect] | None:
-        """What it does to the world; None if that was not declared."""
+        """Effects on the world, or None if undeclared."""
 
     @property
     def parallel_safe(self) -> bool:
-        """Whether it may run beside other calls."""
+        """True if calls may run in parallel."""
 
     @property
     def blocking(self) -> bool:
-        """Whether it waits for the person: meanwhile only parallel-safe calls right after it run."""
+        """True if calls wait for the person: meanwhile only parallel-safe calls right after them run."""
 
     @property
     def timeout(self) -> float | None:
-        """Seconds after which a call is abandoned; None for never."""
+        """Seconds after which a call is abandoned, or None."""
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Run a call. An exception becomes an error result, so there is no need to catch any."""
+        """Run a call. Exceptions become error results, so a tool need not catch any."""

@@ -24,20 +24,20 @@ from agentnb.tools.tool import ToolOutcome, failure
 
 PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 CARRIERS = tuple(str(Path(inspect.getfile(module)).parent) + os.sep for module in (asyncio, concurrent.futures))
-"""Libraries between agentnb and the person's code in a traceback."""
+"""Libraries between agentnb and the person's code in tracebacks."""
 RUN_FAILED, TOO_MANY_RUNS = "nested_run_failed", "too_many_nested_runs"
 AFTER_RUN = {
     "limited": "Give it a smaller task, or finish the work yourself.",
     "stopped": "Give it a more precise task, or do the work without it.",
     "cancelled": "The person stopped it: do not call it again for this task unless they ask for it.",
 }
-"""Advice for the model after a nested run that did not complete, by its status."""
+"""Advice for the model after an incomplete nested run, by status."""
 AFTER_FAILED_RUN = "Give it another prompt if that is the cause, or do the work without it."
 LIBRARIES = tuple({path + os.sep for path in sysconfig.get_paths().values() if "lib" in path})
 
 
 def raised(tool: str, error: BaseException) -> ToolOutcome:
-    """Return the result for an exception raised by the tool."""
+    """Return the result for an exception in a tool."""
     words = encodable("".join(traceback.format_exception_only(error)).strip())
     advice = f"{tool} did not finish. Change the arguments if they are the cause, use another tool, or say what is wrong."
     return failure("tool_error", words, advice)
@@ -53,7 +53,7 @@ def too_deep(tool: str) -> ToolOutcome:
 
 
 def not_answered(error: NotAnswered) -> ToolOutcome:
-    """Return the result for a tool whose question to the person got no answer."""
+    """Return the result for a tool whose question got no answer."""
     return failure("declined" if isinstance(error, Declined) else "nobody_to_ask", encodable(str(error)))
 
 
@@ -66,14 +66,14 @@ def timed_out(tool: str, seconds: float) -> ToolOutcome:
 
 
 def cancelled() -> ToolOutcome:
-    """Return the result for a call that had not ended when the run was stopped."""
+    """Return the result for a call still running when the run was stopped."""
     return failure(
         "cancelled", "The run was stopped before this call had ended. Do not assume that it took effect, nor that it did not."
     )
 
 
 def out_of_time(of: Literal["run", "step"] = "run") -> ToolOutcome:
-    """Return the result for a call that had not ended when its run, or its step, reached its time limit."""
+    """Return the result for a call still running at the time limit of its run or step."""
     return failure(
         TIME_LIMIT,
         f"The time limit of the {of} was reached before this call had ended. Do not assume that it took effect, nor that it "
@@ -82,35 +82,35 @@ def out_of_time(of: Literal["run", "step"] = "run") -> ToolOutcome:
 
 
 def still_running(outcome: ToolOutcome) -> ToolOutcome:
-    """Return the result with a note that the function has not ended."""
+    """Append a note that the function is still running."""
     return msgspec.structs.replace(outcome, parts=(*outcome.parts, Text("It may still be running.")))
 
 
 def left_behind(tools: Iterable[str]) -> str:
-    """Return what the person is told about tools that could not be stopped at once."""
+    """Return the message for the person about tools that cannot be stopped at once."""
     names = ", ".join(dict.fromkeys(tools))
     return (
         f"{names} could not be stopped at once: Python cannot interrupt calls such as time.sleep or a query. "
-        "It may still finish that call, and ends when it returns."
+        "It may still finish that call, and then ends."
     )
 
 
 def limit_reached() -> ToolOutcome:
-    """Return the result for a call in a final answer, which was to be given without tools."""
+    """Return the result for a call in the final answer, which may not call tools."""
     return failure(LIMIT_REACHED, "Not run: a limit of the run was reached, and the last reply may call no tools.")
 
 
 def interrupted(tool: str, asked: Iterable[AskedQuestion] = ()) -> ToolOutcome:
-    """Return the result for a call that had not ended when the process died. ``asked``: what it had asked the person."""
-    told = (
+    """Return the result for a call still running when the process died. ``asked``: its questions to the person."""
+    notice = (
         f"The process died while {tool} was running, and it was not run again. It may have taken effect, wholly, in part or "
         "not at all: look at what there is before you call it again."
     )
-    return failure("interrupted", "\n".join([told, *filter(None, map(_answer_kept, asked))]))
+    return failure("interrupted", "\n".join([notice, *filter(None, map(_answer_kept, asked))]))
 
 
 def _answer_kept(asked: AskedQuestion) -> str:
-    """Return what the person had answered, so that the model need not ask again; empty if there was no answer."""
+    """Return the person's answer as a sentence, so that the model need not ask again, or "" without an answer."""
     question = asked.question.message
     if asked.outcome == "cancelled":
         return f"The person had closed this without deciding: {question}"
@@ -122,26 +122,26 @@ def _answer_kept(asked: AskedQuestion) -> str:
 
 
 def inner_failed(tool: str, error: ToolFailed) -> ToolOutcome:
-    """Return the result for a tool that made a call which failed, and did not catch it."""
+    """Return the result for a tool with an uncaught failure of a call that it made."""
     return failure("tool_error", encodable(f"{tool} called another tool, which failed. {error}"))
 
 
 def edited(outcome: ToolOutcome, call: ToolCall) -> ToolOutcome:
-    """Return the outcome with a note in front that the person changed the arguments, and to what."""
+    """Prepend a note that the person changed the arguments, with the new ones."""
     arguments = msgspec.json.encode(call.arguments).decode()
     note = Text(f"The person changed the arguments before {call.name} ran. It ran with: {arguments}")
     return msgspec.structs.replace(outcome, parts=(note, *outcome.parts))
 
 
 def users_traceback(error: BaseException) -> str:
-    """Return the traceback with the person's own frames and the last one, without agentnb's, for all errors of the chain."""
-    told = traceback.TracebackException.from_exception(error)
-    _leave_out_ours(told, set())
-    return encodable("".join(told.format()))
+    """Return the traceback with only the person's frames and the last one, for all errors of the chain."""
+    trace = traceback.TracebackException.from_exception(error)
+    _leave_out_ours(trace, set())
+    return encodable("".join(trace.format()))
 
 
 def traceback_of_own_code(error: BaseException) -> str:
-    """Return the traceback of an error, as `users_traceback`; empty if no code of the person's own is in it."""
+    """Return the traceback like `users_traceback`, or "" if no code of the person is involved."""
     frames = traceback.extract_tb(error.__traceback__)
     is_own = any(not frame.filename.startswith((PACKAGE, *CARRIERS, *LIBRARIES)) for frame in frames)
     return users_traceback(error) if is_own else ""
@@ -154,16 +154,16 @@ def _leave_out_ours(told: traceback.TracebackException, seen: set[int]) -> None:
     frames = [frame for frame in told.stack if not frame.filename.startswith(PACKAGE)]
     while frames and frames[0].filename.startswith(CARRIERS):
         frames.pop(0)
-    # Of libraries that the tool called, only the last frame is kept.
+    # Keep only the last frame of libraries called by the tool.
     frames = [frame for frame in frames[:-1] if not frame.filename.startswith(LIBRARIES)] + frames[-1:]
     told.stack = traceback.StackSummary.from_list(frames)
-    for other in (told.__cause__, told.__context__, *(told.exceptions or ())):
-        if other is not None:
-            _leave_out_ours(other, seen)
+    for linked in (told.__cause__, told.__context__, *(told.exceptions or ())):
+        if linked is not None:
+            _leave_out_ours(linked, seen)
 
 
 def too_many_levels(name: str, most: int) -> ToolOutcome:
-    """Return the error for a call by a tool that is nested too deep in calls by tools."""
+    """Return the error for a tool call nested too deep in other tool calls."""
     return failure(
         "too_many_levels",
         f"{name} was not run: tools have called tools {most} levels deep. Call it directly, or do the work without it.",
@@ -171,13 +171,13 @@ def too_many_levels(name: str, most: int) -> ToolOutcome:
 
 
 def run_not_begun(tool: str, error: SettingsError) -> ToolOutcome:
-    """Return the result for the tool of an agent or a workflow whose run could not begin."""
+    """Return the result for an agent or workflow tool whose run could not start."""
     advice = f"Do the work without {tool}, or say what is wrong."
     return failure(RUN_FAILED, encodable(f"The run of {tool} did not begin: {error}"), advice)
 
 
 def run_not_completed(tool: str, run: RunFacts) -> ToolOutcome:
-    """Return the result for the tool of an agent or a workflow whose run ended otherwise than completed."""
+    """Return the result for an agent or workflow tool whose run did not complete."""
     reason = f", stop reason {run.stop_reason}" if run.stop_reason else ""
     lines = [f"The run of {tool} did not complete: status {run.status}{reason}."]
     if run.error is not None:
@@ -188,7 +188,7 @@ def run_not_completed(tool: str, run: RunFacts) -> ToolOutcome:
 
 
 def too_many_nested_runs(tool: str, error: NestedTooDeep) -> ToolOutcome:
-    """Return the result for a tool whose run would be nested too deep in others."""
+    """Return the result for a tool whose run would be nested too deep."""
     return failure(
         TOO_MANY_RUNS,
         encodable(f"{tool} could not begin a run. {error.what}."),

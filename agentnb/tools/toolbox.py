@@ -1,4 +1,4 @@
-"""The tools of one agent, by name, in a fixed order."""
+"""Tools of an agent by name, in a fixed order."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from agentnb.tools.tool import Tool, ToolOutcome, failure
 
 
 class Toolbox:
-    """Tools by name, in the order given (a changing order would break prompt caches)."""
+    """Tools by name, in the given order (a changing order would break prompt caches)."""
 
     def __init__(self, tools: Iterable[Any] = ()) -> None:
         self._tools: dict[str, Tool] = {}
         self.specs: tuple[ToolSpec, ...] = ()
         self.servers: tuple[ServerTools, ...] = ()
-        """The MCP servers whose tools a run adds when it has connected to them."""
+        """MCP servers whose tools a run adds once connected."""
         servers: list[ServerTools] = []
         for value in tools:
             if (item := server_tools(value)) is not None:
@@ -40,98 +40,98 @@ class Toolbox:
             self.servers = with_given(servers)
 
     def register(self, tool: Tool) -> None:
-        """Add a tool. Raises `InvalidTool` if its name is taken or its schema is nested too deep."""
+        """Add a tool. Raises `InvalidTool` for a duplicate name or a schema that is nested too deep."""
         name = tool.spec.name
         self.check_free(tool)
         if is_too_deep(tool.spec.input_schema):
-            what = f"The schema of tool {name} is nested deeper than {MAX_DEPTH} levels"
-            raise InvalidTool(what, "Let it take a text, such as JSON, where its arguments are that deep")
+            problem = f"The schema of tool {name} is nested deeper than {MAX_DEPTH} levels"
+            raise InvalidTool(problem, "Let it take a text, such as JSON, where its arguments are that deep")
         self._tools[name] = tool
         self.specs = (*self.specs, tool.spec)
 
     def check_free(self, tool: Tool) -> None:
-        """Raise `InvalidTool` if the name of a tool is taken."""
+        """Raise `InvalidTool` if the name of a tool is in use."""
         name = tool.spec.name
         if name in self._tools:
             raise InvalidTool(f'tool "{name}" already registered', how_to_rename(tool, self._tools[name]))
 
     def with_tool(self, tool: Tool) -> Toolbox:
-        """Return a toolbox with these tools and one more, at the end."""
+        """Return a toolbox with one more tool at the end."""
         self.check_free(tool)
-        other = self.knowing(tool)
-        other.specs = (*self.specs, tool.spec)
-        return other
+        toolbox = self.knowing(tool)
+        toolbox.specs = (*self.specs, tool.spec)
+        return toolbox
 
     def with_tools(self, tools: Iterable[Tool], hidden: Iterable[Tool] = ()) -> Toolbox:
-        """Return a toolbox with these tools and more, at the end; the ``hidden`` ones run without being advertised."""
+        """Return a toolbox with more tools at the end; ``hidden`` ones run without being advertised."""
         shown, more = [*tools], [*hidden]
         for tool in (*shown, *more):
             self.check_free(tool)
-        other = Toolbox()
-        other._tools = self._tools | {tool.spec.name: tool for tool in (*shown, *more)}
-        other.specs, other.servers = (*self.specs, *[tool.spec for tool in shown]), self.servers
-        return other
+        toolbox = Toolbox()
+        toolbox._tools = self._tools | {tool.spec.name: tool for tool in (*shown, *more)}
+        toolbox.specs, toolbox.servers = (*self.specs, *[tool.spec for tool in shown]), self.servers
+        return toolbox
 
     def advertising(self, specs: Iterable[ToolSpec]) -> Toolbox:
-        """Return a toolbox with these tools that advertises them as these ones, in this order."""
-        other = self.with_tools(())
-        other.specs = tuple(specs)
-        return other
+        """Return a toolbox with the same tools that advertises these specs, in this order."""
+        toolbox = self.with_tools(())
+        toolbox.specs = tuple(specs)
+        return toolbox
 
     def knowing(self, tool: Tool) -> Toolbox:
-        """Return a toolbox that also runs this tool, without advertising it to the model."""
-        other = Toolbox()
-        other._tools = self._tools | {tool.spec.name: tool}
-        other.specs, other.servers = self.specs, self.servers
-        return other
+        """Return a toolbox that also runs this tool, without advertising it."""
+        toolbox = Toolbox()
+        toolbox._tools = self._tools | {tool.spec.name: tool}
+        toolbox.specs, toolbox.servers = self.specs, self.servers
+        return toolbox
 
     def with_words(self, words: Iterable[str]) -> Toolbox:
-        """Return a toolbox with these tools and those that the words stand for, but for names that are taken.
+        """Return a toolbox with the tools of these words added, except duplicate names.
 
-        Words stand for built-in tools, for MCP servers, and for tools of servers that are named here.
+        Words name built-in tools, MCP servers, and tools of servers in this toolbox.
         """
-        other, words = Toolbox(), [*map(registry_name, words)]
-        other._tools, other.specs = dict(self._tools), self.specs
-        other.servers = with_given((*self.servers, *filter(None, map(server_tools, words))))
-        of_servers = [item for word in words if word not in self._tools and (item := other._tool_of_server(word))]
-        other.servers = with_given((*other.servers, *of_servers))
+        toolbox, words = Toolbox(), [*map(registry_name, words)]
+        toolbox._tools, toolbox.specs = dict(self._tools), self.specs
+        toolbox.servers = with_given((*self.servers, *filter(None, map(server_tools, words))))
+        of_servers = [item for word in words if word not in self._tools and (item := toolbox._tool_of_server(word))]
+        toolbox.servers = with_given((*toolbox.servers, *of_servers))
         for tool in [tool for word in words if word not in self._tools for tool in tools_of_word(word)]:
-            if tool.spec.name not in other._tools:
-                other.register(tool)
-        return other
+            if tool.spec.name not in toolbox._tools:
+                toolbox.register(tool)
+        return toolbox
 
     def of_word(self, word: str) -> tuple[Tool | ServerTools, ...]:
-        """Return the tools that a word of a file stands for: the one of this name, else those of a group of built-in tools.
+        """Return the tools for a word in a file: the tool of this name, or the built-in tools of a group.
 
-        Tools that are here replace built-in ones of their names. Those of MCP servers are items of ``tools=``.
+        Tools of this toolbox replace built-in ones of the same name. Tools of MCP servers are items of ``tools=``.
         """
         own = self._tools.get(word)
         if own is not None:
             return (own,)
         if (named := server_tools(word)) is not None:
-            given = next((item.server for item in self.servers if item.name == named.name), None)
-            return (replace(named, server=named.server or given),)
+            registered = next((item.server for item in self.servers if item.name == named.name), None)
+            return (replace(named, server=named.server or registered),)
         if (of_server := self._tool_of_server(word)) is not None:
             return (of_server,)
         return tuple([self._tools.get(tool.spec.name, tool) for tool in tools_of_word(word)])
 
     def may_have(self, name: str) -> bool:
-        """Return whether a tool of this name is here, or may be one of a server that is named here."""
+        """True if the toolbox has this tool, or one of its servers may have it."""
         return name in self._tools or any(may_be_of(item.name, name) for item in self.servers)
 
     def _tool_of_server(self, name: str) -> ServerTools | None:
-        """Return the tool of this name of a server that is named here; None if there is none, or not only one."""
-        found = {item.name: item for item in self.servers if may_be_of(item.name, name)}
-        return replace(*found.values(), tool=name) if len(found) == 1 else None
+        """Return the tool of this name from the only server that may have it, otherwise None."""
+        candidates = {item.name: item for item in self.servers if may_be_of(item.name, name)}
+        return replace(*candidates.values(), tool=name) if len(candidates) == 1 else None
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has neither tools nor servers, which will have some."""
+        """True without any tools or servers."""
         return not self._tools and not self.servers
 
     @property
     def reads_foreign_text(self) -> bool:
-        """Whether it has tools of servers or built-in ones, which read files, pages and the output of commands."""
+        """True with tools of servers, or with built-in ones, which read files, pages and command output."""
         return bool(self.servers or [tool for tool in self._tools.values() if isinstance(tool, BuiltinTool)])
 
     def check_usable(self) -> None:
@@ -141,12 +141,12 @@ class Toolbox:
                 tool.check_usable()
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool of this name, or of a word such as ``mcp:clock/now`` whatever its name is; None if there is none."""
-        found = self._tools.get(name)
-        if found is None and name.startswith(PREFIX):
+        """Return a tool by name, or by a word such as ``mcp:clock/now`` regardless of its name, or None."""
+        tool = self._tools.get(name)
+        if tool is None and name.startswith(PREFIX):
             origins = [(tool, origin) for tool in self if (origin := origin_of(tool)) is not None]
-            return next((tool for tool, one in origins if name == f"{PREFIX}{one.server}/{one.tool}"), None)
-        return found
+            return next((tool for tool, origin in origins if name == f"{PREFIX}{origin.server}/{origin.tool}"), None)
+        return tool
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
@@ -157,7 +157,7 @@ class Toolbox:
     def not_found(self, name: str, hidden: Iterable[str] = (), more: str = "") -> ToolOutcome:
         """Return the error result for an unknown tool.
 
-        ``hidden``: tools that are only named if their names are similar; ``more`` is told besides.
+        ``hidden``: tools suggested only for similar names; ``more``: additional sentences.
         """
         names = [spec.name for spec in self.specs]
         advice = nearest(name, [*names, *hidden]) or near(name, names) or advised("There are no tools: answer with text.")
@@ -165,7 +165,7 @@ class Toolbox:
 
 
 def how_to_rename(*tools: Tool) -> str:
-    """Return the advice for tools of one name."""
+    """Return advice for tools with the same name."""
     if any(isinstance(tool, AgentTool) for tool in tools):
         return 'Give one of them another name with tool(researcher, name="...")'
     if any(not isinstance(getattr(tool, "function", None), FunctionType) for tool in tools):  # such as a bound method

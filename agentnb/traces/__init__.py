@@ -1,4 +1,4 @@
-"""Import paths of earlier versions, until 0.2."""
+"""Import paths of earlier versions, removed in 0.2."""
 
 import warnings
 

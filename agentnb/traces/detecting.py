@@ -1,4 +1,4 @@
-"""The import path of `agentnb.interchange.detecting` in earlier versions, until 0.2."""
+"""Import path of `agentnb.interchange.detecting` in earlier versions, removed in 0.2."""
 
 from agentnb.interchange.detecting import detected_runs
 

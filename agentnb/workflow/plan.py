@@ -34,17 +34,17 @@ stage:
     abort: true
 """
 SOURCE = "plan"
-"""What a log calls the task file of a plan."""
+"""Name of a plan's task file in logs."""
 
 
 class Plan(PlanSpec, frozen=True, kw_only=True):
-    """A plan that can be checked, written in both forms, and run any number of times."""
+    """A plan that can be checked, written in both forms, and run repeatedly."""
 
     @classmethod
     def read(cls, given: str | Path | Mapping[str, Any]) -> Plan:
-        """Return the plan of a text in YAML or JSON, of a file, or of plain data, in either form; in a text it may be fenced.
+        """Parse a plan in either form from YAML or JSON text (also fenced), a file, or plain data.
 
-        A field that is empty is None. Raises `WorkflowProblems` with what cannot be read; `validate` tells what else is wrong.
+        Empty fields become None. Raises `WorkflowProblems` for unreadable input; `validate` returns all other problems.
         """
         problems = Problems()
         read = read_any_plan(given, problems)
@@ -54,39 +54,39 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, spec: PlanSpec) -> Plan:
-        """Return what was read as a plan that can be run."""
+        """Convert a parsed spec to a runnable plan."""
         return cls(**{name: getattr(spec, name) for name in PlanSpec.__struct_fields__})
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        """The names of the tools that its steps call or may use, each once."""
+        """Unique names of the tools that its steps call or may use."""
         return tuple(dict.fromkeys(name for step in self.steps for name in (step.name, *step.tools) if name))
 
     def validate(self, tools: Iterable[Any] | None = None) -> list[Problem]:
-        """Return all that is wrong with it; an empty list if it is valid. ``tools``: those that its steps may call."""
+        """Return all problems; an empty list if the plan is valid. ``tools``: those that its steps may call."""
         return validate_plan(self, tools)
 
     def to_dict(self, form: PlanForm | None = None) -> dict[str, Any]:
-        """Return it as plain data. ``form``: ``planner`` or ``chat``, by default the one that it was written in."""
+        """Return plain data. ``form``: ``planner`` or ``chat``; by default the form that it was written in."""
         return {"planner": self.planner_data, "chat": self.chat_data}[form or self.form]
 
     def to_json(self, form: PlanForm | None = None) -> str:
-        """Return it as JSON; ``form`` as for `to_dict`."""
+        """Return JSON; ``form`` as for `to_dict`."""
         return msgspec.json.format(msgspec.json.encode(self.to_dict(form)), indent=2).decode()
 
     def to_yaml(self, form: PlanForm | None = None) -> str:
-        """Return it as YAML; ``form`` as for `to_dict`."""
+        """Return YAML; ``form`` as for `to_dict`."""
         return as_yaml_text(self.to_dict(form))
 
     async def run(self, options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
-        """Run its steps until one fails, on the running event loop; ``run.variables["results"]`` are the results.
+        """Run the steps until one fails, on the running event loop; ``run.variables["results"]`` has the results.
 
         Keywords as for `Workflow.run`, such as ``tools``. Raises `WorkflowError` if a step fails.
         """
         return await _workflow().run("", options, **self._given(keywords))
 
     def start(self, options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> LiveRun:
-        """Start a run in the background and return a handle on it at once; keywords as for `run`."""
+        """Start a run in the background and return its handle at once; keywords as for `run`."""
         return _workflow().start("", options, **self._given(keywords))
 
     def run_sync(self, options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
@@ -94,9 +94,9 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
         return _workflow().run_sync("", options, **self._given(keywords))
 
     def orchestration(self, **settings: Unpack[WorkflowSettings]) -> Orchestration:
-        """Return its runs, as `Workflow.orchestration` does: what can be nested in another run."""
-        given: WorkflowSettings = {**settings, "inputs": self._given({}).get("inputs")}
-        return _workflow().orchestration(**given)
+        """Return the plan's `Orchestration`, which can be nested in another run."""
+        plan_settings: WorkflowSettings = {**settings, "inputs": self._given({}).get("inputs")}
+        return _workflow().orchestration(**plan_settings)
 
     def _given(self, keywords: WorkflowKeywords) -> WorkflowKeywords:
         plan = {**self.data, "id": self.id or uuid4().hex}

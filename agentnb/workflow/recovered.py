@@ -1,4 +1,4 @@
-"""Runs that go on from other runs: resumed in another process, or begun at a later step with what the earlier steps gave."""
+"""Runs based on other runs: resumed in another process, or started at a later step with earlier outputs."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ KEPT = w.StepStarted | w.StepEnd
 
 
 def check_agents_again(run: Run, given: Mapping[str, Agent]) -> tuple[str, ...]:
-    """Return the names of the agents that are given; raise `SettingsError` if one that the run had from Python is missing."""
+    """Return the names of the given agents. Raises `SettingsError` if the run used a Python agent that is missing."""
     logged = logged_workflow(run.settings)
     for declared in () if logged is None else with_files(logged):
         if not isinstance(declared, WorkflowSpec):
             continue
         for step in walk_all(declared.steps):
             if isinstance(step, AgentStep) and step.agent not in declared.agents and step.agent not in given:
-                what = f"Run {run.id} worked with the agent {step.agent}, which was an object in Python"
+                problem = f"Run {run.id} worked with the agent {step.agent}, which was an object in Python"
                 advice = GiveAgent(step.agent, resumes=True, lead="Give it again")
-                raise SettingsError(what, (*near(step.agent, given), advice))
+                raise SettingsError(problem, (*near(step.agent, given), advice))
     return tuple(given)
 
 
 def needed_again(
     model: str | Model | None, agent_settings: Mapping[str, Any] | None, replies: Replies | None
 ) -> dict[str, Any]:
-    """Return what the log holds of the model, the agents' settings and scripts, so that the run can be resumed with them."""
-    given = dict(agent_settings or {})
-    gates = [name_of_gate(gate) for gate in given.pop("gates", None) or ()]
+    """Return the log settings about model, agents' settings and scripts that resuming the run requires."""
+    settings = dict(agent_settings or {})
+    gates = [name_of_gate(gate) for gate in settings.pop("gates", None) or ()]
     name = str(model) if isinstance(model, str) else None if model is None else model.name
-    named = {key: value.name if isinstance(value, GuidanceSet) else value for key, value in given.items()}
+    named = {key: value.name if isinstance(value, GuidanceSet) else value for key, value in settings.items()}
     plain = {key: value for key, value in named.items() if value is None or isinstance(value, str | int | float)}
-    found = {"model": name, "gates": gates, "agent_settings": plain, "replies": sorted(replies or ())}
+    logged = {"model": name, "gates": gates, "agent_settings": plain, "replies": sorted(replies or ())}
     if person_chose_destination(model):
-        found[MODEL_FROM] = PERSON
-    return {key: value for key, value in found.items() if value}
+        logged[MODEL_FROM] = PERSON
+    return {key: value for key, value in logged.items() if value}
 
 
 def earlier_events(declared: WorkflowDefinition, first: str | None, of: Run | None) -> tuple[w.StepStarted | Any, ...]:
-    """Return the events of a run that say what the steps before this one gave; none if the workflow begins at its first."""
+    """Return the run's events with the outputs of the steps before ``first``; none without ``first``."""
     if first is None:
         return ()
     if isinstance(declared, TaskFile):
@@ -69,14 +69,14 @@ def earlier_events(declared: WorkflowDefinition, first: str | None, of: Run | No
         raise SettingsError(f"Run {of.id} is of an agent and has no steps", "Give a run of this workflow: of=run")
     before = declared.steps[: ids.index(first)]
     missing = [step.id for step in before if step.kind not in ("goto", "condition") and step.id not in of.steps]
-    if missing and first not in of.step_records:  # a run that came so far may have gone past some
+    if missing and first not in of.step_records:  # the run may have skipped some on its way to ``first``
         raise SettingsError(f"Run {of.id} has no output of {missing[0]}", f"Begin there: rerun_from={missing[0]!r}")
-    roots = {step.id for one in before for step in with_branches(one)}
-    return tuple([one for one in of.events if isinstance(one, KEPT) and one.step.partition("/")[0] in roots])
+    roots = {step.id for parent in before for step in with_branches(parent)}
+    return tuple([event for event in of.events if isinstance(event, KEPT) and event.step.partition("/")[0] in roots])
 
 
 def rerun_of(run: Run) -> tuple[str | None, tuple[Any, ...]]:
-    """Return the step that a run began at and the events that it took from another; None and no events if at the first."""
+    """Return the first step of a rerun and the events copied from the earlier run; (None, ()) for a run from the start."""
     rerun = run.settings.get("rerun")
     if not isinstance(rerun, dict):
         return None, ()

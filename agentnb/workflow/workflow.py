@@ -61,11 +61,11 @@ from agentnb.workflow.tasks.spec import TaskFile
 from agentnb.workflow.templates.templates import Scope
 
 CELL = "cell"
-"""The origin of a workflow that the person typed, in its log."""
+"""Origin in the log of a workflow that the person typed."""
 
 
 class WorkflowSettings(TypedDict, total=False):
-    """Keywords of `Workflow.orchestration`, and of all doors that start a workflow."""
+    """Keywords of `Workflow.orchestration` and of every function that starts a workflow."""
 
     agents: Mapping[str, Agent] | None
     tools: Iterable[Any]
@@ -84,21 +84,21 @@ class WorkflowSettings(TypedDict, total=False):
 
 
 class WorkflowKeywords(RunKeywords, WorkflowSettings, total=False):
-    """Keywords of all doors that start a workflow: options of the run, and settings of the workflow."""
+    """Keywords of every function that starts a workflow: options of the run and settings of the workflow."""
 
 
 @dataclass(frozen=True)
 class Workflow:
-    """A workflow that can be run any number of times, also at once: no run changes it.
+    """A reusable workflow. No run changes it, so runs may also overlap.
 
-    ``spec`` is what was declared; ``agents`` and ``tools`` are those of Python that it was read with.
+    ``spec`` is the parsed workflow; ``agents`` and ``tools`` are the Python objects that it was read with.
     """
 
     spec: WorkflowSpec
     agents: Mapping[str, Agent] | None = None
     tools: tuple[Any, ...] = ()
     tasks: TaskFile | None = None
-    """What was declared, if it was read from a task file; ``spec`` has no steps then."""
+    """The parsed task file, if it was read from one; ``spec`` then has no steps."""
 
     @classmethod
     def from_yaml(
@@ -111,39 +111,38 @@ class Workflow:
         inputs: Collection[str] = (),
         checks_actions: bool = False,
     ) -> Workflow:
-        """Read a workflow from YAML, or from a file of it: one with ``workflow:``, or a task file, with ``stage:``.
+        """Read a workflow (``workflow:``) or a task file (``stage:``) from YAML text or a path.
 
-        ``agents``: agents of Python by name, beside those of the file or instead of them; ``tools``: functions that its agents,
-        tool steps and tasks name, all of them; without it they are looked for when it is run. ``inputs``: names of what a task
-        file will be passed besides the variables that it declares; ``strict``: warnings are problems too;
-        ``checks_actions``: tasks may call only these tools and agentnb's own actions. Raises `WorkflowProblems` with all that
-        is wrong, each with its line.
+        ``agents``: Python agents by name, which add to those of the file or replace them. ``tools``: all functions that its
+        agents, tool steps and tasks may name; without them, names are resolved when it runs. ``inputs``: names of inputs that a
+        task file receives besides its declared variables. ``strict``: treat warnings as problems. ``checks_actions``: allow
+        tasks only these tools and agentnb's own actions. Raises `WorkflowProblems` with every problem and its line.
         """
-        given, path = tuple(tools or ()), _path(text_or_path)
+        own_tools, path = tuple(tools or ()), _path(text_or_path)
         text = str(text_or_path) if path is None else file_text(path)
         source = "" if path is None else str(path)
-        toolbox = Toolbox(given)
+        toolbox = Toolbox(own_tools)
         check = ActionTable(toolbox.with_words(KnownSchemas()), PLAN_ACTIONS).note if checks_actions else None
         words: dict[str, Any] = {item.word: {} for item in toolbox.servers}
         schemas = KnownSchemas({**{spec.name: spec.input_schema for spec in toolbox.specs}, **words})
         names = None if tools is None else schemas if checks_actions else tuple(schemas)
-        known: dict[str, Any] = {"agents": tuple(agents or ()), "tools": names, "inputs": inputs, "check_actions": check}
-        return cls.of_declared(read_workflow(text, source, strict=strict, with_files=True, **known), agents, given)
+        options: dict[str, Any] = {"agents": tuple(agents or ()), "tools": names, "inputs": inputs, "check_actions": check}
+        return cls.of_declared(read_workflow(text, source, strict=strict, with_files=True, **options), agents, own_tools)
 
     @classmethod
     def planner(cls, tools: Iterable[Any] = (), *, max_plan_iterations: int = DEFAULT_PLANS) -> Workflow:
-        """Return the workflow in which a planner and an executor take turns, with these tools; its prompt is the question.
+        """Return a workflow in which a planner and an executor alternate, with these tools; its prompt is the question.
 
-        ``inputs`` of a run: ``context``, ``promptTemplate``, ``tools`` (names), ``results`` and ``transcript`` of earlier runs.
+        Run ``inputs``: ``context``, ``promptTemplate``, ``tools`` (names), ``results`` and ``transcript`` of earlier runs.
         ``workflow.tasks.text`` is its task file.
         """
         return cls.of_declared(read_workflow(planner_text(max_plan_iterations), PLANNER), None, tuple(tools))
 
     @classmethod
     def of_run(cls, run: Run, *, agents: Mapping[str, Agent] | None = None, tools: Iterable[Any] = ()) -> Workflow:
-        """Return the workflow of a run, from its log. ``agents`` and ``tools`` are those that it was given in Python.
+        """Load the workflow of a run from its log. ``agents`` and ``tools`` are the Python objects that the run had.
 
-        Raises `SettingsError` for a run of another kind, and for an agent that is missing.
+        Raises `SettingsError` for another kind of run and for a missing agent.
         """
         logged = run.settings.get("workflow")
         if not isinstance(logged, dict) or not isinstance(logged.get("text"), str):
@@ -151,8 +150,8 @@ class Workflow:
         text, source, tools = logged["text"], str(logged.get("source") or ""), with_builtins(run, tools)
         files = logged_files(run.settings)
         names, inputs = check_agents_again(run, agents or {}), run.settings.get("inputs") or ()
-        known: dict[str, Any] = {"agents": names, "inputs": inputs, "is_logged": True}
-        declared = read_workflow(text, source, with_files=files is not None, texts=files, **known)
+        options: dict[str, Any] = {"agents": names, "inputs": inputs, "is_logged": True}
+        declared = read_workflow(text, source, with_files=files is not None, texts=files, **options)
         if not is_trusted(run):
             return cls.of_declared(without_folders(declared), agents, tools)
         workflow = cls.of_declared(declared, agents, tools)
@@ -162,74 +161,73 @@ class Workflow:
     def of_declared(
         cls, declared: WorkflowDefinition, agents: Mapping[str, Agent] | None = None, tools: tuple[Any, ...] = ()
     ) -> Workflow:
-        """Return the workflow of what was read, in either form."""
+        """Build a workflow from its parsed file, in either form."""
         if not isinstance(declared, TaskFile):
             return cls(declared, agents, tools)
-        named = {name: getattr(declared, name) for name in ("limits", "source", "text", "warnings")}
-        return cls(WorkflowSpec(steps=(), **named), agents, tools, declared)
+        fields = {name: getattr(declared, name) for name in ("limits", "source", "text", "warnings")}
+        return cls(WorkflowSpec(steps=(), **fields), agents, tools, declared)
 
     def as_typed(self) -> Workflow:
-        """Return it as one that the person typed: the models in its own text may have any address."""
+        """Return a copy marked as typed by the person: models in its own text may have any address."""
         return replace(self, spec=mark_typed(self.spec))
 
     def mermaid(self, run: Run | None = None) -> str:
-        """Return it as a Mermaid flowchart; with a run of it, coloured by how its steps stand, and with its loops counted."""
+        """Return a Mermaid flowchart. With a run, colour the steps by status and count the loops."""
         graph = drawing_of(self.declared)
         return mermaid(graph, None if run is None else node_states(graph, run))
 
     @property
     def declared(self) -> WorkflowDefinition:
-        """What was declared, in either form."""
+        """The parsed file, in either form."""
         return self.spec if self.tasks is None else self.tasks
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        """The names of the tools that its steps call, and of those that its agents have; each once."""
+        """Unique names of the tools of its steps and agents."""
         return tool_names(self.declared)
 
     @property
     def step_paths(self) -> tuple[str, ...]:
-        """The paths of its steps, or tasks, in the order of the file, those within others too."""
+        """Paths of all steps or tasks, nested ones included, in file order."""
         steps = self._steps if self.tasks is None else self.tasks.tasks
         return tuple([step.path for step in steps])
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """What is probably not meant."""
+        """Probable mistakes."""
         return self.spec.warnings
 
     async def run(self, prompt: str = "", options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
-        """Run it to its end, on the running event loop; plain tools run in threads.
+        """Run to completion on the running event loop; plain tools run in threads.
 
-        Keywords are the settings of `orchestration`, and options of the run, as for `Agent.run`. ``model``: of agents that
-        name none; ``replies``: scripted replies by the path of a step or the name of an agent, instead of models; ``inputs``:
-        what its templates read as ``$inputs.name``, or the variables of a task file, whose ``query`` is the prompt;
-        ``actions``: what its tasks may call by name, besides tools. ``rerun_from`` and ``of``: begin at the step with this id,
-        with what the steps before it gave in that run. ``suspend``: where the person is asked and nobody is here, end as
-        ``waiting_on_user``, to be resumed with the answer (`recover`). ``run.text`` is the result that ``output:`` names, else
-        what the step that ran last gave. Raises `WorkflowError` if it fails; ``error.run`` is the run, with what its steps
-        gave until then.
+        Keywords are the settings of `orchestration` and the options of a run, as for `Agent.run`. ``model``: for agents without
+        their own; ``replies``: scripted replies by step path or agent name, in place of models; ``inputs``: values of
+        ``$inputs.name``, or the variables of a task file, whose ``query`` is the prompt; ``actions``: functions that tasks may
+        call by name, besides tools. ``rerun_from`` and ``of``: begin at the step with this id, with the outputs of earlier
+        steps from that run. ``suspend``: if nobody can answer a question, end as ``waiting_on_user`` and resume with the answer
+        (`recover`). ``run.text`` is the result that ``output:`` names, or else the output of the last step. Raises
+        `WorkflowError` on failure; ``error.run`` is the run, with the outputs so far.
         """
-        what, prompt, options = self._prepared(prompt, options, keywords, "workflow.run(prompt")
-        return checked(await what.run(prompt, options))
+        orchestration, prompt, options = self._prepared(prompt, options, keywords, "workflow.run(prompt")
+        return checked(await orchestration.run(prompt, options))
 
     def start(self, prompt: str = "", options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> LiveRun:
-        """Start a run in the background and return a handle on it at once; keywords as for `run`."""
-        what, prompt, options = self._prepared(prompt, options, keywords, "workflow.start(prompt")
-        return what.start(prompt, options)
+        """Start a run in the background and return its handle at once; keywords as for `run`."""
+        orchestration, prompt, options = self._prepared(prompt, options, keywords, "workflow.start(prompt")
+        return orchestration.start(prompt, options)
 
     def run_sync(self, prompt: str = "", options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
-        """Like `run`, for scripts and for code that cannot await, even inside a running event loop.
+        """Like `run`, for scripts and code that cannot await, even inside a running event loop.
 
-        The calling thread waits and meanwhile runs the plain tools.
+        The calling thread runs the plain tools while it waits.
         """
-        what, prompt, options = self._prepared(prompt, options, keywords, "workflow.run_sync(prompt")
-        return checked(what.run_sync(prompt, options))
+        orchestration, prompt, options = self._prepared(prompt, options, keywords, "workflow.run_sync(prompt")
+        return checked(orchestration.run_sync(prompt, options))
 
     def _prepared(
         self, prompt: str, options: RunOptions | None, keywords: Any, door: str
     ) -> tuple[Orchestration, str, RunOptions]:
-        # Taken out of the keywords: inputs are copied, and what was given need not stay in memory while the copy is worked on.
+        # Popped: inputs are copied, so the originals can be freed while the copy is in use.
         settings = {name: keywords.pop(name) for name in WorkflowSettings.__annotations__ if name in keywords}
         options = options_of(options, keywords, RunKeywords, door)
         return self.orchestration(**settings), self.prompt_of(prompt, settings.get("inputs")), options
@@ -252,54 +250,54 @@ class Workflow:
         settings: Mapping[str, Any] | None = None,
         checks_files: bool = True,
     ) -> Orchestration:
-        """Return the runs of it with these settings: what can be started, nested in another run, limited and resumed.
+        """Return an `Orchestration` with these settings, which can be started, nested, limited and resumed.
 
-        ``budget`` (US dollars), ``max_seconds``: instead of the file's; ``agent_settings``: of its own agents; ``gates``: more,
-        also of steps; ``settings``: for the log; ``checks_files``: check its files now, not when run. Raises `SettingsError`.
+        ``budget`` (US dollars), ``max_seconds``: override the file; ``agent_settings``: for its own agents; ``gates``: extra,
+        also for steps; ``settings``: for the log; ``checks_files``: check its files now, not when run. Raises `SettingsError`.
         """
         earlier, limits = earlier_events(self.declared, rerun_from, of), self._limits(budget, max_seconds)
         keep_workflow(self.declared)
         models: dict[str, Any] = {"model": model, "replies": replies, "agent_settings": _with_gates(agent_settings, gates)}
         all_tools = (*self.tools, *tools)
         if self.tasks is not None:
-            given = {"models": models, "limits": limits, "settings": needed_again(**models) | dict(settings or {})}
-            return task_orchestration(self.tasks, inputs or {}, all_tools, {**PLAN_ACTIONS, **(actions or {})}, **given)
-        known, values = {**(self.agents or {}), **(agents or {})}, self._inputs(inputs)
-        made = WorkflowAgents(self.spec, known, all_tools, model=model, replies=replies, settings=models["agent_settings"])
-        self._check_names(made, replies, known, model)
-        files = _NestedWorkflows(self.spec, known, all_tools, {**models, "actions": actions})
+            options = {"models": models, "limits": limits, "settings": needed_again(**models) | dict(settings or {})}
+            return task_orchestration(self.tasks, inputs or {}, all_tools, {**PLAN_ACTIONS, **(actions or {})}, **options)
+        by_name, values = {**(self.agents or {}), **(agents or {})}, self._inputs(inputs)
+        team = WorkflowAgents(self.spec, by_name, all_tools, model=model, replies=replies, settings=models["agent_settings"])
+        self._check_names(team, replies, by_name, model)
+        files = _NestedWorkflows(self.spec, by_name, all_tools, {**models, "actions": actions})
         inner = files.check(self._steps) if checks_files else []
-        check, servers = self._price_check(made, inner), with_given(_all_servers(made.toolbox, inner))
+        check, servers = self._price_check(team, inner), with_given(_all_servers(team.toolbox, inner))
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> GraphRun:
             begins = rerun_of(run) if (run := lifecycle.log.run).events else (rerun_from, earlier)
-            hands, scope = lambda steps, _: StepHandlers(steps, made, files), Scope.of_inputs(values)
+            hands, scope = lambda steps, _: StepHandlers(steps, team, files), Scope.of_inputs(values)
             return GraphRun(lifecycle, elicitation, self._graph, hands, scope, *begins)
 
-        logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(made.toolbox)
-        named: dict[str, Any] = {"name": self._name, "settings": {**logged, **(settings or {})}, "begins_with": of, **limits}
-        return Orchestration(make=make, check=check, server_tools=servers, rule_scope=(*made.rule_scope, *inner), **named)
+        logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(team.toolbox)
+        fields: dict[str, Any] = {"name": self._name, "settings": {**logged, **(settings or {})}, "begins_with": of, **limits}
+        return Orchestration(make=make, check=check, server_tools=servers, rule_scope=(*team.rule_scope, *inner), **fields)
 
     def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:
-        """Return what misses prices that a budget needs. ``inner``: the runs of the files that it runs."""
+        """Return a check for prices that a budget needs. ``inner``: the runs of the workflow's files."""
         steps = [step for step in self._steps if isinstance(step, AgentStep)]
 
         def check(budget: Budget) -> None:
             made.check_prices(steps, budget)
-            for one in inner:
-                if one.check is not None:
-                    one.check(Budget(one.budget, within=budget, is_of_file=OWN in one.limits_of_file))
+            for nested in inner:
+                if nested.check is not None:
+                    nested.check(Budget(nested.budget, within=budget, is_of_file=OWN in nested.limits_of_file))
 
         return check
 
     @cached_property
     def _steps(self) -> tuple[Step, ...]:
-        """All steps, those within others too, in the order of the file."""
+        """All steps, nested ones included, in file order."""
         return tuple(walk_all(self.spec.steps))
 
     @cached_property
     def _checked_with(self) -> set[frozenset[str]]:
-        """The names of agents with which a workflow that was made in Python was found in order."""
+        """Sets of agent names for which a workflow made in Python passed its checks."""
         return set()
 
     @cached_property
@@ -308,12 +306,12 @@ class Workflow:
 
     @property
     def rule_scope(self) -> tuple[Any, ...]:
-        """The tools and agents that its steps may call, which rules may name."""
+        """Tools and agents of its steps, for permission rules."""
         return (*self.tools, *(self.agents or {}).values(), *tool_names_of_files(self.declared))
 
     @property
     def tool_offer(self) -> ToolOffer:
-        """Its name and description as a tool: the name of its file, if it was read from one."""
+        """Tool name and description; the name is that of the file, if there is one."""
         is_named = bool(self.spec.source)
         return ToolOffer(self._name, neutral_description("workflow", self._name if is_named else ""), is_named)
 
@@ -324,9 +322,9 @@ class Workflow:
     def _check_names(
         self, made: WorkflowAgents, replies: Replies | None, agents: Mapping[str, Agent], model: str | Model | None
     ) -> None:
-        """Raise `SettingsError` for a missing tool, for models whose address is not allowed, and for replies without a taker.
+        """Raise `SettingsError` for missing tools, forbidden model addresses, and replies for an unknown agent or step.
 
-        The agent that such replies were meant for would call a model.
+        Unmatched replies are refused, because the intended agent would call a model instead.
         """
         if replies is None:
             check_destinations((*model_names(self.spec, agents), model))
@@ -337,19 +335,19 @@ class Workflow:
         made.check_tools(names_of_tool_steps(self._steps))
         for name in replies or ():
             if not self.takes_replies(name, agents):
-                known = {*self.spec.agents, *agents, *(step.id for step in self._steps)}
-                raise SettingsError(f"replies: there is no agent and no step {name}", near(name, sorted(known)))
+                known_names = {*self.spec.agents, *agents, *(step.id for step in self._steps)}
+                raise SettingsError(f"replies: there is no agent and no step {name}", near(name, sorted(known_names)))
 
     def takes_replies(self, name: str, agents: Iterable[str] = ()) -> bool:
-        """Return whether replies of this name may be for an agent or a step: its own, of ``agents``, or of other files."""
+        """True if replies with this name may be for an agent or a step: its own, one of ``agents``, or one of another file."""
         last = name.rpartition("/")[2]
         if any(isinstance(step, WorkflowStep) for step in self._steps):
             return True
-        known = {*self.spec.agents, *agents, *(step.id for step in self._steps)}
-        return name in known or last in known or last.isdecimal()
+        known_names = {*self.spec.agents, *agents, *(step.id for step in self._steps)}
+        return name in known_names or last in known_names or last.isdecimal()
 
     def _logged(self, inputs: Mapping[str, Any], first: str | None, of: Run | None, earlier: int) -> dict[str, Any]:
-        """Return what the log holds, so that the run can be drawn and resumed."""
+        """Return the log settings from which the run can be drawn and resumed."""
         workflow: dict[str, Any] = {"text": self.spec.text, "source": self.spec.source}
         if self.spec.is_typed:
             workflow["from"] = CELL
@@ -361,51 +359,51 @@ class Workflow:
         return logged
 
     def prompt_of(self, prompt: str, inputs: Mapping[str, Any] | None) -> str:
-        """Return the prompt of a run: that of a task file is its input ``query``."""
+        """Return the prompt of a run; for a task file, its input ``query``."""
         query = None if self.tasks is None or inputs is None else inputs.get("query")
         if prompt and query is not None:
             raise SettingsError("The prompt of a task file is its input query, and both are given", "Leave one of them out")
         return query if isinstance(query, str) else prompt
 
-    def _inputs(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
-        given = given or {}
-        for name in given:
+    def _inputs(self, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
+        inputs = inputs or {}
+        for name in inputs:
             if name not in self.spec.inputs:
-                known = near(name, self.spec.inputs) or f"It declares none: give it inputs, such as inputs: {{{name}: DEFAULT}}"
-                raise SettingsError(f"The workflow has no input {name}", known)
-        return dict(plain_data({**self.spec.inputs, **given}, "The inputs"))  # as the log has them
+                hint = near(name, self.spec.inputs) or f"Declare it: inputs: {{{name}: DEFAULT}}"
+                raise SettingsError(f"The workflow has no input {name}", hint)
+        return dict(plain_data({**self.spec.inputs, **inputs}, "The inputs"))  # the form that the log has
 
     def _limits(self, budget: float | None, max_seconds: float | None) -> dict[str, Any]:
-        given = {"budget": budget, "max_seconds": max_seconds}
-        given = {name: value for name, value in given.items() if value is not None}
-        of_file = () if self.spec.is_typed else tuple([name for name in self.spec.limits if name not in given])
-        return {**self.spec.limits, **given, "limits_of_file": of_file}
+        limits = {"budget": budget, "max_seconds": max_seconds}
+        limits = {name: value for name, value in limits.items() if value is not None}
+        of_file = () if self.spec.is_typed else tuple([name for name in self.spec.limits if name not in limits])
+        return {**self.spec.limits, **limits, "limits_of_file": of_file}
 
 
 class _NestedWorkflows:
-    """The workflows that the steps of one run as files: as they were read with it, or read when they are needed."""
+    """Workflows that steps of another workflow run as files, loaded with it or on demand."""
 
     def __init__(
         self, spec: WorkflowSpec, agents: Mapping[str, Agent], tools: tuple[Any, ...], settings: Mapping[str, Any]
     ) -> None:
-        """``spec``: the workflow whose steps run them; ``settings``: those of `Workflow.orchestration`."""
+        """``spec``: the parent workflow; ``settings``: those of `Workflow.orchestration`."""
         self._source = spec.source
         self._nested = spec.nested
         self._agents = agents
         self._tools = tools
         self._settings = settings
         self._found: dict[str, Workflow] = {}
-        """By the path of the step."""
+        """By step path."""
 
     def __call__(self, step: WorkflowStep, inputs: Mapping[str, Any], before: Run | None) -> Orchestration:
-        """Return the workflow of a step; of a run that is resumed, the one in its log."""
+        """Return the workflow of a step; for a resumed run, the one in its log."""
         if before is not None and "workflow" in before.settings:
             logged = Workflow.of_run(before, agents=self._agents, tools=self._tools)
             return self._runs_of(logged, inputs, checks_files=False)
         return self._runs_of(self._workflow(step, inputs), inputs, checks_files=False)
 
     def check(self, steps: Iterable[Step]) -> list[Orchestration]:
-        """Find what cannot work in the files that these steps run, before anything runs; return the runs of these files."""
+        """Check the files of these steps before anything runs; return their runs."""
         return [
             self._runs_of(self._workflow(step, step.inputs), step.inputs, checks_files=True)
             for step in steps
@@ -414,34 +412,34 @@ class _NestedWorkflows:
 
     def _runs_of(self, workflow: Workflow, inputs: Mapping[str, Any], *, checks_files: bool) -> Orchestration:
         replies = self._settings.get("replies")
-        if replies is not None:  # those of the other files and of the one around it are not for this one
+        if replies is not None:  # others are for the parent or for sibling files
             replies = {name: value for name, value in replies.items() if workflow.takes_replies(name, self._agents)}
         return workflow.orchestration(inputs=inputs, checks_files=checks_files, **{**self._settings, "replies": replies})
 
     def _workflow(self, step: WorkflowStep, inputs: Mapping[str, Any]) -> Workflow:
         if step.path not in self._found:
             if (declared := self._nested.get(step.path)) is not None:
-                found = Workflow.of_declared(declared, self._agents, self._tools)
-            else:  # made in Python, or from a log of an earlier version, which holds no texts of files
+                workflow = Workflow.of_declared(declared, self._agents, self._tools)
+            else:  # made in Python, or logged by an earlier version without the text of its files
                 path = path_beside(self._source, step.file)
-                found = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
-            self._found[step.path] = found
+                workflow = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
+            self._found[step.path] = workflow
         return self._found[step.path]
 
 
 def _all_servers(toolbox: Toolbox, inner: Iterable[Orchestration]) -> list[ServerTools]:
-    """Return the tools of MCP servers that a workflow names, and those that the files name that it runs."""
-    return [*toolbox.servers, *(item for one in inner for item in one.server_tools)]
+    """Return the MCP server tools that a workflow and its files name."""
+    return [*toolbox.servers, *(item for nested in inner for item in nested.server_tools)]
 
 
 def _with_gates(agent_settings: Mapping[str, Any] | None, gates: Iterable[Gate]) -> Mapping[str, Any]:
-    """Return the settings of agents with more gates."""
+    """Return the agents' settings with additional gates."""
     settings, more = agent_settings or {}, tuple(gates)
     return {**settings, "gates": (*(settings.get("gates") or ()), *more)} if more else settings
 
 
 def _path(text_or_path: str | Path) -> Path | None:
-    """Return the path of a file, if that is what was given."""
+    """Return the path, unless the argument is YAML text."""
     if isinstance(text_or_path, str) and "\n" in text_or_path:
         return None
     path = Path(text_or_path).expanduser()

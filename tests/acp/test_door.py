@@ -108,5 +108,5 @@ def test_a_command_in_the_name_of_a_function_is_judged(fake: Make) -> None:
 
 
 def test_a_function_with_the_name_of_a_kind_of_calls_is_refused(fake: Make) -> None:
-    with pytest.raises(SettingsError, match="bash is also what calls of acp:fake are called"):
+    with pytest.raises(SettingsError, match="bash is also the name of calls of acp:fake"):
         fake(tools=[bash]).run_sync("hello")

@@ -88,7 +88,7 @@ def test_an_unknown_agent_starts_unasked_on_the_word_auto(fake: Callable[..., Ag
 
 @pytest.mark.usefixtures("unsure")
 def test_an_unknown_agent_is_refused_where_it_must_ask(fake: Callable[..., Agent], table: dict[str, KnownAgent]) -> None:
-    with pytest.raises(SettingsError, match="ask would not hold for acp:fake") as raised:
+    with pytest.raises(SettingsError, match="ask would have no effect on acp:fake") as raised:
         fake().run_sync("hello", approve="ask")
     assert ("npm install -g fake@1.1" in str(raised.value)) is table["fake"].asks
 

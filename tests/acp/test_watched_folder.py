@@ -81,7 +81,7 @@ def test_the_bound_of_a_large_folder_is_said(fake: Make, tmp_path: Path, monkeyp
     (tmp_path / "sub" / "more.txt").write_text("more")
     assert _warnings(fake().run_sync("alone")) == [
         CHANGED.replace(" new.txt,", ""),
-        "The folder is large: changes beyond its first 3 names are not known",
+        "The folder is large: changes beyond its first 3 names are not detected",
     ]
 
 

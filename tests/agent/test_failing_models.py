@@ -98,7 +98,7 @@ def test_what_a_stream_yields_by_mistake_is_named_with_what_it_should_yield(subt
         "text": (Own("hello"), "own:model yielded 'hello', of type str"),
         "a part": (Own(Text("hello")), "own:model yielded Text(text='hello', provider_metadata=None), of type Text"),
         "nothing": (Own(), "own:model ended its stream without a reply"),
-        "a reply of text": (Own(Reply("hello")), "The Reply of own:model holds no Message"),  # type: ignore[arg-type]
+        "a reply of text": (Own(Reply("hello")), "The Reply of own:model has no Message"),  # type: ignore[arg-type]
         "no stream": (Returns(), "The stream of own:returns is not an async generator, but returns a coroutine"),
     }
     for name, (model, what) in wrong.items():
@@ -219,7 +219,7 @@ def test_a_model_that_is_written_wrongly_is_told_how_to_write_it(kind: str) -> N
         async def stream(self, request: object) -> object:
             yield Reply("hello")  # type: ignore[arg-type]
 
-    with pytest.raises(ModelError, match=r"with yield\. Yield TextDelta|holds no Message\. Yield TextDelta"):
+    with pytest.raises(ModelError, match=r"with yield\. Yield TextDelta|has no Message\. Yield TextDelta"):
         Agent(Wrong() if kind == "a coroutine" else Words()).run_sync("go")  # type: ignore[arg-type]
 
 

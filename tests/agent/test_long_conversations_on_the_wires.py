@@ -226,7 +226,7 @@ def test_a_last_answer_that_does_not_come_loses_nothing(provider: str, line: Any
         run = bare(model, [work], max_rounds=3, on_limit="final_answer").run_sync("Make all.")
         goes_well(run)
         assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", "max_rounds", 4)
-        (warning,) = [warning for warning in run.warned if "final answer did not come" in warning.message]
+        (warning,) = [warning for warning in run.warned if "There is no final answer" in warning.message]
         assert str(warning) != warning.message or line != Status(400)
         assert [result.text for one in run.rounds for result in one.results] == ["made 1", "made 2", "made 3"]
         bare(model, [work]).run_sync("Go on.", continue_from=run)

@@ -204,7 +204,7 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 def test_an_agent_travels_in_no_other_way() -> None:
     agent = Agent("simulated:chatty", name="clerk")
     for pickler in (pickle, cloudpickle):
-        with pytest.raises(SettingsError, match=r"Agent clerk is not pickled: .*portable\(agent\)"):
+        with pytest.raises(SettingsError, match=r"Agent clerk cannot be pickled: .*portable\(agent\)"):
             pickler.dumps({"agent": agent})
     assert copy.deepcopy([agent]) == [agent] and copy.copy(agent) is agent
 

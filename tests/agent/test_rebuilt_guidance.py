@@ -57,7 +57,7 @@ def test_a_built_in_set_of_another_version_keeps_its_texts_and_its_name(tmp_path
 
 def test_the_log_of_an_older_version_has_no_texts_and_its_own_set_is_asked_for(tmp_path: Path) -> None:
     old = run_with(OWN, tmp_path, guidance={}, schema=4)
-    with pytest.raises(SettingsError, match="had the guidance set own, which is not here"):
+    with pytest.raises(SettingsError, match="had the guidance set own, which is not available here"):
         rebuilt(old)
     assert rebuilt(run_with("matrix", tmp_path, guidance={}, schema=4)) is find_set("matrix")
 

@@ -78,7 +78,7 @@ def test_when_its_kernel_has_gone_the_notebook_keeps_where_the_labels_are(lab: A
     bench.get_by_role("status").filter(has_text="Run 1 of 3, 0 judged").wait_for()
     bench.get_by_role("button", name="2 failed").click()
     bench.get_by_role("status").filter(has_text="Run 2 of 3, 1 judged").wait_for()
-    told = f"3 runs to judge by hand. What was judged is in {path}: agentnb.labels({str(path)!r}) reads it."
+    told = f"3 runs to judge by hand. Judgements are in {path}: agentnb.labels({str(path)!r}) reads them."
     lab.save()
     (output,) = lab.stored("gone.ipynb")["cells"][0]["outputs"]
     assert told in "".join(output["data"]["text/plain"]), "also in a notebook that is saved while it is used"

@@ -84,7 +84,7 @@ def test_an_answer_that_cannot_be_used_is_refused_and_the_run_still_waits(cli: C
     for argv, told in {
         (run.id, "perhaps", *tools): "Please choose one of: yes, no",
         (run.id, "yes", "--question", "q9", *tools): "has no question q9",
-        (run.id, "yes", "--cancel", *tools): "--cancel stands instead of an answer",
+        (run.id, "yes", "--cancel", *tools): "--cancel replaces an answer",
         (run.id,): f"Write: agentnb answer {run.id} TEXT",
     }.items():
         with subtests.test(argv=argv):

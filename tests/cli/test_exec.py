@@ -88,7 +88,7 @@ def test_the_result_that_the_file_names_is_printed_or_a_warning_that_there_is_no
     assert (done.code, done.out) == (0, "seen 1\n")
     skipped = "  - {type: condition, condition: false, true: {id: c, type: tool, name: look, args: {n: 3}}}\n"
     done = cli("exec", written("w.yaml", f"output: c\n{TWO}{skipped}"), "--tools", f"{tools}:look")
-    told = "warning: output: the step c gave nothing. The result is what the step that ran last gave"
+    told = "warning: output: the step c has no output. The result is the output of the last step"
     assert (done.code, done.out) == (0, "seen 2\n") and told in done.progress
 
 

@@ -145,7 +145,7 @@ def test_a_question_that_is_withdrawn_is_not_asked_any_more_and_the_next_is() ->
         assert "Please choose one of: yes, no" in terminal.asked()
         written("go", "")
         asked = terminal.asked("And now?")
-        assert "\nThis question is not asked any more.\n" in asked and "step p/bad failed" in asked
+        assert "\nThis question was closed.\n" in asked and "step p/bad failed" in asked
         terminal.type("yes")
         assert terminal.ended() == (0, "yes\n")
     assert [one.outcome for one in last_run().questions] == ["withdrawn", "answered"]

@@ -85,4 +85,4 @@ def test_hints_are_such_as_can_be_followed_in_a_shell(cli: Call) -> None:
 
 
 def test_after_a_full_disk_nobody_is_told_of_a_cell() -> None:
-    assert in_words([ROOM], SHELL) == "See that the disk has room"
+    assert in_words([ROOM], SHELL) == "Free some disk space"

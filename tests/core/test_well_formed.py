@@ -105,7 +105,7 @@ WRONG: dict[str, tuple[list[Fact], str]] = {
         [*begun(0), said_by_model(RESULT)],
         "the result of a tool",
     ),
-    "a second beginning": ([(e.RunStarted, {"schema": 5, "prompt": Message("user"), "model": "m"})], "which stands there once"),
+    "a second beginning": ([(e.RunStarted, {"schema": 5, "prompt": Message("user"), "model": "m"})], "and has only one"),
     "a gap": ([warned(seq=3)], "Event 3 of run r-1 came where 1 was due"),
     "another run": ([warned(run_id="r-2")], "is of another run, 'r-2'"),
     "another parent": ([warned(parent_id="r-0")], "is of another run"),
@@ -127,7 +127,7 @@ WRONG: dict[str, tuple[list[Fact], str]] = {
     "an answer after the process died": ([ASKED, RECOVERED, ANSWERED], "not open"),
     "a summary of what is not there": (
         [*begun(0), summed_up(1, 9)],
-        "messages that there are not: 1 to 9 of 1",
+        "messages that do not exist: 1 to 9 of 1",
     ),
     "a summary turned round": ([*begun(0), summed_up(1, 0)], "1 to 0"),
     "a loop turned round": (

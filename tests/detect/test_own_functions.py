@@ -83,7 +83,7 @@ def test_what_cannot_be_a_detector_is_refused() -> None:
     for make, words in (
         (lambda: detector(severity="bad"), "severity"),  # type: ignore[call-overload]
         (lambda: findings(three().run, detector(lambda run: 5)), "returned 5"),
-        (lambda: findings(three().run, 5), "makes no detector"),  # type: ignore[arg-type]
+        (lambda: findings(three().run, 5), "5 is not a detector"),  # type: ignore[arg-type]
         (lambda: findings(three().run, "gemnii"), "gemini"),
     ):
         with pytest.raises(SettingsError, match=words):

@@ -86,7 +86,7 @@ def test_assignments_that_cannot_be_are_refused(subtests: pytest.Subtests) -> No
         "The propensities add up to 0.9, not to 1: 0.5 + 0.4": {"propensities": {"off": 0.5, "matrix": 0.4}},
         "give one for each of the variants off, matrix": {"propensities": {"off": 1.0}},
         "Two of the guidance sets are equal": {"variants": {"a": brief, "b": same}},
-        "Two variants are one guidance set": {"variants": {"a": "off", "b": "off"}, "aa": True},
+        "Two variants name the same guidance set": {"variants": {"a": "off", "b": "off"}, "aa": True},
         "There is no near outcome 'answered'": {"near_outcome": "answered"},
         "assign='rounds': it is run or round": {"assign": "rounds"},
         "lift cannot replay the policy two_rounds, which is your own": {"agent": {"policy": TwoRounds()}},

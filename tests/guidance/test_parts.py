@@ -74,7 +74,7 @@ def test_a_heading_that_names_nothing_is_refused_with_those_most_like_it(snapsho
 
 
 def test_a_part_that_stands_there_twice_is_refused_also_under_its_other_name() -> None:
-    with pytest.raises(SettingsError, match="warning stands there twice"):
+    with pytest.raises(SettingsError, match="warning appears twice"):
         read_parts("# warning\n\nA.\n\n# Level 2\n\nB.")
 
 

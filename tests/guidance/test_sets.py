@@ -85,7 +85,7 @@ def test_a_name_is_one_word(subtests: pytest.Subtests) -> None:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_the_built_in_names_are_taken(name: str) -> None:
-    with pytest.raises(SettingsError, match=f"{name} is a set that agentnb brings along"):
+    with pytest.raises(SettingsError, match=f"{name} is a built-in guidance set"):
         GuidanceSet(name, {"text": "Mine."})
     assert GuidanceSet(name, {}) == built_in(name)
 
@@ -105,7 +105,7 @@ def test_a_variable_that_there_is_not_is_refused_with_those_most_like_it(snapsho
 def test_a_text_is_a_text(subtests: pytest.Subtests) -> None:
     for text in [None, 3, ["Words."], b"Words."]:
         with subtests.test(text=text):
-            with pytest.raises(SettingsError, match="The part text is"):
+            with pytest.raises(SettingsError, match="The part text must be a text"):
                 own_set(text=text)
 
 
@@ -147,12 +147,12 @@ def test_the_run_and_each_piece_of_guidance_name_the_set_and_its_version() -> No
 
 
 def test_a_part_that_is_given_under_two_names_is_refused() -> None:
-    with pytest.raises(SettingsError, match="The part warning stands there twice"):
+    with pytest.raises(SettingsError, match="The part warning appears twice"):
         GuidanceSet("own", {"warning": "A", "level_2": "B"})
 
 
 def test_the_name_of_a_part_is_a_text() -> None:
-    with pytest.raises(SettingsError, match="1 is not a name of a part"):
+    with pytest.raises(SettingsError, match="1 is not the name of a part"):
         GuidanceSet("own", {1: "A"})  # type: ignore[dict-item]
 
 

@@ -68,11 +68,11 @@ def huge(path: Path) -> None:
 FORBIDDEN = "forbidden"
 """A file that may not be opened; the tests may run as root, who may open any."""
 ODD: dict[str, tuple[Callable[[Path], None], str]] = {
-    "a-pipe": (pipe, "is a pipe, and no file"),
-    "endless": (endless, "is a device, and no file"),
+    "a-pipe": (pipe, "is a pipe, not a file"),
+    "endless": (endless, "is a device, not a file"),
     "folder": (folder, "is a folder"),
     "linked": (link_to_folder, "is a folder"),
-    "listening": (listening, "is a socket, and no file"),
+    "listening": (listening, "is a socket, not a file"),
     "dangling": (dangling, r"cannot be (read|written): No such file"),
     "circular": (circular, r"cannot be (read|written): Too many levels of symbolic links"),
     FORBIDDEN: (forbidden, r"cannot be (read|written): Permission denied"),

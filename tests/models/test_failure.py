@@ -652,7 +652,7 @@ def test_a_redirect_is_a_refusal_that_names_the_other_place_without_what_may_be_
             headers = {"location": "https://me:word@other.example/v1/x?key=abc#d"}
             found = said(status, "", "<html>Moved</html>", headers=headers, url="http://10.0.0.1/v1")
             assert isinstance(found.error, RequestRefused) and not found.transient and found.status == status
-            assert "sends us to https://other.example/v1/x," in found.error.what and found.error.hint.endswith(
+            assert "redirects to https://other.example/v1/x," in found.error.what and found.error.hint.endswith(
                 "url=https://other.example/v1/x"
             )
             assert not any(secret in str(found.error) for secret in ("word", "abc", "Moved"))
@@ -662,7 +662,7 @@ def test_a_redirect_to_nowhere_is_a_refusal_too(subtests: pytest.Subtests) -> No
     for location in ["", "http://[", "mailto:me@example.org"]:
         with subtests.test(location):
             found = said(302, headers={"location": location})
-            assert isinstance(found.error, RequestRefused) and "sends us elsewhere" in found.error.what
+            assert isinstance(found.error, RequestRefused) and "redirects the request" in found.error.what
 
 
 def test_a_redirect_within_the_server_is_named_whole() -> None:

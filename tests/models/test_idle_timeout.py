@@ -68,7 +68,7 @@ def test_signs_of_life_alone_are_no_reply_whether_it_was_to_stream_or_not(subtes
             with LoopbackServer([Stall(600, 0, WORDS, "comments"), "Here."]) as server:
                 told = ask(server, wire, timeout=60, stall=LIMIT, stream=stream)
             retry = told[0]
-            told_of = f"nothing of the reply came for {LIMIT:g} s, although the connection is open"
+            told_of = f"no part of the reply came for {LIMIT:g} s, although the connection is open"
             assert isinstance(retry, Retry) and retry.reason.endswith(told_of)
             assert told[-1].message.text == "Here."
 

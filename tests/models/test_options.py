@@ -146,11 +146,11 @@ REFUSALS = [
     ("url=http://localhost:port", "url= is not a URL"),
     ("url=http://localhost:99999", "url= is not a URL"),
     ("url=http://[::1", "url= is not a URL"),
-    ("url=http://localhost/v1%3Fapi-key=1", "nothing can stand behind ? or #"),
-    ("url=http://localhost/v1%23a", "nothing can stand behind ? or #"),
+    ("url=http://localhost/v1%3Fapi-key=1", "nothing may follow ? or #"),
+    ("url=http://localhost/v1%23a", "nothing may follow ? or #"),
     (
         "key=my_key",
-        'key= wants the name of a variable, not a key. Write key=MY_KEY, and set it: os.environ["MY_KEY"] = ...',
+        'key= takes the name of a variable, not a key. Write key=MY_KEY, and set it: os.environ["MY_KEY"] = ...',
     ),
 ]
 
@@ -212,8 +212,8 @@ def test_a_url_of_the_environment_with_a_secret_in_it_is_refused_and_not_repeate
     others = [
         ("https://me:never@example.org/v1", "must not hold a password"),
         ("https://never@example.org/v1", "must not hold a password"),
-        ("https://example.org/v1?key=never", "nothing can stand behind ? or #"),
-        ("https://example.org/v1#never", "nothing can stand behind ? or #"),
+        ("https://example.org/v1?key=never", "nothing may follow ? or #"),
+        ("https://example.org/v1#never", "nothing may follow ? or #"),
         ("https://me:never@example.org:port/v1", "is not a URL"),
     ]
     for (provider, variable), (url, told) in product(cases, others):

@@ -61,7 +61,7 @@ def test_what_is_no_model_is_said_with_what_to_type(subtests: pytest.Subtests) -
         ("simulated:disciplined?speed=1", "simulated:disciplined has no option 'speed'. It has seed, heed, delay"),
         ("simulated:disciplined?delay=x", "delay='x' of simulated:disciplined is not a number"),
         ("simulated:disciplined?delay=99", "is not between 0 and 10 seconds"),
-        ("scripted:x", "scripted:x is not made from its name. Make the object in Python"),
+        ("scripted:x", "scripted:x cannot be made from its name. Make the object in Python"),
     ]
     for name, said in cases:
         with subtests.test(name):
@@ -196,7 +196,7 @@ def test_the_form_of_the_answers_is_sent_along(subtests: pytest.Subtests) -> Non
 
 
 def test_the_form_of_the_answers_goes_with_the_name_of_a_language_model(snapshot: Snapshot) -> None:
-    with pytest.raises(SettingsError, match="simulated: models know no output_schema"):
+    with pytest.raises(SettingsError, match="simulated: models do not support output_schema"):
         make_model(DEFAULT, output_schema=SCHEMA)
     with pytest.raises(SettingsError, check=snapshot.worded):
         make_model(ScriptedModel([]), output_schema=SCHEMA)

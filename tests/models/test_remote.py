@@ -350,20 +350,20 @@ def test_no_redirect_is_followed(subtests: pytest.Subtests) -> None:
             with serving(200) as (other, asked_there), serving(status, Location=f"{other}/v1?key=1") as (url, asked):
                 error = ask_at(url, wire, stream)
                 provider = REMOTE[wire]
-                with pytest.raises(RequestRefused, match="sends us to"):
+                with pytest.raises(RequestRefused, match="redirects to"):
                     asyncio.run(models_of(provider, endpoint_of(provider, Options(url=url), by_person=True)))
-            assert isinstance(error, RequestRefused) and f"sends us to {other}/v1," in error.what
+            assert isinstance(error, RequestRefused) and f"redirects to {other}/v1," in error.what
             assert len(asked) == 2 and not asked_there
 
 
 HTML, JSON = "text/html; charset=utf-8", "application/json"
 INSTEAD: dict[str, tuple[int, bytes, str, str]] = {
-    "a page": (200, b"<html><p>Hello</p></html>", HTML, "sent a web page, and no reply"),
-    "nothing": (204, b"", "", "sent nothing, and no reply"),
-    "text": (200, b"Hello", "text/plain", "sent text (Hello), and no reply"),
-    "other JSON": (200, b'{"hello": 1}', JSON, "sent other JSON ({'hello': 1}), and no reply"),
-    "a status": (200, b'{"status": "ok"}', JSON, "sent other JSON ({'status': 'ok'}), and no reply"),
-    "a list": (200, b"[1]", JSON, "sent other JSON (1), and no reply"),
+    "a page": (200, b"<html><p>Hello</p></html>", HTML, "sent a web page instead of a reply"),
+    "nothing": (204, b"", "", "sent nothing instead of a reply"),
+    "text": (200, b"Hello", "text/plain", "sent text (Hello) instead of a reply"),
+    "other JSON": (200, b'{"hello": 1}', JSON, "sent other JSON ({'hello': 1}) instead of a reply"),
+    "a status": (200, b'{"status": "ok"}', JSON, "sent other JSON ({'status': 'ok'}) instead of a reply"),
+    "a list": (200, b"[1]", JSON, "sent other JSON (1) instead of a reply"),
 }
 
 

@@ -325,7 +325,7 @@ def test_a_call_that_others_hold_up_says_why_it_fails(monkeypatch: pytest.Monkey
             return await ended(Refusing(clock, LIMITED), POLICY, limiter)
 
     one = run_at_once(clock, late())
-    assert "anthropic: too many requests; after 300 s this call had not had its turn" in str(one.error)
+    assert "anthropic: too many requests; after 300 s this call was still waiting" in str(one.error)
     assert one.after == pytest.approx(POLICY.most_waiting, abs=0.01)
 
 
@@ -358,7 +358,7 @@ def test_when_the_provider_asks_for_too_long_a_wait_who_comes_meanwhile_fails_at
 
     for one in run_at_once(clock, main()):
         assert one.after == 0 and one.retries == []
-        assert "openai: too many requests; it asked to wait, no call goes before" in str(one.error)
+        assert "openai: too many requests; it asked to wait, the next call may go at" in str(one.error)
         assert "(in 1,740 s)" in str(one.error) and "%%agent --continue" in error_in_notebook(one.error)
 
 

@@ -58,7 +58,7 @@ def test_undo_takes_back_one_judgement_after_the_other_as_it_was_before() -> Non
     assert bench.place == 1 and bench.given == {"r-0": 0}
     bench.undo()
     assert bench.given == {} and len(labels("labels.jsonl")) == 0
-    with pytest.raises(SettingsError, match="no judgement to take back"):
+    with pytest.raises(SettingsError, match="no judgement to undo"):
         bench.undo()
 
 

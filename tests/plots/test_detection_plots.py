@@ -74,7 +74,7 @@ def test_a_sweep_draws_precision_recall_and_f1_with_the_number_of_runs() -> None
     assert [line.get_label() for line in figure.axes[0].lines] == ["precision", "recall", "F1"]
     assert [*figure.axes[0].lines[0].get_ydata()] == [0.5, 1, 1]
     assert "RepeatedCall: n = 3 runs, 1 of them positive" in words(figure)
-    with pytest.raises(SettingsError, match="comes from no sweep"):
+    with pytest.raises(SettingsError, match="is not from a sweep"):
         plots.sweep(runs)  # type: ignore[arg-type]
 
 
@@ -90,7 +90,7 @@ def test_a_survey_draws_the_shares_and_rounds_of_each_variant_with_intervals_and
     assert drawn == sorted(zip(lows, highs, strict=True))
     assert [line.get_xdata()[0] for line in rounds.lines] == [*table["rounds_saved_mean"], *table["rounds_cut_mean"]]
     assert "n = 3 runs: 1 failed, 2 healthy; how turns end: logged 3" in words(figure) and "disturbed 0 of 2" in repr(figure)
-    with pytest.raises(SettingsError, match="comes from no survey"):
+    with pytest.raises(SettingsError, match="is not from a survey"):
         plots.survey(runs)  # type: ignore[arg-type]
 
 

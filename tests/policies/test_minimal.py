@@ -164,5 +164,5 @@ def test_a_policy_of_ones_own_keeps_the_settings_that_are_plain_data_and_says_it
 def test_settings_that_cannot_be_are_refused(subtests: pytest.Subtests) -> None:
     for settings in [{"todo_nudges": 0}, {"batches": True}, {"blocked_rounds": "2"}, {"guard": "on"}]:
         with subtests.test(settings=settings):
-            with pytest.raises(SettingsError, match=f"{next(iter(settings))}=.* of the policy minimal cannot be"):
+            with pytest.raises(SettingsError, match=f"{next(iter(settings))}=.* is not valid for the policy minimal"):
                 Minimal(**settings)  # type: ignore[arg-type]

@@ -125,7 +125,7 @@ def test_the_round_is_the_one_after_which_it_stayed_false(subtests: pytest.Subte
         with subtests.test(expectation):
             found = outcome(run, expectation)
             assert not found.holds and found.round == broke
-    assert "and it held after no round" in outcome(run, "rounds > 9").sentence
+    assert "and it never held" in outcome(run, "rounds > 9").sentence
     assert "at the end, after round 4" in outcome(run, 'status == "failed"').sentence
 
 

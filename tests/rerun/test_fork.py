@@ -143,8 +143,8 @@ def test_what_the_person_said_before_the_round_is_kept() -> None:
 def test_what_cannot_be_forked_is_said(subtests: pytest.Subtests) -> None:
     run = recorded()
     cases: list[tuple[Run, int, dict[str, Any], str]] = [
-        (run, 0, {}, "Give one of 1 to 5"),
-        (run, 6, {}, "Give one of 1 to 5"),
+        (run, 0, {}, "Give a number from 1 to 5"),
+        (run, 6, {}, "Give a number from 1 to 5"),
         (run, 2, {"model": None}, "fork(run, at_round, model="),
         (run, 2, {"tools": "live"}, 'tools="recorded"'),
     ]

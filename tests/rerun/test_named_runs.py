@@ -39,7 +39,7 @@ def test_a_misspelled_name_says_which_is_like_it(subtests: pytest.Subtests) -> N
         "a tool": (
             lambda: Agent("simulated:disciplined", tools=["f"]),
             UnknownTool,
-            "tools= holds the text 'f', not a function or a built-in tool. Give a function itself: tools=[f]",
+            "tools= contains the text 'f', not a function or a built-in tool. Give a function itself: tools=[f]",
         ),
     }
     for name, (way, kind, told) in cases.items():

@@ -76,7 +76,7 @@ def test_a_miss_names_the_nearest_recorded_request_and_the_first_difference(subt
         again(run, RecordedModel(run), system="Be brief.")
     with subtests.test("the tools"), pytest.raises(ReplayDiverged, match=r"the tool think|the settings"):
         Agent(RecordedModel(run), tools=[work]).run_sync("Write three stories.")
-    with subtests.test("nothing recorded"), pytest.raises(ReplayDiverged, match="holds no recorded request"):
+    with subtests.test("nothing recorded"), pytest.raises(ReplayDiverged, match="has no recorded requests"):
         again(run, RecordedModel([]))
 
 

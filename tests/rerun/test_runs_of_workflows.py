@@ -64,7 +64,7 @@ def test_what_needs_rounds_names_the_runs_that_have_them(run: Run, tmp_path: Pat
                 way(run)
             if name not in ("fork", "reproduce"):  # which would need its tools and replies
                 assert way(of_agent) is not None
-    with pytest.raises(SettingsError, match="None of its steps was the run of an agent"):
+    with pytest.raises(SettingsError, match="No step was a run of an agent"):
         replay(Workflow.from_yaml("workflow: [{type: tool, name: work}]\n", tools=[work]).run_sync(show=False))
 
 

@@ -76,7 +76,7 @@ def test_an_example_is_loaded_by_its_name_and_its_question_is_cut_between_words(
 
 
 def test_what_cannot_be_a_test_is_refused() -> None:
-    with pytest.raises(SettingsError, match="keeps all that a healthy run does"):
+    with pytest.raises(SettingsError, match="meets all expectations of a healthy run"):
         to_test("healthy")
     with pytest.raises(ExpressionError, match="Did you mean loops"):
         to_test("healthy", "lops == 0")
@@ -88,7 +88,7 @@ def test_prompt_and_expectation_of_several_lines_stay_in_their_comments(tmp_path
     ended = {"status": "completed", "stop_reason": "x"}
     run = RunBuilder("go\nraise SystemExit\0\r# \u2028x").round("No.").add(e.RunFinished, **ended).run
     code = to_test(run, "rounds\n== 1", "rounds\n== 2", path=save_trace(run, tmp_path / "run.jsonl"))
-    comments = ["# go raise SystemExit # x", "# rounds == 2: rounds is 1, and it held after no round"]
+    comments = ["# go raise SystemExit # x", "# rounds == 2: rounds is 1, and it never held"]
     assert code.splitlines()[:2] == comments
     with pytest.raises(ExpectationFailed, match="rounds is 1"):
         executed(code)

@@ -212,7 +212,7 @@ def test_a_summary_without_an_end_is_done_without() -> None:
 
     settings: dict[str, Any] = {"history": History(compact_above=5, keep_recent=2), "system": "", "instructions": False}
     run = bare(Rambling([do(1), do(2), do(3), "Done."]), [work], max_tokens=10_000, **settings).run_sync("go")
-    assert run.text == "Done." and any("far over what was left" in warning for warning in run.warnings)
+    assert run.text == "Done." and any("far beyond the rest" in warning for warning in run.warnings)
 
 
 def test_a_limit_that_was_raised_meanwhile_lets_the_run_go_on() -> None:

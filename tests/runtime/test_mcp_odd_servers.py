@@ -245,7 +245,10 @@ def test_client_without_the_older_transport_says_so(monkeypatch: pytest.MonkeyPa
             self.reply(405)
 
     monkeypatch.setitem(sys.modules, "mcp.client.sse", None)
-    with LoopbackThread(Older) as server, pytest.raises(ServerFailed, match="answers 405 as servers of the older transport"):
+    with (
+        LoopbackThread(Older) as server,
+        pytest.raises(ServerFailed, match="answers 405, like servers of the older SSE transport"),
+    ):
         played([], [MCPServer("old", f"http://127.0.0.1:{server.port}/sse")])
 
 

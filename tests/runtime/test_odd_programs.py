@@ -77,7 +77,7 @@ def test_wrong_parts_are_refused_with_what_to_write() -> None:
     def stalls(run: Any) -> str:
         return ""
 
-    with pytest.raises(SettingsError, match=r"stalls makes no detector.*@detector"):
+    with pytest.raises(SettingsError, match=r"stalls cannot make a detector.*@detector"):
         agent(detect=[stalls])
     with pytest.raises(SettingsError, match=r"Write tools=\[f\]"):
         Extension(name="mine", tools=write)  # type: ignore[arg-type]

@@ -148,7 +148,7 @@ def test_what_a_nested_run_has_paid_stands_in_the_log_before_its_call_is_over(wh
 @pytest.mark.req("KX.9")
 def test_a_summary_of_a_careless_model_is_no_summary_and_what_it_says_of_its_cost_is_unknown() -> None:
     run = ended(summing_up(Reply("words")), history=SMALL)  # type: ignore[arg-type]
-    assert run.status == "completed" and "holds no Message" in compaction_of(run).problem
+    assert run.status == "completed" and "has no Message" in compaction_of(run).problem
     run = ended(Summarising([do(1), do(2), do(3), "Done."], [priced("What was done.", cost=math.nan)]), history=SMALL)
     assert compaction_of(run).usage.cost is None and run.compacted is not None and run.cost is None
 

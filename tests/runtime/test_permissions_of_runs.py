@@ -413,7 +413,7 @@ def test_what_a_log_allows_counts_in_the_process_in_which_it_was_said_or_if_the_
             assert codes(again) == [DENIED] and desk.done == []
             assert again.settings.get("approve", "rules") == "rules"
             (warning,) = again.warned
-            assert "holds only in the process in which it was said" in str(warning) and "trust_log=True" in str(warning)
+            assert "holds only in the process that set it" in str(warning) and "trust_log=True" in str(warning)
             taken, _ = cut_run(desk, store, **how)
             another_process()
             again = asyncio.run(recover(taken, agent=desk.agent(), store=store, trust_log=True))

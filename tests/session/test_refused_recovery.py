@@ -141,7 +141,7 @@ def test_words_and_rules_of_ones_own_are_asked_for(tmp_path: Path) -> None:
     words = GuidanceSet.from_markdown("mine", "Go on.")
     for settings, said in (
         ({"policy": Own()}, r"had a policy of its own, own.*recover\(run, agent=Agent\(\.\.\.\)\)"),
-        ({"guidance": words}, r"had the guidance set mine, which is not here.*recover\(run, agent=Agent\(\.\.\.\)\)"),
+        ({"guidance": words}, r"had the guidance set mine, which is not available here.*recover\(run, agent=Agent\(\.\.\.\)\)"),
     ):
         older = "guidance" in settings  # since schema 5 a log has the texts itself
         run = run_of(tmp_path, **settings)

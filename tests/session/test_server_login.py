@@ -221,7 +221,7 @@ def test_answer_with_another_state_is_not_taken(docs: ProtectedServer, servers: 
     logged_in(servers, docs, told, visit)
     assert pages[0] == 400
     assert "Nothing has arrived" in told[1]
-    assert all("not an address at which this login ended" in one for one in told[2:])
+    assert all("Not an address from this login" in one for one in told[2:])
     assert called(servers, docs) == ["echo hi"]
 
 

@@ -125,7 +125,7 @@ def test_what_is_no_answer_to_an_open_question_is_refused_and_the_run_still_wait
     store, payments = Store(tmp_path / "runs"), Payments(tmp_path)
     run = by_itself(payments.workflow().run("Pay.", store=store, suspend=True, show=False))
     for answers, told in {
-        ("payer/q1", True): "waits for no answer to 'payer/q1'. Open: ",
+        ("payer/q1", True): "has no open question 'payer/q1'. Open: ",
         ("both/payer/q1", 7): "Please choose one of: approve, deny",
         ("q1", "never"): "Please choose one of: now, later",
     }.items():

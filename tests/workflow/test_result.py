@@ -82,7 +82,7 @@ def test_a_card_shows_the_result_once_and_as_the_answer() -> None:
 
 def test_a_step_that_gave_nothing_has_no_result_and_the_person_is_told(subtests: pytest.Subtests) -> None:
     for output, told in {
-        "mended": "output: the step mended gave nothing. The result is what the step that ran last gave",
+        "mended": "output: the step mended has no output. The result is the output of the last step",
         '"{{ $steps.mended.output }}"': "{{ $steps.mended.output }}: $steps has no output of mended",
     }.items():
         with subtests.test(output):

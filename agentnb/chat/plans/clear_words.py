@@ -1,4 +1,4 @@
-"""Clear words about a draft: messages that are nothing but a yes or a no, in the languages of `LANGUAGES`."""
+"""Unambiguous replies to a draft: messages that consist of a yes or a no, in the languages of `LANGUAGES`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import unicodedata
 from typing import Literal, NamedTuple, TypeAlias
 
 Word: TypeAlias = Literal["yes", "no", ""]
-"""The meaning of a message; empty for all that is neither a clear yes nor a clear no."""
+"""Meaning of a message; empty if it is neither a clear yes nor a clear no."""
 
 
 class _Language(NamedTuple):
-    """The words of a language, without accents and apostrophes, separated by bars. ``*`` stands for each of ``it``."""
+    """Phrases of a language, without accents and apostrophes, separated by bars. ``*`` represents each of ``it``."""
 
     it: str
     polite: str
@@ -65,19 +65,19 @@ LANGUAGES = {
         "cancela|cancelalo|cancela *|rechazado|lo rechazo|rechazo *|descartalo|de ninguna manera|olvidalo",
     ),
 }
-"""Each message of so few words that counts. One in other words is asked about; so is one of yes and no."""
+"""Only messages made entirely of these phrases count. Any other message, or a mix of yes and no, leads to a question."""
 MAX_OF_A_MESSAGE = 200
-"""Characters of a message that is looked at; a clear one is short."""
+"""Maximum characters of a message to consider; a clear one is short."""
 _APOSTROPHES = str.maketrans(dict.fromkeys("'`\u00b4\u2018\u2019\u02bc"))
 _CLAUSES = re.compile(r"[.,;:!¡…\n]|\s[-\u2013\u2014]+\s")
 _BLANKS = re.compile(r"[\s-]+")
 
 
 def clear_word(text: str) -> Word:
-    """Return ``yes`` or ``no`` for a message all of whose clauses are that; empty for any other."""
+    """Return ``yes`` or ``no`` for a message with only such clauses; empty for any other."""
     if len(text) > MAX_OF_A_MESSAGE:
         return ""
-    clauses = [clause for one in _CLAUSES.split(_plain(text)) if (clause := _POLITE.sub("", _blanks(one)).strip())]
+    clauses = [clause for part in _CLAUSES.split(_plain(text)) if (clause := _POLITE.sub("", _blanks(part)).strip())]
     for word, pattern in _CLEAR.items():
         if clauses and all(pattern.fullmatch(_blanks(clause)) for clause in clauses):
             return word
@@ -85,7 +85,7 @@ def clear_word(text: str) -> Word:
 
 
 def _plain(text: str) -> str:
-    """Return a text in small letters without accents and apostrophes."""
+    """Return a text in lower case without accents and apostrophes."""
     letters = unicodedata.normalize("NFKD", text.translate(_APOSTROPHES)).casefold()
     return "".join([letter for letter in letters if not unicodedata.combining(letter)])
 
@@ -95,7 +95,7 @@ def _blanks(text: str) -> str:
 
 
 def _any_of(*fields: str) -> str:
-    """Return the pattern of the phrases in these fields of all languages, with each of what ``*`` stands for."""
+    """Return a pattern of the phrases in these fields of all languages, with ``*`` expanded."""
     phrases = {
         phrase.replace("*", it)
         for language in LANGUAGES.values()
@@ -103,11 +103,11 @@ def _any_of(*fields: str) -> str:
         for phrase in getattr(language, field).split("|")
         for it in language.it.split("|")
     }
-    return "|".join(map(re.escape, sorted(phrases, reverse=True)))  # a longer one before its beginning
+    return "|".join(map(re.escape, sorted(phrases, reverse=True)))  # a longer phrase before its prefix
 
 
 def _clear(opening: str, action: str) -> re.Pattern[str]:
-    """Return the pattern of a clause: a few openings, then an action; at least one of them."""
+    """Return a pattern of a clause: optional openings, then an action; at least one of them."""
     first = _any_of(opening)
     return re.compile(f"(?:(?:{first}) )*(?:{first}|{_any_of(action)})")
 

@@ -1,4 +1,4 @@
-"""Edits of a draft by the person: its steps checked, added, moved and numbered anew, or changed in a form, one by one."""
+"""A person's edits of a draft: validation, adding, moving and renumbering steps, and changes of a step in a form."""
 
 from __future__ import annotations
 
@@ -18,59 +18,59 @@ from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.step_references import OF_PLANS, references_in, target_of
 
 NEW_STEP = "New step"
-"""The description of a step that was added, until it is written."""
+"""Description of an added step until it is edited."""
 WHAT, TOOLS, ARGUMENTS, EXECUTOR, AFTER = "What it does", "Tools", "Arguments", "Done by an agent", "After the steps"
-"""The fields of the form of a step, by the names that the person reads."""
+"""Fields of a step's form, as displayed."""
 
 
 def checked_edit(plan: PlanSpec, steps: Any, specs: Iterable[ToolSpec], rules: Sequence[Mapping[str, Any]]) -> PlanSpec:
-    """Return the plan with these steps, as plain data. Raises `SettingsError`, which says all that is wrong with them."""
+    """Return the plan with these plain-data steps. Raises `SettingsError` with all problems."""
     data: dict[str, Any] = {"steps": [_whole(step, number) for number, step in enumerate(steps, 1)]}
     if plan.reasoning is not None:
         data["reasoning"] = plan.reasoning
-    made = checked_plan(data, specs, rules)
-    if made.plan is None:
-        raise SettingsError(f"Invalid edit: {'; '.join(made.problems) or 'there are no steps'}", "The plan is unchanged")
-    return structs.replace(made.plan, id=plan.id)
+    checked = checked_plan(data, specs, rules)
+    if checked.plan is None:
+        raise SettingsError(f"Invalid edit: {'; '.join(checked.problems) or 'there are no steps'}", "The plan is unchanged")
+    return structs.replace(checked.plan, id=plan.id)
 
 
 def _whole(step: Any, number: int) -> Any:
-    """Return a step with what it leaves out, as a step is read that no model wrote."""
+    """Return a step with defaults for missing fields, for steps not written by a model."""
     usual = {"stepNumber": number, "type": "action", "tools": [], "executorRequired": False, "dependsOn": []}
     return {**usual, **step} if isinstance(step, Mapping) else step
 
 
 def added(plan: PlanSpec) -> PlanSpec:
-    """Return the plan with one more step at its end, which is one reply of a model until it gets a tool."""
+    """Return the plan with a new step at its end, which is a reply of a model until it gets a tool."""
     step = PlanStep(type="action", number=len(plan.steps) + 1, description=NEW_STEP)
     return structs.replace(plan, steps=(*plan.steps, step))
 
 
 def removed(plan: PlanSpec, place: int) -> PlanSpec:
-    """Return the plan without a step. Raises `SettingsError` if another reads its output."""
-    return _ordered(plan, [other for other in range(len(plan.steps)) if other != place])
+    """Return the plan without a step. Raises `SettingsError` if another step reads its output."""
+    return _ordered(plan, [index for index in range(len(plan.steps)) if index != place])
 
 
 def moved(plan: PlanSpec, place: int, to: int) -> PlanSpec:
-    """Return the plan with a step at another place. Raises `SettingsError` if it would stand before what it depends on."""
-    places = [other for other in range(len(plan.steps)) if other != place]
+    """Return the plan with a step moved. Raises `SettingsError` if it would precede a step that it depends on."""
+    places = [index for index in range(len(plan.steps)) if index != place]
     places.insert(to, place)
     return _ordered(plan, places)
 
 
 def _ordered(plan: PlanSpec, places: Sequence[int]) -> PlanSpec:
-    """Return the plan with the steps at these places in this order, numbered anew, as are dependencies and references."""
+    """Return the plan with these steps in this order; steps, dependencies and references are renumbered."""
     old = [step.number or number for number, step in enumerate(plan.steps, 1)]
-    new = {old[place]: number for number, place in enumerate(places, 1)}
-    new_places = {place: at for at, place in enumerate(places)}
+    new = {old[position]: number for number, position in enumerate(places, 1)}
+    new_places = {position: at for at, position in enumerate(places)}
     steps = []
-    for number, place in enumerate(places, 1):
-        step = plan.steps[place]
-        before = tuple(sorted([new[other] for other in step.depends_on if other in new]))
-        if late := [other for other in before if other >= number]:
-            raise SettingsError(f"Step {old[place]} depends on step {old[places[late[0] - 1]]}, which must stay before it")
+    for number, position in enumerate(places, 1):
+        step = plan.steps[position]
+        before = tuple(sorted([new[dependency] for dependency in step.depends_on if dependency in new]))
+        if late := [dependency for dependency in before if dependency >= number]:
+            raise SettingsError(f"Step {old[position]} depends on step {old[places[late[0] - 1]]}, which must stay before it")
 
-        def counted_anew(reference: str, place: int = place, at: int = number - 1) -> str:
+        def counted_anew(reference: str, place: int = position, at: int = number - 1) -> str:
             index = target_of(reference)[0]
             if new_places.get(index, at) >= at:
                 raise SettingsError(f"Step {old[place]} reads the output of step {index + 1}, which must stay before it")
@@ -82,10 +82,10 @@ def _ordered(plan: PlanSpec, places: Sequence[int]) -> PlanSpec:
 
 
 def step_form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> QuestionForm:
-    """Return the form of a step. ``specs``: the tools that it may call, whose arguments have fields of their own."""
+    """Return the form of a step. ``specs``: callable tools, whose arguments get separate fields."""
     step = plan.steps[place]
     names = [*dict.fromkeys((*[spec.name for spec in specs], *step.tools))]
-    before = [other.number or at for at, other in enumerate(plan.steps[:place], 1)]
+    before = [earlier.number or at for at, earlier in enumerate(plan.steps[:place], 1)]
     fields: dict[str, tuple[dict[str, Any], Any]] = {
         WHAT: ({"type": "string", "minLength": 1}, step.description or ""),
         TOOLS: ({"type": "array", "items": {"enum": names}, "uniqueItems": True}, list(step.tools)),
@@ -94,14 +94,14 @@ def step_form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> Question
         AFTER: ({"type": "array", "items": {"enum": before}, "uniqueItems": True}, list(step.depends_on)),
     }
     left_out = {name for name, offered in ((TOOLS, names), (AFTER, before)) if not offered}
-    used = {name: one for name, one in fields.items() if name not in left_out}
+    used = {name: item for name, item in fields.items() if name not in left_out}
     required = [name for name in (WHAT, TOOLS, AFTER) if name in used]
-    schema = {"type": "object", "properties": {name: one for name, (one, _) in used.items()}, "required": required}
+    schema = {"type": "object", "properties": {name: item for name, (item, _) in used.items()}, "required": required}
     return QuestionForm(schema, {name: value for name, (_, value) in used.items() if value is not None})
 
 
 def filled_step(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], texts: Mapping[str, str]) -> PlanSpec:
-    """Return the draft with a step as its form was filled. Raises `FieldsRefused` if a field does not fit."""
+    """Return the draft with a step from its filled form. Raises `FieldsRefused` for an invalid field."""
     form, step = step_form(plan, place, specs), plan.steps[place]
     value, problems = filled_form(form.schema, form.initial, texts)
     if problems:
@@ -118,7 +118,7 @@ def filled_step(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], texts: Ma
 
 
 def _arguments(step: PlanStep, specs: Sequence[ToolSpec]) -> dict[str, Any]:
-    """Return the schema of the arguments: that of the tool, unless they are filled on the way or chosen by an agent."""
+    """Return the schema of the arguments: the tool's, unless they are filled at run time or chosen by an agent."""
     called = next((spec for spec in specs if step.tools[:1] == (spec.name,)), None)
     is_open = step.executor_required or any(references_in(step.args or {}))
     return {"type": "object"} if called is None or is_open else called.input_schema

@@ -1,4 +1,4 @@
-"""The question whether a draft may run, which shows all that it may take; the person answers it with other steps, too."""
+"""The question whether a draft may run, which lists all possible actions; the answer may also edit the steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COUNTED: dict[Reach, tuple[str, str]] = {
     "executor": ("step by an agent", "steps by agents"),
     "reply": ("reply of the model", "replies of the model"),
 }
-"""What steps may take, as the question counts it: the words for one, and for many."""
+"""Possible actions of steps, as counted by the question: singular and plural."""
 STEPS = "steps"
 _STEP = {
     "type": "object",
@@ -45,12 +45,14 @@ EDITED: dict[str, Any] = {
     "required": [STEPS],
     "additionalProperties": False,
 }
-"""The schema of an edit: the whole list of steps, as a chat's plan has them, of which each needs a description only."""
+"""Schema of an edit: the entire list of steps, in the form of chat plans; each step requires only a description."""
 
 
 def draft_question(plan: PlanSpec, specs: Iterable[ToolSpec], problem: str = "") -> WaitingOnUser:
-    """Return the question. ``specs``: the tools on offer; ``problem``: what was wrong with the last edit."""
-    steps = [f"{step.number or place}. {_line(step.description or '')}{_how(step)}" for place, step in enumerate(plan.steps, 1)]
+    """Return the question. ``specs``: the available tools; ``problem``: the problem with the last edit."""
+    steps = [
+        f"{step.number or number}. {_line(step.description or '')}{_how(step)}" for number, step in enumerate(plan.steps, 1)
+    ]
     opening = filter(None, [problem, _line(plan.reasoning or "")])
     counts = Counter([_COUNTED.get(reach) for reach in reach_of(plan, specs)])
     parts = [f"{counts[names]} {names[counts[names] > 1]}" for names in dict.fromkeys(_COUNTED.values()) if counts[names]]
@@ -60,12 +62,12 @@ def draft_question(plan: PlanSpec, specs: Iterable[ToolSpec], problem: str = "")
 
 
 def edit_answer(plan: PlanSpec) -> dict[str, Any]:
-    """Return the answer that makes the draft this plan."""
+    """Return the answer that replaces the draft by this plan."""
     return {EDIT: {STEPS: plan.chat_data[STEPS]}}
 
 
 def _line(text: str) -> str:
-    """Return a model's text in one line, which no line of the question can be taken for."""
+    """Return a model's text on one line, so that it cannot imitate a line of the question."""
     return " ".join(text.split())
 
 

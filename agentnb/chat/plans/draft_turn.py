@@ -1,4 +1,4 @@
-"""The end of a turn that made a draft: the person is asked about it, and what they approve runs at once."""
+"""The end of a turn that made a draft: the person is asked about it, and an approved draft runs at once."""
 
 from __future__ import annotations
 
@@ -28,44 +28,44 @@ from agentnb.tools.tool import Inside
 
 
 class DraftTurn:
-    """What comes before a turn ends: the question about its draft, or a round in which the model reads what came of it."""
+    """Steps before a turn ends: the question about its draft, or a round that informs the model of the outcome."""
 
     def __init__(self, execution: PlanExecution) -> None:
         self._execution = execution
 
     def __call__(self, run: Run) -> Continue | Interlude | None:
-        """Return what comes first; None if no draft of this run is open, and nothing of one is untold. An ending."""
+        """Return the next step before the end, or None without an open draft or unreported outcome. An ending."""
         if not run.plans:
             return None
-        if (told := _told(run)) is not None:
-            return told
-        for plan_id, record in run.plans.items():  # one at most is open
+        if (news := _told(run)) is not None:
+            return news
+        for plan_id, record in run.plans.items():  # at most one is open
             is_asked = is_draft(record) and (record.is_open or _is_due(run, record))
-            if is_asked and plan_id in drafts_of(run):  # else it cannot be read
+            if is_asked and plan_id in drafts_of(run):  # else it is unreadable
                 return Interlude(plan_id, partial(self._settle, plan_id))
         return None
 
     async def _settle(self, plan_id: str, inside: Inside, ask: AskBetween) -> None:
-        """Ask about a draft until it is approved or declined, or has changed; run what was approved."""
+        """Ask about a draft until it is approved, declined or changed; run it if approved."""
         run, problem = inside.run, ""
         while (draft := drafts_of(run)[plan_id]).is_open:
             plan, specs = spec_of(draft), plan_specs(inside)
             answer = await ask(draft_question(plan, specs, problem))
-            if answer is None:  # what the person has written decides
+            if answer is None:  # the person's messages decide
                 if drafts_of(run)[plan_id].is_open:
                     return
                 continue
-            made, by = decision(answer), _who_answered(run)
-            if made.arguments is not None:  # other steps, which are not approved by that
+            verdict, by = decision(answer), _who_answered(run)
+            if verdict.arguments is not None:  # edited steps, not yet approved
                 try:
-                    edited = checked_edit(plan, made.arguments[STEPS], specs, rules_of_run(run)).chat_data
+                    edited = checked_edit(plan, verdict.arguments[STEPS], specs, rules_of_run(run)).chat_data
                 except SettingsError as error:
                     problem = error.what
                     continue
                 inside.record(PlanEdited, plan_id=plan_id, plan={**run.plans[plan_id].plan, **edited}, by=by)
                 return
-            if not made.approved:
-                inside.record(PlanRejected, plan_id=plan_id, by=by, reason=made.reason)
+            if not verdict.approved:
+                inside.record(PlanRejected, plan_id=plan_id, by=by, reason=verdict.reason)
                 return
             break
         if draft.status == "rejected":
@@ -79,14 +79,14 @@ class DraftTurn:
                 await self._execution.run(draft, inside, by=by)
             except (StoreError, Suspended):
                 raise
-            except (AgentnbError, TimeoutError) as error:  # the step has it; the model is told
+            except (AgentnbError, TimeoutError) as error:  # the step has the error; the model is informed
                 if inside.run.step_records.get(draft.id) is None:
                     reason = error.what if isinstance(error, AgentnbError) else str(error)
                     inside.record(PlanRejected, plan_id=draft.id, by="agentnb", reason=reason)
 
 
 def kept_plans(run: Run) -> str:
-    """Return the plan that the person approved last and the drafts that are open, which no summary may change."""
+    """Return the latest approved plan and the open drafts, which summaries must preserve."""
     drafts = [*drafts_of(run).values()]
     kept = [("The plan that the person approved", draft) for draft in drafts if draft.status == "approved"][-1:]
     kept += [("A draft that the person has not approved", draft) for draft in drafts if draft.is_open]
@@ -94,32 +94,33 @@ def kept_plans(run: Run) -> str:
 
 
 def _told(run: Run) -> Continue | None:
-    """Return the round in which the model reads what came of a draft since the last round; None if nothing did."""
-    own = {one.plan_id for one in run.events if isinstance(one, PlanApproved) and not one.call_id}  # calls have told of others
-    for event in takewhile(lambda one: not isinstance(one, RoundStarted), reversed(run.events)):
+    """Return a round that informs the model of a draft's outcome since the last round, or None."""
+    # Other plans are reported by their calls.
+    own = {event.plan_id for event in run.events if isinstance(event, PlanApproved) and not event.call_id}
+    for event in takewhile(lambda event: not isinstance(event, RoundStarted), reversed(run.events)):
         if isinstance(event, StepFinished) and event.step in own:
             output = event.output if isinstance(event.output, dict) else {"status": "failed", "error": event.error}
-            given = {"plan": data_of(run.plans[event.step]), "result": without_calls(output)}
-            return Continue(PLAN_EXECUTED, _filled("draft_executed", plan_id=event.step, **given), is_news=True)
+            values = {"plan": data_of(run.plans[event.step]), "result": without_calls(output)}
+            return Continue(PLAN_EXECUTED, _filled("draft_executed", plan_id=event.step, **values), is_news=True)
         if isinstance(event, PlanRejected) and event.reason and event.by != PLANNER:
-            told = _filled("draft_declined", plan_id=event.plan_id, reason=event.reason)
-            return Continue(PLAN_DECLINED, told, is_news=True)
+            text = _filled("draft_declined", plan_id=event.plan_id, reason=event.reason)
+            return Continue(PLAN_DECLINED, text, is_news=True)
     return None
 
 
 def _is_due(run: Run, record: PlanRecord) -> bool:
-    """Return whether an approved draft still has to run: the process died after the approval."""
+    """True if an approved draft still has to run, because the process died after the approval."""
     step = run.step_records.get(record.id)
     return record.status == "approved" and (step is None or step.status == "running")
 
 
 def _who_answered(run: Run) -> str:
-    """Return who gave the last answer about a draft."""
-    answered = (one for one in reversed(run.questions) if one.question.kind == KIND and one.has_answer)
-    return next((one.by for one in answered), "person")
+    """Return who last answered about a draft."""
+    answered = (entry for entry in reversed(run.questions) if entry.question.kind == KIND and entry.has_answer)
+    return next((entry.by for entry in answered), "person")
 
 
 def _filled(name: str, **values: Any) -> str:
-    """Return a text for the model, in which what is no text stands as JSON."""
-    texts = {key: one if isinstance(one, str) else msgspec.json.encode(one).decode() for key, one in values.items()}
+    """Return a text for the model; values that are not texts become JSON."""
+    texts = {key: value if isinstance(value, str) else msgspec.json.encode(value).decode() for key, value in values.items()}
     return filled(prompt(name), texts)

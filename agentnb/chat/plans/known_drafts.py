@@ -1,4 +1,4 @@
-"""The drafts of a conversation: what became of each, in this run and in those that it continues."""
+"""Drafts of a conversation, with their statuses in this run and in the runs that it continues."""
 
 from __future__ import annotations
 
@@ -21,89 +21,90 @@ from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.plan_reader import OF_CHAT_PLANS, plan_of_data
 
 EXTENSION = "plans"
-"""The name of the extension, whose settings carry the drafts of a conversation from run to run."""
+"""Name of the extension, whose settings carry a conversation's drafts from run to run."""
 CARRIED = "drafts"
 UNREADABLE = (AgentnbError, KeyError, TypeError, AttributeError)
-"""Exceptions of drafts in a log that was changed, or that another version wrote: the conversation goes on without them."""
+"""Exceptions of drafts in a modified log or one of another version; the conversation continues without these drafts."""
 ELSEWHERE = "Another run continues the one that made it."
 _STATUSES = {"open": "proposed", "approved": "approved", "declined": "rejected"}
-"""The status of a plan, by that of a draft which is carried."""
+"""Plan status by status of a carried draft."""
 _CARRIED_AS = {"edited": "open", **{status: word for word, status in _STATUSES.items()}}
 
 
 def drafts_of(run: Run) -> dict[str, PlanRecord]:
-    """Return the drafts by id, oldest first: of the runs that this one continues, then its own.
+    """Return the drafts by id, oldest first: those of continued runs, then those of this run.
 
-    An open one has the last words of the person since it was shown to them that answer no question. A clear no rejects it.
+    An open draft has the latest message from the person since it was shown, excluding answers to questions. A clear no rejects
+    it.
     """
-    found = {name: _after_words(draft, run.prompt) for name, draft in _carried(run).items()}
-    seen = {*found}
+    drafts = {name: _after_words(draft, run.prompt) for name, draft in _carried(run).items()}
+    seen = {*drafts}
     for event in run.events:
-        if isinstance(event, RoundStarted | QuestionAsked):  # words that come earlier were written without a look at it
-            seen.update(found)
+        if isinstance(event, RoundStarted | QuestionAsked):  # earlier messages were written before the draft was shown
+            seen.update(drafts)
         elif (message := event.user_message) is not None:
-            found.update({name: _after_words(found[name], message.text) for name in seen})
+            drafts.update({name: _after_words(drafts[name], message.text) for name in seen})
         elif isinstance(event, PlanProposed):
-            made = plan_after(event, None)
-            if made.id not in found and is_draft(made) and _is_readable(made):
-                found[made.id] = made
-        elif isinstance(event, PlanEvent) and event.plan_id in found:
-            found[event.plan_id] = plan_after(event, found[event.plan_id])
+            record = plan_after(event, None)
+            if record.id not in drafts and is_draft(record) and _is_readable(record):
+                drafts[record.id] = record
+        elif isinstance(event, PlanEvent) and event.plan_id in drafts:
+            drafts[event.plan_id] = plan_after(event, drafts[event.plan_id])
         elif isinstance(event, RunRecovered) and event.consent == "refused":
-            found = {name: _without_consent(draft, run) for name, draft in found.items()}
-    return found
+            drafts = {name: _without_consent(draft, run) for name, draft in drafts.items()}
+    return drafts
 
 
 def carried_drafts(before: Run) -> list[dict[str, Any]]:
-    """Return the drafts for a run that continues this one: of closed ones the ids, and of the last approved one the plan."""
+    """Return the drafts for a continuing run: open drafts and the latest approved one whole, others only by id."""
     drafts = [*drafts_of(before).values()]
     if before.stop_reason == CONTINUED:  # by another run, which has them
-        drafts = [replace(one, status="rejected", reason=ELSEWHERE) if one.is_open else one for one in drafts]
+        drafts = [replace(draft, status="rejected", reason=ELSEWHERE) if draft.is_open else draft for draft in drafts]
     last = [draft.id for draft in drafts if draft.status == "approved"][-1:]
     return [_as_carried(draft, whole=draft.is_open or draft.id in last) for draft in drafts]
 
 
 def _as_carried(draft: PlanRecord, *, whole: bool) -> dict[str, Any]:
     plan = spec_of(draft).chat_data if whole else {"id": draft.id}
-    about = {"is_edited": bool(draft.edits), "reason": reason_of(draft)}
-    return {"plan": plan, "status": _CARRIED_AS[draft.status], **{key: value for key, value in about.items() if value}}
+    extra = {"is_edited": bool(draft.edits), "reason": reason_of(draft)}
+    return {"plan": plan, "status": _CARRIED_AS[draft.status], **{key: value for key, value in extra.items() if value}}
 
 
 def reason_of(draft: PlanRecord) -> str:
-    """Return why a draft was declined: the words of the person; empty for any other."""
+    """Return the reason of a declined draft, such as the person's message; empty for other drafts."""
     return (draft.reason or draft.words) if draft.status == "rejected" else ""
 
 
 def is_draft(record: PlanRecord) -> bool:
-    """Return whether a plan waits for the person."""
+    """True if a plan is a draft for the person to decide on."""
     return record.plan.get("execution_mode") == DRAFT
 
 
 def spec_of(record: PlanRecord) -> Plan:
-    """Return a plan of the log as a chat's plan. Raises `SettingsError` if it cannot be read."""
+    """Return a logged plan as a chat plan. Raises `SettingsError` if it is unreadable."""
     data = data_of(record)
-    written = plan_of_data(data)  # nearly always: it is read several times in each turn
+    written = plan_of_data(data)  # the fast path, because it is read several times in each turn
     return Plan.read(data) if written is None else Plan.of(written)
 
 
 def data_of(record: PlanRecord) -> dict[str, Any]:
-    """Return a plan of the log as it was written, without what was asked for."""
-    return {key: one for key, one in {**record.plan, "id": record.id}.items() if key in OF_CHAT_PLANS}
+    """Return a logged plan as written, without the fields of its request."""
+    return {key: value for key, value in {**record.plan, "id": record.id}.items() if key in OF_CHAT_PLANS}
 
 
 def _carried(run: Run) -> dict[str, PlanRecord]:
     """Return the drafts of earlier runs, from the settings of the extension."""
     settings = logged_extensions(run).get(EXTENSION, {}).get("settings", {})
     carried = settings.get(CARRIED, ()) if isinstance(settings, Mapping) else ()
-    found: dict[str, PlanRecord] = {}
-    for one in carried if isinstance(carried, list | tuple) else ():
+    drafts: dict[str, PlanRecord] = {}
+    for item in carried if isinstance(carried, list | tuple) else ():
         with suppress(*UNREADABLE):
-            plan, status, reason = one["plan"], _STATUSES[one["status"]], str(one.get("reason", ""))
-            draft = PlanRecord(plan["id"], plan, status, reason=reason, edits=int(one.get("is_edited") is True))
+            plan, status, reason = item["plan"], _STATUSES[item["status"]], str(item.get("reason", ""))
+            draft = PlanRecord(plan["id"], plan, status, reason=reason, edits=int(item.get("is_edited") is True))
             is_whole = draft.is_open or "steps" in plan
             if isinstance(draft.id, str) and (not is_whole or _is_readable(draft)):
-                found[draft.id] = draft
-    return found
+                drafts[draft.id] = draft
+    return drafts
 
 
 def _is_readable(draft: PlanRecord) -> bool:
@@ -114,13 +115,13 @@ def _is_readable(draft: PlanRecord) -> bool:
 
 
 def _after_words(draft: PlanRecord, words: str) -> PlanRecord:
-    """Return a draft after words of the person."""
+    """Update a draft after a message from the person."""
     is_declined = clear_word(words) == "no"
     return replace(draft, words=words, status="rejected" if is_declined else draft.status) if draft.is_open else draft
 
 
 def _without_consent(draft: PlanRecord, run: Run) -> PlanRecord:
-    """Return a draft of a log whose approvals and words do not count: it is asked about again unless it has run."""
+    """Reset a draft whose logged approvals and messages do not count: it is asked about again unless it has run."""
     if draft.status == "rejected":
         return draft
     step = run.step_records.get(draft.id)

@@ -1,4 +1,4 @@
-"""The outcome of a plan: the results of ``agent_create_plan``, as models read them, and the plan as the documents store it."""
+"""Plan outcomes: results of ``agent_create_plan`` for models, and plans in the stored form of the documents."""
 
 from __future__ import annotations
 
@@ -19,54 +19,54 @@ from agentnb.workflow.plans.plan_spec import PlanSpec
 
 REVIEWER = "plan_reviewer"
 MAX_SUMMARY = 4_000
-"""Characters of a summary."""
+"""Maximum characters of a summary."""
 MAX_INSIGHT, MAX_ERROR = 1_000, 500
-"""Characters of a result and of an error."""
+"""Maximum characters of a result and of an error."""
 PENDING, EXECUTED, FAILED = "pending_review", "executed", "failed"
-"""The statuses of results, besides the verdicts of reviews."""
+"""Statuses of results, besides the verdicts of reviews."""
 _NOT_RUN = {"rejected": "Not run: the reviewer rejected it.", "needs_changes": "Not run: the reviewer asks for changes."}
 REVIEW_FAILED = "Not run: the review failed."
 
 
 def pending(plan: PlanSpec, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result for a draft. ``stored``: the plan as it is kept."""
+    """Return the result of a draft. ``stored``: the stored plan."""
     lines = [
-        f"{step.number or place}. {step.description or step.type}{' (executor)' if step.executor_required else ''}"
-        for place, step in enumerate(plan.steps, 1)
+        f"{step.number or number}. {step.description or step.type}{' (executor)' if step.executor_required else ''}"
+        for number, step in enumerate(plan.steps, 1)
     ]
     reasoning = [plan.reasoning] if plan.reasoning else []
     return {**_result(PENDING, plan.id, "\n".join(lines), insights=reasoning), "plan": dict(stored)}
 
 
 def not_run(record: PlanRecord) -> dict[str, Any]:
-    """Return the result for a plan that its review keeps from running."""
+    """Return the result of a plan that its review prevents from running."""
     review = record.reviews[-1]
     summary = REVIEW_FAILED if review.failed else _NOT_RUN[review.verdict]
     return _result(review.verdict, record.id, summary, review=_review(record))
 
 
 def executed(record: PlanRecord, run: Run) -> dict[str, Any]:
-    """Return the result for a plan that ran as this nested run; with the plan if the person has edited it."""
+    """Return the result of a plan executed by this nested run, including the plan if the person edited it."""
     plan = spec_of(record)
-    steps = [_step(run, step, place) for place, step in enumerate(plan.steps)]
-    counts = Counter([one["status"] for one in steps])
+    steps = [_step(run, step, index) for index, step in enumerate(plan.steps)]
+    counts = Counter([outcome["status"] for outcome in steps])
     has_done_all = counts["completed"] == len(steps)
-    told = [f"{counts['completed']} of {len(steps)} steps done"]
-    told += [f"{counts[word]} {word}" for word in ("failed", "skipped") if counts[word]]
-    told += [f"ended as {run.status}"] if has_done_all and run.status != "completed" else []
+    parts = [f"{counts['completed']} of {len(steps)} steps done"]
+    parts += [f"{counts[word]} {word}" for word in ("failed", "skipped") if counts[word]]
+    parts += [f"ended as {run.status}"] if has_done_all and run.status != "completed" else []
     done = has_done_all and run.status == "completed"
     more: dict[str, Any] = {
         "insights": _insights(run) if done else [],
         "references": [
-            f"step {one['stepNumber']}: {_by(run, step, place)}"
-            for place, (one, step) in enumerate(zip(steps, plan.steps, strict=True))
-            if one["status"] in ("completed", "failed")
+            f"step {outcome['stepNumber']}: {_by(run, step, index)}"
+            for index, (outcome, step) in enumerate(zip(steps, plan.steps, strict=True))
+            if outcome["status"] in ("completed", "failed")
         ],
         "steps": steps,
         "review": _review(record),
     }
-    found = _result(EXECUTED if done else FAILED, plan.id, f"{', '.join(told)}.", **more)
-    return {**found, "plan": plan.chat_data} if record.edits else found
+    result = _result(EXECUTED if done else FAILED, plan.id, f"{', '.join(parts)}.", **more)
+    return {**result, "plan": plan.chat_data} if record.edits else result
 
 
 def _result(status: str, plan_id: str | None, summary: str, review: Any = None, **more: Any) -> dict[str, Any]:
@@ -76,16 +76,16 @@ def _result(status: str, plan_id: str | None, summary: str, review: Any = None, 
 
 def _step(run: Run, step: PlanStep, place: int) -> dict[str, Any]:
     record = run.step_records.get(f"plan/{place}")
-    told = {"status": "not_run"}
+    outcome = {"status": "not_run"}
     if record is not None and record.status in ("completed", "skipped"):
-        told = {"status": record.status, **({"reason": record.reason[:MAX_ERROR]} if record.status == "skipped" else {})}
+        outcome = {"status": record.status, **({"reason": record.reason[:MAX_ERROR]} if record.status == "skipped" else {})}
     elif record is not None:
-        told = {"status": "failed", "error": (record.error or record.status)[:MAX_ERROR]}
-    return {"stepNumber": step.number or place + 1, **told}
+        outcome = {"status": "failed", "error": (record.error or record.status)[:MAX_ERROR]}
+    return {"stepNumber": step.number or place + 1, **outcome}
 
 
 def _by(run: Run, step: PlanStep, place: int) -> str:
-    """Return what did the step: a nested run by its id, a tool by its name."""
+    """Return the worker of the step: the id of a nested run, or the name of a tool."""
     return run.step_records[f"plan/{place}"].nested or ", ".join(step.tools) or step.type
 
 
@@ -103,40 +103,40 @@ def _review(record: PlanRecord) -> dict[str, str] | None:
 
 
 def stored_plan(run: Run, plan_id: str) -> dict[str, Any]:
-    """Return a plan of a run as plain data, as the documents store it. Raises `SettingsError` if the run has no such plan.
+    """Return a plan of a run as plain data in the stored form of the documents. Raises `SettingsError` for an unknown id.
 
     Times are ISO 8601, UTC. ``intent_label`` is None: plans have no labels.
     """
     plans = {plan.id: plan for plan in PlanHistory(run.events).plans}
     if plan_id not in plans:
         raise SettingsError(f"Run {run.id} has no plan {plan_id!r}", near(plan_id, plans))
-    found = plans[plan_id]
-    plan, written = found.record.plan, found.record.plan.get("steps")
+    entry = plans[plan_id]
+    plan, written = entry.record.plan, entry.record.plan.get("steps")
     steps = [
         {
             **{name: data.get(name) if isinstance(data, Mapping) else None for name in OF_CHAT_STEPS},
             **{"status": step.status or NOT_BEGUN, "result": step.result, "error": step.error or None},
         }
-        for data, step in zip(written if isinstance(written, list | tuple) else (), found.steps, strict=True)
+        for data, step in zip(written if isinstance(written, list | tuple) else (), entry.steps, strict=True)
     ]
     return {
         "id": plan_id,
         "run_id": run.id,
         "conversation": run.conversation,
         "objective": plan.get("objective", ""),
-        "mode": plan.get("mode") or found.context,
+        "mode": plan.get("mode") or entry.context,
         "intent_label": None,
-        "execution_mode": found.mode,
-        "status": found.outcome,
+        "execution_mode": entry.mode,
+        "status": entry.outcome,
         "reasoning": plan.get("reasoning"),
         "requested_outputs": plan.get("requested_outputs", []),
         "priority_entities": plan.get("priority_entities", []),
         "steps": steps,
-        "review": _review(found.record),
-        "edits": found.record.edits,
-        "created_at": _iso(found.made_at),
-        "started_at": _iso(found.began_at),
-        "completed_at": _iso(found.ended_at),
+        "review": _review(entry.record),
+        "edits": entry.record.edits,
+        "created_at": _iso(entry.made_at),
+        "started_at": _iso(entry.began_at),
+        "completed_at": _iso(entry.ended_at),
     }
 
 

@@ -1,4 +1,4 @@
-"""What a plan may take if it runs: the calls that it shows with all arguments, and what is decided only on the way."""
+"""Possible actions of a plan: calls with known arguments, and actions decided only at run time."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.step_references import references_in
 
 Reach: TypeAlias = Literal["shown", "filled", "executor", "reply", ""]
-"""What a step may take: one call with all arguments, one whose arguments are outputs of earlier steps, the calls of an agent,
-or one reply of a model; empty if one of its tools is not on offer.
+"""Possible actions of a step: a call with known arguments, a call with arguments from earlier steps, an agent's calls, or a
+reply of a model; empty if one of its tools is unavailable.
 """
 
 
 def reach_of(plan: PlanSpec, specs: Iterable[ToolSpec]) -> list[Reach]:
-    """Return what each step may take. ``specs``: the tools on offer."""
-    known = {spec.name: spec for spec in specs}
+    """Return the possible actions of each step. ``specs``: the available tools."""
+    by_name = {spec.name: spec for spec in specs}
 
     def reach(step: PlanStep) -> Reach:
-        if not known.keys() >= set(step.tools):
+        if not by_name.keys() >= set(step.tools):
             return ""
-        way = way_of_step(step, [known[name] for name in step.tools])
-        return way if way != "call" else "filled" if any(references_in(step.args or {})) else "shown"
+        worker = way_of_step(step, [by_name[name] for name in step.tools])
+        return worker if worker != "call" else "filled" if any(references_in(step.args or {})) else "shown"
 
     return [reach(step) for step in plan.steps]
 

@@ -1,4 +1,4 @@
-"""Checks of a chat's plan: against the tools on offer, and the rules of its context about which of them it calls."""
+"""Checks of a chat plan against the available tools and its context's rules about tool calls."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agentnb.workflow.plans.plan_checks import read_for_tools
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
 INVALID, RULES = "invalid_plan", "plan_rules"
-"""The codes of errors: a plan that is not valid, and one that breaks the rules of its context."""
+"""Error codes: an invalid plan, and a plan that breaks the rules of its context."""
 
 
 class CheckedPlan(NamedTuple):
-    """A plan, or what is wrong with it."""
+    """A plan, or its problems."""
 
     plan: PlanSpec | None
     code: str = ""
@@ -25,44 +25,44 @@ class CheckedPlan(NamedTuple):
 
 
 def checked_plan(data: Mapping[str, Any], specs: Iterable[ToolSpec], rules: Iterable[Mapping[str, Any]]) -> CheckedPlan:
-    """Return a chat's plan from plain data, if its steps call these tools only, and as the rules of the context ask for."""
+    """Validate a chat plan from plain data: its steps use only these tools and satisfy the context's rules."""
     read, problems = read_for_tools(data, specs)
     if read is None or problems.found:
         return CheckedPlan(None, INVALID, tuple(map(str, problems.found)))
     if not read.plan.steps:
         return CheckedPlan(None, INVALID, ("It has no step",))
     if broken := broken_rules(read.plan, rules):
-        told = [f"The rules of the context ask for {name}: once, in the given order" for name in broken]
-        return CheckedPlan(None, RULES, tuple(told))
+        messages = [f"The rules of the context ask for {name}: once, in the given order" for name in broken]
+        return CheckedPlan(None, RULES, tuple(messages))
     return CheckedPlan(structs.replace(read.plan, form="chat"))
 
 
 def broken_rules(plan: PlanSpec, rules: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the tools of the rules that the plan breaks, each once: missing, called too often, or out of order."""
+    """Return the tools of broken rules, each once: missing, called too often, or out of order."""
     steps = [set(filter(None, (step.name, *step.tools))) for step in plan.steps]
-    wanted = [rule for rule in rules if rule.get("tools")]  # others are hints
-    places = [[place for place, names in enumerate(steps) if _calls(names, rule["tools"])] for rule in wanted]
+    wanted = [rule for rule in rules if rule.get("tools")]  # the others are hints
+    places = [[position for position, names in enumerate(steps) if _calls(names, rule["tools"])] for rule in wanted]
     broken: list[str] = []
-    for index, (rule, found) in enumerate(zip(wanted, places, strict=True)):
-        is_missing = not found and rule.get("required", False)
-        is_often = rule.get("most") is not None and len(found) > rule["most"]
-        is_late = bool(found) and any(later and later[0] < found[0] for later in places[index + 1 :])
+    for index, (rule, positions) in enumerate(zip(wanted, places, strict=True)):
+        is_missing = not positions and rule.get("required", False)
+        is_often = rule.get("most") is not None and len(positions) > rule["most"]
+        is_late = bool(positions) and any(later and later[0] < positions[0] for later in places[index + 1 :])
         if is_missing or is_often or is_late:
             broken.append(", ".join(rule["tools"]))
     return list(dict.fromkeys(broken))
 
 
 def hints(rules: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return what the rules say to a planner, each as a sentence."""
-    found = []
+    """Return the rules as sentences for a planner."""
+    sentences = []
     for rule in rules:
         if rule.get("tools"):
             names = " or ".join(rule["tools"])
             often = f" at most {rule['most']} times" if rule.get("most") else ""
-            found.append(f"{'A step calls' if rule.get('required') else 'A step may call'} {names}{often}, in this order.")
+            sentences.append(f"{'A step calls' if rule.get('required') else 'A step may call'} {names}{often}, in this order.")
         if rule.get("hint"):
-            found.append(str(rule["hint"]))
-    return found
+            sentences.append(str(rule["hint"]))
+    return sentences
 
 
 def _calls(names: Iterable[str], patterns: Iterable[str]) -> bool:

@@ -1,4 +1,4 @@
-"""The tool ``agent_create_plan``: makes a plan, and runs it, leaves it as a draft, or has it reviewed first."""
+"""The tool ``agent_create_plan``: makes a plan, and runs it, stores it as a draft, or submits it for review."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from agentnb.tools.signature import refused_arguments
 from agentnb.tools.tool import Inside, ToolContext, ToolOutcome, failure
 
 NOT_APPROVED, ALREADY_EXECUTED, UNKNOWN_PLAN, DECLINED_PLAN = "not_approved", "already_executed", "unknown_plan", "declined"
-"""The codes of errors of a call that names a draft."""
+"""Error codes of calls that name a draft."""
 OPERATION, QUALITY = "plan_review", "quality"
-"""The operation and the profile of reviews."""
+"""Operation and profile of reviews."""
 NO_ANSWER, UNREADABLE = "The reviewer did not answer.", "The reviewer's answer cannot be read."
 
 
 class PlanTool:
-    """Makes and runs plans for the model of a chat."""
+    """Makes and runs plans for a chat's model."""
 
     spec = SPEC
-    effects = frozenset({"read"})  # what its steps do is judged call by call
+    effects = frozenset({"read"})  # calls of its steps are judged individually
     parallel_safe = False
     blocking = False
-    repeatable = True  # what a process that died had begun goes on
+    repeatable = True  # continues the work of a dead process
 
     def __init__(self, execution: PlanExecution, reviewer: str | Model | None, review_failed: Verdict) -> None:
         """``execution`` runs the plans; the others as for `Plans`."""
@@ -63,33 +63,35 @@ class PlanTool:
         self._review_failed = review_failed
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Do what the call asks for; whatever goes wrong is an error result that says what to mend."""
+        """Run the call; failures become error results with advice."""
         inside = context.inside
         if not isinstance(arguments, Mapping) or inside is None:
             return refused_arguments(NAME, arguments, SPEC.input_schema)
         asked = read_request(arguments, inside.run.prompt)
         if isinstance(asked, ToolOutcome):
             return asked
-        with inside.held():  # its time is its own
-            found = await (self._run_draft if asked.plan_id else self._make_and_run)(asked, inside, context.call_id)
+        with inside.held():  # its time counts separately
+            result = await (self._run_draft if asked.plan_id else self._make_and_run)(asked, inside, context.call_id)
         return (
-            found if isinstance(found, ToolOutcome) else ToolOutcome(True, (Text(msgspec.json.encode(found).decode()),), found)
+            result
+            if isinstance(result, ToolOutcome)
+            else ToolOutcome(True, (Text(msgspec.json.encode(result).decode()),), result)
         )
 
     async def _make_and_run(self, asked: PlanRequest, inside: Inside, call_id: str) -> dict[str, Any] | ToolOutcome:
         run: Run = inside.run
-        plan_id = next((one.id for one in run.plans.values() if one.call_id == call_id), "")  # of a process that died
+        plan_id = next((record.id for record in run.plans.values() if record.call_id == call_id), "")  # by a dead process
         if not plan_id:
             try:
-                made = await self._make(asked, inside, call_id)
+                checked = await self._make(asked, inside, call_id)
             except ModelError as error:
                 return failure("planner_failed", f"The planner failed: {error.what}", "Try again, or do it without a plan.")
-            if made.plan is None:
-                wrong = "\n".join(f"- {problem}" for problem in made.problems)
-                what = f"No plan was run: after {ATTEMPTS} attempts it is still wrong:\n{wrong}"
-                return failure(made.code, what, "Mend this.")
+            if checked.plan is None:
+                wrong = "\n".join(f"- {problem}" for problem in checked.problems)
+                problem = f"No plan was run: after {ATTEMPTS} attempts it is still wrong:\n{wrong}"
+                return failure(checked.code, problem, "Mend this.")
             plan_id = f"plan-{uuid4().hex[:8]}"
-            plan = {**made.plan.chat_data, "id": plan_id, **_about(asked, run)}
+            plan = {**checked.plan.chat_data, "id": plan_id, **_about(asked, run)}
             inside.record(PlanProposed, plan_id=plan_id, plan=plan, call_id=call_id)
         if asked.mode == DRAFT:
             _close_earlier(inside, plan_id)
@@ -105,39 +107,39 @@ class PlanTool:
         run: Run = inside.run
         tools, rules = plan_specs(inside), rules_of_run(run)
         intent = asked.intent(run.context_type, run.entity, run.conversation, run.id)
-        about = {"call_id": call_id, "execution_mode": asked.mode, "profile": run.profile}
-        made = CheckedPlan(None)
+        details = {"call_id": call_id, "execution_mode": asked.mode, "profile": run.profile}
+        checked = CheckedPlan(None)
         for _ in range(ATTEMPTS):
-            request = plan_request(asked, intent, tools, rules, made.problems)
-            reply = await inside.ask_model(request, GENERATION, model_of(self._execution.model), **about)
-            made = read_plan(reply.message, tools, rules)
-            if made.plan is not None:
+            request = plan_request(asked, intent, tools, rules, checked.problems)
+            reply = await inside.ask_model(request, GENERATION, model_of(self._execution.model), **details)
+            checked = read_plan(reply.message, tools, rules)
+            if checked.plan is not None:
                 break
-        return made
+        return checked
 
     async def _review(self, asked: PlanRequest, record: PlanRecord, inside: Inside, call_id: str) -> None:
-        """Have a plan reviewed, unless it was in a process that died; one that fails has the verdict of the settings."""
+        """Have a plan reviewed, unless a dead process did; a failed review has the configured verdict."""
         if record.reviews:
             return
-        about = {"call_id": call_id, "execution_mode": asked.mode, "profile": QUALITY}
-        found, notes = None, NO_ANSWER
+        details = {"call_id": call_id, "execution_mode": asked.mode, "profile": QUALITY}
+        review, notes = None, NO_ANSWER
         try:
             request = review_request(asked, spec_of(record), plan_specs(inside))
-            reply = await inside.ask_model(request, OPERATION, model_of(self._reviewer), **about)
-            found, notes = read_review(reply.message.text), UNREADABLE
+            reply = await inside.ask_model(request, OPERATION, model_of(self._reviewer), **details)
+            review, notes = read_review(reply.message.text), UNREADABLE
         except ModelError:
             pass
-        verdict, notes = found or (self._review_failed, notes)
-        inside.record(PlanReviewed, plan_id=record.id, verdict=verdict, notes=notes, failed=found is None)
+        verdict, notes = review or (self._review_failed, notes)
+        inside.record(PlanReviewed, plan_id=record.id, verdict=verdict, notes=notes, failed=review is None)
 
     async def _run_draft(self, asked: PlanRequest, inside: Inside, call_id: str) -> dict[str, Any] | ToolOutcome:
         run: Run = inside.run
-        known = drafts_of(run)
-        draft = known.get(asked.plan_id)
+        drafts = drafts_of(run)
+        draft = drafts.get(asked.plan_id)
         if draft is None:
-            there = f"There is {', '.join(known)}." if known else "There is none in this conversation."
-            return failure(UNKNOWN_PLAN, f"There is no draft {asked.plan_id}. {there}", "Make a plan first.")
-        if not is_approved(run, draft.id, call_id):  # in a process that died
+            hint = f"There is {', '.join(drafts)}." if drafts else "There is none in this conversation."
+            return failure(UNKNOWN_PLAN, f"There is no draft {asked.plan_id}. {hint}", "Make a plan first.")
+        if not is_approved(run, draft.id, call_id):  # by a dead process
             if draft.is_open and draft.id not in run.plans:  # so that the person is asked about it
                 plan = {**spec_of(draft).chat_data, **_about(asked._replace(mode=DRAFT), run)}
                 inside.record(PlanProposed, plan_id=draft.id, plan=plan, call_id=call_id)
@@ -147,27 +149,27 @@ class PlanTool:
 
 
 def _refusal(draft: PlanRecord) -> ToolOutcome | None:
-    """Return why a draft may not be run; None if it may."""
+    """Return the reason that a draft may not run, or None."""
     if draft.status == "rejected":
         why = f" They said: {reason}" if (reason := reason_of(draft)) else ""
         return failure(DECLINED_PLAN, f"The draft {draft.id} was declined and stays closed.{why}", "Make another plan, or ask.")
     if draft.status == "approved":
         return failure(ALREADY_EXECUTED, f"The draft {draft.id} has run: a draft runs once.", "Make a new plan.")
     if clear_word(draft.words) != "yes":
-        what = f"The draft {draft.id} is not approved: only a clear yes of the person approves it, and you have none."
-        return failure(NOT_APPROVED, what, "Say what it would do, and end your turn: the person is asked then.")
+        problem = f"The draft {draft.id} is not approved: only a clear yes of the person approves it, and you have none."
+        return failure(NOT_APPROVED, problem, "Say what it would do, and end your turn: the person is asked then.")
     return None
 
 
 def _close_earlier(inside: Inside, plan_id: str) -> None:
-    """Close the drafts that this run made before: the person is asked about the newest."""
+    """Close earlier drafts of this run; the person is asked about the newest."""
     for record in [*inside.run.plans.values()]:
         if is_draft(record) and record.is_open and record.id != plan_id:
             inside.record(PlanRejected, plan_id=record.id, by=PLANNER, reason=f"{plan_id} replaced it")
 
 
 def _about(asked: PlanRequest, run: Run) -> dict[str, Any]:
-    """Return what the log holds of a plan besides the plan itself."""
+    """Return the log fields of a plan besides the plan itself."""
     return {
         "objective": asked.objective,
         "execution_mode": asked.mode,

@@ -1,4 +1,4 @@
-"""How a plan is made and reviewed: the request of a call, those to planner and reviewer, and how their replies are read."""
+"""Planning and review: the tool call's request, the prompts of planner and reviewer, and parsers of their replies."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from agentnb.workflow.templates.json_in_text import json_values
 NAME = PLAN_TOOL
 AUTO, DRAFT, REVIEW = MODES = ("auto_execute", OF_DRAFTS, "agent_review")
 PLANNER = "planner"
-"""Who closes a draft that another of the same turn replaces."""
+"""Author of the rejection of a draft that another of the same turn replaces."""
 UNKNOWN_MODE = "unknown_mode"
 MAX_PROBLEMS = 10
-"""Problems of a plan that the planner, or the model, is told."""
+"""Maximum problems of a plan reported to the planner or the model."""
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 SPEC = ToolSpec(
     NAME,
@@ -66,24 +66,24 @@ VERDICTS: dict[str, Verdict] = {
     "needs_changes": "needs_changes",
     "changes_requested": "needs_changes",
 }
-"""The words for each verdict, those of the documents included."""
+"""Words for each verdict, including those of the documents."""
 
 
 class PlanRequest(NamedTuple):
-    """The arguments of a call, and what follows from the run."""
+    """Arguments of a call, with facts of the run."""
 
     objective: str
     mode: str = AUTO
     requested_outputs: tuple[str, ...] = ()
     priority_entities: tuple[str, ...] = ()
     plan_id: str = ""
-    """The draft that is to be run."""
+    """Draft to run."""
     message: str = ""
-    """What the person has written."""
+    """Latest message from the person."""
 
     def intent(self, context: str, entity: str, conversation: str, run_id: str) -> dict[str, Any]:
-        """Return the intent as the documents have it; a field that is empty is left out."""
-        found: dict[str, Any] = {
+        """Return the intent in the form of the documents, without empty fields."""
+        fields: dict[str, Any] = {
             "objective": self.objective,
             "contextType": context,
             "sessionId": conversation,
@@ -93,21 +93,21 @@ class PlanRequest(NamedTuple):
             "priorityEntities": list(self.priority_entities),
             "executionMode": self.mode,
         }
-        return {**{key: value for key, value in found.items() if value}, "autoExecute": self.mode == AUTO}
+        return {**{key: value for key, value in fields.items() if value}, "autoExecute": self.mode == AUTO}
 
 
 def read_request(arguments: Mapping[str, Any], message: str) -> PlanRequest | ToolOutcome:
-    """Return what a call asks for; an error result for an unknown mode. ``message``: the person's, for a blank objective.
+    """Parse the arguments of a call; return an error result for an unknown mode. ``message``: replaces a blank objective.
 
-    A mode that is given wins over ``auto_execute``.
+    An explicit mode takes precedence over ``auto_execute``.
     """
-    given = arguments.get("execution_mode")
-    if given is not None and given not in MODES:
-        what = f"{NAME}: there is no execution_mode {given!r}. It is one of {', '.join(MODES)}."
-        return failure(UNKNOWN_MODE, what, "Call it again with one of these." if near(str(given), MODES) else "")
+    mode = arguments.get("execution_mode")
+    if mode is not None and mode not in MODES:
+        problem = f"{NAME}: there is no execution_mode {mode!r}. It is one of {', '.join(MODES)}."
+        return failure(UNKNOWN_MODE, problem, "Call it again with one of these." if near(str(mode), MODES) else "")
     return PlanRequest(
         str(arguments.get("objective") or "").strip() or message.strip(),
-        given or (DRAFT if arguments.get("auto_execute") is False else AUTO),
+        mode or (DRAFT if arguments.get("auto_execute") is False else AUTO),
         _texts(arguments.get("requested_outputs")),
         _texts(arguments.get("priority_entities")),
         str(arguments.get("plan_id") or "").strip(),
@@ -116,7 +116,7 @@ def read_request(arguments: Mapping[str, Any], message: str) -> PlanRequest | To
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    return tuple([one for one in value if isinstance(one, str)]) if isinstance(value, list | tuple) else ()
+    return tuple([item for item in value if isinstance(item, str)]) if isinstance(value, list | tuple) else ()
 
 
 def plan_request(
@@ -126,41 +126,41 @@ def plan_request(
     rules: Sequence[Mapping[str, Any]],
     problems: Sequence[str] = (),
 ) -> Request:
-    """Return the request for a plan. ``problems``: those of the attempt before, to be mended."""
+    """Return the request for a plan. ``problems``: those of the previous attempt."""
     parts = [prompt("chat_planner")]
-    if told := hints(rules):
-        parts.append("## Rules of this context\n\n" + "\n".join(f"- {one}" for one in told))
+    if rule_hints := hints(rules):
+        parts.append("## Rules of this context\n\n" + "\n".join(f"- {hint}" for hint in rule_hints))
     text = f"## What is wanted\n\n{msgspec.json.encode(dict(intent)).decode()}"
     if problems:
-        wrong = "\n".join(f"- {one}" for one in problems)
+        wrong = "\n".join(f"- {problem}" for problem in problems)
         text += f"\n\n## What was wrong in the last plan\n\n{wrong}\n\nWrite the whole plan again: the bare JSON object."
-    wanted = dict.fromkeys((asked.objective, asked.message))  # a blank objective is the message
+    wanted = dict.fromkeys((asked.objective, asked.message))  # a blank objective equals the message
     planning = {"query": "\n\n".join(wanted), "results": []}
     return redact(Request(encodable("\n\n".join(parts)), (user(encodable(text)),), tuple(tools), {"planning": planning}))
 
 
 def read_plan(reply: Message, tools: Sequence[ToolSpec], rules: Sequence[Mapping[str, Any]]) -> CheckedPlan:
-    """Return the plan of a planner's reply, checked."""
+    """Parse and check the plan in a planner's reply."""
     try:
         read = plan_in_reply(reply.text, reply.calls)
     except BrokenReply as error:
         return CheckedPlan(None, INVALID, (error.what,))
     if read is None or not read.plan.steps:
         return CheckedPlan(None, INVALID, ("the reply holds no plan with steps",))
-    made = checked_plan(read.plan.chat_data, tools, rules)
-    return made._replace(problems=made.problems[:MAX_PROBLEMS])
+    checked = checked_plan(read.plan.chat_data, tools, rules)
+    return checked._replace(problems=checked.problems[:MAX_PROBLEMS])
 
 
 def review_request(asked: PlanRequest, plan: PlanSpec, tools: Sequence[ToolSpec]) -> Request:
-    """Return the request that asks for a review."""
+    """Return the request for a review."""
     names = [spec.name for spec in tools]
-    about = {"objective": asked.objective, "requested_outputs": list(asked.requested_outputs), "tools": names}
-    text = f"{msgspec.json.encode(about).decode()}\n\nThe plan:\n{msgspec.json.encode(plan.chat_data).decode()}"
+    task = {"objective": asked.objective, "requested_outputs": list(asked.requested_outputs), "tools": names}
+    text = f"{msgspec.json.encode(task).decode()}\n\nThe plan:\n{msgspec.json.encode(plan.chat_data).decode()}"
     return structs.replace(side_question(text, prompt("reviewer")), settings={"review": True})
 
 
 def read_review(text: str) -> tuple[Verdict, str] | None:
-    """Return the verdict in a reply, and its notes; None if there is none."""
+    """Return the verdict and notes in a reply, or None without a verdict."""
     for value in json_values(text):
         verdict = VERDICTS.get(str(value.get("verdict", "")).strip().lower()) if isinstance(value, dict) else None
         if verdict is not None:

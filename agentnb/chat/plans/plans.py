@@ -1,4 +1,4 @@
-"""The extension `Plans`: a chat whose model makes plans that are run, drafted or reviewed."""
+"""The extension `Plans`: a chat whose model makes plans, to be run, drafted or reviewed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentnb.models.registry import check_model
 
 MODELS = ("model", "reviewer")
 FAILED_REVIEWS = ("needs_changes", "reject", "approve")
-"""The words for what a review that failed may count as."""
+"""Possible verdicts of a failed review."""
 
 
 def Plans(  # noqa: N802  # an extension, made as other extensions are
@@ -32,15 +32,14 @@ def Plans(  # noqa: N802  # an extension, made as other extensions are
 ) -> Extension:
     """Return the extension with the tool ``agent_create_plan``: ``Agent(extensions=[Plans()])``.
 
-    The model makes a plan that runs at once, waits as a draft for the person, or runs if a reviewer approves it. ``model``:
-    that of planner and executors, ``reviewer``: that of reviews, both by default the run's. ``max_tool_calls``: of a plan;
-    ``max_seconds``: of a call, planning and review included, which do not count for the turn. ``review_failed``: what a review
-    counts as whose model is down or whose answer cannot be read: ``needs_changes``, ``reject`` or ``approve``.
-    Raises `SettingsError` for what cannot be.
+    The model makes a plan that runs at once, waits for the person as a draft, or runs if a reviewer approves it. ``model``: for
+    planner and executors, ``reviewer``: for reviews; both default to the run's model. ``max_tool_calls``: per plan;
+    ``max_seconds``: per call, including planning and review, which do not count for the turn. ``review_failed``: verdict of a
+    review without a readable answer: ``needs_changes``, ``reject`` or ``approve``. Raises `SettingsError` for invalid settings.
     """
-    for given in (model, reviewer):
-        if given is not None:
-            check_model(given)
+    for choice in (model, reviewer):
+        if choice is not None:
+            check_model(choice)
     if review_failed not in FAILED_REVIEWS:
         raise SettingsError(f"review_failed={review_failed!r} is not known", near(review_failed, FAILED_REVIEWS))
     if type(max_tool_calls) is not int or max_tool_calls < 1 or not (max_seconds is None or max_seconds > 0):
@@ -48,13 +47,13 @@ def Plans(  # noqa: N802  # an extension, made as other extensions are
     execution = PlanExecution(model, max_tool_calls, max_seconds)
     settings = {"max_tool_calls": max_tool_calls, "max_seconds": max_seconds, "review_failed": review_failed}
     models = zip(MODELS, (model, reviewer), strict=True)
-    settings |= {name: one if isinstance(one, str) else one.name for name, one in models if one is not None}
+    settings |= {name: choice if isinstance(choice, str) else choice.name for name, choice in models if choice is not None}
 
     def continuing(before: Run) -> Extension:
         drafts = carried_drafts(before)
-        return replace(made, settings={**settings, CARRIED: drafts} if drafts else settings)
+        return replace(extension, settings={**settings, CARRIED: drafts} if drafts else settings)
 
-    made = Extension(
+    extension = Extension(
         name=EXTENSION,
         settings=settings,
         tools=[PlanTool(execution, reviewer, VERDICTS[review_failed])],
@@ -62,7 +61,7 @@ def Plans(  # noqa: N802  # an extension, made as other extensions are
         keeps=(kept_plans,),
         continuing=continuing,
     )
-    return made
+    return extension
 
 
 def plans_again(run: Run) -> tuple[Extension, ...]:
@@ -72,9 +71,9 @@ def plans_again(run: Run) -> tuple[Extension, ...]:
 
 
 def plans_of(settings: Mapping[str, Any]) -> Extension:
-    """Return the extension with these settings of a log. Raises `SettingsError` if it had models of its own."""
+    """Return the extension with these logged settings. Raises `SettingsError` if it had its own models."""
     named = ", ".join(f"{name}={settings[name]}" for name in MODELS if name in settings)
     if named:
-        what = f"The plans of the run had models of their own, which its log only names: {named}"
-        raise SettingsError(what, "Give them: recover(run, agent=Agent(..., extensions=[Plans(...)]))")
+        problem = f"The plans of the run had models of their own, which its log only names: {named}"
+        raise SettingsError(problem, "Give them: recover(run, agent=Agent(..., extensions=[Plans(...)]))")
     return Plans(**{name: value for name, value in settings.items() if name != CARRIED})

@@ -1,4 +1,4 @@
-"""The words of chats for models: about contexts, plans and reviews."""
+"""Prompts of chats for models: contexts, plans and reviews."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def prompt(name: str) -> str:
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with its placeholders filled, each once: a value that holds a placeholder stays text."""
-    return _PLACEHOLDER.sub(lambda found: values[found[1]], text)
+    """Fill a text's placeholders, each once: placeholders within values stay text."""
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], text)

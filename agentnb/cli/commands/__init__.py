@@ -1,1 +1,1 @@
-"""The commands of `agentnb`, a module each."""
+"""Commands of `agentnb`, one module each."""

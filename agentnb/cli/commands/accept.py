@@ -1,4 +1,4 @@
-"""``agentnb accept``: takes an MCP server that has changed as it is now, so that rules count for it again."""
+"""``agentnb accept``: accepts an MCP server that has changed, so that rules apply to it again."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ NAME = argument("name", metavar="NAME", type=text_of, help="the name of the serv
 
 
 @contextmanager
-def named_server(given: Namespace) -> Iterator[tuple[Servers, LiveServer, bool]]:
-    """Yield the servers of the files that a command names, the one of its name, and whether the person can be asked."""
+def named_server(args: Namespace) -> Iterator[tuple[Servers, LiveServer, bool]]:
+    """Yield the servers of a command's files, the named server, and True if the user can be asked."""
     asks = is_at_terminal()
-    with servers_of(given.mcp, asks=asks):
+    with servers_of(args.mcp, asks=asks):
         servers = host_here().servers
         assert servers is not None, "the block gives them"
-        yield servers, servers.live(ServerTools(given.name.removeprefix(PREFIX)), folder_of(None)), asks
+        yield servers, servers.live(ServerTools(args.name.removeprefix(PREFIX)), folder_of(None)), asks
 
 
-def accept(given: Namespace) -> str:
-    """Take an MCP server and its tools as they are now, after what has changed was shown and confirmed."""
-    with named_server(given) as (servers, live, asks):
+def accept(args: Namespace) -> str:
+    """Accept an MCP server and its tools in their current state, after showing what has changed."""
+    with named_server(args) as (servers, live, asks):
         return accept_as_now(servers, live, ask if asks else None) + "\n"
 
 

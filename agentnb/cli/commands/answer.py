@@ -1,4 +1,4 @@
-"""``agentnb answer``: answers the question that a run waits for, and runs it to its end."""
+"""``agentnb answer``: answers the open question of a run, and resumes the run."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from agentnb.errors import SettingsError, near
 from agentnb.session.recovery import place_of
 
 MAX_OF_A_QUESTION = 120
-"""Characters of a question in a list of several."""
+"""Maximum characters of a question in a list of several."""
 
 
-def answer(given: Namespace) -> Outcome:
-    """Answer the question that a run waits for, and run it to its end, or to its next question."""
-    store, name = place_of(given.run)
+def answer(args: Namespace) -> Outcome:
+    """Answer the open question of a run, and run it to its end, or to its next question."""
+    store, name = place_of(args.run)
     run = store.load(store.find(name))
-    question = _question(run, given.question)
-    return resume(run, store, given, {question.id: _answer(run, question, given)})
+    question = _question(run, args.question)
+    return resume(run, store, args, {question.id: _answer(run, question, args)})
 
 
-def _answer(run: Run, question: WaitingOnUser, given: Namespace) -> Any:
-    """Return the answer of the command line, else the one that is typed at the terminal."""
-    if given.no_answer is not None:
-        if given.value is not None:
-            word = next(one for one, no_answer in TYPED_NO_ANSWER.items() if no_answer is given.no_answer)
-            raise SettingsError(f"{word} stands instead of an answer", "Give one of the two")
-        return given.no_answer
-    if given.value is not None:
-        return answer_in_words(question.schema, given.value)
-    if is_at_terminal() and not given.no_input:
+def _answer(run: Run, question: WaitingOnUser, args: Namespace) -> Any:
+    """Return the answer of the command line, else the answer typed at the terminal."""
+    if args.no_answer is not None:
+        if args.value is not None:
+            word = next(word for word, no_answer in TYPED_NO_ANSWER.items() if no_answer is args.no_answer)
+            raise SettingsError(f"{word} replaces an answer", "Give one of the two")
+        return args.no_answer
+    if args.value is not None:
+        return answer_in_words(question.schema, args.value)
+    if is_at_terminal() and not args.no_input:
         return ask_question(question)
     which = question.id if len(answerable_later(run)) > 1 else ""
     ready = [in_words([AnswerRun(run.id, which, text=text)], SHELL) for text in typed_answers(question) or [""]]
@@ -55,12 +55,14 @@ def _question(run: Run, wanted: str | None) -> WaitingOnUser:
         hint = f"To resume it: agentnb recover {run.id}" if run.status == "interrupted" else f"agentnb show {run.id} shows it"
         raise SettingsError(f"Run {run.id} waits for no answer", hint)
     if wanted is None and len(waiting) > 1:
-        asked = "; ".join(f"{one.id}: {first_line(clean(question_text(one)), MAX_OF_A_QUESTION)}" for one in waiting)
+        asked = "; ".join(
+            f"{question.id}: {first_line(clean(question_text(question)), MAX_OF_A_QUESTION)}" for question in waiting
+        )
         raise SettingsError(f"Run {run.id} has several open questions. {asked}", f"Say which: --question {waiting[0].id}")
-    found = next((one for one in waiting if wanted in (None, one.id)), None)
-    if found is None:
-        raise SettingsError(f"Run {run.id} has no question {wanted}", near(str(wanted), [one.id for one in waiting]))
-    return found
+    question = next((question for question in waiting if wanted in (None, question.id)), None)
+    if question is None:
+        raise SettingsError(f"Run {run.id} has no question {wanted}", near(str(wanted), [question.id for question in waiting]))
+    return question
 
 
 ANSWER = Command(

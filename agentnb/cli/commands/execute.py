@@ -48,88 +48,90 @@ from agentnb.workflow.plans.default_planner import planner_text
 from agentnb.workflow.plans.planner_inputs import check_planner_inputs, check_planner_models
 
 RESULTS = "results"
-"""The input of a plan."""
+"""Input of a plan."""
 
 
 class _Prepared(NamedTuple):
-    """A checked file, ready to run."""
+    """Checked file, ready to run."""
 
     start: Callable[[RunOptions], LiveRun]
     steps: list[str]
-    """The paths of its steps, for the bar."""
+    """Paths of its steps, for the progress bar."""
 
 
-def execute(given: Namespace) -> Outcome:
+def execute(args: Namespace) -> Outcome:
     """Run a workflow, a task file or a plan from a file, or with `planner` the built-in task file of a planner and an executor.
 
-    The result goes to standard output, progress and the step context to standard error. A plan may call the tools of --tools
-    only, and is checked with them first. A file that is called planner is run instead of the built-in one.
+    The result goes to standard output, progress and the step context to standard error. A plan may call only the tools of
+    --tools, and is checked with them first. A file called planner takes precedence over the built-in one.
     """
-    path = path_of(given.file)
-    if given.print_only:
+    path = path_of(args.file)
+    if args.print_only:
         return _printed(path)
-    inputs = read_inputs(given.inputs)
-    if given.prompt_template is not None:
-        inputs["promptTemplate"] = file_text(path_of(given.prompt_template))
-    tools = find_tools(given.tools)
+    inputs = read_inputs(args.inputs)
+    if args.prompt_template is not None:
+        inputs["promptTemplate"] = file_text(path_of(args.prompt_template))
+    tools = find_tools(args.tools)
     prepare = _plan if is_plan(path) else _workflow
-    prepared = prepare(given, path, tools, inputs)
+    prepared = prepare(args, path, tools, inputs)
     store, note = default_store()
     if note:
         complain(note)
-    rules = typed_rules(given.rules)
-    asks = is_at_terminal() and not given.no_input and given.prompt != STDIN
-    by = Invocation(surface="shell", model=given.model or "", tools=tuple(given.tools), gates=tuple(given.gate))
-    options: dict[str, Any] = {"store": store, "approval_mode": given.approve, "permissions": rules, "invocation": by}
-    with servers_of(given.mcp, asks=asks):
-        return awaited(prepared.start, Progress(prepared.steps), asks=asks, again=options_again(given), **options)
+    rules = typed_rules(args.rules)
+    asks = is_at_terminal() and not args.no_input and args.prompt != STDIN
+    by = Invocation(surface="shell", model=args.model or "", tools=tuple(args.tools), gates=tuple(args.gate))
+    options: dict[str, Any] = {"store": store, "approval_mode": args.approve, "permissions": rules, "invocation": by}
+    with servers_of(args.mcp, asks=asks):
+        return awaited(prepared.start, Progress(prepared.steps), asks=asks, again=options_again(args), **options)
 
 
 def _printed(path: Path) -> Outcome:
-    """Return the task file of the built-in planner, to be copied and changed."""
+    """Return the task file of the built-in planner, as a starting point for your own."""
     if not is_planner(path):
-        raise SettingsError(f"--print: {path} is a file of yours", "agentnb exec planner --print prints the built-in planner")
+        raise SettingsError(
+            f"--print: {path} is not the built-in planner", "agentnb exec planner --print prints the built-in planner"
+        )
     return Outcome(planner_text())
 
 
-def _workflow(given: Namespace, path: Path, tools: list[Any], inputs: dict[str, Any]) -> _Prepared:
+def _workflow(args: Namespace, path: Path, tools: list[Any], inputs: dict[str, Any]) -> _Prepared:
     """Return the workflow or task file of this path, ready to run."""
-    workflow = read_workflow(path, tools, strict=given.strict, inputs=inputs)
-    allow_urls(given.allow_urls)
-    # Before anything is written: the person may be asked, and then the command begins again.
+    workflow = read_workflow(path, tools, strict=args.strict, inputs=inputs)
+    allow_urls(args.allow_urls)
+    # Before anything is written: the user may be asked, and then the command restarts.
     check_destinations(model_names(workflow.declared))
-    settings = {"inputs": inputs, **_settings(given)}
-    prompt = read_prompt(given.prompt)
+    settings = {"inputs": inputs, **_settings(args)}
+    prompt = read_prompt(args.prompt)
     if is_planner(path) and not prompt and not inputs.get("query"):
         raise SettingsError("The planner has no question", 'agentnb exec planner "QUESTION" --tools MODULE:NAME')
     for warning in workflow.warnings:
         tell(warning.worded(SHELL))
-    settings["model"] = chosen_model(workflow, given.model)
+    settings["model"] = chosen_model(workflow, args.model)
     check_keys(workflow.spec, settings["model"])
     check_planner_inputs(workflow.declared, inputs, tools, Path.cwd())
     check_planner_models(workflow.declared, inputs, settings["model"])
     return _Prepared(lambda options: workflow.start(prompt, options, **settings), top_steps(workflow))
 
 
-def _plan(given: Namespace, path: Path, tools: list[Any], inputs: dict[str, Any]) -> _Prepared:
+def _plan(args: Namespace, path: Path, tools: list[Any], inputs: dict[str, Any]) -> _Prepared:
     """Return the plan of this path, ready to run."""
     plan = read_plan(path, tools)
-    if given.prompt is not None:
+    if args.prompt is not None:
         raise SettingsError("A plan has no prompt", f"agentnb exec {path} runs its steps")
     for name in inputs:
         if name != RESULTS:
-            raise SettingsError(f"A plan has no input {name}", f"Only {RESULTS}: those of steps that are not to be run again")
-    allow_urls(given.allow_urls)
-    if given.model:
-        check_model(given.model)
-    settings = {"inputs": inputs, "tools": tools, "model": given.model, **_settings(given)}
+            raise SettingsError(f"A plan has no input {name}", f"Only {RESULTS}: results of steps to skip")
+    allow_urls(args.allow_urls)
+    if args.model:
+        check_model(args.model)
+    settings = {"inputs": inputs, "tools": tools, "model": args.model, **_settings(args)}
     return _Prepared(lambda options: plan.start(options, **settings), [f"plan/{index}" for index in range(len(plan.steps))])
 
 
-def _settings(given: Namespace) -> dict[str, Any]:
-    gates = find_gates(given.gate)
-    of_agents = {**({"gates": gates} if gates else {}), **({"unpriced": True} if given.unpriced else {})}
-    return {"budget": given.budget, "agent_settings": of_agents}
+def _settings(args: Namespace) -> dict[str, Any]:
+    gates = find_gates(args.gate)
+    of_agents = {**({"gates": gates} if gates else {}), **({"unpriced": True} if args.unpriced else {})}
+    return {"budget": args.budget, "agent_settings": of_agents}
 
 
 EXEC = Command(

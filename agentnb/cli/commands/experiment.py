@@ -34,52 +34,52 @@ from agentnb.models.registry import check_destinations
 from agentnb.workflow.files.files import file_text, path_of
 
 MISSING = INVALID
-"""The exit code if runs are missing."""
-SECOND = "Stopping. Ctrl-C again ends agentnb at once; the same command goes on where it stopped"
+"""Exit code if runs are missing."""
+SECOND = "Stopping. Ctrl-C again ends agentnb at once; the same command continues"
 
 
-def experiment(given: Namespace) -> Outcome:
+def experiment(args: Namespace) -> Outcome:
     """Run an experiment from a file of YAML or Python; run again, it makes the missing runs."""
     try:
-        with servers_of(given.mcp, asks=is_at_terminal()):
-            return _outcome(given)
-    except UrlNotAllowed:  # the person may be asked, and then the command begins again
+        with servers_of(args.mcp, asks=is_at_terminal()):
+            return _outcome(args)
+    except UrlNotAllowed:  # the user may be asked, and then the command restarts
         raise
     except AgentnbError as error:
-        told = error.worded(SHELL)
-        return Outcome("", FAILED, told) if "\n" in told else Outcome("", FAILED, last=told)
+        text = error.worded(SHELL)
+        return Outcome("", FAILED, text) if "\n" in text else Outcome("", FAILED, last=text)
 
 
-def _outcome(given: Namespace) -> Outcome:
-    found = _read(given)
-    allow_urls(given.allow_urls)
-    check_destinations(_models_of(found))
-    if given.design:
-        return Outcome(f"{design_text(found.design())}\n")
+def _outcome(args: Namespace) -> Outcome:
+    loaded = _read(args)
+    allow_urls(args.allow_urls)
+    check_destinations(_models_of(loaded))
+    if args.design:
+        return Outcome(f"{design_text(loaded.design())}\n")
     live = None
     try:
         with second_interrupt_kills(SECOND), redirect_stdout(sys.stderr):
-            live = found.start()
+            live = loaded.start()
             results = live.wait()
     except KeyboardInterrupt:
-        told = "" if live is None else f" after {live.progress.done:,} of {live.progress.total:,} runs"
-        return Outcome("", INTERRUPTED, last=f"The experiment was stopped{told}. To go on:", command=_again(given))
+        progress = "" if live is None else f" after {live.progress.done:,} of {live.progress.total:,} runs"
+        return Outcome("", INTERRUPTED, last=f"The experiment was stopped{progress}. To continue:", command=_again(args))
     if results.missing:
-        at_budget = f" at the budget of ${found.budget:g}; raise it" if live.progress.state == "budget" else ""
-        told = f"{results.missing:,} runs are missing{at_budget}. To make them:"
-        return Outcome(f"{results_text(results)}\n", MISSING, last=told, command=_again(given))
+        at_budget = f" at the budget of ${loaded.budget:g}; raise it" if live.progress.state == "budget" else ""
+        message = f"{results.missing:,} runs are missing{at_budget}. To make them:"
+        return Outcome(f"{results_text(results)}\n", MISSING, last=message, command=_again(args))
     if results.look is not None and not results.look.is_last:
-        return Outcome("\n".join(_told(results)), DONE, last="To the next look:", command=_again(given))
+        return Outcome("\n".join(_told(results)), DONE, last="To the next look:", command=_again(args))
     return Outcome("\n".join(_told(results)), DONE)
 
 
-def _read(given: Namespace) -> Experiment:
-    path = path_of(given.file)
+def _read(args: Namespace) -> Experiment:
+    path = path_of(args.file)
     if path.suffix == ".py":
-        found = experiment_in(load_file(path), given.name)
+        loaded = experiment_in(load_file(path), args.name)
     else:
-        found = read_experiment(file_text(path), find_names(given.tools), path=path, commands=SHELL)
-    return replace(found, folder=given.folder) if given.folder else found
+        loaded = read_experiment(file_text(path), find_names(args.tools), path=path, commands=SHELL)
+    return replace(loaded, folder=args.folder) if args.folder else loaded
 
 
 def _told(results: Results) -> Iterator[str]:
@@ -89,20 +89,20 @@ def _told(results: Results) -> Iterator[str]:
             yield f"{comparison_text(comparison)}\n"
 
 
-def _models_of(found: Experiment) -> Iterator[Any]:
+def _models_of(loaded: Experiment) -> Iterator[Any]:
     """Yield the models that the experiment names: its own, and those of its agents."""
-    yield from read_models(found.models)
-    variants = found.variants.values() if isinstance(found.variants, Mapping) else found.variants
-    for one in (found.agent, *variants):
-        yield one.model if isinstance(one, Agent) else one.get("model") if isinstance(one, Mapping) else None
+    yield from read_models(loaded.models)
+    variants = loaded.variants.values() if isinstance(loaded.variants, Mapping) else loaded.variants
+    for variant in (loaded.agent, *variants):
+        yield variant.model if isinstance(variant, Agent) else variant.get("model") if isinstance(variant, Mapping) else None
 
 
-def _again(given: Namespace) -> str:
-    options = {"--folder": [given.folder] if given.folder else [], "--tools": given.tools}
-    options |= {"--mcp": given.mcp, "--allow-url": given.allow_urls}
-    options["--name"] = [given.name] if given.name else []
+def _again(args: Namespace) -> str:
+    options = {"--folder": [args.folder] if args.folder else [], "--tools": args.tools}
+    options |= {"--mcp": args.mcp, "--allow-url": args.allow_urls}
+    options["--name"] = [args.name] if args.name else []
     words = [str(word) for option, values in options.items() for value in values for word in (option, value)]
-    return shlex.join(["agentnb", "experiment", str(given.file), *words])
+    return shlex.join(["agentnb", "experiment", str(args.file), *words])
 
 
 EXPERIMENT = Command(
@@ -128,5 +128,5 @@ EXPERIMENT = Command(
     ),
     "agentnb experiment guidance.yaml --tools my_tools.py --design\n"
     "agentnb experiment guidance.py --folder results/guidance\n\n"
-    "exit codes: 0 all runs are made, 1 a problem, 2 runs are missing, 130 stopped: the same command goes on",
+    "exit codes: 0 all runs are made, 1 a problem, 2 runs are missing, 130 stopped: the same command continues",
 )

@@ -1,4 +1,4 @@
-"""``agentnb login``: the person logs in to an MCP server in the browser."""
+"""``agentnb login``: logs the user in to an MCP server through the browser."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from agentnb.errors import SettingsError
 from agentnb.session.server_login import forget, in_lines, log_in
 
 
-def login(given: Namespace) -> str:
+def login(args: Namespace) -> str:
     """Log in to an MCP server in the browser; the login is kept for later runs."""
-    with named_server(given) as (servers, live, asks):
-        if given.forget:
+    with named_server(args) as (servers, live, asks):
+        if args.forget:
             return forget(servers, live) + "\n"
         ask = _ask if asks else None
-        scope, client = " ".join(given.scope), given.client or ""
-        return log_in(servers, live, lambda *told: tell(in_lines(*told)), ask, scope=scope, client=client) + "\n"
+        scope, client = " ".join(args.scope), args.client or ""
+        return log_in(servers, live, lambda *lines: tell(in_lines(*lines)), ask, scope=scope, client=client) + "\n"
 
 
 def _ask(question: str) -> str:
-    """Return the line that the person types, which is not shown. Raises `SettingsError` if they end the input."""
+    """Return the line that the user types, without echo. Raises `SettingsError` at the end of input."""
     try:
         return getpass(question)
     except EOFError:

@@ -1,4 +1,4 @@
-"""The commands for runs that were recorded: ``agentnb runs``, ``show``, ``table`` and ``replay``."""
+"""Commands for recorded runs: ``agentnb runs``, ``show``, ``table`` and ``replay``."""
 
 from __future__ import annotations
 
@@ -30,94 +30,94 @@ from agentnb.store.summaries import families
 from agentnb.workflow.files.files import path_of
 
 SHOWN = 20
-"""Runs listed by default, without ``-n``."""
+"""Default number of listed runs, without ``-n``."""
 MAX_PROBLEMS = 5
-"""Files left out of a list that are named; of more, only the count is."""
+"""Maximum number of skipped files that are named; beyond, only their count."""
 NO_LOG = "no run log that can be read"
 
 
-def runs(given: Namespace) -> str:
+def runs(args: Namespace) -> str:
     """List the runs of a folder, newest first, or those of a file of any format."""
-    if given.folder is not None and holds_other_files(given.folder):
-        return _runs_of_files(given)
-    store, left_out = store_in(given.folder), list[str]()
-    found = families(store.each_summary(left_out), set(store.ids()))
-    lists = (family if given.nested else family[:1] for family in found)
-    matching = (some for some in lists if any(matches(one, given.words, given.outcome) for one in some))
-    lines = list(chain.from_iterable(islice(matching, given.most)))
+    if args.folder is not None and holds_other_files(args.folder):
+        return _runs_of_files(args)
+    store, left_out = store_in(args.folder), list[str]()
+    all_families = families(store.each_summary(left_out), set(store.ids()))
+    lists = (family if args.nested else family[:1] for family in all_families)
+    matching = (family for family in lists if any(matches(run, args.words, args.outcome) for run in family))
+    lines = list(chain.from_iterable(islice(matching, args.most)))
     for line in problems_told([Problem(name, "", NO_LOG) for name in left_out], MAX_PROBLEMS, see_all="", commands=SHELL):
         complain(line)
     count, folder = len(store.ids()), store.shown_folder
-    told = list_told(
-        lines, count=count, folder=folder, most=given.most, wanted=[*(["--failed"] if given.outcome else []), *given.words]
+    summary = list_told(
+        lines, count=count, folder=folder, most=args.most, wanted=[*(["--failed"] if args.outcome else []), *args.words]
     )
-    name = "ID" if given.folder is None else str(Path(folder) / "ID.jsonl")
+    name = "ID" if args.folder is None else str(Path(folder) / "ID.jsonl")
     hints = [f"Show one: agentnb show {name}"] if lines else []
-    hints += [f"Resume an interrupted one: agentnb recover {name}"] if any(one.can_be_recovered for one in lines) else []
-    hints += [f"Answer one that waits: agentnb answer {name} ANSWER"] if any(one.can_be_answered for one in lines) else []
-    return history_text(lines, ". ".join([told, *hints])) + "\n"
+    hints += [f"Resume an interrupted one: agentnb recover {name}"] if any(line.can_be_recovered for line in lines) else []
+    hints += [f"Answer one that waits: agentnb answer {name} ANSWER"] if any(line.can_be_answered for line in lines) else []
+    return history_text(lines, ". ".join([summary, *hints])) + "\n"
 
 
-def _runs_of_files(given: Namespace) -> str:
+def _runs_of_files(args: Namespace) -> str:
     """List the runs of a file, or of a folder of files, of any format, with their numbers."""
     problems: list[Problem] = []
-    found = [*iter_traces(given.folder, strict=False, problems=problems)]
+    traces = [*iter_traces(args.folder, strict=False, problems=problems)]
     for line in problems_told(problems, MAX_PROBLEMS, see_all="", commands=SHELL):
         complain(line)
     return files_text(
-        found,
-        str(given.folder),
-        words=given.words,
-        outcome=given.outcome,
-        most=given.most,
-        is_folder=path_of(given.folder).is_dir(),
+        traces,
+        str(args.folder),
+        words=args.words,
+        outcome=args.outcome,
+        most=args.most,
+        is_folder=path_of(args.folder).is_dir(),
     )
 
 
-def show(given: Namespace) -> str:
+def show(args: Namespace) -> str:
     """Show a run of a file of any format as text, or as a self-contained page of HTML."""
-    found = runs_named(given.run, loose=given.loose)
-    run = chosen(found, given.which, given.run)
+    traces = runs_named(args.run, loose=args.loose)
+    run = chosen(traces, args.which, args.run)
     if run is None:
-        if given.html or given.output is not None:
-            raise SettingsError(f"{given.run} holds {len(found):,} runs", f"Name one: agentnb show {given.run} --run 1")
-        return files_text(found, given.run, most=len(found))
-    html = given.html or (given.output is not None and given.output.suffix.lower() in (".html", ".htm"))
+        if args.html or args.output is not None:
+            raise SettingsError(f"{args.run} holds {len(traces):,} runs", f"Name one: agentnb show {args.run} --run 1")
+        return files_text(traces, args.run, most=len(traces))
+    html = args.html or (args.output is not None and args.output.suffix.lower() in (".html", ".htm"))
     text = page_html(redacted(run)) if html else run_text(run, commands=SHELL) + "\n"
-    return written(text.encode("utf-8", "replace"), given.output, "The run") if given.output else text
+    return written(text.encode("utf-8", "replace"), args.output, "The run") if args.output else text
 
 
-def table(given: Namespace) -> str:
+def table(args: Namespace) -> str:
     """Write a table of runs, as CSV or Parquet."""
-    if given.name not in tables.NAMES:
-        raise SettingsError(f"There is no table {given.name}", near(given.name, tables.NAMES))
-    kind = ".csv" if given.output is None else given.output.suffix.lower()
+    if args.name not in tables.NAMES:
+        raise SettingsError(f"There is no table {args.name}", near(args.name, tables.NAMES))
+    kind = ".csv" if args.output is None else args.output.suffix.lower()
     if kind not in (".csv", ".parquet"):
-        raise SettingsError(f"{given.output} is neither CSV nor Parquet", "End the name with .csv or .parquet")
-    sources: list[Path | Store] = [source_of(path) for path in given.paths]
+        raise SettingsError(f"{args.output} is neither CSV nor Parquet", "End the name with .csv or .parquet")
+    sources: list[Path | Store] = [source_of(path) for path in args.paths]
     source = sources[0] if len(sources) == 1 else sources or default_store()[0]
-    frame = getattr(tables, given.name)(load_traces(source, strict=False) if given.loose else source)
+    frame = getattr(tables, args.name)(load_traces(source, strict=False) if args.loose else source)
     if kind == ".parquet":
-        return written(_parquet(frame, given.output), given.output, "The table")
+        return written(_parquet(frame, args.output), args.output, "The table")
     text: str = frame.to_csv(index=False, lineterminator="\n")
-    return written(text.encode("utf-8", "replace"), given.output, "The table") if given.output else text
+    return written(text.encode("utf-8", "replace"), args.output, "The table") if args.output else text
 
 
-def replay(given: Namespace) -> str:
+def replay(args: Namespace) -> str:
     """Show what other guidance, another policy or limit would have done with a recorded run of any product."""
-    known = runs_named(given.run, loose=False)
-    run = chosen(known, given.which, given.run)
+    traces = runs_named(args.run, loose=False)
+    run = chosen(traces, args.which, args.run)
     if run is None:
-        raise SettingsError(f"{given.run} holds {len(known):,} runs", f"Name one: agentnb replay {given.run} --run 1")
-    found = replay_run(
+        raise SettingsError(f"{args.run} holds {len(traces):,} runs", f"Name one: agentnb replay {args.run} --run 1")
+    replayed = replay_run(
         run,
-        guidance=_guidance(given.guidance),
-        policy=given.policy,
-        detect=given.detect,
-        limits={} if given.max_rounds is None else {"max_rounds": given.max_rounds},
-        workflow_mode=True if given.workflow_mode else None,
+        guidance=_guidance(args.guidance),
+        policy=args.policy,
+        detect=args.detect,
+        limits={} if args.max_rounds is None else {"max_rounds": args.max_rounds},
+        workflow_mode=True if args.workflow_mode else None,
     )
-    return replay_text(found) + "\n"
+    return replay_text(replayed) + "\n"
 
 
 def _guidance(name: str | None) -> str | GuidanceSet | None:
@@ -134,8 +134,8 @@ def _parquet(frame: Any, path: Path) -> bytes:
     try:
         return frame.to_parquet(None, index=False, engine="pyarrow")  # type: ignore[no-any-return]  # without a path: bytes
     except ImportError as error:
-        what = f"{path} cannot be written: Parquet needs the package pyarrow"
-        raise StoreError(what, "pip install 'agentnb[scale]', or name a file that ends with .csv") from error
+        problem = f"{path} cannot be written: Parquet needs the package pyarrow"
+        raise StoreError(problem, "pip install 'agentnb[scale]', or name a file that ends with .csv") from error
 
 
 RECORDED: dict[str, Command] = {
@@ -164,7 +164,7 @@ RECORDED: dict[str, Command] = {
                 dest="outcome",
                 action="store_const",
                 const="failed",
-                help="only runs whose outcome is failed, as their trace, expectation or label says, however they ended",
+                help="only runs whose outcome is failed, by their trace, expectation or label, whatever their status",
             ),
             argument("--nested", action="store_true", help="also list the runs nested in each, below it"),
         ),
@@ -179,7 +179,7 @@ RECORDED: dict[str, Command] = {
                 type=text_of,
                 help="a file of any format, an example such as complex-fails, or the id of a run here (its end is enough)",
             ),
-            argument("--run", dest="which", metavar="NUMBER|ID", type=text_of, help="which run of a file of several"),
+            argument("--run", dest="which", metavar="NUMBER|ID", type=text_of, help="which run, if the file has several"),
             LOOSE,
             argument("--html", action="store_true", help="a page of HTML"),
             argument("-o", help="write to this file; HTML if it ends with .html", **OUTPUT),
@@ -220,4 +220,4 @@ RECORDED: dict[str, Command] = {
         "agentnb replay complex-fails --workflow-mode\nagentnb replay run.jsonl -g brief.md -p minimal",
     ),
 }
-"""The commands by name."""
+"""Commands by name."""

@@ -1,4 +1,4 @@
-"""``agentnb recover``: resumes a run whose process died, and runs it to its end."""
+"""``agentnb recover``: resumes a run whose process died."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from agentnb.cli.workflow_options import RESUME_OPTIONS
 from agentnb.session.recovery import place_of
 
 
-def recover(given: Namespace) -> Outcome:
-    """Resume a run whose process died where it stands, a workflow at its first unfinished step, and run it to its end."""
-    store, name = place_of(given.run)
-    return resume(store.load(store.find(name)), store, given)
+def recover(args: Namespace) -> Outcome:
+    """Resume a run whose process died, a workflow at its first unfinished step, and run it to its end."""
+    store, name = place_of(args.run)
+    return resume(store.load(store.find(name)), store, args)
 
 
 RECOVER = Command(

@@ -1,4 +1,4 @@
-"""Runs of files as lines of text with numbers, for a shell."""
+"""Numbered runs of files as lines of text, for a shell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_OF_A_FILE = 60
 
 
 def files_text(
-    found: Sequence[Run],
+    runs: Sequence[Run],
     name: str,
     *,
     most: int,
@@ -23,17 +23,17 @@ def files_text(
     outcome: Outcome | None = None,
     is_folder: bool = False,
 ) -> str:
-    """Return a line for each run of a file or folder of this name, at most so many, with all of these words and this outcome.
+    """Render a line for each run of a file or folder, at most ``most``, with all of these words and this outcome.
 
     A line has the number of the run from 1, the end of its id, its state, prompt and figures; in a folder also its file.
     """
-    rows = [row_of(place, run) for place, run in enumerate(found)]
+    rows = [row_of(index, run) for index, run in enumerate(runs)]
     fitting = [row for row in rows if outcome in (None, row.outcome) and all(_fits(row, word) for word in words)]
     shown = fitting[:most]
-    told = f"{page_told(0, len(shown), len(fitting), len(rows))} in {clean(name)}"
+    heading = f"{page_told(0, len(shown), len(fitting), len(rows))} in {clean(name)}"
     number = " --run ID" if is_folder else " --run NUMBER" if len(rows) > 1 else ""
     hint = f". Show one: agentnb show {'FILE' if is_folder else clean(name)}{number}" if shown else ""
-    return "\n".join([told + hint, *[_line(row, with_file=is_folder) for row in shown]]) + "\n"
+    return "\n".join([heading + hint, *[_line(row, with_file=is_folder) for row in shown]]) + "\n"
 
 
 def _fits(row: RunRow, word: str) -> bool:
@@ -45,9 +45,9 @@ def _fits(row: RunRow, word: str) -> bool:
 def _line(row: RunRow, *, with_file: bool) -> str:
     state = state_and_outcome(row)
     asked = first_line(row.run.prompt[:MAX_READ], MAX_OF_A_PROMPT)
-    told = [*figures(row), *(_place(row) if with_file else [])]
-    about = f"{row.place + 1:>4}  {short_id(row.run.id)}  {state:<{WIDTH_OF_A_STATE}}  {asked:<{MAX_OF_A_PROMPT}}"
-    return clean(f"{about}  {', '.join(told)}").rstrip()
+    details = [*figures(row), *(_place(row) if with_file else [])]
+    columns = f"{row.place + 1:>4}  {short_id(row.run.id)}  {state:<{WIDTH_OF_A_STATE}}  {asked:<{MAX_OF_A_PROMPT}}"
+    return clean(f"{columns}  {', '.join(details)}").rstrip()
 
 
 def _place(row: RunRow) -> list[str]:

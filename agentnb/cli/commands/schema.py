@@ -15,11 +15,11 @@ from agentnb.workflow.tasks.json_schema import tasks_schema
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {"workflow": workflow_schema, "tasks": tasks_schema}
 
 
-def schema(given: Namespace) -> str:
+def schema(args: Namespace) -> str:
     """Write the JSON Schema of workflow files, or of task files, for editors that complete and check YAML."""
-    if given.name not in SCHEMAS:
-        raise SettingsError(f"There is no schema {given.name}", near(given.name, SCHEMAS))
-    return json.dumps(SCHEMAS[given.name](), indent=2, ensure_ascii=False) + "\n"
+    if args.name not in SCHEMAS:
+        raise SettingsError(f"There is no schema {args.name}", near(args.name, SCHEMAS))
+    return json.dumps(SCHEMAS[args.name](), indent=2, ensure_ascii=False) + "\n"
 
 
 SCHEMA = Command(

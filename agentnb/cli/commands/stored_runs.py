@@ -1,4 +1,4 @@
-"""Runs and files, by what the person types."""
+"""Runs and files named on the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentnb.workflow.files.files import path_of
 
 
 def store_in(folder: Path | None) -> Store:
-    """Return the store of a folder; by default that of the current one."""
+    """Return the store of a folder, by default the current one."""
     if folder is None:
         return default_store()[0]
     if not folder.is_dir():
@@ -25,13 +25,13 @@ def store_in(folder: Path | None) -> Store:
 
 
 def _runs_within(folder: Path) -> Path:
-    """Return the folder, or its ``.agentnb/runs`` if that is where its logs are."""
+    """Return the folder, or its ``.agentnb/runs`` if its logs are there."""
     within = folder / ".agentnb" / "runs"
     return within if within.is_dir() and not any(folder.glob("*.jsonl")) else folder
 
 
 def holds_other_files(path: Path) -> bool:
-    """Return whether this is a file, an example, or a folder in which no run log of agentnb is found."""
+    """True for a file, an example, or a folder without run logs of agentnb."""
     folder = path_of(path)
     if not folder.is_dir():
         return is_there(path)
@@ -46,29 +46,29 @@ def runs_named(name: str, *, loose: bool) -> list[Run]:
         raise SettingsError(f"{path} is a folder", f"agentnb runs {path} lists its runs")
     if not (_is_file(path) or is_there(name)):
         return [default_store()[0].load(name)]
-    found = load_traces(name, strict=not loose)
-    if not found:
+    traces = load_traces(name, strict=not loose)
+    if not traces:
         raise TraceError(f"{name} holds no run")
-    return found
+    return traces
 
 
-def chosen(found: Sequence[Run], which: str | None, name: str) -> Run | None:
-    """Return the run with this number from 1, or the end of this id; without, the only one that is not nested in another."""
+def chosen(runs: Sequence[Run], which: str | None, name: str) -> Run | None:
+    """Return the run with this number from 1, or the end of this id; by default the only run that is not nested."""
     if not which:
-        ids = {run.id for run in found}
-        fits = [run for run in found if run.parent_id not in ids]
-    elif which.isdecimal() and 0 < int(which) <= len(found):
-        fits = [found[int(which) - 1]]
+        ids = {run.id for run in runs}
+        fits = [run for run in runs if run.parent_id not in ids]
+    elif which.isdecimal() and 0 < int(which) <= len(runs):
+        fits = [runs[int(which) - 1]]
     else:
-        fits = [run for run in found if run.id.endswith(which)]
+        fits = [run for run in runs if run.id.endswith(which)]
     if which and len(fits) != 1:
         many = f"{len(fits):,} runs" if fits else "no run"
-        raise SettingsError(f"{name} has {many} {which}", f"agentnb runs {name} lists its {len(found):,} runs")
+        raise SettingsError(f"{name} has {many} {which}", f"agentnb runs {name} lists its {len(runs):,} runs")
     return fits[0] if len(fits) == 1 else None
 
 
 def source_of(name: str) -> Path:
-    """Return a file, a folder or a glob as it is, and the file of a run that is named by its id."""
+    """Return a file, a folder or a glob unchanged, or the log of a run named by its id."""
     path = path_of(name)
     if path.is_dir():
         return _runs_within(path)
@@ -79,10 +79,10 @@ def source_of(name: str) -> Path:
 
 
 def _is_file(path: Path) -> bool:
-    return path.suffix == ".jsonl" or path.exists()  # an id has no ending
+    return path.suffix == ".jsonl" or path.exists()  # ids have no suffix
 
 
-def written(data: bytes, path: Path, what: str) -> str:
-    """Write the file and return nothing for standard output."""
-    write_whole(path_of(path), [data], what)
+def written(data: bytes, path: Path, noun: str) -> str:
+    """Write the file and return no text for standard output."""
+    write_whole(path_of(path), [data], noun)
     return ""

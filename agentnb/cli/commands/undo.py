@@ -1,4 +1,4 @@
-"""``agentnb undo``: puts back the files that a run changed."""
+"""``agentnb undo``: restores the files that a run changed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from agentnb.rerun.undo.undoing import undo_run
 from agentnb.session.recovery import place_of
 
 
-def undo(given: Namespace) -> str:
-    """Put back the files that a run changed with write_file and edit_file; one that has changed since is not touched."""
-    store, name = place_of(given.run)
+def undo(args: Namespace) -> str:
+    """Restore the files that a run changed with write_file and edit_file, unless they have changed since."""
+    store, name = place_of(args.run)
     return undo_text(undo_run(store, store.find(name))) + "\n"
 
 

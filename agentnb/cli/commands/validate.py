@@ -1,4 +1,4 @@
-"""``agentnb validate``: says all that is wrong in a file, without running it."""
+"""``agentnb validate``: reports every problem of a file, without running it."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from agentnb.workflow.plans.planner import ACTION_NAMES
 from agentnb.workflow.plans.planner_inputs import check_planner_inputs
 
 
-def validate(given: Namespace) -> Outcome:
-    """Check a file: all its problems and warnings, each with file and line. Nothing is run.
+def validate(args: Namespace) -> Outcome:
+    """Check a file: report all its problems and warnings, each with file and line. Nothing is run.
 
-    The tools that a file names are checked with --tools only, which names them all; of a plan, their arguments too.
+    Tools that a file names are checked only with --tools, which must list them all; for a plan, their arguments, too.
     """
-    path = path_of(given.file)
+    path = path_of(args.file)
     kind = kind_of_text(text_of_file(path))
     warnings: Sequence[AnyProblem] = ()
     try:
-        for file in given.mcp:
+        for file in args.mcp:
             read_server_file(path_of(file).absolute(), shown=file)
-        tools = find_tools(given.tools) if given.tools else None
-        inputs = read_inputs(given.inputs)
+        tools = find_tools(args.tools) if args.tools else None
+        inputs = read_inputs(args.inputs)
         if kind == PLAN:
             read, problems = read_and_check(path, tools)
             problems.check()
             names = Plan.of(read.plan).tool_names if read is not None else ()
             warnings = sorted(problems.warnings, key=lambda problem: problem.line)
         else:
-            workflow = read_workflow(path, tools, strict=given.strict, inputs=inputs, checks_actions=tools is not None)
+            workflow = read_workflow(path, tools, strict=args.strict, inputs=inputs, checks_actions=tools is not None)
             check_planner_inputs(workflow.declared, inputs, tools, Path.cwd())
             names = tuple([name for name in tool_names_of_files(workflow.declared) if name not in ACTION_NAMES])
             warnings = workflow.warnings
@@ -53,8 +53,8 @@ def validate(given: Namespace) -> Outcome:
     count = f", {counted(len(warnings), 'warning')}" if warnings else ""
     unchecked = ""
     if tools is None and names:
-        what = "tools" if kind == PLAN else "functions"
-        unchecked = f"; the {what} that it names were not checked: {_shown(names)}. Give --tools MODULE:NAME"
+        noun = "tools" if kind == PLAN else "functions"
+        unchecked = f"; the {noun} that it names were not checked: {_shown(names)}. Give --tools MODULE:NAME"
     return Outcome(_lines(warnings, f"{path}: a valid {kind}{count}{unchecked}"), DONE)
 
 
@@ -63,8 +63,8 @@ def _shown(names: Sequence[str], most: int = 5) -> str:
     return ", ".join([*names[:most], *more])
 
 
-def _lines(found: Iterable[AnyProblem], last: str) -> str:
-    lines = [" ".join(one.worded(SHELL).split()) for one in found]
+def _lines(problems: Iterable[AnyProblem], last: str) -> str:
+    lines = [" ".join(problem.worded(SHELL).split()) for problem in problems]
     return redact("\n".join([*lines, last])) + "\n"
 
 

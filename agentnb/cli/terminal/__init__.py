@@ -1,1 +1,1 @@
-"""A terminal: streams, progress, questions, interrupts."""
+"""Terminal: streams, progress, questions, interrupts."""

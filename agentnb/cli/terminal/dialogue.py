@@ -1,4 +1,4 @@
-"""A question to the person as a dialogue of lines: what is written, and what the typed lines mean."""
+"""Question as a dialogue of lines: prompts, and the meaning of typed lines."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ NOTHING_TYPED = "Type an answer, or press Ctrl-D to leave the question open."
 INSTEAD = "Instead of an answer: --decline (say no) or --cancel (close the question without deciding)."
 BY_FIELD = "Answer field by field, or with all of it as a JSON object. An empty line leaves a field out, or takes its default."
 PAGE_CHARACTERS, PAGE_LINES = 2_000, 40
-"""Length of a page of the call that a question is about."""
+"""Length of a page of the call in question."""
 MAX_DIGITS = 10
-"""Digits that the number of a choice has at most: Python reads no number of thousands."""
+"""Maximum digits of the number of a choice: Python refuses numbers of thousands of digits."""
 EDIT_BY_FIELD = "Type each argument, or all of them as a JSON object. An empty line keeps what is in brackets."
 SHELL_REACHES = {**REACHES, "session": "until this command ends"}
 
 
 def dialogue(question: WaitingOnUser) -> Dialogue:
     """Ask the question until an answer fits, and return it, or the `NoAnswer` that was typed."""
-    place = f"{visible_name(question.call_id)}: " if question.call_id not in ("", question.asked_by) else ""
+    origin = f"{visible_name(question.call_id)}: " if question.call_id not in ("", question.asked_by) else ""
     instead = [] if question.kind == "approval" else [INSTEAD]
-    lines = [f"{place}{titled(question, ASKS)}", question_text(question), *address_lines(question)]
+    lines = [f"{origin}{titled(question, ASKS)}", question_text(question), *address_lines(question)]
     head = "".join(f"{line}\n" for line in ["", *lines, *instead])
     form = None if question.kind == "approval" else question_form(question)
-    page, rest = _page(call_text(question))
+    page, remaining = _page(call_text(question))
     if form is not None and divided_fields(form):
-        cut = f"({len(rest):,} characters not shown: agentnb show has all)\n" if rest else ""
+        cut = f"({len(remaining):,} characters not shown: agentnb show has all)\n" if remaining else ""
         return (yield from form_dialogue(f"{head}{page}{cut}{BY_FIELD}\n", form, may_leave=True))
     if advice := accept_advice(question):
         head = f"{head}{in_words(advice, SHELL)}\n"
-    return (yield from _answer(f"{head}{page}{_listed(question)}", question, rest))
+    return (yield from _answer(f"{head}{page}{_listed(question)}", question, remaining))
 
 
 def typed(schema: dict[str, Any], text: str, choices: Sequence[Any] | None = None) -> Any:
-    """Return the answer that was typed: as `answer_in_words` reads it, or the number of one of the choices.
+    """Parse a typed answer: like `answer_in_words`, or as the number of one of the choices.
 
-    Raises `SettingsError`, which says what would fit.
+    Raises `SettingsError` with what would fit.
     """
     listed = _numbered(schema) if choices is None else choices
     if text.isdecimal() and len(text) < MAX_DIGITS and 0 < int(text) <= len(listed):
@@ -63,16 +63,16 @@ def typed(schema: dict[str, Any], text: str, choices: Sequence[Any] | None = Non
     return answer_in_words(schema, text)
 
 
-def _answer(words: str, question: WaitingOnUser, rest: str) -> Dialogue:
-    """Ask until an answer fits. ``rest``: the part of the call that was not shown yet; an empty line shows its next page."""
+def _answer(words: str, question: WaitingOnUser, remaining: str) -> Dialogue:
+    """Ask until an answer fits. ``remaining``: the part of the call not yet shown; an empty line shows its next page."""
     schema, name = question.schema, _name(question.schema)
     choices = [choice for choice, _ in _choices(question)]
     form = question_form(question) if _is_approval(question) else None
     while True:
-        more = f" ({len(rest):,} characters not shown: Enter shows more)" if rest else ""
+        more = f" ({len(remaining):,} characters not shown: Enter shows more)" if remaining else ""
         text = (yield f"{words}{name}{more}: ").strip()
-        if not text and rest:
-            words, rest = _page(rest)
+        if not text and remaining:
+            words, remaining = _page(remaining)
             continue
         if not text:
             words = f"{NOTHING_TYPED}\n"
@@ -101,7 +101,7 @@ def _edited(form: QuestionForm) -> Dialogue:
 
 
 def _page(text: str) -> tuple[str, str]:
-    """Return the first page of a text, with a line end if it has text, and the rest."""
+    """Split a text into its first page, with a line end unless empty, and the remainder."""
     page = "\n".join(text[:PAGE_CHARACTERS].split("\n")[:PAGE_LINES])
     return f"{page}\n" if page else "", text[len(page) :].removeprefix("\n")
 
@@ -118,7 +118,7 @@ def _listed(question: WaitingOnUser) -> str:
 
 
 def _choices(question: WaitingOnUser) -> list[tuple[Any, str]]:
-    """Return the choices that may be given by their numbers, each with its words: also the grants that are offered."""
+    """Return the numbered choices, each with its words, including the offered grants."""
     choices = [(choice, choice_in_words(choice)) for choice in _numbered(question.schema)]
     if question.about is None or not choices or not _is_approval(question):
         return choices
@@ -141,7 +141,7 @@ def _name(schema: dict[str, Any]) -> str:
 
 
 def _numbered(schema: dict[str, Any]) -> Sequence[Any]:
-    """Return the choices that may be given by their numbers: none if it is yes or no, or if a choice reads as a number."""
+    """Return the numbered choices; empty for yes or no, or if a choice looks like a number."""
     choices = answer_form(schema).choices
-    is_plain = all(not choice_in_words(one).isdecimal() for one in choices)
+    is_plain = all(not choice_in_words(choice).isdecimal() for choice in choices)
     return [] if choices == [True, False] or not is_plain else choices

@@ -1,4 +1,4 @@
-"""A form as a dialogue of lines: each field is asked for and checked alone, then all of it."""
+"""Form as a dialogue of lines: each field is asked for and checked on its own, then the whole form."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from agentnb.errors import SettingsError
 from agentnb.runtime.questions.question_forms import QuestionForm
 
 Dialogue: TypeAlias = Generator[str, str, Any]
-"""Yields what is written before a line is read, is sent the line, and returns the answer."""
+"""Yields the text to write before a line is read, receives the line, and returns the answer."""
 MAX_OF_A_VALUE = 200
-"""Characters of a value that are repeated where another is typed for it."""
+"""Maximum characters of a current value that a prompt repeats."""
 EMPTY_TEXT = '""'
-"""What is typed for the empty text."""
+"""Input for the empty text."""
 _KINDS = {"text": "text", "lines": "text", "integer": "a whole number", "number": "a number", "json": "JSON"}
 _BOOLEAN = ("true", "false")
 
 
 class _Typed(NamedTuple):
-    """What was typed at a field: the texts of the form, or the end of the dialogue."""
+    """Input at a field: the texts of the form, or the end of the dialogue."""
 
     texts: Mapping[str, str] = {}
     whole: Any = None
-    """The whole answer as a `NoAnswer`, or as the object that was typed at the first field."""
+    """Complete answer: a `NoAnswer`, or an object typed at the first field."""
 
 
 def divided_fields(form: QuestionForm) -> list[FormField]:
-    """Return the fields that are asked for one after the other; empty if the form is typed as one JSON value."""
+    """Return the fields to ask for one by one; empty if the form is typed as one JSON value."""
     return [field for field in leaves(form_fields(form.schema, form.initial)) if field.key != WHOLE and not field.is_others]
 
 
 def form_dialogue(words: str, form: QuestionForm, *, may_leave: bool = False) -> Dialogue:
     """Ask for the fields of a form until they fit, and return its value.
 
-    ``words``: what is written first; ``may_leave``: whether a `NoAnswer` may be typed instead.
+    ``words``: text to write first; ``may_leave``: True if a `NoAnswer` may be typed instead.
     """
     while True:
         texts: dict[str, str] = {}
-        for place, field in enumerate(divided_fields(form)):
-            typed = yield from _field(words, field, form, is_first=not place, may_leave=may_leave)
+        for number, field in enumerate(divided_fields(form)):
+            typed = yield from _field(words, field, form, is_first=not number, may_leave=may_leave)
             words = ""
             if typed.whole is not None:
                 return typed.whole
@@ -57,7 +57,7 @@ def form_dialogue(words: str, form: QuestionForm, *, may_leave: bool = False) ->
 
 
 def _field(words: str, field: FormField, form: QuestionForm, *, is_first: bool, may_leave: bool) -> Generator[str, str, _Typed]:
-    """Ask for one field until what is typed fits."""
+    """Ask for one field until the input fits."""
     initial = _value_at(form.initial, field.path)
     name = visible_name(".".join(field.path))
     while True:
@@ -83,14 +83,14 @@ def _field(words: str, field: FormField, form: QuestionForm, *, is_first: bool, 
 
 
 def _notes(field: FormField) -> str:
-    """Return what a field takes, in a line."""
+    """Describe the accepted input of a field in a line."""
     title = field.label.removesuffix(f" ({field.path[-1]})") if field.label != field.path[-1] else ""
-    about = [" ".join(text.split()) for text in (title, field.description) if text.strip()]
-    limits = [f"{one[:1].lower()}{one[1:]}" for one in limits_in_words(field)]
+    descriptions = [" ".join(text.split()) for text in (title, field.description) if text.strip()]
+    limits = [f"{limit[:1].lower()}{limit[1:]}" for limit in limits_in_words(field)]
     needed = [] if field.is_required or field.has_value else ["may be left out"]
     empty = [f"{EMPTY_TEXT} for an empty text"] if field.may_be_empty else []
     wanted = [] if field.format and limits else [_expected(field)]
-    return "; ".join([*(visible(cut(text, MAX_OF_A_VALUE)) for text in about), *wanted, *limits, *needed, *empty])
+    return "; ".join([*(visible(cut(text, MAX_OF_A_VALUE)) for text in descriptions), *wanted, *limits, *needed, *empty])
 
 
 def _expected(field: FormField) -> str:
@@ -102,27 +102,29 @@ def _expected(field: FormField) -> str:
 
 
 def _kept(field: FormField) -> str:
-    """Return the value that an empty line takes, in brackets."""
+    """Return the value that an empty line keeps, in brackets."""
     if not field.has_value:
         return ""
     labels = {option.text: option.label for option in field.options}
-    text = ", ".join(labels[one] for one in field.chosen) if field.kind == "choices" else labels.get(field.text, field.text)
+    text = (
+        ", ".join(labels[option] for option in field.chosen) if field.kind == "choices" else labels.get(field.text, field.text)
+    )
     return f" [{visible(cut(text, MAX_OF_A_VALUE))}]"
 
 
 def _texts(field: FormField, text: str) -> dict[str, str]:
-    """Return the texts of the form that a typed line means."""
+    """Return the texts of the form for a typed line."""
     if field.may_be_empty and text == EMPTY_TEXT:
         return {field.key: "", f"{field.key}.{EMPTY}": "yes"}
     if field.kind == "choice":
         return {field.key: _choice(field.options, text)}
     if field.kind == "choices" and not text.startswith("["):
-        return {field.key: f"[{','.join(_choice(field.options, one.strip()) for one in text.split(','))}]"}
+        return {field.key: f"[{','.join(_choice(field.options, word.strip()) for word in text.split(','))}]"}
     return {field.key: text}
 
 
 def _choice(options: Sequence[Option], text: str) -> str:
-    """Return the option that was typed: its label, its value, or its number where no label is one; else the text."""
+    """Return the typed option: by its label, its value, or its number unless a label is a number; else the text."""
     folded = text.casefold()
     for option in options:
         if folded in (option.label.casefold(), option.text.casefold(), option.text.strip('"').casefold()):

@@ -1,4 +1,4 @@
-"""How far a run has come, on standard error: a line for each step, and in a terminal a bar below them."""
+"""Progress of a run on standard error: a line for each step, and in a terminal a bar below them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from agentnb.runtime.host.host import Beginning
 
 
 class Progress:
-    """Watches a run and those that are nested in it. Pass it as their watcher; `close` it when the run has ended."""
+    """Watcher of a run and its nested runs. Pass it as their watcher; `close` it when the run has ended."""
 
     def __init__(self, steps: Collection[str] = (), *, after: int = 0) -> None:
-        """``steps``: the ids of the top-level steps, if they are known, for the bar; ``after``: how many events of the run are
-        known already, and are not shown again.
+        """``steps``: ids of the top-level steps, if known, for the bar; ``after``: number of known events of the run, which are
+        not shown again.
         """
         self._lock = threading.Lock()  # nested runs may run on other threads
         self._steps = frozenset(steps)
@@ -34,11 +34,11 @@ class Progress:
         self._names = WorkNames()
         self._calls = 0
         self._held: list[str] | None = None
-        """The lines that are to be shown when the person has answered."""
+        """Lines to show once the user has answered."""
         self._bar = _bar(len(self._steps) or None) if sys.stderr is not None and sys.stderr.isatty() else None
 
     def __call__(self, item: AnyEvent | Delta) -> None:
-        """Take in an event of the run."""
+        """Process an event of the run."""
         if isinstance(item, LISTED):
             with self._lock:
                 self._take(item)
@@ -47,12 +47,12 @@ class Progress:
         elif isinstance(item, Warned | RunStarted) and item.seq >= self._after:
             with self._lock:
                 if isinstance(item, RunStarted):
-                    self._line(f"run {item.run_id}")  # by its id it is resumed after a kill
+                    self._line(f"run {item.run_id}")  # the id to resume it by after a kill
                 else:
                     self._line(f"warning: {clean(item.worded(SHELL))}")
 
     def nested(self, beginning: Beginning) -> Watcher:
-        """Return the watcher of a run that is nested in this one: its tool calls are shown."""
+        """Return the watcher of a nested run, whose tool calls are shown."""
         run, agent = beginning.run, clean(beginning.agent)
 
         def watch(item: AnyEvent | Delta) -> None:
@@ -63,11 +63,11 @@ class Progress:
             elif not isinstance(item, Event):
                 self._refresh()
 
-        watch.nested = self.nested  # type: ignore[attr-defined]  # as the runs nested in a run look for it
+        watch.nested = self.nested  # type: ignore[attr-defined]  # nested runs look it up
         return watch
 
     def prints(self) -> Any:
-        """Return where tools print to: standard error, above the bar."""
+        """Return the stream for output of tools: standard error, above the bar."""
         if self._bar is None:
             return sys.stderr
         from tqdm.contrib import DummyTqdmFile  # type: ignore[import-untyped]  # as below
@@ -75,15 +75,15 @@ class Progress:
         return DummyTqdmFile(sys.stderr)
 
     def pause(self) -> None:
-        """Show nothing while the person is asked."""
+        """Hold back lines while the user is asked."""
         with self._lock:
             self._held = []
             if self._bar is not None:
                 self._bar.clear()
-                self._bar.disable = True  # also for what tools print, below which it would be drawn again
+                self._bar.disable = True  # also for output of tools, which would redraw it
 
     def resume(self) -> None:
-        """Show what was held back, and what comes."""
+        """Show the held lines, and continue."""
         with self._lock:
             held, self._held = self._held or [], None
             if self._bar is not None:
@@ -102,7 +102,7 @@ class Progress:
         self._names.take(event)
         if isinstance(event, w.StepStarted):
             self._open[event.step] = None
-            self._open.pop(event.parent, None)  # of a block its children are named
+            self._open.pop(event.parent, None)  # name the children of a block instead
         elif isinstance(event, w.StepFinished):
             self._open.pop(event.step, None)
             self._done |= {event.step} & self._steps
@@ -123,11 +123,11 @@ class Progress:
     def _now(self) -> str:
         calls = [counted(self._calls, "tool call")] if self._calls else []
         return " · ".join(
-            [*calls, ", ".join(clean(self._names.of_step(one).removeprefix("step ")) for one in self._open)]
+            [*calls, ", ".join(clean(self._names.of_step(step).removeprefix("step ")) for step in self._open)]
         ).strip(" ·")
 
     def _refresh(self) -> None:
-        """Let the time in the bar go on while a reply streams."""
+        """Update the time in the bar while a reply streams."""
         if self._bar is not None and self._lock.acquire(blocking=False):
             try:
                 if self._bar is not None:
@@ -138,7 +138,7 @@ class Progress:
 
 def _call(run: Run, event: ToolFinished) -> str:
     records = run.rounds[-1].records if run.rounds else ()
-    record = next((one for one in reversed(records) if one.call.id == event.result.call_id), None)
+    record = next((record for record in reversed(records) if record.call.id == event.result.call_id), None)
     return "a tool call has ended" if record is None else call_line(record)
 
 

@@ -1,7 +1,8 @@
-"""The second Ctrl-C ends the program at once, also where a function holds the interpreter and no Python code runs.
+"""Second Ctrl-C: ends the program at once, even if a function holds the interpreter.
 
-Python notes a signal and handles it when its own code runs next, which in ``sum(range(10**13))`` is never. A shell beside this
-process gets each Ctrl-C of the terminal as well: it says so at the first, and kills the process at the second.
+Python records a signal and handles it when its own code runs next, which in ``sum(range(10**13))`` is never. A shell beside
+this process receives each Ctrl-C of the terminal as well: it prints a message at the first, and kills the process at the
+second.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ cat <&3 >/dev/null &
 while [ $count -lt 2 ]; do wait && exit; done
 kill -KILL "$1"
 """
-"""``cat`` ends when the process does, as that alone holds the other end of its pipe; ``wait`` returns at each signal too."""
+"""``cat`` ends with the process, which holds the only other end of its pipe; ``wait`` also returns at each signal."""
 SECONDS = 1.0
-"""How long the shell gets to end."""
+"""Seconds that the shell has to end."""
 
 
 @contextmanager
 def second_interrupt_kills(message: str = MESSAGE) -> Iterator[None]:
-    """Have the second Ctrl-C within this block kill the process. What its logs have is kept.
+    """Kill the process at the second Ctrl-C within this block. Written logs are kept.
 
-    ``message``: what the first one writes to standard error.
+    ``message``: text that the first Ctrl-C writes to standard error.
     """
     shell = shutil.which("sh") if hasattr(os, "killpg") else None
     if shell is None or threading.current_thread() is not threading.main_thread():
@@ -41,7 +42,7 @@ def second_interrupt_kills(message: str = MESSAGE) -> Iterator[None]:
     try:
         words = [shell, "-c", _SCRIPT, "agentnb", str(os.getpid()), message]
         watcher = subprocess.Popen(words, stdin=reading, stdout=subprocess.DEVNULL)
-    except OSError:  # no further process is to be had
+    except OSError:  # no process can be started
         watcher = None
     os.close(reading)
     try:

@@ -17,9 +17,9 @@ from agentnb.errors import StoreError
 
 
 def write(text: str) -> None:
-    """Write a text to standard output: in UTF-8, and to a terminal without what would control it."""
+    """Write a text to standard output: in UTF-8, and to a terminal without control characters."""
     out = sys.stdout
-    if out is None:  # it was closed before the program began
+    if out is None:  # closed before the program began
         raise StoreError("There is no standard output", "Write to a file: -o FILE")
     if out.isatty():
         text = clean(text)  # no text of a model or tool may control the terminal
@@ -31,12 +31,12 @@ def write(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """Write one line to standard error: what is wrong, or what the person should know."""
+    """Write one line to standard error: an error, or a note to the user."""
     tell(f"agentnb: {' '.join(text.split())}")
 
 
 def tell(text: str, end: str = "\n") -> None:
-    """Write lines to standard error, without known keys and without what would control a terminal."""
+    """Write lines to standard error, without known keys and control characters."""
     out = sys.stderr
     if out is None:  # it was closed before the program began
         return
@@ -48,21 +48,21 @@ def tell(text: str, end: str = "\n") -> None:
 
 def write_outcome(outcome: str | Outcome) -> int:
     """Write the outcome of a command, and return its exit code."""
-    found = outcome if isinstance(outcome, Outcome) else Outcome(outcome)
-    if found.text:
-        write(found.text)
-    if found.told:
-        tell(found.told)
-    if found.last:
-        complain(found.last)
-    if found.command:
-        tell(found.command)
-    return found.code
+    result = outcome if isinstance(outcome, Outcome) else Outcome(outcome)
+    if result.text:
+        write(result.text)
+    if result.told:
+        tell(result.told)
+    if result.last:
+        complain(result.last)
+    if result.command:
+        tell(result.command)
+    return result.code
 
 
 def forget_standard_output() -> None:
-    """Let nothing be written to a closed pipe at exit, which Python would report."""
-    with suppress(OSError, ValueError, AttributeError):  # it is not a file, or is closed
+    """Discard output to a closed pipe at exit, which Python would report."""
+    with suppress(OSError, ValueError, AttributeError):  # not a file, or closed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -72,7 +72,7 @@ def _worded(message: Warning | str) -> str:
 
 @contextmanager
 def warnings_in_a_line() -> Iterator[None]:
-    """Write warnings to standard error like errors, without the line of code that gave them."""
+    """Write warnings to standard error like errors, without their line of code."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = lambda message, *_, **__: complain(_worded(message))

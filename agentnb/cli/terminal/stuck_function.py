@@ -1,4 +1,4 @@
-"""The end of the program when its run has ended and a plain function keeps the main thread: nothing else can end that."""
+"""Exit of the program after a run has ended while a plain function blocks the main thread."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from agentnb.cli.command import FAILED
 from agentnb.runtime.host.live import LiveRun
 
 GRACE_SECONDS = 0.5
-"""How long a function may take to return after its run has ended; it was interrupted before."""
+"""Seconds that an interrupted function has to return after its run has ended."""
 
 
 @contextmanager
 def exit_after(live: LiveRun, conclude: Callable[[], int]) -> Iterator[None]:
-    """End the process if this block goes on after the run has ended, such as in a function that ignores its interrupt.
+    """End the process if this block continues after the run has ended, such as in a function that ignores its interrupt.
 
     ``conclude`` then writes the outcome, in another thread, and returns the exit code.
     """

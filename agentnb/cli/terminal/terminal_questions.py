@@ -22,23 +22,23 @@ from agentnb.runtime.host.host import Beginning
 from agentnb.runtime.host.live import LiveRun
 
 PATIENCE = 1.0
-"""Seconds that the thread gets to end with its run."""
+"""Seconds that the thread has to end with its run."""
 
 
 def is_at_terminal() -> bool:
-    """Return whether a person can be asked here: standard input and standard error are terminals."""
+    """True if the user can be asked: standard input and standard error are terminals."""
     streams = (sys.stdin, sys.stderr)
     return os.name == "posix" and all(stream is not None and stream.isatty() for stream in streams)
 
 
 def ask(question: str) -> str:
-    """Write a question and return the line that the person types."""
+    """Write a question and return the typed line."""
     tell(question, end="")
     return sys.stdin.readline()
 
 
 def ask_question(question: WaitingOnUser) -> Any:
-    """Ask a question until an answer fits, and return it; raise `SettingsError` if the person leaves it open."""
+    """Ask a question until an answer fits, and return it; raises `SettingsError` if the user leaves it open."""
     talk = dialogue(question)
     words = next(talk)
     try:
@@ -55,9 +55,9 @@ class NotAsked(Exception):
 
 
 class Lines:
-    """The lines that are typed. They are read in another thread than the one that wakes it."""
+    """Reader of typed lines, which another thread can wake."""
 
-    # Not with `sys.stdin`: a thread that waits in it cannot be woken, and Python cannot end.
+    # Does not use `sys.stdin`: a thread that waits in it cannot be woken, and Python cannot exit.
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -65,7 +65,7 @@ class Lines:
         self._typed = b""
 
     def read(self) -> str:
-        """Return the next line. Raises EOFError at its end, which Ctrl-D is, and `NotAsked` if it was woken."""
+        """Return the next line. Raises EOFError at the end of input (Ctrl-D), and `NotAsked` if it was woken."""
         while b"\n" not in self._typed:
             ready, _, _ = select.select([self._fd, self._wakes], [], [])
             if self._wakes in ready:
@@ -81,7 +81,7 @@ class Lines:
         return line.decode("utf-8", "replace")
 
     def forget(self) -> None:
-        """Forget what was typed before the question was asked, and that it was woken."""
+        """Discard input typed before the question was asked, and pending wake-ups."""
         import termios  # not on every system
 
         self._typed = b""
@@ -91,17 +91,17 @@ class Lines:
             os.read(self._wakes, 1)
 
     def wake(self) -> None:
-        """Let whoever waits for a line wait no longer. From any thread."""
+        """Stop waiting for a line. May be called from any thread."""
         os.write(self._wake, b"x")
 
     def close(self) -> None:
-        """Close it, once nobody reads."""
+        """Close the pipe, once no thread reads."""
         os.close(self._wakes)
         os.close(self._wake)
 
 
 class TerminalQuestions:
-    """Watches a run as `Progress` does, and asks its questions one after the other. `close` it when the run has ended."""
+    """Watcher of a run, like `Progress`, that asks its questions one by one. `close` it when the run has ended."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -112,11 +112,11 @@ class TerminalQuestions:
         self._closed: set[str] = set()
         self._is_over = False
         self._current = ""
-        """Id of the question that is being asked."""
+        """Id of the current question."""
         self._thread = threading.Thread(target=self._ask_all, name="agentnb-questions", daemon=True)
 
     def __call__(self, item: AnyEvent | Delta) -> None:
-        """Take in an event of the run."""
+        """Process an event of the run."""
         self._progress(item)
         if isinstance(item, QuestionAsked):
             self._questions.put(item.question)
@@ -124,16 +124,16 @@ class TerminalQuestions:
             self._close(item.question_id)
 
     def nested(self, beginning: Beginning) -> Watcher:
-        """Return the watcher of a run that is nested in this one: what it asks is asked by this one."""
+        """Return the watcher of a nested run, whose questions this watcher asks."""
         return self._progress.nested(beginning)
 
     def begin(self, live: LiveRun) -> None:
-        """Ask the questions of this run from now on."""
+        """Start asking the questions of this run."""
         self._live.set_result(live)
         self._thread.start()
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop asking."""
         with self._lock:
             self._is_over = True
         self._questions.put(None)
@@ -166,7 +166,7 @@ class TerminalQuestions:
                     live.leave()
 
     def _ask(self, live: LiveRun, question: WaitingOnUser) -> None:
-        """Ask one question. Raises EOFError if the person leaves it open."""
+        """Ask one question. Raises EOFError if the user leaves it open."""
         self._progress.pause()
         try:
             talk = dialogue(question)
@@ -178,6 +178,6 @@ class TerminalQuestions:
             with suppress(SettingsError):  # it was withdrawn
                 live.answer(done.value, question.id)
         except NotAsked:
-            tell("\nThis question is not asked any more.")
+            tell("\nThis question was closed.")
         finally:
             self._progress.resume()

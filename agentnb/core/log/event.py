@@ -1,4 +1,4 @@
-"""The fields that all events carry, and the words for how runs and rounds stand."""
+"""Fields shared by all events, and the statuses of runs and rounds."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ EndStatus: TypeAlias = Literal["completed", "limited", "stopped", "cancelled", "
 ENDS: frozenset[EndStatus] = frozenset(get_args(EndStatus))
 """The statuses with which a run can end."""
 RoundStatus: TypeAlias = str
-"""How a round ended: running, success, error, cancelled, natural_completion, workflow_complete, auto_continue_todos,
+"""The end of a round: running, success, error, cancelled, natural_completion, workflow_complete, auto_continue_todos,
 auto_continue_workflow, todo_nudge, premature_stop_nudge, narration_without_tool_call, invalid_output, duplicate_loop_broken,
-unexpected_empty_tools, or a policy's own word."""
+unexpected_empty_tools, or a status defined by a policy."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, gc=False):
-    """The fields that all events carry. ``seq`` counts from 0 without a gap.
+    """Fields shared by all events. ``seq`` counts from 0 without gaps.
 
-    ``at`` is UTC, or None where a foreign trace does not say when it happened.
+    ``at`` is in UTC, or None if a foreign trace has no time.
     """
 
     seq: int
@@ -34,12 +34,12 @@ class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, g
     run_id: Annotated[str, Meta(min_length=1)]
     parent_id: str | None = None
     user_message: ClassVar[Message | None] = None
-    """The message of the person, or of the environment, if the event is one."""
+    """The event's message from the person or the environment, if any."""
     person_message: ClassVar[Message | None] = None
-    """The same of the person alone."""
+    """The event's message from the person, if any."""
 
 
 class Noted:
-    """Marks an event that spans of the run hold as a note, from which it is read again."""
+    """Marker for events that the run's spans keep as notes and that are restored from them."""
 
     __slots__ = ()

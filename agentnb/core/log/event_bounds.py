@@ -1,4 +1,4 @@
-"""Bounds on the events of a log: what is written can be read, however much a tool returned."""
+"""Size limits for log events: every event that is written can be read back, however much a tool returned."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from agentnb.errors import TraceError
 MAX_EVENT_BYTES = 10_000_000
 MIN_EVENT_BYTES = 2_000
 MAX_LOG_BYTES = 190_000_000
-"""Bytes of a log after which only ends are written: fewer than are read at once."""
+"""Log size above which only end events are written; below the limit for reading."""
 SHARE = 10
-"""An event takes at most one part in this many of what is left for its log."""
+"""An event may take at most 1/SHARE of the log's remaining bytes."""
 MIN_TEXT = 50
 CUT = "[{:,} {} were left out here: the log of the run has no room for them]"
 IMAGE = "[an image was left out here: the log of the run has no room for its {:,} characters]"
@@ -25,7 +25,7 @@ _ENDS = RoundFinished | RunEnd | RunRecovered
 
 
 class EventTooLarge(Exception):
-    """An event is larger than its log takes: ``most`` bytes."""
+    """An event exceeds its log's limit of ``most`` bytes."""
 
     def __init__(self, most: int) -> None:
         super().__init__(most)
@@ -33,25 +33,25 @@ class EventTooLarge(Exception):
 
 
 def check_event(event: AnyEvent, length: int, size: int) -> None:
-    """Raise `EventTooLarge` if an event is too large for a log of ``size`` bytes, and OSError if that takes no more."""
+    """Raise `EventTooLarge` if the event is too large for a log of ``size`` bytes, or OSError if the log is full."""
     if length <= MIN_EVENT_BYTES and size <= MAX_LOG_BYTES:
-        return  # nearly all
+        return  # the usual case
     most = MAX_EVENT_BYTES if isinstance(event, _ENDS) else max_event_bytes(size)
     if length > most:
         raise EventTooLarge(most)
     if size > MAX_LOG_BYTES and not isinstance(event, _ENDS):
-        raise OSError(errno.EFBIG, f"it has {size / 1e6:,.0f} MB, and no more is read")
+        raise OSError(errno.EFBIG, f"it has {size / 1e6:,.0f} MB, the maximum that is read")
 
 
 def max_event_bytes(size: int) -> int:
-    """Return the most bytes of the next event of a log of ``size`` bytes."""
+    """Return the maximum size in bytes of the next event in a log of ``size`` bytes."""
     return max(MIN_EVENT_BYTES, min(MAX_EVENT_BYTES, (MAX_LOG_BYTES - size) // SHARE))
 
 
 def cut_event(event: AnyEvent, most: int) -> AnyEvent:
-    """Return the event in at most so many bytes, with a mark where long texts, images and lists are cut.
+    """Shorten the event to at most ``most`` bytes, marking cut texts, images and lists.
 
-    Raises OSError if it cannot be: a list of events such as that of todos has no place for a mark.
+    Raises OSError if that is impossible, as for a long list of todos, whose items cannot hold a mark.
     """
     plain, longest = msgspec.json.decode(encode(event)), most // 4
     while longest >= MIN_TEXT:

@@ -1,8 +1,8 @@
-"""The events that make up a run: frozen facts in the past tense, in the order they happened.
+"""The events of a run: immutable, named in the past tense, in order of occurrence.
 
-A run log has one event per line. Everything a person sees is a fold over these; nothing else is recorded.
-``TextDelta`` and ``ThinkingDelta`` go to watchers while a reply streams and are never stored: `ModelReplied` holds it whole. Of
-an agent of others, `ReplyStreamed` holds batches of it before.
+A run log has one event per line. All views are folds over these events; nothing else is recorded. ``TextDelta`` and
+``ThinkingDelta`` go to watchers while a reply streams and are not stored: `ModelReplied` holds the whole reply. For an external
+agent, `ReplyStreamed` stores batches of the reply beforehand.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance, GuidanceTexts
 from agentnb.core.log import work_events as w
 from agentnb.core.log.event import EndStatus, Noted
-from agentnb.core.log.event import Event as Event  # noqa: PLC0414  # handed on: readers of events need only this module
+from agentnb.core.log.event import Event as Event  # noqa: PLC0414  # re-exported: readers of events need only this module
 from agentnb.core.log.event import RoundStatus as RoundStatus  # noqa: PLC0414  # likewise
 from agentnb.core.log.event import Status as Status  # noqa: PLC0414  # likewise
 from agentnb.core.log.outcome import Assessment
@@ -29,86 +29,85 @@ from agentnb.core.todos import Todo
 from agentnb.core.usage import NOTHING_USED, UNKNOWN, Usage
 
 Consent: TypeAlias = Literal["", "taken", "refused"]
-"""The person's decision about the approvals and answers in a log from elsewhere: ``taken``, they count; ``refused``, they are
-void, and the person is asked again. Empty for a log that the person's agentnb wrote."""
+"""The person's decision about approvals and answers in an imported log: ``taken`` accepts them; ``refused`` voids them, and the
+person is asked again. Empty for a log written by the person's own agentnb."""
 Topic: TypeAlias = Literal["", "todos", "filled"]
-"""The subject of a warning that views treat in their own way: ``filled``, how gaps of a foreign trace were filled."""
+"""The subject of a warning that views treat specially; ``filled`` is about gaps filled in a foreign trace."""
 SCHEMA = 9
-"""Version of the log's schema; a reader refuses newer logs and reads older ones.
+"""Version of the log schema. Readers reject newer logs and accept older ones.
 
-Each new kind of event makes a new version: 2 added questions, 3 compaction and recovery, 4 extra usage, 5 steps, plans,
-findings, other model calls, suspension, and what a run says of itself; 6 the tool calls of steps, grants; 7 advice as values;
-8 outcomes; 9 the mode ``auto``, which was the word for none, and rules.
-"""
+Each new kind of event makes a new version: 2 added questions; 3 compaction and recovery; 4 extra usage; 5 steps, plans,
+findings, other model calls, suspension, and the run's own assessments; 6 tool calls of steps, and grants; 7 advice as values; 8
+outcomes; 9 rules, and ``auto`` as a mode of its own (before, it meant no mode)."""
 
 
 class TextDelta(msgspec.Struct, frozen=True, gc=False):
-    """The next characters of a streaming reply. Live only."""
+    """The next text of a streaming reply. Live only."""
 
     text: str
 
 
 class ToolProgress(msgspec.Struct, frozen=True, gc=False):
-    """A running tool reported how far it has come. Live only: the last of them stands in `ToolFinished`."""
+    """Progress of a running tool. Live only: `ToolFinished` keeps the last report."""
 
     call_id: str
     progress: Progress
 
 
 class ToolPrinted(msgspec.Struct, frozen=True, gc=False):
-    """A running tool has printed more. Live only; ``text`` is the end of all that it printed so far."""
+    """A running tool printed more. Live only; ``text`` is the tail of its output so far."""
 
     call_id: str
     text: str
 
 
 class ThinkingDelta(msgspec.Struct, frozen=True, gc=False):
-    """The next characters of the model's thinking. Live only."""
+    """The next text of the model's thinking. Live only."""
 
     text: str
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Where a run was read from that another product recorded."""
+    """The source of a run that was read from another product's trace."""
 
     format: str
     """The name of the trace format."""
     file: str = ""
     position: str = ""
-    """Its place in the file, such as the index of the run; empty if the file holds one run."""
+    """Position in the file, such as the index of the run; empty if the file holds a single run."""
     task: str = ""
-    """Id of the task of a benchmark that the run worked on, if the trace names it."""
+    """Id of the benchmark task, if the trace names it."""
     trial: str = ""
-    """Which attempt at its task it was, if the trace says so."""
+    """The attempt at the task, if the trace names it."""
     benchmark: str = ""
-    """The benchmark that the task is part of, or its file if the trace does not name it; empty if ids of tasks are unique."""
+    """The benchmark of the task, or the file if the trace does not name it; empty if task ids are unique."""
     usage: Usage | None = None
-    """Usage of the whole run, if the trace reports more than its replies do; else None."""
+    """Usage of the whole run if the trace reports more than its replies do; else None."""
     has_nested_cost: bool = False
-    """Whether the cost in ``usage`` includes that of nested runs."""
+    """True if the cost in ``usage`` includes nested runs."""
     stated: Usage | None = None
-    """Usage of the whole run as the trace sums it up, whatever its replies report; None if it does not."""
+    """Total usage as stated by the trace, regardless of its replies, or None."""
 
     @property
     def file_name(self) -> str:
-        """The name of the file without its folders, wherever it was read."""
+        """File name without folders, whichever operating system wrote it."""
         return self.file.replace("\\", "/").rpartition("/")[2]
 
 
 class ForkedFrom(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The run that a fork repeats up to a round, from which on it goes its own way."""
+    """The original of a forked run, which the fork repeats up to a round."""
 
     run_id: str
     round: Count
-    """Index of the first round that the fork made itself."""
+    """Index of the first round of the fork's own."""
 
 
 class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
-    """A run began. Holds everything it began with, so that the log alone tells the whole story."""
+    """A run began. Holds the complete initial state, so that the log is self-contained."""
 
     schema: Annotated[int, msgspec.Meta(ge=1)]
     run_kind: str = "agent"
-    """What kind of run it is: agent, workflow, plan, judge, or a word of an extension."""
+    """Kind of run: agent, workflow, plan, judge, or an extension's own."""
     prompt: Message
     agent: str = "agent"
     model: str
@@ -116,30 +115,30 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     tools: tuple[ToolSpec, ...] = ()
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
     guidance: dict[str, str] = msgspec.field(default_factory=dict)
-    """The texts of its guidance set by part, as they were when it began."""
+    """Texts of the guidance set by part, as of the start."""
     tags: tuple[str, ...] = ()
-    """Free words by which the person finds it again."""
+    """Free-form labels for finding the run."""
     origin: Origin | None = None
     forked_from: ForkedFrom | None = None
     conversation: str = ""
     """Id of the first run of its conversation; empty if that is this run."""
     context_type: str = ""
-    """The kind of task, if it was named: the scope that the run works in."""
+    """The context type, if any: the scope of the run."""
     entity: str = ""
-    """Id of the thing that the task is about, such as a project."""
+    """Id of the task's entity, such as a project."""
     notebook: str = ""
-    """The notebook it was started from, if that is known: relative to its kernel's folder, or a whole path."""
+    """Path of the notebook that started the run, if known: relative to the kernel's folder, or absolute."""
     invocation: Invocation | None = None
-    """The options of the cell or command that started it; None if Python code did."""
+    """Options of the cell or command that started the run, or None if started from Python."""
     continued_from: str | None = None
     history: tuple[Message, ...] = ()
-    """The conversation that the run continues."""
+    """The conversation continued by the run."""
     todos: tuple[Todo, ...] = ()
-    """The todo list that the run continues."""
+    """The todo list continued by the run."""
     carried_todos: tuple[Todo, ...] = msgspec.field(default=(), name="resting_todos")
-    """The conversation's todo list if this run keeps none: it is passed on to the next run."""
+    """The conversation's todo list, if this run keeps none; passed on to the next run."""
     compacted: Compacted | None = None
-    """How the continued conversation is sent, if it was compacted."""
+    """The compaction of the continued conversation, if any."""
 
 
 class RoundStarted(Event, frozen=True, kw_only=True, tag="round_started", gc=False):
@@ -148,25 +147,24 @@ class RoundStarted(Event, frozen=True, kw_only=True, tag="round_started", gc=Fal
     index: int
     reason: str
     before: RoundStatus = ""
-    """The status of the round before, if the reason to continue changes it."""
+    """New status of the previous round, if the reason to continue changes it."""
     continuation: str = ""
-    """The message to the model in the person's place, if nothing else asks it to continue."""
+    """The message to the model on the person's behalf, if nothing else asks it to continue."""
     note: str = ""
-    """The line that tells the model where the run stands, for this request only."""
+    """The status line for the model, for this request only."""
 
 
 class GuidanceGiven(Event, Noted, frozen=True, kw_only=True, tag="guidance_given", gc=False):
-    """Ephemeral guidance was given: the model gets it with the next request only."""
+    """Ephemeral guidance was added: the model sees it in the next request only."""
 
     guidance: Guidance
 
 
 class RetryScheduled(Event, Noted, frozen=True, kw_only=True, tag="retry_scheduled", gc=False):
-    """A model call failed with a transient error, and is retried after ``seconds``.
+    """A model call failed with a transient error and is retried after ``seconds``.
 
-    ``attempt`` is the one that failed, counted from 1 (0: none was made yet, the call waited for others); ``reason`` says why,
-    in one sentence; ``status`` is the HTTP status, if there was one; ``heard`` is the part of the reply that came before it
-    broke off, which the next attempt replaces.
+    ``attempt``: the failed attempt, from 1 (0 if the call was only waiting for others); ``reason``: a sentence; ``status``: the
+    HTTP status, if any; ``heard``: the partial reply, to be replaced by the next attempt.
     """
 
     attempt: Count
@@ -177,30 +175,29 @@ class RetryScheduled(Event, Noted, frozen=True, kw_only=True, tag="retry_schedul
 
 
 class CompactionStarted(Event, frozen=True, kw_only=True, tag="compaction_started", gc=False):
-    """The conversation is too long to be sent whole: a summary of ``messages`` messages from its middle is being written."""
+    """The conversation exceeds the limit: a summary of ``messages`` messages from its middle is being written."""
 
     why: WhyCompacted
     messages: int
 
 
 class ContextCompacted(Event, frozen=True, kw_only=True, tag="context_compacted", gc=False):
-    """From here on a summary is sent in place of the conversation's middle. ``problem`` says why there is no summary, if so."""
+    """From now on a summary replaces the middle of the conversation. ``problem``: the reason if there is no summary."""
 
     why: WhyCompacted
     compacted: Compacted
     usage: Usage = NOTHING_USED
-    """Usage of the model call that wrote the summary; nothing if no model was called."""
+    """Usage of the model call for the summary; nothing if no model was called."""
     seconds: float | None = 0.0
     problem: str = ""
 
 
 class ExtraUsage(Event, Noted, frozen=True, kw_only=True, tag="spent_besides", gc=False):
-    """Usage outside the replies of the rounds, logged at once because the process may die.
+    """Usage outside the replies of the rounds, logged immediately because the process may die.
 
-    ``usage``: the approximate usage of a model call of which nothing is kept, such as a summary that was stopped, or a reply
-    that broke off in its thinking. ``nested_run`` and ``nested``: a run nested in this one, at any depth, and the usage of its
-    own model calls since the last such event; ``inside``: US dollars of those with a known price. Earlier versions logged
-    ``inside`` alone.
+    ``usage``: approximate usage of a model call whose result is lost, such as a stopped summary or a reply that broke off in
+    its thinking. ``nested_run``, ``nested``: a nested run at any depth and the usage of its own model calls since the last such
+    event; ``inside``: the priced part of it in US dollars. Earlier versions logged ``inside`` alone.
     """
 
     inside: float = 0.0
@@ -210,9 +207,9 @@ class ExtraUsage(Event, Noted, frozen=True, kw_only=True, tag="spent_besides", g
 
 
 class ModelReplied(Event, frozen=True, kw_only=True, tag="model_replied", gc=False):
-    """The model's whole reply; ``stop_reason`` in the provider's words, ``broken_off`` if the stream was cut.
+    """The model's complete reply. ``stop_reason`` is the provider's, ``broken_off`` if the stream was cut.
 
-    ``signals`` are the markers that were removed from its text: complete, continue, stop.
+    ``signals``: markers removed from the text: complete, continue, stop.
     """
 
     message: Message
@@ -224,32 +221,32 @@ class ModelReplied(Event, frozen=True, kw_only=True, tag="model_replied", gc=Fal
 
 
 class ReplyStreamed(Event, frozen=True, kw_only=True, tag="reply_streamed", gc=False):
-    """The next part of a reply that is not whole yet, logged because no request can bring it again.
+    """The next part of an incomplete reply, logged because no request can bring it again.
 
-    `ModelReplied` replaces all of them; if the process dies before that, they are the reply, which was broken off.
+    `ModelReplied` replaces all of them. If the process dies first, together they are the broken-off reply.
     """
 
     parts: tuple[Text | Thinking, ...]
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
-    """Metadata of the reply, as far as it is known."""
+    """Metadata of the reply, as far as known."""
 
 
 class ToolAdmitted(Event, frozen=True, kw_only=True, tag="tool_admitted", gc=False):
-    """A tool call was judged and waits for the person to approve it; ``reason`` is the rule of the gate that asks.
+    """A tool call waits for the person's approval; ``reason`` is the rule of the gate that asks.
 
-    It is written only for a call that does not start at once: `ToolStarted` follows when it does, or `CallBlocked`.
+    Only written for a call that does not start at once; `ToolStarted` or `CallBlocked` follows.
     """
 
     call: ToolCall
     reason: str = ""
     parent_call: str = ""
-    """Id of the call whose tool made this one; empty if the model or a step made it."""
+    """Id of the call whose tool made this call; empty for calls of the model or a step."""
     step: str = ""
-    """Path of the step that made the call; empty if the model or a tool made it."""
+    """Path of the step that made the call; empty for calls of the model or a tool."""
 
 
 class ToolStarted(Event, frozen=True, kw_only=True, tag="tool_started", gc=False):
-    """A tool call began. ``call`` is the form in which it runs; ``edited``: the person changed its arguments."""
+    """A tool call began. ``call`` is the call as executed; ``edited``: the person changed its arguments."""
 
     call: ToolCall
     edited: bool = False
@@ -258,7 +255,7 @@ class ToolStarted(Event, frozen=True, kw_only=True, tag="tool_started", gc=False
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """How far a tool has come: ``done`` of ``total`` steps (None: unknown), and what it is doing."""
+    """Progress of a tool: ``done`` of ``total`` steps (None: unknown), and its current activity."""
 
     done: float
     total: float | None = None
@@ -266,18 +263,17 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class NestedStart(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A run that a tool began: its id, and the name of its agent."""
+    """Id and agent name of a run started by a tool."""
 
     run_id: str
     agent: str = ""
 
 
 class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=False):
-    """A tool call has its result. ``seconds`` is the time the tool itself took; ``traceback`` is of the user's code.
+    """A tool call has its result. ``seconds``: the tool's own running time; ``traceback``: of the user's code.
 
-    ``display`` is the table that the tool returned, if it did, for display; the model gets the text of ``result``.
-    ``progress`` is the last that the tool reported; ``printed``: the end of what it printed in a notebook; ``nested``: the runs
-    that it began, in order.
+    ``display``: the table returned by the tool, for display; the model gets the text of ``result``. ``progress``: the last
+    report; ``printed``: the tail of its output in a notebook; ``nested``: the runs it started, in order.
     """
 
     result: ToolResult
@@ -292,7 +288,7 @@ class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=Fal
 
 
 class CallBlocked(Event, frozen=True, kw_only=True, tag="call_blocked", gc=False):
-    """A gate blocked a tool call. ``result`` is the call's one result, ``rule`` says why."""
+    """A gate blocked a tool call. ``result`` is the call's one result, ``rule`` the reason."""
 
     call: ToolCall
     result: ToolResult
@@ -302,7 +298,7 @@ class CallBlocked(Event, frozen=True, kw_only=True, tag="call_blocked", gc=False
 
 
 class TodosChanged(Event, Noted, frozen=True, kw_only=True, tag="todos_changed", gc=False):
-    """The todo list changed. ``by``: the model (``call_id`` says with which call), or outside, such as the person."""
+    """The todo list changed. ``by``: the model (in the call ``call_id``), or outside, such as the person."""
 
     todos: tuple[Todo, ...]
     by: Literal["model", "outside"]
@@ -316,11 +312,11 @@ class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
 
 
 class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question_answered"):
-    """A question was closed: the person answered it, ``declined`` to, or it was ``withdrawn``.
+    """A question was closed: answered, ``declined`` or ``withdrawn``.
 
-    ``cancelled``: it was declined by closing it without a decision. Versions that do not know the field read it as declined.
+    ``cancelled``: declined by closing the question without a decision. Versions without this field read it as declined.
 
-    It is withdrawn when the answer is no longer needed: the tool call that asked has ended, or was stopped.
+    A question is withdrawn when its answer is no longer needed: the tool call that asked has ended or was stopped.
     """
 
     question_id: str
@@ -332,7 +328,7 @@ class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question_answered"
 
 
 class LoopDetected(Event, Noted, frozen=True, kw_only=True, tag="loop_detected", gc=False):
-    """The run repeats itself in the rounds ``first`` to ``last``. ``sentence`` says how."""
+    """The run repeats itself in rounds ``first`` to ``last``. ``sentence`` describes the repetition."""
 
     rule: str
     first: Count
@@ -344,7 +340,7 @@ class LoopDetected(Event, Noted, frozen=True, kw_only=True, tag="loop_detected",
 class RoundFinished(Event, frozen=True, kw_only=True, tag="round_finished", gc=False):
     """The round is over: each of its tool calls has a result.
 
-    ``spent_inside``: US dollars spent by its nested runs, in logs of earlier versions; now they are in `ExtraUsage`.
+    ``spent_inside``: US dollars spent by nested runs, in logs of earlier versions; replaced by `ExtraUsage`.
     """
 
     index: int
@@ -354,21 +350,21 @@ class RoundFinished(Event, frozen=True, kw_only=True, tag="round_finished", gc=F
 
 
 class LimitReached(Event, Noted, frozen=True, kw_only=True, tag="limit_reached", gc=False):
-    """A limit of the agent ended the run; ``limit`` is its name and the stop reason, ``value`` what it was set to."""
+    """A limit of the agent ended the run; ``limit`` is its name and the stop reason, ``value`` its setting."""
 
     limit: str
     value: float
 
 
 class CommandReceived(Event, frozen=True, kw_only=True, tag="command_received", gc=False):
-    """The person, or in traces the environment, sent a message or a command during the run."""
+    """The person (in traces, also the environment) sent a message or a command during the run."""
 
     command: Literal["stop", "pause", "resume", "suspend", "say"]
     text: str = ""
     message: Message | None = None
-    """The whole message, where it is more than its text: with pictures, or an author."""
+    """The complete message if it is more than text: with pictures or an author."""
     by_person: bool = True
-    """False for a message of the environment, such as a notice that a background task has ended."""
+    """False for a message of the environment, such as a notice that a background task ended."""
 
     @property
     def user_message(self) -> Message | None:  # type: ignore[override]  # other kinds have none
@@ -377,22 +373,22 @@ class CommandReceived(Event, frozen=True, kw_only=True, tag="command_received", 
 
     @property
     def person_message(self) -> Message | None:  # type: ignore[override]
-        """The message, if it is one of the person."""
+        """The message, if it is from the person."""
         return self.user_message if self.by_person else None
 
 
 class RunSuspended(Event, frozen=True, kw_only=True, tag="run_suspended", gc=False):
-    """The run waits for the person without a process: its log is closed, and an answer resumes it."""
+    """The run waits for the person without a process: its log is closed; an answer resumes it."""
 
     why: str = ""
-    """nobody_here, or asked: the person put it aside."""
+    """``nobody_here``, or ``asked``: the person suspended the run."""
 
 
 class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=False):
-    """The process of the run had died, or the run was suspended, and another process resumes it.
+    """Another process resumes the run, whose process had died or which was suspended.
 
-    ``schema``: the version that writes from here on; ``approve``: the approval mode, ``permissions``: the rules, ``guidance``:
-    the guidance set from here on, if another was given.
+    From here on: ``schema``, the version that writes; ``approve``, the approval mode; ``permissions``, the rules; ``guidance``,
+    the guidance set, if changed.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=1)]
@@ -403,7 +399,7 @@ class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=Fal
 
 
 class Warned(Event, Noted, frozen=True, kw_only=True, tag="warned", gc=False):
-    """A warning to the person; it stops nothing."""
+    """A warning to the person. The run continues."""
 
     message: str
     advice: tuple[AnyAdvice, ...] = ()
@@ -413,23 +409,23 @@ class Warned(Event, Noted, frozen=True, kw_only=True, tag="warned", gc=False):
         return self.worded(PYTHON)
 
     def worded(self, commands: Commands) -> str:
-        """Return the warning and what to do, in the words of a surface."""
+        """Return the warning and its advice in the commands of a surface."""
         return "".join(pieces(self.message, self.advice, commands))
 
 
 class RunError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Why a run failed: the class of the error, what is wrong, and what to do next; ``traceback`` of the person's own model."""
+    """The error of a failed run: its class, message and advice; ``traceback`` for the person's own model."""
 
     type: str
     message: str
     advice: tuple[AnyAdvice, ...] = ()
     traceback: str = ""
     logged_hint: str = msgspec.field(default="", name="hint")
-    """The advice as a sentence, in logs up to schema 6; `older_logs` lifts it to values."""
+    """The advice as a sentence, in logs up to schema 6; converted to values by `older_logs`."""
 
     @property
     def hint(self) -> str:
-        """What to do next, in words for Python."""
+        """The advice in words for Python."""
         return in_python(self.advice)
 
     def __str__(self) -> str:
@@ -442,72 +438,72 @@ class ErrorRaised(Event, Noted, frozen=True, kw_only=True, tag="error_raised", g
     error: RunError
     where: str
     component: str = ""
-    """The part that failed: loop, workflow, store or mcp; empty if unknown."""
+    """The failed part: loop, workflow, store or mcp; empty if unknown."""
     stage: str = ""
-    """Its stage: start, model_call, compaction, tool_call or reply; planning, plan_execution or step; empty where the
-    log does not say it."""
+    """Stage of the failed part: start, model_call, compaction, tool_call or reply; planning, plan_execution or step; empty if
+    not logged."""
     tool: str = ""
-    """The name of the tool that ran, if one did."""
+    """Name of the tool that ran, if any."""
 
 
 class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What the events before the end of a stored run add up to, for a list of runs: it then reads no line between.
+    """Totals over the events of a stored run, so that a list of runs need not read the lines between.
 
-    They hold as long as the log is as it was written, ``size`` bytes before its last line; nothing else is made of them.
+    Valid while the log is unchanged: ``size`` is its length in bytes before the last line. Used only for lists.
     """
 
     size: Count
     rounds: Count
     usage: Usage
-    """Of its own model calls."""
+    """Usage of the run's own model calls."""
     recovered: Count = 0
     steps: Count = 0
-    """Those of a workflow; 0 also in logs of earlier versions."""
+    """Steps of a workflow; 0 also in logs of earlier versions."""
     inside: Annotated[float, msgspec.Meta(ge=0, le=LARGEST)] = 0.0
-    """US dollars that nested runs have spent; in logs of earlier versions, those of a workflow."""
+    """US dollars spent by nested runs; in logs of earlier versions, by those of a workflow."""
     nested: Usage | None = None
-    """Usage of all nested runs; None if no model was called in one, and in logs of earlier versions."""
+    """Usage of all nested runs, or None if they called no model, and in logs of earlier versions."""
     assessment: Assessment | None = None
-    """The assessment that decides the outcome; None without any."""
+    """The assessment that decides the outcome, or None."""
     limit_value: float | None = None
     """Value of the limit that ended the run."""
     todos_open: bool | None = None
-    """True if todos of its list are not completed; None in logs of earlier versions."""
+    """True if todos are open, or None in logs of earlier versions."""
     failed_calls: Count | None = None
-    """Calls of the model and of steps that failed; None in logs of earlier versions."""
+    """Failed calls of the model and of steps, or None in logs of earlier versions."""
     blocked_calls: Count = 0
-    """Such calls that a gate, a limit or the person refused."""
+    """Calls refused by a gate, a limit or the person."""
     plan_rejected: bool = False
-    """True if its last plan was rejected."""
+    """True if the last plan was rejected."""
 
 
 class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False):
-    """The last event of a run. ``last_round``: the status of its last round, if the reason to stop changes it."""
+    """The last event of a run. ``last_round``: new status of the last round, if the stop reason changes it."""
 
     status: EndStatus
     stop_reason: str
     last_round: RoundStatus = ""
     seconds: float | None = 0.0
     totals: Totals | None = None
-    """None if no store kept the run, and in logs of earlier versions."""
+    """Totals for lists of runs, or None without a store, and in logs of earlier versions."""
 
 
 StreamEnd: TypeAlias = ModelReplied | RetryScheduled
-"""The events that end what streams of a reply: it is whole, or the next attempt replaces it."""
+"""Events that end a reply's stream: the reply is complete, or the next attempt replaces it."""
 BeforeReply: TypeAlias = GuidanceGiven | RetryScheduled | CompactionStarted | ContextCompacted
-"""The events of a round that prepare its reply."""
+"""Events of a round before its reply."""
 CallEvent: TypeAlias = ToolAdmitted | ToolStarted | CallBlocked
-"""The events that hold a tool call."""
+"""Events with a tool call."""
 CallEnd: TypeAlias = ToolFinished | CallBlocked
-"""The events that hold the result of a tool call."""
+"""Events with the result of a tool call."""
 Found: TypeAlias = LoopDetected | w.FindingMade
-"""The events that say what was found in some rounds."""
+"""Events that report findings in a range of rounds."""
 ScopeSet: TypeAlias = RunStarted | w.ContextShifted
-"""The events that hold the context type and the entity from there on."""
+"""Events that set the context type and the entity."""
 RunEnd: TypeAlias = RunFinished | RunSuspended
-"""The events that close the log of a run."""
+"""Events that close the log of a run."""
 ToolsOffered: TypeAlias = RunStarted | w.ToolsChanged
-"""The events that hold the tools as the model sees them from there on."""
+"""Events that set the tools visible to the model."""
 AnyEvent: TypeAlias = (
     RunStarted
     | RoundStarted
@@ -533,8 +529,8 @@ AnyEvent: TypeAlias = (
     | w.WorkEvent
 )
 ReplyDelta: TypeAlias = TextDelta | ThinkingDelta
-"""The next part of a reply that streams."""
+"""The next part of a streaming reply."""
 Delta: TypeAlias = ReplyDelta | ToolProgress | ToolPrinted
-"""What watchers get live and no log keeps."""
+"""Live data for watchers, not logged."""
 KINDS: tuple[type[Event], ...] = AnyEvent.__args__
 """All kinds of events, in the order above."""

@@ -1,4 +1,4 @@
-"""Handlers of events: functions that are found by the kind of an event."""
+"""Event handlers: functions looked up by the kind of an event."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Handlers(dict[type[Event], Callable[[Any, Any], Any]]):
-    """Functions by kind of event. As a decorator, it adds a function for the kinds in the annotation of its ``event``."""
+    """Functions by kind of event. Used as a decorator, registers a function for the kinds in its ``event`` annotation."""
 
     def __call__(self, function: F) -> F:
-        """Add a function."""
+        """Register a function."""
         kinds = get_type_hints(function)["event"]
         self.update(dict.fromkeys(get_args(kinds) or (kinds,), function))
         return function

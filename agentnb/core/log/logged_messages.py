@@ -1,7 +1,7 @@
 """The stored conversation of a log, without the rest of its run.
 
-The fold makes all of a run, which takes three times as long; a table of messages over thousands of logs needs none of the rest.
-A property test holds that both give the same messages.
+Three times as fast as the fold of a whole run, for tables of messages over thousands of logs. A property test checks that both
+return the same messages.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ handles = Handlers()
 
 
 class LoggedMessages:
-    """The messages of a run and what tells whether it goes on, with the names that they have in `RunFacts`."""
+    """Messages and completion state of a run, under the same names as in `RunFacts`."""
 
     __slots__ = (
         "_calls",
@@ -35,26 +35,26 @@ class LoggedMessages:
     )
 
     def __init__(self, events: Iterable[e.AnyEvent]) -> None:
-        """Take in all events of a well-formed log."""
+        """Read all events of a well-formed log."""
         self.id = ""
         self.parent_id: str | None = None
         self.started_at: datetime | None = None
         self.inherited = 0
-        """Number of messages inherited from the conversation that the run continues."""
+        """Number of messages from the continued conversation."""
         self.messages: list[Message] = []
         self.should_continue = True
-        """Whether the run has not ended yet."""
+        """True until the run has ended."""
         self.pending: list[Message] = []
-        """Messages of the person that have not been sent to the model yet."""
+        """Messages from the person not yet sent to the model."""
         self._in_round = self._suspended = False
         self._calls: list[str] = []
-        """Ids of the calls of the open round, in their order."""
+        """Ids of the open round's calls, in order."""
         self._results: dict[str, ToolResult] = {}
         self._streamed: list[Text | Thinking] = []
-        """The parts of a reply that is not whole yet."""
-        take = handles.get
+        """Parts of an incomplete reply."""
+        handler_for = handles.get
         for event in events:
-            handler = take(type(event))
+            handler = handler_for(type(event))
             if handler is not None:
                 handler(self, event)
 
@@ -122,7 +122,7 @@ class LoggedMessages:
         self.should_continue = False
 
     def _close(self) -> None:
-        """Add the messages that no further round will, as `fold.close_conversation` does."""
+        """Add the messages still pending at the end of the run, as `fold.close_conversation` does."""
         if self._in_round and (results := self._results_so_far()):
             self.messages.append(Message("tool", results))
         self._take_pending()
@@ -132,7 +132,7 @@ class LoggedMessages:
         self.pending.clear()
 
     def mark_interrupted(self) -> None:
-        """Note that no process writes its log any more."""
+        """Record that no process is writing the log."""
         if self.should_continue and not self._suspended:
             if self._streamed:
                 self.messages.append(Message("assistant", joined(self._streamed)))

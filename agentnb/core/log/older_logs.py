@@ -1,4 +1,4 @@
-"""Logs of earlier schemas: what their events did not say yet, and is read into them."""
+"""Upgrades of events from logs of earlier schemas."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ STATUS_BEFORE: Mapping[str, RoundStatus] = {
     "empty_answer": "premature_stop_nudge",
     "claimed_call": "narration_without_tool_call",
 }
-"""Up to schema 4: the status of a round, by the reason of the round after it."""
+"""Up to schema 4: status of a round, by the reason of the next round."""
 STATUS_AT_END: Mapping[str, RoundStatus] = {
     "natural": "natural_completion",
     "workflow_complete": "workflow_complete",
     "complete_with_open_todos": "workflow_complete",
     "loop_detected": "duplicate_loop_broken",
 }
-"""Up to schema 4: the status of the last round, by the stop reason."""
+"""Up to schema 4: status of the last round, by stop reason."""
 FILLED, TODOS_OPEN = "Filled in what the trace lacks.", " still open:\n"
-"""Up to schema 6: parts of warnings, by which their topic is known."""
+"""Up to schema 6: texts of warnings that identify their topic."""
 NO_PROMPT = "(The trace has no prompt.)"
-"""Up to schema 6: the text by which a placeholder for a prompt is known."""
+"""Up to schema 6: text of a placeholder for a missing prompt."""
 AUTO, RULES = "auto", "rules"
-"""Up to schema 8: the word for no approval mode, and that of today (`core.run.approvals`)."""
+"""Up to schema 8: the word for no approval mode; and the current word (`core.run.approvals`)."""
 STATUSES_SINCE = 5
-"""The schema from which events say these themselves."""
+"""First schema whose events carry these statuses themselves."""
 MODES_SINCE = 9
-"""The schema from which ``auto`` is a mode of its own, and no word for none."""
+"""First schema in which ``auto`` is a mode; before, it meant no mode."""
 ADVICE_SINCE = 7
-"""The schema from which errors and warnings carry advice as values."""
+"""First schema whose errors and warnings carry advice as values."""
 HINTS: tuple[tuple[str, Callable[[str, str, str], AnyAdvice]], ...] = (
     (
         r"(.*?)(?: \(a cell|)( without) --continue\)?(.*)",
@@ -58,19 +58,19 @@ HINTS: tuple[tuple[str, Callable[[str, str, str], AnyAdvice]], ...] = (
     (r"()%agent models (\S+)( .*)", lambda _, name, rest: ShowModels(name, rest=rest)),
     (r"()()%agent history( .*)", lambda _, __, rest: ListRuns(rest=rest)),
 )
-"""Sentences of logs up to schema 6, and the advice that each is: words before, a name, words after."""
+"""Patterns of sentences in logs up to schema 6, with their advice: words before, a name, words after."""
 
 
 def advice_of(hint: str) -> tuple[AnyAdvice, ...]:
-    """Return the advice that a sentence of a log up to schema 6 is."""
+    """Parse the advice from a sentence of a log up to schema 6."""
     for sentence, make in HINTS:
-        if found := re.fullmatch(sentence, hint, re.DOTALL):
-            return (make(found[1], found[2], found[3]),)
+        if match := re.fullmatch(sentence, hint, re.DOTALL):
+            return (make(match[1], match[2], match[3]),)
     return (Plain(hint),) if hint else ()
 
 
 def brought_up(event: AnyEvent, schema: int) -> AnyEvent:
-    """Return an event of a log of an earlier schema as this version writes it."""
+    """Upgrade an event of an earlier schema to the current one."""
     if isinstance(event, ErrorRaised) and event.error.logged_hint:
         advice = advice_of(event.error.logged_hint)
         return replace(event, error=replace(event.error, advice=advice, logged_hint=""))
@@ -88,7 +88,7 @@ def _topic_of(warning: str) -> Topic:
 
 
 def _marked(message: Message) -> Message:
-    """Return the message, marked if it is a placeholder for a prompt."""
+    """Mark the message if it is a placeholder for a prompt."""
     return replace(message, is_placeholder=True) if message.role == "user" and message.text == NO_PROMPT else message
 
 

@@ -1,6 +1,6 @@
-"""The outcome of a run: assessments of its success, their sources, and the rule that decides between them.
+"""The outcome of a run: assessments of success, their sources, and the rule to combine them.
 
-The state of a run says how it ended, the outcome whether it did its task. Neither is guessed from the other.
+The state of a run is the way it ended; the outcome is its success at the task. Neither is derived from the other.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ import msgspec
 from msgspec.structs import replace
 
 Outcome: TypeAlias = Literal["passed", "failed", "unknown"]
-"""Success of a run at its task. ``unknown``: without any assessment, or with a score between none and full marks."""
+"""Success of a run at its task. ``unknown``: without any assessment, or with a score between zero and full marks."""
 Source: TypeAlias = Literal["trace", "expectation", "check", "label"]
-"""Kinds of assessments, in the order in which a later one wins: recorded in the trace, an expectation, a check of
-its experiment, a label by hand."""
+"""Sources of assessments in ascending priority: recorded in the trace, an expectation, a check of the experiment, a label by
+hand."""
 SOURCES: tuple[Source, ...] = get_args(Source)
 FULL_MARKS = 1.0
-"""The score of a run that did all that it should, unless its format has another."""
+"""Score for complete success, unless the format defines another."""
 BY_LABEL: dict[str, Outcome] = {"healthy": "passed", "failed": "failed"}
-"""The labels that say an outcome; others, such as names of failures, say none."""
+"""Outcomes by label. Other labels, such as names of failures, have no outcome."""
 
 
 class Assessment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The outcome of a run by one source."""
+    """The outcome of a run according to one source."""
 
     outcome: Outcome
     source: Source
     name: str = ""
-    """The name of the score or the field, the expectation, or whose label it is."""
+    """Name of the score, field or expectation, or the author of the label."""
     score: float | None = None
-    """The score, if one was given."""
+    """The score, if any."""
 
 
 def outcome_of(score: float, *, full_marks: float = FULL_MARKS, threshold: float | None = None) -> Outcome:
-    """Return the outcome that a score says. ``threshold``: the least score that passes.
+    """Return the outcome for a score. ``threshold``: the minimum score to pass.
 
-    Without it, only full marks pass, and 0 or less fails. A score above full marks is of another scale, and says neither.
+    Without a threshold, only full marks pass, and 0 or less fails. A score above full marks is on another scale: unknown.
     """
     if threshold is not None:
         return "passed" if score >= threshold else "failed"
@@ -46,30 +46,30 @@ def outcome_of(score: float, *, full_marks: float = FULL_MARKS, threshold: float
 
 
 def with_threshold(assessment: Assessment, threshold: float) -> Assessment:
-    """Return the assessment with the outcome that its score says under this threshold; without a score, as it is."""
+    """Return the assessment with its outcome under this threshold; unchanged if it has no score."""
     if assessment.score is None:
         return assessment
     return replace(assessment, outcome=outcome_of(assessment.score, threshold=threshold))
 
 
 def deciding(assessments: Iterable[Assessment]) -> Assessment | None:
-    """Return the assessment that counts; None without any.
+    """Return the assessment that counts, or None without any.
 
-    The last kind of source that says something wins, whenever it was said. Several of that kind count together: their outcome
-    is unknown unless all say the same.
+    The source with the highest priority wins, regardless of time. Several assessments by that source are combined: their
+    outcome is unknown unless all agree.
     """
-    given = [*assessments]
-    if not given:
+    candidates = [*assessments]
+    if not candidates:
         return None
-    last = max(given, key=lambda one: SOURCES.index(one.source)).source
-    of_it = [one for one in given if one.source == last]
-    if len(of_it) == 1:
-        return of_it[0]
-    outcomes, scores = {one.outcome for one in of_it}, {one.score for one in of_it}
-    names = dict.fromkeys(one.name for one in of_it if one.name)
+    source = max(candidates, key=lambda one: SOURCES.index(one.source)).source
+    winners = [assessment for assessment in candidates if assessment.source == source]
+    if len(winners) == 1:
+        return winners[0]
+    outcomes, scores = {assessment.outcome for assessment in winners}, {assessment.score for assessment in winners}
+    names = dict.fromkeys(assessment.name for assessment in winners if assessment.name)
     return Assessment(
-        of_it[0].outcome if len(outcomes) == 1 else "unknown",
-        last,
+        winners[0].outcome if len(outcomes) == 1 else "unknown",
+        source,
         ", ".join(names),
-        of_it[0].score if len(scores) == 1 else None,
+        winners[0].score if len(scores) == 1 else None,
     )

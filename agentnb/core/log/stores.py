@@ -1,4 +1,4 @@
-"""The doors of a run's log: who stores its events, and who watches them."""
+"""Interfaces of a run's log: storage of its events, and watchers."""
 
 from __future__ import annotations
 
@@ -9,60 +9,60 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 from agentnb.core.log.events import AnyEvent, Delta
 
 Watcher: TypeAlias = Callable[[AnyEvent | Delta], Any]
-"""A callback for each event after it was stored, and for each delta. Its return value is ignored."""
+"""Callback for each delta, and for each event after it was stored. The return value is ignored."""
 
 BEFORE_IMAGES = ".before-"
-"""How the names of folders begin that hold files as they were before they were changed. Readers of folders pass over hidden
-ones; no tool reads in them, as what they hold may be keys."""
+"""Name prefix of folders with files saved before a change. Hidden, so that listings skip them; tools do not read them, since
+the files may contain keys."""
 MAX_KEPT_FILE_BYTES = 10_000_000
-"""The largest file that is kept before it is changed."""
+"""Maximum size of a file saved before a change."""
 
 
 class FileBefore(NamedTuple):
-    """A file as it is before a tool call changes it, or one that has changed without a call."""
+    """A file before a tool call changes it, or a file that changed without a call."""
 
     call_id: str
-    """Empty if it has changed without a call."""
+    """Empty if the file changed without a call."""
     work_dir: Path
-    """The folder of the run's tools."""
+    """Working directory of the run's tools."""
     path: Path
-    """Absolute, links followed."""
+    """Absolute path, links resolved."""
     before: bytes | None
-    """Its content; None for a new file."""
+    """The old content, or None for a new file."""
     after: bytes | None
-    """The content to be written; None if it has changed without a call: then neither content is known."""
+    """The content to be written, or None if the file changed without a call (then both contents are unknown)."""
 
 
 class Writer(Protocol):
     """Storage for the events of one run.
 
-    If it has a ``size``, the bytes of the log so far, the run ends with a `Totals` for lists of runs. If it has a method
-    ``keep_before``, that keeps a `FileBefore` durably before it returns, from any thread; it raises OSError if it cannot.
+    With a ``size`` attribute (bytes of the log so far), the run ends with a `Totals` for lists of runs. An optional method
+    ``keep_before`` saves a `FileBefore` durably before it returns, from any thread, and raises OSError on failure.
     """
 
     def append(self, event: AnyEvent) -> None:
-        """Store the event durably before returning; raise OSError if that fails, `EventTooLarge` for one to be cut first."""
+        """Store the event durably before returning. Raises OSError on failure, `EventTooLarge` for an event to be cut first."""
 
     def close(self) -> None:
-        """Close the storage: no more events will come."""
+        """Close the storage."""
 
 
 class RunStore(Protocol):
     """Storage for runs."""
 
     async def open(self, run_id: str, *, nested: bool = False) -> Writer:
-        """Begin the log of a new run. May wait until another run has ended, except for a nested run."""
+        """Begin the log of a new run. May wait for another run to end, except for a nested run."""
 
 
 @runtime_checkable
 class ReopeningStore(RunStore, Protocol):
-    """Storage in which interrupted runs are found again."""
+    """Storage that can reopen interrupted runs."""
 
     def reopen(self, run_id: str) -> tuple[Writer, Any]:
-        """Return the log of an interrupted run, open for appending, and the run."""
+        """Return the run and its log, opened for appending."""
 
     def load(self, run_id: str) -> Any:
         """Return the run."""
 
     def has(self, run_id: str) -> bool:
-        """Return whether there is a log of this run that holds its first event."""
+        """Return True if the store has a log of this run with its first event."""

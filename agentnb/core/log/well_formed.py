@@ -1,8 +1,8 @@
-"""The check of a log that was read: its events must make a run. A live run needs none, as it writes nothing else.
+"""Validation of a log that was read: its events must form a run. Live runs skip it, as they write only valid events.
 
-Times may go backwards, as clocks do. What is checked is what the fold, the tables, the cards and the requests rely on: the
-order of events, their pairs and ids. Bounds of single fields are in their types; of one event alone, only what no type says
-is checked here: roles of messages, nesting, settings of extensions, years, statuses of rounds (a policy has its own).
+Times may go backwards, as clocks do. The checks cover the assumptions of the fold, tables, cards and requests: the order,
+pairing and ids of events. Bounds of single fields are in their types; for single events, only rules that no type expresses are
+checked here: roles of messages, nesting, settings of extensions, years, statuses of rounds (policies may define their own).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from agentnb.core.messages import Image, Text, ToolCall, ToolResult
 from agentnb.errors import TraceError
 
 YEARS = range(1900, 9000)
-"""The years in which times can be shown in any place."""
+"""Years of times that can be displayed in every time zone."""
 
 AnyCallEvent: TypeAlias = e.CallEvent | e.CallEnd
 CheckCall: TypeAlias = Callable[[AnyCallEvent, str], None]
-"""Checks that an event is about the call of this id."""
+"""Checks that an event belongs to the call with this id."""
 
 checks = Handlers()
 
 
 def check_events(events: Sequence[e.AnyEvent], source: str) -> None:
-    """Raise `TraceError` with ``source``, the line and the reason if these events, one per line, do not make a run."""
+    """Raise `TraceError` with ``source``, line and reason unless these events, one per line, form a run."""
     reading = _Reading()
     try:
         if _heads_are_sound(events):
@@ -45,7 +45,7 @@ def check_events(events: Sequence[e.AnyEvent], source: str) -> None:
 
 
 def _heads_are_sound(events: Sequence[e.AnyEvent]) -> bool:
-    """Return whether what all kinds have in common is sound. All events at once: one by one, it took most of the time."""
+    """Check the fields shared by all kinds for all events at once: one by one, this took most of the time."""
     if not events or type(events[0]) is not e.RunStarted:
         return False
     times = [event.at for event in events if event.at is not None]
@@ -60,7 +60,7 @@ def _heads_are_sound(events: Sequence[e.AnyEvent]) -> bool:
 
 
 def checker(source: str) -> Callable[[e.AnyEvent], None]:
-    """Return a function that checks the events of a log one after the other, and raises what `check_events` does."""
+    """Return a function that checks the events of a log one by one and raises the same errors as `check_events`."""
     reading = _Reading()
 
     def check(event: e.AnyEvent) -> None:
@@ -73,7 +73,7 @@ def checker(source: str) -> Callable[[e.AnyEvent], None]:
 
 
 class _Reading:
-    """How far a log was read: as much of its run as the next event depends on."""
+    """Validation state: the part of the run that the next event depends on."""
 
     def __init__(self) -> None:
         self.seq = 0
@@ -87,19 +87,19 @@ class _Reading:
         """Ids of all calls of the run's own rounds."""
         self.unanswered: dict[str, None] = {}
         self.begun: set[str] = set()
-        """Calls that began in this process, and have no result yet."""
+        """Calls that began in this process and have no result yet."""
         self.inner: set[str] = set()
-        """Calls that tools made, and that have no result yet."""
+        """Calls made by tools, without a result yet."""
         self.questions: set[str] = set()
         self.steps: set[str] = set()
-        """Paths of the steps that are open."""
+        """Paths of the open steps."""
         self.step_calls: dict[str, str] = {}
-        """Steps of the calls that steps made and that have no result yet, by the ids of the calls."""
+        """Steps by the ids of their calls without a result."""
         self.calling: Counter[str] = Counter()
-        """How many such calls each step has."""
+        """Number of calls without a result, by step."""
 
     def take(self, event: e.AnyEvent) -> None:
-        """Check the event against all before it. Raises `Wrong`."""
+        """Check the event against all earlier events. Raises `Wrong`."""
         if event.seq != self.seq:
             raise Wrong(f"Event {event.seq} of run {event.run_id} came where {self.seq} was due")
         if self.over:
@@ -110,14 +110,14 @@ class _Reading:
         elif event.run_id != self.run_id or event.parent_id != self.parent_id:
             raise Wrong(f"{_kind(event)} is of another run, {event.run_id!r}")
         if (kind is e.RunStarted) != (self.seq == 0):
-            raise Wrong("a log begins with run_started, which stands there once")
+            raise Wrong("a log begins with run_started, and has only one")
         at = event.at
         if at is not None and at.year not in YEARS:
             raise Wrong(f"the time {at.isoformat()} cannot be shown")
         self.take_sound((event,))
 
     def take_sound(self, events: Iterable[e.AnyEvent]) -> None:
-        """Check what is particular to the kinds of these events. Raises `Wrong`."""
+        """Run the checks specific to the kinds of these events. Raises `Wrong`."""
         check_of, first = checks.get, self.seq
         for self.seq, event in enumerate(events, first):
             check = check_of(type(event))
@@ -126,10 +126,10 @@ class _Reading:
         self.seq += 1
 
     def error(self, source: str, wrong: Wrong) -> TraceError:
-        """Return the error for the event that was wrong: it is one line in the log, as all before it."""
+        """Return the error for the invalid event, with its line in the log."""
         return TraceError(f"{source}, line {self.seq + 1}: {wrong}", DAMAGED)
 
-    # What several kinds need
+    # Checks shared by several kinds
 
     def in_round(self, event: e.Event) -> None:
         """Check that a round is open."""
@@ -144,18 +144,18 @@ class _Reading:
             raise Wrong(f"{_kind(event)} comes after the reply of its round")
 
     def call_is_open(self, event: e.Event, call_id: str) -> None:
-        """Check that the open round has a call of this id without a result."""
+        """Check that the open round has a call with this id and without a result."""
         if not self.is_open or call_id not in self.unanswered:
             self.in_round(event)
-            why = "has its result already" if call_id in self.calls else "was never made"
-            raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which {why}")
+            problem = "has its result already" if call_id in self.calls else "was never made"
+            raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which {problem}")
 
     def calls_of(self, event: AnyCallEvent) -> tuple[CheckCall, CheckCall]:
-        """Return the checks of the call of a step, else of the open round: that it is open, and that it ends."""
+        """Return the checks for calls of the step, else of the open round: that a call is open, and that it ends."""
         return (self.step_call_is_open, self.step_call_ends) if event.step else (self.call_is_open, self.call_ends)
 
     def step_call_is_open(self, event: AnyCallEvent, call_id: str) -> None:
-        """Check that the step is open, and that its call of this id has no result; one that is new is added."""
+        """Check that the step is open and that the call has no result. Registers a new call."""
         step = event.step
         if step not in self.steps:
             raise Wrong(f"{_kind(event)} is about a call of the step {step!r}, which is not open")
@@ -166,12 +166,12 @@ class _Reading:
             raise Wrong(f"the call {call_id!r} is of the step {self.step_calls[call_id]!r}, not of {step!r}")
 
     def check_compacted(self, compacted: Compacted) -> None:
-        """Check that a summary stands for messages that there are."""
+        """Check that a summary replaces existing messages."""
         if not compacted.first <= compacted.kept <= self.messages:
-            told = f"{compacted.first} to {compacted.kept} of {self.messages}"
-            raise Wrong(f"the summary stands for messages that there are not: {told}")
+            bounds = f"{compacted.first} to {compacted.kept} of {self.messages}"
+            raise Wrong(f"the summary replaces messages that do not exist: {bounds}")
 
-    # The kinds
+    # Checks by kind
 
     @checks
     def tools_offered(self, event: e.ToolsOffered) -> None:
@@ -180,12 +180,12 @@ class _Reading:
 
     @checks
     def run_started(self, event: e.RunStarted) -> None:
-        """Check what a run begins with."""
+        """Check the initial state of a run."""
         if event.prompt.role != "user":
             raise Wrong(f"the prompt is a message of the {event.prompt.role}, not of the user")
-        # A workflow may be run without one, and in a context a blank one gets a question back.
-        says = any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in event.prompt.parts)
-        if event.run_kind == "agent" and not says and not event.context_type:
+        # A workflow may run without a prompt; in a context, agentnb answers a blank prompt with a question.
+        nonblank = any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in event.prompt.parts)
+        if event.run_kind == "agent" and not nonblank and not event.context_type:
             raise Wrong("the prompt is blank")
         for name in ("guidance", "policy", "history"):
             if not isinstance(event.settings.get(name, {}), dict):
@@ -201,7 +201,7 @@ class _Reading:
 
     @checks
     def round_started(self, event: e.RoundStarted) -> None:
-        """Check that it is the next round."""
+        """Check that the round is the next one."""
         if self.is_open:
             raise Wrong(f"round {event.index} begins before round {self.rounds - 1} has ended")
         if event.index != self.rounds:
@@ -215,7 +215,7 @@ class _Reading:
 
     @checks
     def retry_scheduled(self, event: e.RetryScheduled) -> None:
-        """Check an attempt of the open round, or of a call that an open step makes."""
+        """Check that a round is open, or a step that calls a model."""
         if not self.steps:
             self.in_round(event)
 
@@ -263,7 +263,7 @@ class _Reading:
 
     @checks
     def tool_started(self, event: e.ToolStarted) -> None:
-        """Check that the call is open, and begins once in this process."""
+        """Check that the call is open and begins only once in this process."""
         if event.parent_call:
             self.inner_begins(event.parent_call)
             self.inner.add(event.call.id)
@@ -278,7 +278,7 @@ class _Reading:
 
     @checks
     def tool_finished(self, event: e.ToolFinished) -> None:
-        """Check that it is the one result of an open call."""
+        """Check that the result is the only one of an open call."""
         if event.parent_call:
             if event.result.call_id not in self.inner:
                 raise Wrong(f"the result of the inner call {event.result.call_id!r} has no call")
@@ -289,7 +289,7 @@ class _Reading:
 
     @checks
     def call_blocked(self, event: e.CallBlocked) -> None:
-        """Check that it answers an open call that has not begun."""
+        """Check that the call is open and has not begun."""
         if event.parent_call:
             self.inner_begins(event.parent_call)
             return
@@ -302,25 +302,25 @@ class _Reading:
         ends(event, event.call.id)
 
     def call_ends(self, event: AnyCallEvent, call_id: str) -> None:
-        """Check that the open round has the call, and that it has no result yet."""
+        """Check that the open round has the call, without a result so far."""
         self.call_is_open(event, call_id)
         del self.unanswered[call_id]
 
     def step_call_ends(self, event: AnyCallEvent, call_id: str) -> None:
-        """Check that the step has made the call, and that it has no result yet."""
+        """Check that the step made the call, without a result so far."""
         if self.step_calls.pop(call_id, None) != event.step:
-            raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which its step {event.step!r} has not open")
+            raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which is not open in its step {event.step!r}")
         self.calling[event.step] -= 1
         self.begun.discard(call_id)
 
     def inner_begins(self, parent: str) -> None:
-        """Check that the call whose tool makes another is running."""
+        """Check that the parent call, whose tool makes another call, is running."""
         if parent not in self.begun and parent not in self.inner:
             raise Wrong(f"a call was made by the tool of {parent!r}, which is not running")
 
     @checks
     def round_finished(self, event: e.RoundFinished) -> None:
-        """Check that the open round ends, with a result for every call."""
+        """Check that the open round ends with a result for every call."""
         self.in_round(event)
         if event.index != self.rounds - 1:
             raise Wrong(f"round {event.index} ends while round {self.rounds - 1} is open")
@@ -335,7 +335,7 @@ class _Reading:
 
     @checks
     def question_asked(self, event: e.QuestionAsked) -> None:
-        """Check that no open question has its id."""
+        """Check that no open question has the same id."""
         if event.question.id in self.questions:
             raise Wrong(f"the question {event.question.id!r} is asked twice")
         check_depth("the schema of its answer", event.question.schema)
@@ -358,10 +358,10 @@ class _Reading:
 
     @checks
     def command_received(self, event: e.CommandReceived) -> None:
-        """Count what the person says."""
+        """Count the person's messages."""
         if event.message is not None:
             if event.message.role != "user":
-                raise Wrong(f"what was said is a message of the {event.message.role}, not of the user")
+                raise Wrong(f"the sent message is a message of the {event.message.role}, not of the user")
             check_message(event.message)
         self.pending += event.command == "say"
 
@@ -372,7 +372,7 @@ class _Reading:
 
     @checks
     def run_recovered(self, event: e.RunRecovered) -> None:
-        """Check the version; nobody waits for questions of a process that died, and its calls may begin anew."""
+        """Check the version. Closes questions of a process that died; its calls may begin again."""
         if event.schema > e.SCHEMA:
             raise Wrong(f"there is no schema {event.schema}")
         if not self.suspended or event.consent == "refused":
@@ -383,7 +383,7 @@ class _Reading:
 
     @checks
     def run_finished(self, event: e.RunFinished) -> None:
-        """Check that all rounds have ended, and the run with them."""
+        """Check that all rounds have ended before the run."""
         if self.is_open:
             raise Wrong(f"the run ends before round {self.rounds - 1} has ended")
         if event.last_round == "running":
@@ -392,26 +392,26 @@ class _Reading:
 
     @checks
     def canned(self, event: w.ReplyGiven) -> None:
-        """Check that the message is one of the model's side, without calls."""
+        """Check that the message is from the assistant, without calls."""
         check_message(event.message)
         if event.message.role != "assistant" or event.message.calls:
             raise Wrong("a reply without a model is text of the assistant")
 
     @checks
     def plain_data(self, event: w.ResultGiven | w.PlanEvent | w.StepEvent | w.OtherEvent) -> None:
-        """Check the depth of data of any shape."""
+        """Check the depth of free-form data."""
         for name in event.__struct_fields__[_IN_EVERY_EVENT:]:
             check_depth(name, getattr(event, name))
 
     @checks
     def step_started(self, event: w.StepStarted) -> None:
-        """Note that the step is open, and check its data."""
+        """Open the step and check its data."""
         self.plain_data(event)
         self.steps.add(event.step)
 
     @checks
     def step_ended(self, event: w.StepFinished | w.StepAttempted) -> None:
-        """Check its data, and that each of its calls has a result."""
+        """Check the data of the step, and that each of its calls has a result."""
         self.plain_data(event)
         if self.calling[event.step]:
             raise Wrong(f"the step {event.step!r} ends before its call has a result")

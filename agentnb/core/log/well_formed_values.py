@@ -1,4 +1,4 @@
-"""The check of the values in a log that was read: they must fit into tables, and be shown and written again in any place."""
+"""Validation of values in a log that was read: they must fit into tables and be displayable and writable everywhere."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from agentnb.core.request import ToolSpec
 from agentnb.core.schema.nesting import is_too_deep
 
 MAX_DEPTH = 300
-"""Levels of data that can be shown and written again in any place; what agentnb writes now has at most 100."""
+"""Maximum nesting of data that every reader and writer supports; agentnb itself now writes at most 100 levels."""
 
 
 class Wrong(Exception):
-    """Why an event cannot stand where it stands."""
+    """The reason why an event is invalid at its position."""
 
 
 class _Sound:
-    """The tools whose schemas were last found sound, in any log."""
+    """The last tools whose schemas were valid, in any log."""
 
     tools: tuple[ToolSpec, ...] = ()
 
@@ -35,7 +35,7 @@ def _too_deep(name: str) -> Wrong:
 def check_tools(tools: tuple[ToolSpec, ...]) -> None:
     """Raise `Wrong` if a schema is nested too deep.
 
-    The runs of a folder often have the same tools: comparing them with the last sound ones takes a fifth of the time.
+    The runs of a folder often share their tools: comparing with the last valid ones takes a fifth of the time.
     """
     if tools == _Sound.tools:
         return
@@ -46,14 +46,14 @@ def check_tools(tools: tuple[ToolSpec, ...]) -> None:
 
 
 def check_extensions(extensions: Any) -> None:
-    """Raise `Wrong` unless these settings of extensions have their form."""
-    wanted = {"name": str, "tools": list, "settings": dict}
-    for one in extensions if isinstance(extensions, list) else [None]:
-        if not isinstance(one, dict) or "name" not in one:
+    """Raise `Wrong` if these settings of extensions are malformed."""
+    fields = {"name": str, "tools": list, "settings": dict}
+    for extension in extensions if isinstance(extensions, list) else [None]:
+        if not isinstance(extension, dict) or "name" not in extension:
             raise Wrong("settings.extensions is not a list of objects with names")
-        for name, kind in wanted.items():
-            if not isinstance(one.get(name, kind()), kind):
-                raise Wrong(f"{name} of an extension cannot be {one[name]!r}")
+        for name, kind in fields.items():
+            if not isinstance(extension.get(name, kind()), kind):
+                raise Wrong(f"{name} of an extension cannot be {extension[name]!r}")
 
 
 def check_message(message: Message) -> None:

@@ -1,7 +1,7 @@
-"""Events as lines of JSON, and back.
+"""Serialization of events as lines of JSON.
 
-One event per line; ``kind`` comes first, so that a reader can skip a line without parsing it. Events are redacted as they are
-read, once for all readers: a file may hold keys that its writer did not know.
+Each line holds one event and begins with ``kind``, so that a reader can skip it without parsing. Events are redacted on
+reading, once for all readers: a file may hold keys unknown to its writer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(cast("type[AnyEv
 
 
 class _Start(RunStarted, frozen=True, kw_only=True, tag="run_started"):
-    """A `RunStarted` with its largest parts as JSON: the runs of an agent share them."""
+    """A `RunStarted` whose largest fields are raw JSON, since the runs of an agent share them."""
 
     system: msgspec.Raw = msgspec.Raw()  # type: ignore[assignment]
     tools: msgspec.Raw = msgspec.Raw()  # type: ignore[assignment]
@@ -43,25 +43,25 @@ _start_fields = attrgetter(*_Start.__struct_fields__)
 
 
 MAX_SHARED, MAX_SHARED_BYTES = 32, 200_000
-"""Values of each kind that are kept for the next logs, and bytes of JSON of one, at most."""
+"""Maximum number of cached values of each kind, and maximum bytes of JSON of a cached value."""
 
 
 class _SharedValues(Generic[T]):
-    """Values that many logs hold, by their JSON: each is decoded once. They are not changed, as events are not."""
+    """Cache of values shared by many logs, by their JSON: each is decoded once. Values are immutable, as events are."""
 
     def __init__(self, kind: type[T], missing: T) -> None:
-        """``missing``: the value where there is no JSON."""
+        """``missing``: the value for empty JSON."""
         self._decode = msgspec.json.Decoder(kind).decode
         self._missing = missing
         self._known: dict[int, tuple[bytes, T]] = {}
-        """The last value whose JSON has this length: to compare takes less time than to hash."""
+        """The last value by length of its JSON: comparing is faster than hashing."""
 
     def decode(self, raw: msgspec.Raw) -> T:
-        """Return the value of this JSON. Raises what decoding it raises."""
+        """Return the value of this JSON. Raises the errors of its decoder."""
         data = bytes(raw)
-        known = self._known.get(len(data))
-        if known is not None and known[0] == data:
-            return known[1]
+        cached = self._known.get(len(data))
+        if cached is not None and cached[0] == data:
+            return cached[1]
         if not data:
             return self._missing
         value = self._decode(data)
@@ -78,7 +78,7 @@ _guidance = _SharedValues[dict[str, str]](dict[str, str], {})
 
 
 def _with_shared(start: _Start) -> RunStarted:
-    """Return the event with its parts decoded. Raises what decoding them raises."""
+    """Return the event with its raw fields decoded. Raises the errors of the decoders."""
     fields = dict(zip(_Start.__struct_fields__, _start_fields(start), strict=True))
     fields["system"], fields["tools"] = _systems.decode(fields["system"]), _tools.decode(fields["tools"])
     fields["guidance"] = {**_guidance.decode(fields["guidance"])}
@@ -86,16 +86,16 @@ def _with_shared(start: _Start) -> RunStarted:
 
 
 MARK = "_mark"
-"""The field at the end of a line with the mark of its writer (`agentnb.store.own_logs`). It belongs to no event."""
+"""Field at the end of a line with the writer's mark (`agentnb.store.own_logs`). Not part of the event."""
 DAMAGED = "The log was changed or is damaged; the lines before it are sound"
 _anything = msgspec.json.Decoder()
 _KNOWN = frozenset(kind.__struct_config__.tag for kind in KINDS)
 _SPECIAL = frozenset({OtherEvent, RunRecovered, _Start})
-"""Events that change how the lines around them are read, or that a log holds under another name or only at its beginning."""
+"""Events that change the reading of other lines, or that are stored under another name or only as the first line."""
 
 
 class _Base(msgspec.Struct):
-    """The fields that all events carry."""
+    """Fields shared by all events."""
 
     seq: int
     at: Annotated[datetime, msgspec.Meta(tz=True)] | None
@@ -107,7 +107,7 @@ _BASE = _Base.__struct_fields__
 
 
 class _Kind(msgspec.Struct):
-    """The part of each line that names its kind."""
+    """The kind of a line."""
 
     kind: str
 
@@ -122,16 +122,14 @@ _head = msgspec.json.Decoder(_Head)
 
 
 class TooDeep(TraceError):
-    """A log is nested too deep to be read. Its line was not cut off, so no part of it may be removed."""
+    """A log is nested too deep to be read. Its line was not cut off, so it must not be removed."""
 
     def __init__(self, source: str = "The line") -> None:
-        super().__init__(
-            f"{source} is nested too deep to be read", "Move the file elsewhere; the other runs are not touched by it"
-        )
+        super().__init__(f"{source} is nested too deep to be read", "Move the file elsewhere; other runs are not affected")
 
 
 def kind_of(event: AnyEvent) -> str:
-    """Return the word for the kind of an event."""
+    """Return the name of an event's kind."""
     return event.name if type(event) is OtherEvent else str(event.__struct_config__.tag)
 
 
@@ -144,33 +142,33 @@ def encode(event: AnyEvent) -> bytes:
 
 
 def _base(event: Event) -> dict[str, Any]:
-    """Return the fields that all events carry, as they stand in a log."""
+    """Return the fields shared by all events, as logged."""
     base: dict[str, Any] = {"seq": event.seq, "at": event.at, "run_id": event.run_id}
     return base if event.parent_id is None else {**base, "parent_id": event.parent_id}
 
 
 def decode(line: bytes) -> AnyEvent:
-    """Return the event of one line; raise `TraceError` if it is not an event of agentnb."""
+    """Parse one line. Raises `TraceError` unless it is an event of agentnb."""
     return FileRedactor(line).redact(_decoded(line), line)
 
 
 def _decoded(line: bytes) -> AnyEvent:
     try:
         event = _decoder.decode(line)
-        if type(event) is OtherEvent:  # it is written under the name that it came with
+        if type(event) is OtherEvent:  # such an event is logged under its original name
             raise TraceError("Not an event of agentnb: 'other' is not a kind of event")
         return event
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        other = _of_unknown_kind(line)
-        if other is not None:
-            return other
+        unknown = _of_unknown_kind(line)
+        if unknown is not None:
+            return unknown
         raise TraceError(f"Not an event of agentnb: {error}") from error
     except RecursionError as error:
         raise TooDeep from error
 
 
 def _of_unknown_kind(line: bytes) -> OtherEvent | None:
-    """Return an event whose kind this version does not know; None if it is not an event at all, or a known kind gone wrong."""
+    """Return an event of an unknown kind, or None for an invalid line or a malformed event of a known kind."""
     try:
         data = _anything.decode(line)
         base = msgspec.convert({name: data.pop(name) for name in _BASE if name in data}, _Base)
@@ -184,7 +182,7 @@ def _of_unknown_kind(line: bytes) -> OtherEvent | None:
 
 
 def decode_log(data: bytes, source: str) -> list[AnyEvent]:
-    """Return what `decode_lines` returns for the lines of a whole log; several times as fast for one that one version wrote."""
+    """Decode a whole log, with the result of `decode_lines`; several times as fast if one version wrote the log."""
     try:
         events = _log_decoder.decode_lines(data)
         if events and type(events[0]) is _Start:
@@ -200,7 +198,7 @@ def decode_log(data: bytes, source: str) -> list[AnyEvent]:
 
 
 def decode_new(lines: list[bytes]) -> list[AnyEvent]:
-    """Return the events of lines just encoded from the trace of another product."""
+    """Decode lines just encoded from another product's trace."""
     data = b"".join(lines)
     try:
         events = _decoder.decode_lines(data)
@@ -212,29 +210,29 @@ def decode_new(lines: list[bytes]) -> list[AnyEvent]:
 
 
 def _is_plain(events: list[AnyEvent]) -> bool:
-    """Return whether these events are a log of a known version, which no other may have continued."""
+    """True if these events are a log of a known version, not continued by another version."""
     return bool(events) and _schema_of(events[0]) <= SCHEMA and not _SPECIAL & {*map(type, events)}
 
 
 def _schema_of(first: AnyEvent) -> int:
-    """Return the schema of a log by its first event; one above all that are known if another event comes first."""
+    """Return the schema of a log by its first event; above every known schema if that is not `RunStarted`."""
     return first.schema if type(first) is RunStarted else SCHEMA + 1
 
 
 def decode_lines(
     lines: Iterable[bytes], source: str, keep: Callable[[AnyEvent, bytes], AnyEvent] = lambda event, line: event
 ) -> list[AnyEvent]:
-    """Return all events of a log. A last line that was cut off (no line end, or no whole event) is left out; one that is
-    whole, with a value that its field cannot have, is an error.
+    """Return all events of a log. Drops a truncated last line (no line end, or an incomplete event); a complete line with an
+    invalid value is an error.
 
-    ``keep`` returns what is kept of an event, which is in this line. Raise `TraceError` with ``source`` and the line number
-    for anything else.
+    ``keep`` maps each event and its line to the value to keep. Raises `TraceError` with ``source`` and the line number for any
+    other invalid line.
     """
     events: list[AnyEvent] = []
-    rest = iter(lines)
+    remaining = iter(lines)
     schema = SCHEMA
     redactor: FileRedactor | None = None
-    for number, line in enumerate(rest, 1):
+    for number, line in enumerate(remaining, 1):
         if redactor is None:
             schema, redactor = _checked_head(line, source), FileRedactor(line)
         try:
@@ -242,12 +240,12 @@ def decode_lines(
         except TooDeep as error:
             raise TooDeep(f"{source}, line {number}") from error
         except TraceError as error:
-            is_last = next(rest, None) is None
+            is_last = next(remaining, None) is None
             if is_last and (number > 1 or not line.endswith(b"\n")) and not _is_whole(line):
                 break
             raise TraceError(f"{source}, line {number}: {error.what}", DAMAGED) from error
         if isinstance(event, RunRecovered):
-            schema = _checked_schema(event.schema, source)  # another version may have continued the log
+            schema = _checked_schema(event.schema, source)  # another version may have continued this log
         events.append(keep(brought_up(event, schema) if schema < SCHEMA else event, line))
     if not events:
         raise TraceError(f"{source} holds no whole event", "The run was cut off before it began: nothing is lost")
@@ -255,7 +253,7 @@ def decode_lines(
 
 
 def _is_whole(line: bytes) -> bool:
-    """Return whether this is an object with the kind of an event: nothing of it was cut off."""
+    """True if the line is a complete object with the kind of an event."""
     try:
         return msgspec.json.decode(line, type=_Kind).kind in _KNOWN
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -270,17 +268,17 @@ def _checked_head(line: bytes, source: str) -> int:
             return SCHEMA
         raise TraceError(
             f"{source} is not a run log of agentnb: its first line is not a run_started event",
-            "Run logs are JSON Lines files, as they lie in .agentnb/runs",
+            "Run logs are JSON Lines files, such as those in .agentnb/runs",
         ) from error
     except RecursionError as error:
         raise TooDeep(f"{source}, line 1") from error
     if head.kind != "run_started":
-        raise TraceError(f"{source} is not a whole run log: it begins with {head.kind}, not with run_started")
+        raise TraceError(f"{source} is not a complete run log: it begins with {head.kind}, not with run_started")
     return _checked_schema(head.schema, source)
 
 
 def _checked_schema(schema: int, source: str) -> int:
-    """Return the schema; raise `TraceError` if it is newer than this version."""
+    """Return the schema. Raises `TraceError` if it is newer than this version."""
     if schema > SCHEMA:
         raise TraceError(
             f"{source} was written by a newer agentnb (schema {schema}, this version reads up to {SCHEMA})",

@@ -1,6 +1,6 @@
-"""Events of what an agent's loop does not do itself: steps, branches, plans, other model calls, findings, draws, outcomes.
+"""Events outside an agent's loop: steps, branches, plans, other model calls, findings, draws, outcomes.
 
-An orchestrator, a planner, a detector or an experiment writes them; `agentnb.core.log.events` has them all in one union.
+Written by orchestrators, planners, detectors and experiments; `agentnb.core.log.events` has the union of all events.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Severity = Literal["notice", "nudge", "block", "stop"]
 
 
 class StepStarted(Event, Noted, frozen=True, kw_only=True, tag="step_started", gc=False):
-    """A step of a workflow or a plan, or a further attempt at it, began. ``parent`` is the block around it.
+    """A step of a workflow or plan, or a further attempt at it, began. ``parent`` is the enclosing block.
 
-    ``inputs`` are plain data. ``iteration`` counts the executions of the step, and ``attempt`` the tries of one, from 1.
+    ``inputs`` are plain data. ``iteration`` counts the executions of the step, ``attempt`` the tries within one, from 1.
     """
 
     step: str
@@ -32,14 +32,14 @@ class StepStarted(Event, Noted, frozen=True, kw_only=True, tag="step_started", g
     iteration: Count = 0
     inputs: Any = None
     nested: str = ""
-    """Id of the nested run that does its work, if one does."""
+    """Id of the nested run that executes it, if any."""
     agent: str = ""
-    """Name of the agent, the tool or the file that does its work."""
+    """Name of the agent, tool or file that executes it."""
     attempt: Count = 1
 
 
 class StepAttempted(Event, Noted, frozen=True, kw_only=True, tag="step_attempted", gc=False):
-    """An attempt at a step failed, and another follows after ``wait`` seconds. ``attempt`` counts from 1."""
+    """An attempt at a step failed and is followed by another after ``wait`` seconds. ``attempt`` counts from 1."""
 
     step: str
     attempt: Count
@@ -49,7 +49,7 @@ class StepAttempted(Event, Noted, frozen=True, kw_only=True, tag="step_attempted
 
 
 class StepSkipped(Event, Noted, frozen=True, kw_only=True, tag="step_skipped", gc=False):
-    """A step was not run; ``reason`` says why, such as the condition that was false."""
+    """A step was skipped; ``reason``: such as the condition that was false."""
 
     step: str
     reason: str = ""
@@ -57,7 +57,7 @@ class StepSkipped(Event, Noted, frozen=True, kw_only=True, tag="step_skipped", g
 
 
 class StepFinished(Event, Noted, frozen=True, kw_only=True, tag="step_finished", gc=False):
-    """A step is over: completed, failed or cancelled. ``seconds`` is None where that is unknown."""
+    """A step is over: completed, failed or cancelled. ``seconds`` is None if unknown."""
 
     step: str
     status: Literal["completed", "failed", "cancelled"] = "completed"
@@ -66,33 +66,33 @@ class StepFinished(Event, Noted, frozen=True, kw_only=True, tag="step_finished",
     attempts: Count = 1
     seconds: float | None = 0.0
     sets: dict[str, Any] = msgspec.field(default_factory=dict)
-    """The variables that it set, in a task file."""
+    """Variables set by a step of a task file."""
     words: tuple[str, ...] = ()
-    """Of a failure: the words that it has for ``retry.on``, and ``final`` if no other attempt is to be made."""
+    """For a failure: its words for ``retry.on``, and ``final`` if it must not be retried."""
     reason: str = ""
-    """Why it was cancelled although its run went on; empty if with its run."""
+    """Reason of a cancellation while the run continued; empty if the run was cancelled."""
 
 
 class BranchTaken(Event, Noted, frozen=True, kw_only=True, tag="branch_taken", gc=False):
-    """A step chose where to continue: ``to`` is the step or branch, ``reason`` the condition that held."""
+    """A step chose a branch: ``to`` is the step or branch, ``reason`` the condition that held."""
 
     step: str
     to: str
     reason: str = ""
     count: Count = 0
-    """Of a way back to an earlier step: how often it was taken in this loop, this time included; else 0."""
+    """For a jump to an earlier step: its count in this loop, this time included; else 0."""
 
 
 StepEvent: TypeAlias = StepStarted | StepAttempted | StepSkipped | StepFinished | BranchTaken
-"""The events that are about a step."""
+"""Events about a step."""
 StepEnd: TypeAlias = StepFinished | StepAttempted | StepSkipped
-"""The events with which an attempt at a step ends."""
+"""Events that end an attempt at a step."""
 
 
 class ResultGiven(Event, Noted, frozen=True, kw_only=True, tag="result_given", gc=False):
-    """A workflow that names its result has one: plain data, of the type that a template has.
+    """A workflow with a named result produced it: plain data, of the template's type.
 
-    ``text`` is the same as a text, where that is not ``output`` itself or its JSON.
+    ``text``: the result as text, unless that is ``output`` itself or its JSON.
     """
 
     output: Any = None
@@ -105,11 +105,11 @@ class PlanProposed(Event, Noted, frozen=True, kw_only=True, tag="plan_proposed",
     plan_id: str
     plan: dict[str, Any]
     call_id: str = ""
-    """The tool call that asked for it, if one did."""
+    """The tool call that requested it, if any."""
 
 
 class PlanEdited(Event, Noted, frozen=True, kw_only=True, tag="plan_edited", gc=False):
-    """A plan was changed before it ran; ``plan`` is the whole plan as it is now."""
+    """A plan was changed before it ran; ``plan`` is the whole plan after the change."""
 
     plan_id: str
     plan: dict[str, Any]
@@ -117,24 +117,24 @@ class PlanEdited(Event, Noted, frozen=True, kw_only=True, tag="plan_edited", gc=
 
 
 class PlanApproved(Event, Noted, frozen=True, kw_only=True, tag="plan_approved", gc=False):
-    """A plan may run. ``by``: person, reviewer, or model for one that nobody has to approve."""
+    """A plan may run. ``by``: person, reviewer, or model for a plan that needs no approval."""
 
     plan_id: str
     by: str = "person"
     call_id: str = ""
-    """The tool call that runs it, if one does."""
+    """The tool call that runs it, if any."""
     words: str = ""
-    """The words of the person that approved it, if words did."""
+    """The person's words, if approved in words."""
 
 
 class PlanRejected(Event, Noted, frozen=True, kw_only=True, tag="plan_rejected", gc=False):
-    """A plan will not run; ``reason`` is what the planner is told."""
+    """A plan will not run; ``reason`` is for the planner."""
 
     plan_id: str
     by: str = "person"
     reason: str = ""
     words: str = ""
-    """The words of the person that declined it, if words did; the planner reads them as their message."""
+    """The person's words, if declined in words; the planner reads them as the person's message."""
 
 
 class PlanReviewed(Event, Noted, frozen=True, kw_only=True, tag="plan_reviewed", gc=False):
@@ -144,64 +144,64 @@ class PlanReviewed(Event, Noted, frozen=True, kw_only=True, tag="plan_reviewed",
     verdict: str
     notes: str = ""
     failed: bool = False
-    """Whether no review came: the verdict is that of the settings."""
+    """True if the review failed: the verdict is the default from the settings."""
 
 
 PlanEvent: TypeAlias = PlanProposed | PlanEdited | PlanApproved | PlanRejected | PlanReviewed
-"""The events of a plan before it runs."""
+"""Events of a plan before it runs."""
 
 
 class ModelCalled(Event, Noted, frozen=True, kw_only=True, tag="model_called", gc=False):
-    """A model was called besides the loop. ``operation``: summary, planner, review, judge, detector, or a word of one's own."""
+    """A model was called outside the loop. ``operation``: summary, planner, review, judge, detector, or a custom word."""
 
     operation: str
     model: str = ""
     profile: str = ""
     execution_mode: str = ""
     call_id: str = ""
-    """The tool call for which it was made, if any."""
+    """The tool call that needed it, if any."""
     usage: Usage = UNKNOWN
     seconds: float | None = 0.0
     error: str = ""
 
 
 class ReplyGiven(Event, frozen=True, kw_only=True, tag="reply_given", gc=False):
-    """agentnb replied by itself, without a model: to a blank message."""
+    """agentnb replied to a blank message itself, without a model."""
 
     message: Message
 
 
 class ToolsChanged(Event, frozen=True, kw_only=True, tag="tools_changed"):
-    """From the next round on the model sees these tools."""
+    """The model sees these tools from the next round on."""
 
     tools: tuple[ToolSpec, ...]
     reason: str = ""
 
 
 class ServerStarted(Event, frozen=True, kw_only=True, tag="server_started", gc=False):
-    """The run starts or reaches an MCP server, which was not connected."""
+    """The run starts or connects to an MCP server."""
 
     server: str
     target: str
-    """Its command with arguments, or its address, as configured."""
+    """Its command line or address, as configured."""
 
 
 class ServerChanged(Event, frozen=True, kw_only=True, tag="server_changed", gc=False):
-    """An MCP server, or tools of it, are other than when first seen: what was allowed before does not count for them."""
+    """An MCP server, or some of its tools, changed since first seen: earlier grants do not apply to them."""
 
     server: str
     target: str
-    """Its command with arguments, or its address, as configured now."""
+    """Its command line or address, as configured now."""
     is_other: bool = False
-    """Whether command, arguments or address have changed."""
+    """True if its command line or address changed."""
     target_before: str = ""
-    """What they were, if they have changed and that is known."""
+    """The previous command line or address, if changed and known."""
     tools: tuple[str, ...] = ()
-    """The tools whose description or schema has changed, as the model sees them."""
+    """Tools whose description or schema changed, by their names for the model."""
 
 
 class FindingMade(Event, Noted, frozen=True, kw_only=True, tag="finding_made", gc=False):
-    """A detector found something in the rounds ``first`` to ``last``. ``sentence`` says what, ``evidence`` is plain data."""
+    """A detector reported a finding in rounds ``first`` to ``last``: ``sentence``, with ``evidence`` as plain data."""
 
     rule: str
     family: str
@@ -213,24 +213,24 @@ class FindingMade(Event, Noted, frozen=True, kw_only=True, tag="finding_made", g
 
 
 class GuidanceDrawn(Event, Noted, frozen=True, kw_only=True, tag="guidance_drawn", gc=False):
-    """A guidance set was drawn at random, and is in force from here on.
+    """A guidance set was drawn at random and is in force from here on.
 
-    ``propensity`` is the probability with which this one was drawn, above 0 to 1.
+    ``propensity`` is its probability, above 0 to 1.
     """
 
     set: str
     propensity: float
     version: str = ""
     among: dict[str, float] = msgspec.field(default_factory=dict)
-    """The probability of each set that could have been drawn."""
+    """Probabilities of all candidate sets."""
     texts: dict[str, str] | None = None
-    """The texts of the set by part; None in logs of earlier versions, in which the set of the start stays in force."""
+    """Texts of the set by part, or None in logs of earlier versions, where the initial set stays in force."""
     round: Count | None = None
-    """Index of the round for whose guidance it was drawn; None in logs of earlier versions."""
+    """Index of the round it was drawn for, or None in logs of earlier versions."""
 
 
 class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given", gc=False):
-    """Calls of a tool are allowed without a question from here on. ``by``: person, program, policy, or code between cells."""
+    """Calls of a tool are allowed without asking from here on. ``by``: person, program, policy, or code between cells."""
 
     grant_id: str
     tool: str
@@ -238,34 +238,34 @@ class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given", gc=False):
     """The calls: a pattern such as ``bash(git status *)``, or ``mcp:NAME`` for all tools of a server; empty for all calls of
     the tool."""
     reach: Literal["run", "session"] = "run"
-    """run: the run in which it was given and the runs nested in that; session: all runs of the session."""
+    """run: the run that got the grant, and its nested runs; session: all runs of the session."""
     by: str = "person"
     question_id: str = ""
-    """Id of the question whose answer gave it, if one did."""
+    """Id of the answered question, if any."""
     given_in: str = ""
-    """Id of the run around this one in which it was given; empty if that is this one, or for the session."""
+    """Id of the enclosing run that got the grant; empty for this run or the session."""
     server_identity: str = ""
-    """The digest of the MCP server as configured, to which it belongs; empty if it was given for no server's tool."""
+    """Digest of the MCP server's configuration; empty unless the tool is a server's."""
     tool_identity: str = ""
-    """The digest of the server's tool that was asked about, as the server described it."""
+    """Digest of the approved server tool, as the server described it."""
     arguments: str = ""
-    """The arguments of the one call that is allowed, as JSON with sorted keys: of a step of the plan that runs right within the
-    run; empty for calls with any."""
+    """Arguments of the single allowed call, as JSON with sorted keys: for a step of a plan that runs inside the run. Empty for
+    calls with any arguments."""
 
 
 BY_PLAN = "plan"
-"""Who takes back the grants of single calls: the plan that has them, with its end."""
+"""Withdrawer of grants for single calls: their plan, when it ends."""
 
 
 class GrantWithdrawn(Event, frozen=True, kw_only=True, tag="grant_withdrawn", gc=False):
-    """A grant was taken back: calls of its tool are asked about again."""
+    """A grant was withdrawn: calls of its tool need approval again."""
 
     grant_id: str
     by: str = "person"
 
 
 class ContextShifted(Event, Noted, frozen=True, kw_only=True, tag="context_shifted", gc=False):
-    """The scope of the run changed: from here on it works in this context, on this entity."""
+    """The scope of the run changed to this context type and entity."""
 
     context_type: str
     entity: str = ""
@@ -274,13 +274,13 @@ class ContextShifted(Event, Noted, frozen=True, kw_only=True, tag="context_shift
 
 
 class OutcomeGiven(Event, frozen=True, kw_only=True, tag="outcome_given", gc=False):
-    """A source says whether the run did what it should, or gives it a score. Labels by hand are kept beside the log."""
+    """A source assessed the success of the run. Labels by hand are stored beside the log."""
 
     assessment: Assessment
 
 
 class OtherEvent(Event, frozen=True, kw_only=True, tag="other", gc=False):
-    """An event of a kind that this version does not know: kept as it came, and shown by its name."""
+    """An event of a kind unknown to this version: kept unchanged, and displayed by name."""
 
     name: str
     data: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -1,1 +1,1 @@
-"""The plans of a run with the progress of their steps, folded from its log."""
+"""The plans of a run and the progress of their steps, folded from its log."""

@@ -1,7 +1,7 @@
-"""The plans of a run in their order, with what became of each step: a fold over the log.
+"""The plans of a run in order, with the progress of each step: a fold over the log.
 
-The steps of a plan have the same paths in the log as those of the plan before it: those that are logged belong to the plan that
-their task executes, or else to the last plan that was proposed.
+Steps of successive plans share their paths in the log: logged steps belong to the plan executed by their task, else to the
+latest proposed plan.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from agentnb.core.plans.plan_steps import (
     steps_of,
     text_of,
 )
-from agentnb.core.run.agent_state import EXECUTION as EXECUTION  # noqa: PLC0414  # handed on, beside PLANNING
+from agentnb.core.run.agent_state import EXECUTION as EXECUTION  # noqa: PLC0414  # re-exported beside PLANNING
 from agentnb.core.run.agent_state import plan_step_number
 from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.run.work_records import PlanRecord, StepRecord, begun, ended, plan_after
 from agentnb.core.usage import Usage
 
 PLANNING = "llm/core:plan"
-"""The action of task files that makes plans; `EXECUTION` runs them."""
+"""Action of task files that makes plans; `EXECUTION` runs them."""
 GENERATION = "plan_generation"
-"""The operation of a model call that makes a plan."""
+"""Operation of a model call that makes a plan."""
 DRAFT, REVIEWED = "draft_only", "pending_review"
-"""How a plan is executed that waits for the person, and what it is until they have decided."""
+"""Execution mode of a plan that waits for the person, and its outcome until the decision."""
 
 handles = Handlers()
 
@@ -50,25 +50,25 @@ class PlanProgress:
 
     def __init__(self, number: int, record: PlanRecord, context: str) -> None:
         self.number = number
-        """From 1, in the order in which plans were made."""
+        """From 1, in order of creation."""
         self.record = record
         self.steps = steps_of(record.plan, record.id)
         self.context = context
-        """The scope in which it was made."""
+        """The scope of its creation."""
         self.mode = ""
         self.questions: tuple[str, ...] = ()
-        """Ids of the questions that the plan itself asked."""
+        """Ids of the questions asked by the plan itself."""
         self.status = ""
-        """Of its execution: running, completed, failed or cancelled; empty while it has not begun."""
+        """Status of its execution: running, completed, failed or cancelled; empty before its start."""
         self.made_at: datetime | None = None
         self.began_at: datetime | None = None
         self.ended_at: datetime | None = None
         self.calls = 0
-        """Tool calls of its steps that began, further attempts included."""
+        """Tool calls started by its steps, including further attempts."""
         self.usages: list[Usage] = []
-        """The usage of the model calls that made it, and of those of its steps."""
+        """Usage of the model calls that made it, and of those of its steps."""
         self.changes = 0
-        """Number of events about it since it was made."""
+        """Number of events about it since its creation."""
         self._known: frozenset[str] = frozenset()
 
     @property
@@ -78,14 +78,14 @@ class PlanProgress:
 
     @property
     def verdict(self) -> str:
-        """The verdict of the last review; empty without one."""
+        """The verdict of the last review, or empty."""
         return self.record.reviews[-1].verdict if self.record.reviews else ""
 
     @property
     def intention(self) -> str:
         """The purpose of the plan, in the planner's words."""
         plan = self.record.plan
-        return next((one for key in ("intention", "reasoning") if isinstance(one := plan.get(key), str) and one), "")
+        return next((text for key in ("intention", "reasoning") if isinstance(text := plan.get(key), str) and text), "")
 
     @property
     def is_rejected(self) -> bool:
@@ -95,12 +95,12 @@ class PlanProgress:
     @property
     def asks(self) -> bool:
         """True if it asks the person before any step."""
-        asked = self.record.plan.get("elicitation")
-        return isinstance(asked, Mapping) and bool(asked)
+        elicitation = self.record.plan.get("elicitation")
+        return isinstance(elicitation, Mapping) and bool(elicitation)
 
     @property
     def outcome(self) -> str:
-        """What became of it: pending, pending_review, executing, completed, failed, cancelled or declined."""
+        """The outcome: pending, pending_review, executing, completed, failed, cancelled or declined."""
         if self.is_rejected or (not self.status and self.verdict in ("rejected", "needs_changes")):
             return "declined"
         if self.status:
@@ -111,7 +111,7 @@ class PlanProgress:
         return PENDING if has_steps or self.asks else "completed"
 
     def decide(self, event: w.PlanEvent) -> None:
-        """Take what was decided about it before it runs."""
+        """Apply a decision made before it runs."""
         self.record = plan_after(event, self.record)
         if isinstance(event, w.PlanEdited):
             self.steps = steps_of(event.plan, self.id)
@@ -124,16 +124,16 @@ class PlanProgress:
             self.steps[number] = replace(self.steps[number], **changed)
 
     def leave(self) -> None:
-        """Leave every step."""
+        """Mark every step as not run."""
         self.steps = [replace(step, status=NOT_RUN) for step in self.steps]
 
     def begin(self, event: w.StepStarted) -> None:
-        """Note that its execution began."""
+        """Start its execution."""
         self.status, self.ended_at, self.began_at = "running", None, self.began_at or event.at
         self._known = frozenset(_results(event.inputs))
 
     def reach(self, number: int) -> None:
-        """Settle the steps before this one, which left nothing in the log."""
+        """Settle the earlier steps that have no events in the log."""
         for step in self.steps[:number]:
             if step.status != PENDING:
                 continue
@@ -147,38 +147,38 @@ class PlanProgress:
                 self.change(step.number, status="failed", error=step.written.problem or "")
 
     def end(self, event: w.StepFinished) -> None:
-        """Note that its execution ended, and what its results say of steps that left nothing in the log."""
+        """End its execution, and settle the steps without events from its results."""
         self.status, self.ended_at = event.status, event.at
-        if isinstance(event.output, Mapping) and "steps" in event.output:  # it ran as a run of its own
+        if isinstance(event.output, Mapping) and "steps" in event.output:  # executed as a separate run
             self._take_summary(event.output)
             return
         results = _results(event.output)
         self.reach(self._reached(event, results))
-        for place, step in enumerate([*self.steps]):
-            if step.record is None and (found := results.get(step.id)) is not None:
-                self.change(place, error=text_of(found.get("error")), result=found.get("result"))
+        for index, step in enumerate([*self.steps]):
+            if step.record is None and (result := results.get(step.id)) is not None:
+                self.change(index, error=text_of(result.get("error")), result=result.get("result"))
             if step.status == PENDING:
                 is_dropped = step.same_as is not None and self.steps[step.same_as].status != NOT_RUN
-                self.change(place, status=DROPPED if is_dropped else PASSED if step.written.kind == NOOP else NOT_RUN)
+                self.change(index, status=DROPPED if is_dropped else PASSED if step.written.kind == NOOP else NOT_RUN)
 
     def _take_summary(self, output: Mapping[str, Any]) -> None:
-        """Take what a run of its own says of the steps and their calls."""
-        told = output["steps"] if isinstance(output["steps"], list | tuple) else ()
-        for place, one in enumerate(told):
-            if isinstance(one, Mapping):
-                self.change(place, status=text_of(one.get("status")), error=text_of(one.get("error")))
+        """Apply the summary of a separate run to the steps and their calls."""
+        summaries = output["steps"] if isinstance(output["steps"], list | tuple) else ()
+        for index, summary in enumerate(summaries):
+            if isinstance(summary, Mapping):
+                self.change(index, status=text_of(summary.get("status")), error=text_of(summary.get("error")))
         self.calls += output["calls"] if type(output.get("calls")) is int else 0
 
     def _reached(self, event: w.StepFinished, results: Mapping[str, Any]) -> int:
-        """Return how many steps were reached before the plan ended; a question and an abort end it."""
-        last = max((one.number for one in self.steps if one.record is not None), default=-1)
-        reached = last + 1
-        if self.asks or (last >= 0 and self.steps[last].asks):
+        """Return the number of steps reached before the plan ended; a question or an abort ends it."""
+        last_number = max((step.number for step in self.steps if step.record is not None), default=-1)
+        reached = last_number + 1
+        if self.asks or (last_number >= 0 and self.steps[last_number].asks):
             return reached
         for step in self.steps[reached:]:
             if step.written.kind == ABORT:
                 reason = step.written.purpose
-                has_failed = last >= 0 and self.steps[last].status == "failed"
+                has_failed = last_number >= 0 and self.steps[last_number].status == "failed"
                 if event.status == "failed" and (event.error == reason or not (reason or has_failed)):
                     reached = step.number
                     self.change(step.number, status="failed", error=event.error)
@@ -189,20 +189,20 @@ class PlanProgress:
 
 
 class PlanHistory:
-    """The plans of a run. Pass it each event."""
+    """The plans of a run, updated by each of its events."""
 
     def __init__(self, events: Iterable[e.AnyEvent] = ()) -> None:
         self.plans: list[PlanProgress] = []
         self.children: set[str] = set()
-        """Paths of the steps that make plans, run their steps and ask their questions: `plans` shows them."""
+        """Paths of the steps that make plans, run their steps and ask their questions: shown by `plans`."""
         self._tasks: dict[str, str] = {}
-        """The actions of the tasks that plan and execute, by path."""
+        """Actions of the planning and executing tasks, by path."""
         self._running: dict[str, PlanProgress] = {}
-        """The plan that each task executes, or has made last."""
+        """The plan executed, or last made, by each task."""
         self._places: dict[str, tuple[PlanProgress, int]] = {}
-        """The plan and step that each path stands for now; -1 for the plan itself."""
+        """The current plan and step of each path; -1 for the plan itself."""
         self.questions: dict[str, PlanProgress] = {}
-        """The plans that asked a question, or whose steps did, by the question's id."""
+        """Plans by the ids of the questions that they or their steps asked."""
         self._usages: list[Usage] = []
         self._mode = self._context = ""
         for event in events:
@@ -211,42 +211,42 @@ class PlanHistory:
     def take(self, event: e.AnyEvent) -> None:
         """Record an event."""
         handler = handles.get(type(event))
-        plan = None if handler is None else handler(self, event)  # the one that the event is about
+        plan = None if handler is None else handler(self, event)  # the plan affected by the event
         if plan is not None:
             plan.changes += 1
 
-    def _known(self, plan_id: str) -> PlanProgress | None:
-        return next((one for one in self.plans if one.id == plan_id), None)
+    def _find_plan(self, plan_id: str) -> PlanProgress | None:
+        return next((plan for plan in self.plans if plan.id == plan_id), None)
 
     def _add(self, record: PlanRecord) -> PlanProgress:
-        before = self._known(record.id)
-        number = len(self.plans) + 1 if before is None else before.number
-        made = PlanProgress(number, record, self._context)
-        self.plans[number - 1 :] = [made, *self.plans[number:]]
-        return made
+        existing = self._find_plan(record.id)
+        number = len(self.plans) + 1 if existing is None else existing.number
+        plan = PlanProgress(number, record, self._context)
+        self.plans[number - 1 :] = [plan, *self.plans[number:]]
+        return plan
 
     @handles
     def moved(self, event: e.ScopeSet) -> None:
-        """Record the scope for the plans to come."""
+        """Record the scope for later plans."""
         self._context = event.context_type
 
     @handles
     def decided(self, event: w.PlanEvent) -> PlanProgress | None:
-        """Add a plan, or replace the one with its id; or take what was decided about it."""
+        """Add a plan, replace the plan with the same id, or apply a decision."""
         if not isinstance(event, w.PlanProposed):
-            if (plan := self._known(event.plan_id)) is not None:
+            if (plan := self._find_plan(event.plan_id)) is not None:
                 plan.decide(event)
             return plan
-        made = self._add(plan_after(event, None))
-        made.mode = self._mode or str(event.plan.get("execution_mode") or "")
-        made.usages, made.made_at = self._usages, event.at
+        new_plan = self._add(plan_after(event, None))
+        new_plan.mode = self._mode or str(event.plan.get("execution_mode") or "")
+        new_plan.usages, new_plan.made_at = self._usages, event.at
         self._usages, self._mode = [], ""
-        self._running |= {path: made for path, action in self._tasks.items() if action == PLANNING}
-        return made
+        self._running |= {path: new_plan for path, action in self._tasks.items() if action == PLANNING}
+        return new_plan
 
     @handles
     def called(self, event: w.ModelCalled) -> None:
-        """Record what a model call used: for the next plan, or for the plan that runs."""
+        """Record the usage of a model call: for the next plan, or for the running plan."""
         if event.operation == GENERATION:
             self._usages.append(event.usage)
             self._mode = event.execution_mode or self._mode
@@ -255,7 +255,7 @@ class PlanHistory:
 
     @handles
     def spent(self, event: e.ExtraUsage) -> None:
-        """Record what a run used that a step of a plan began."""
+        """Record the usage of a run started by a step of a plan."""
         if event.nested_run:
             self._spend(event.nested)
 
@@ -288,11 +288,11 @@ class PlanHistory:
         return plan
 
     def _begin(self, event: w.StepStarted) -> PlanProgress | None:
-        given = event.inputs.get("plan") if isinstance(event.inputs, Mapping) else None
-        plan_id = str(given.get("id") or "") if isinstance(given, Mapping) else ""
-        plan = self._known(plan_id) or (self.plans[-1] if self.plans and not plan_id else None)
-        if plan is None and isinstance(given, Mapping):
-            plan = self._add(PlanRecord(plan_id, {**given}))
+        inputs_plan = event.inputs.get("plan") if isinstance(event.inputs, Mapping) else None
+        plan_id = str(inputs_plan.get("id") or "") if isinstance(inputs_plan, Mapping) else ""
+        plan = self._find_plan(plan_id) or (self.plans[-1] if self.plans and not plan_id else None)
+        if plan is None and isinstance(inputs_plan, Mapping):
+            plan = self._add(PlanRecord(plan_id, {**inputs_plan}))
         if plan is not None:
             self._running[event.step] = plan
             plan.begin(event)
@@ -300,7 +300,7 @@ class PlanHistory:
 
     @handles
     def attempted(self, event: w.StepAttempted) -> PlanProgress | None:
-        """Record an attempt that failed."""
+        """Record a failed attempt."""
         plan, number, record = self._at(event.step)
         if plan is not None and record is not None:
             failed = replace(record, attempts=event.attempt, error=event.error)
@@ -325,7 +325,7 @@ class PlanHistory:
         return plan
 
     def _at(self, path: str) -> tuple[PlanProgress | None, int, StepRecord | None]:
-        """Return the plan and the step that a path stands for now, and the record of the step."""
+        """Return the current plan and step of a path, and the record of the step."""
         plan, number = self._places.get(path, (None, -1))
         is_step = plan is not None and 0 <= number < len(plan.steps)
         return plan, number, plan.steps[number].record if plan is not None and is_step else None
@@ -340,7 +340,7 @@ class PlanHistory:
 
     @handles
     def tool_finished(self, event: e.ToolFinished) -> PlanProgress | None:
-        """Keep the runs that the tool of a step began."""
+        """Record the runs started by a step's tool."""
         plan, number, record = self._at(event.step)
         if plan is not None and record is not None:
             plan.change(number, begun=(*plan.steps[number].begun, *event.nested), traceback=event.traceback)
@@ -348,7 +348,7 @@ class PlanHistory:
 
     @handles
     def asked(self, event: e.QuestionAsked) -> PlanProgress | None:
-        """Note which plan, or step of a plan, asked a question."""
+        """Record a question of a plan or of one of its steps."""
         question_id = event.question.id
         plan, number, record = self._at(event.question.call_id)
         if plan is None:
@@ -362,12 +362,12 @@ class PlanHistory:
 
     @handles
     def answered(self, event: e.QuestionAnswered) -> PlanProgress | None:
-        """Note that a question of a plan is closed."""
+        """Return the plan whose question was closed."""
         return self.questions.get(event.question_id)
 
 
 def _results(value: Any) -> dict[str, Mapping[str, Any]]:
     """Return the results in the input or output of an execution, by the ids of their steps."""
-    given = value.get("results") if isinstance(value, Mapping) else None
-    items = given if isinstance(given, list | tuple) else ()
-    return {one["id"]: one for one in items if isinstance(one, Mapping) and isinstance(one.get("id"), str)}
+    results = value.get("results") if isinstance(value, Mapping) else None
+    items = results if isinstance(results, list | tuple) else ()
+    return {result["id"]: result for result in items if isinstance(result, Mapping) and isinstance(result.get("id"), str)}

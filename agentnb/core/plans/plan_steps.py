@@ -1,4 +1,4 @@
-"""The steps of a plan, and their progress. The log has any JSON that a model wrote: it is read without checks."""
+"""The steps of a plan, and their progress. Logged plans are any JSON from a model, and read without validation."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ import msgspec
 from agentnb.core.log.events import NestedStart
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import INPUT_REQUIRED, TEXT
-from agentnb.core.run.agent_state import ASKING as ASKING  # noqa: PLC0414  # handed on, beside REPLYING
+from agentnb.core.run.agent_state import ASKING as ASKING  # noqa: PLC0414  # re-exported beside REPLYING
 from agentnb.core.run.call_window import call_key
 from agentnb.core.run.work_records import StepRecord
 
 TOOL, NOOP, ABORT, ELICITATION, CLARIFY = "tool", "noop", "abort", "elicitation", "clarify_intent"
 QUESTIONS = (ELICITATION, CLARIFY)
-"""The types of steps that ask the person."""
+"""Types of steps that ask the person."""
 CALL = "call"
-"""The kind of a step of the log that the action of a task takes: a call of a tool or a model, or a question."""
+"""Kind of a logged step for the action of a task: a call of a tool or a model, or a question."""
 EXECUTOR = "executor"
-"""The operation of the model calls of a step, and the name under which runs of a chat's plan log for which call they are."""
+"""Operation of a step's model calls, and settings key under which nested runs of a chat's plan log their call."""
 REPLYING = "reply-"
-"""The prefix of the number in the path of a step that asks a planner, in place of a call; `ASKING`: the person."""
+"""Prefix of the number in the path of a step that asks a planner instead of making a call; `ASKING`: the person."""
 _OTHERS = (NOOP, ABORT, *QUESTIONS)
 PENDING, DROPPED, KNOWN, PASSED, BLOCKED, NOT_RUN = "pending", "dropped", "known", "passed", "blocked", "not_run"
-"""The states that only steps of plans have: not begun; equal to an earlier step; its result was there before; there was nothing
-to do; blocked as a repeat; the plan ended before it. All others are those of `StepRecord`.
-"""
+"""Additional statuses of plan steps: not begun; equal to an earlier step; result already known; nothing to do; blocked as a
+repeat; plan ended before it. All others are those of `StepRecord`."""
 CHAT_TYPES = ("research", "action", "analysis", "synthesis")
-"""The types of a chat's steps."""
+"""Types of a chat's steps."""
 NO_FORM = {"type": "object", "properties": {}}
-"""The schema of a question whose answer has no fields."""
+"""Schema of a question without form fields."""
 
 
 _AS_WRITTEN = {
@@ -41,11 +40,11 @@ _AS_WRITTEN = {
     "executor_required": "executorRequired",
     "depends_on": "dependsOn",
 }
-"""The names in plain data of the fields that have others here."""
+"""Names of renamed fields in plain data."""
 
 
 class PlanQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=_AS_WRITTEN):
-    """A question of a plan, or of a step of it, to the person."""
+    """A question to the person from a plan or one of its steps."""
 
     message: str = ""
     schema: dict[str, Any] = msgspec.field(default_factory=lambda: dict(NO_FORM))
@@ -53,12 +52,12 @@ class PlanQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has neither words nor fields, and so asks nothing."""
+        """True if it has neither text nor fields."""
         return not self.message.strip() and not self.schema.get("properties")
 
     @property
     def asked_schema(self) -> dict[str, Any]:
-        """The schema of the answer that a person can give: text, if there are no fields."""
+        """The schema of the person's answer: text if there are no fields."""
         return self.schema if self.schema.get("properties") else TEXT
 
     @property
@@ -68,35 +67,35 @@ class PlanQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True, rename=_AS_WRITTEN):
-    """A step of a plan, as it is written in either form."""
+    """A step of a plan, as written in either format."""
 
     type: str = TOOL
     id: str | None = None
     name: str | None = None
-    """The registry name of the tool that it calls."""
+    """Registry name of its tool."""
     args: dict[str, Any] | None = None
-    """Arguments of the tool. A text that is ``$step[N].output`` with a path, and nothing else, stands for an earlier output."""
+    """Arguments of the tool. A string consisting of ``$step[N].output`` with a path refers to an earlier output."""
     reason: str | None = None
     retries: int = 0
     """Further attempts after the first one."""
     content: str | None = None
     elicitation: PlanQuestion | None = None
     problem: str | None = None
-    """The part of a model's reply that could not be used: the step is not run, and has this as its error."""
+    """The unusable part of a model's reply: the step is not run, and has this as its error."""
     number: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    """Of a chat's step: its number, from 1."""
+    """For a chat's step: its number, from 1."""
     description: str | None = None
-    """Of a chat's step: what it does."""
+    """For a chat's step: its description."""
     tools: tuple[str, ...] = ()
-    """Of a chat's step: the tools that it may use, by their registry names."""
+    """For a chat's step: its allowed tools, by their registry names."""
     executor_required: bool = False
-    """Of a chat's step: whether an agent with these tools does it."""
+    """For a chat's step: True if an agent with these tools executes it."""
     depends_on: tuple[int, ...] = ()
-    """Of a chat's step: the numbers of the steps that must be done before it."""
+    """For a chat's step: numbers of the steps that must be completed first."""
 
     @property
     def question(self) -> PlanQuestion | None:
-        """Its question to the person, if it has one."""
+        """Its question to the person, if any."""
         if self.type not in QUESTIONS:
             return None
         return self.elicitation or PlanQuestion(message=self.content or "")
@@ -113,28 +112,28 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
 
     @property
     def purpose(self) -> str:
-        """Why the planner wants it, or what it asks."""
-        asked = self.question.message if self.question is not None else ""
-        return asked or self.reason or self.description or self.content or ""
+        """The planner's reason for it, or its question."""
+        question_text = self.question.message if self.question is not None else ""
+        return question_text or self.reason or self.description or self.content or ""
 
     @property
     def has_result(self) -> bool:
-        """Whether it leaves a result that later steps can refer to."""
+        """True if it produces a result for later steps."""
         return self.type not in (NOOP, ABORT)
 
     @property
     def data(self) -> dict[str, Any]:
-        """The step in the form of a planner, as plain data."""
-        usual = {"type": self.type, "name": self.name, "args": self.args, "reason": self.reason, "retries": self.retries}
-        if self.id is None and self.content is None and self.elicitation is None and self.problem is None:  # nearly all
-            return usual
-        asked = None if self.elicitation is None else self.elicitation.data
-        more = {"id": self.id, "content": self.content, "elicitation": asked, "problem": self.problem}
-        return {**{key: value for key, value in more.items() if value is not None}, **usual}
+        """The step in the planner's format, as plain data."""
+        common = {"type": self.type, "name": self.name, "args": self.args, "reason": self.reason, "retries": self.retries}
+        if self.id is None and self.content is None and self.elicitation is None and self.problem is None:  # the usual case
+            return common
+        question_data = None if self.elicitation is None else self.elicitation.data
+        optional = {"id": self.id, "content": self.content, "elicitation": question_data, "problem": self.problem}
+        return {**{key: value for key, value in optional.items() if value is not None}, **common}
 
     @property
     def chat_data(self) -> dict[str, Any]:
-        """The step in the form of a chat, as plain data; a planner's step has no number in it."""
+        """The step in the chat's format, as plain data; steps of a planner have no number."""
         tools = list(self.tools) or ([self.name] if self.name else [])
         return {
             **({} if self.number is None else {"stepNumber": self.number}),
@@ -152,25 +151,25 @@ class StepProgress(msgspec.Struct, frozen=True, gc=False):
 
     written: PlanStep
     number: int
-    """From 0, as ``$step[N]`` counts."""
+    """From 0, as in ``$step[N]``."""
     id: str
     """The id of its result."""
     status: str = PENDING
     same_as: int | None = None
-    """The first step of the plan that makes the same call."""
+    """The first step of the plan with the same call."""
     record: StepRecord | None = None
-    """The step of the log that does it; None while it has not begun, and for steps that leave none."""
+    """The logged step that executes it, or None before its start, and for steps without events."""
     error: str = ""
     result: Any = None
     questions: tuple[str, ...] = ()
-    """Ids of the questions that it asked."""
+    """Ids of its questions."""
     begun: tuple[NestedStart, ...] = ()
-    """The runs that its tool began."""
+    """The runs started by its tool."""
     traceback: str = ""
 
     @property
     def asks(self) -> bool:
-        """True if it asked the person in place of a call: what its type says, or for arguments that the call lacks."""
+        """True if it asked the person instead of making a call: by its type, or for missing arguments."""
         return self.record is not None and self.record.id.rpartition("/")[2].startswith(ASKING)
 
     @property
@@ -180,31 +179,31 @@ class StepProgress(msgspec.Struct, frozen=True, gc=False):
 
 
 def steps_of(plan: Mapping[str, Any], plan_id: str) -> list[StepProgress]:
-    """Return the steps of a plan, none of which has begun; a plan without a list has none."""
-    written = plan.get("steps")
-    found: list[StepProgress] = []
+    """Return the steps of a plan, not begun; empty for a plan without a list of steps."""
+    listed = plan.get("steps")
+    steps: list[StepProgress] = []
     first: dict[tuple[str, bytes], int] = {}
-    for place, data in enumerate(written if isinstance(written, list | tuple) else ()):
-        step, before = _step(data), place
+    for index, data in enumerate(listed if isinstance(listed, list | tuple) else ()):
+        step, before = _step(data), index
         if step.kind == TOOL and step.label and not step.problem:
-            before = first.setdefault(call_key(ToolCall(step.label, step.args or {}, "")), place)
-        name = step.id or f"{plan_id or 'step'}-{step.number or place}"
-        found.append(StepProgress(step, place, name, same_as=None if before == place else before))
-    return found
+            before = first.setdefault(call_key(ToolCall(step.label, step.args or {}, "")), index)
+        name = step.id or f"{plan_id or 'step'}-{step.number or index}"
+        steps.append(StepProgress(step, index, name, same_as=None if before == index else before))
+    return steps
 
 
 def _step(data: Any) -> PlanStep:
-    """Return a step; a field of another type is left out."""
-    given = data if isinstance(data, Mapping) else {"reason": text_of(data)}
+    """Parse a step, dropping fields of the wrong type."""
+    fields = data if isinstance(data, Mapping) else {"reason": text_of(data)}
     with suppress(msgspec.ValidationError):
-        return msgspec.convert(given, PlanStep)
-    found: dict[str, Any] = {}
+        return msgspec.convert(fields, PlanStep)
+    valid: dict[str, Any] = {}
     for field in msgspec.structs.fields(PlanStep):
         with suppress(msgspec.ValidationError, KeyError):
-            found[field.name] = msgspec.convert(given[field.encode_name], field.type)
-    return PlanStep(**found)
+            valid[field.name] = msgspec.convert(fields[field.encode_name], field.type)
+    return PlanStep(**valid)
 
 
 def text_of(value: Any) -> str:
-    """Return a value that should be a text; empty for None."""
+    """Return a value that should be a string; empty for None."""
     return value if isinstance(value, str) else "" if value is None else str(value)

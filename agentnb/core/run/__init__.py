@@ -1,1 +1,1 @@
-"""The facts of a run: the fold of its events, and what is read of it."""
+"""The facts of a run: the fold of its events, and queries."""

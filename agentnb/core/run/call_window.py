@@ -1,4 +1,4 @@
-"""A window over the last tool calls of a run: finds repeated calls without searching the history."""
+"""A window over a run's latest tool calls: detects repeated calls without searching the history."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import msgspec
 from agentnb.core.messages import ToolCall, ToolResult
 
 LONGEST = 64
-"""Number of executed calls that the window keeps."""
+"""Number of executed calls in the window."""
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _whole_float = re.compile(rb"\d\.0[,}\]]")
 
 
 def call_key(call: ToolCall) -> tuple[str, bytes]:
-    """Return what makes two calls the same: the tool's name, and its arguments as JSON with sorted keys.
+    """Return the identity of a call: the tool's name, and its arguments as JSON with sorted keys.
 
-    No arguments and ``null`` are the same as ``{}``, 1.0 the same as 1.
+    Missing arguments and ``null`` equal ``{}``, 1.0 equals 1.
     """
     arguments = call.arguments or {}
     encoded = _encode(arguments)
@@ -39,42 +39,42 @@ def _as_json_numbers(value: Any) -> Any:
 
 
 class Executed(msgspec.Struct, frozen=True, gc=False):
-    """A tool call that was run."""
+    """A tool call that was executed."""
 
     key: tuple[str, bytes]
     call_id: str
 
 
 class CallWindow(msgspec.Struct, gc=False, eq=False):
-    """The calls that were run last, and how often in a row the model made the newest one.
+    """The latest executed calls, and the number of times in a row that the model made the newest one.
 
     Blocked calls count for the row only; a message from the person empties the window.
     """
 
     executed: deque[Executed] = msgspec.field(default_factory=partial(deque, maxlen=LONGEST))
     counts: dict[tuple[str, bytes], int] = {}
-    """How often each call occurs in `executed`."""
+    """Occurrences of each call in `executed`."""
     row_key: tuple[str, bytes] | None = None
     row: int = 0
-    """How often in a row the model made the newest call, blocked or not."""
+    """Length of the current row of identical calls, blocked ones included."""
     row_executed: int = 0
-    """How many of these were run."""
+    """Number of executed calls in the row."""
     results: dict[str, ToolResult] = {}
-    """The results of the calls in `executed`, by id."""
+    """Results of the calls in `executed`, by id."""
     outputs: dict[tuple[str, bytes], ToolResult] = {}
     """The last result of each call; a failure does not replace a success."""
     _known: tuple[ToolCall | None, tuple[str, bytes]] = (None, ("", b""))
 
     def key_of(self, call: ToolCall) -> tuple[str, bytes]:
-        """Return the `call_key`, cached for the newest call: both guards and the fold need it."""
+        """Return the `call_key`, cached for the newest call because both guards and the fold need it."""
         if self._known[0] is not call:
             self._known = (call, call_key(call))
         return self._known[1]
 
     def started(self, call: ToolCall) -> None:
         """Record a call that was admitted."""
-        known, executed, counts = self._known, self.executed, self.counts
-        key = known[1] if known[0] is call else self.key_of(call)  # usually a guard has just asked for it
+        cached, executed, counts = self._known, self.executed, self.counts
+        key = cached[1] if cached[0] is call else self.key_of(call)  # usually just computed for a guard
         self._ask(key)
         if len(executed) == LONGEST:
             self._forget(executed[0])
@@ -87,17 +87,17 @@ class CallWindow(msgspec.Struct, gc=False, eq=False):
         self._ask(self.key_of(call))
 
     def finished(self, result: ToolResult) -> None:
-        """Record the result of a call that was run."""
+        """Record the result of an executed call."""
         call_id = result.call_id
-        for one in reversed(self.executed):
-            if one.call_id == call_id:
-                if not result.is_error or one.key not in self.outputs or self.outputs[one.key].is_error:
-                    self.outputs[one.key] = result
+        for entry in reversed(self.executed):
+            if entry.call_id == call_id:
+                if not result.is_error or entry.key not in self.outputs or self.outputs[entry.key].is_error:
+                    self.outputs[entry.key] = result
                 self.results[call_id] = result
                 return
 
     def clear(self) -> None:
-        """Empty the window, because the person has spoken: earlier calls no longer count. The outputs are kept."""
+        """Empty the window after a message from the person: earlier calls no longer count. Keeps the outputs."""
         self.executed.clear()
         self.counts.clear()
         self.results.clear()
@@ -105,9 +105,9 @@ class CallWindow(msgspec.Struct, gc=False, eq=False):
 
     def _forget(self, oldest: Executed) -> None:
         self.results.pop(oldest.call_id, None)
-        left = self.counts.pop(oldest.key) - 1
-        if left:
-            self.counts[oldest.key] = left
+        count = self.counts.pop(oldest.key) - 1
+        if count:
+            self.counts[oldest.key] = count
 
     def _ask(self, key: tuple[str, bytes]) -> None:
         if key != self.row_key:
@@ -120,4 +120,4 @@ class CallWindow(msgspec.Struct, gc=False, eq=False):
     def _facts(self) -> tuple[object, ...]:
         return self.executed, self.row_key, self.row, self.row_executed, self.results, self.outputs
 
-    __hash__ = None  # type: ignore[assignment]  # it changes
+    __hash__ = None  # type: ignore[assignment]  # mutable

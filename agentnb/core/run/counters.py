@@ -1,4 +1,4 @@
-"""Counters of a run: what was called and spent."""
+"""Counters of a run: calls and spending."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import msgspec
 
 
 class Counters(msgspec.Struct, gc=False):
-    """Counts over the run so far. Only the fold changes them."""
+    """Counts over the run so far. Changed by the fold only."""
 
     calls: int = 0
     """Tool calls admitted in the whole run."""
     calls_this_turn: int = 0
     """Tool calls admitted since the person last spoke."""
     failed_calls: int = 0
-    """Calls of the model and of steps that failed; stopped, interrupted and lost ones did not."""
+    """Failed calls of the model and of steps, without stopped, interrupted and lost calls."""
     blocked_calls: int = 0
-    """Such calls that a gate, a limit or the person refused."""
+    """Calls refused by a gate, a limit or the person."""
     spent: float = 0.0
-    """US dollars spent on its own model calls with a known price."""
+    """US dollars spent on the run's own model calls with a known price."""
     spent_inside: float = 0.0
     """US dollars spent by nested runs."""
     times_recovered: int = 0

@@ -1,6 +1,6 @@
-"""The facts of a run: its state, which only the fold changes (`agentnb.core.run.fold`), and what other code reads of it.
+"""The facts of a run: its state, changed by the fold only (`agentnb.core.run.fold`), and read access for other code.
 
-`agentnb.detect.run.Run`, the run that users hold, adds what the facts mean.
+`agentnb.detect.run.Run`, the run that users hold, adds the interpretation.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _NOT_STARTED = e.RunStarted(seq=0, at=None, run_id="", schema=e.SCHEMA, prompt=M
 
 
 def _read(path: str, doc: str) -> Any:
-    """Return a read-only attribute: what is at this path of the run. Its type is that of the annotation."""
+    """Return a read-only attribute for this path of the run, typed by its annotation."""
     return property(attrgetter(path), doc=doc)
 
 
 class _Views(msgspec.Struct, gc=False):
-    """Read-only views of a run's lists, made once because the loop uses them all the time."""
+    """Read-only views of a run's lists, created once because the loop uses them constantly."""
 
     events: View[e.AnyEvent]
     messages: View[Message]
@@ -53,9 +53,9 @@ class _Views(msgspec.Struct, gc=False):
 
 
 class RunFacts:
-    """One run, up to its latest event, as far as it is a matter of fact."""
+    """A run up to its latest event, facts only."""
 
-    # Lists that most runs leave empty begin as tuples: the garbage collector visits each list and set of every open run.
+    # Lists that usually remain empty start as tuples: the garbage collector visits each list and set of every open run.
 
     __slots__ = (
         *("_opening", "_prompt", "_tools", "_roles", "_settings", "_guidance", "_given_guidance", "_inherited", "_output_type"),
@@ -79,31 +79,31 @@ class RunFacts:
     def _start_settings(self) -> None:
         self._tools: tuple[ToolSpec, ...] = ()
         self._roles: dict[str, ToolRole] = {}
-        """What each tool is for."""
+        """Role of each tool."""
         self._settings: dict[str, Any] = {}
         self._max_rounds: int | None = None
         self._guidance = self._given_guidance = GuidanceTexts()
         self._prompt = self._context_type = self._entity = ""
         self._contexts: tuple[str, ...] = ()
         self._output_type: Callable[[Any], Any] | None = None
-        """Makes an instance of the agent's type; no event says it, and two runs are equal whatever it is."""
+        """Constructor of the agent's type. No event holds it, and it does not affect the equality of runs."""
 
     def _start_conversation(self) -> None:
         self._events: list[e.AnyEvent] = []
         self._messages: list[Message] = []
         self._pending: list[Message] = []
         self._rounds: list[WorkflowRound] = []
-        self._last_round: WorkflowRound  # the last of these, once there is one
+        self._last_round: WorkflowRound  # the last of these, if any
         self._views = _Views(View(self._events), View(self._messages), View(self._pending), View(self._rounds))
         self._inherited = 0
         self._call_places: dict[str, int] = {}
         self._inner_places: dict[str, tuple[int, ...]] = {}
-        """Where the record of each call of the last reply, and of each inner call, is, by the call's id."""
+        """Positions of the records of the last reply's calls, and of inner calls, by call id."""
         self._results: dict[str, ToolResult | None] = {}
-        """The result of each call of the conversation; None while there is none."""
+        """Result of each call of the conversation, or None while there is no result."""
         self._compacted: Compacted | None = None
         self._streamed: Sequence[e.ReplyStreamed] = ()
-        """What has streamed of a reply that is not whole yet, as far as the log has it."""
+        """Streamed parts of an incomplete reply, as far as logged."""
         self._text = ""
         self._todos: tuple[Todo, ...] = ()
         self._carried_todos: tuple[Todo, ...] = ()
@@ -111,16 +111,16 @@ class RunFacts:
         self._todos_unseen = False
 
     def _start_course(self) -> None:
-        self._recovered = False  # whether another process has resumed the run and has not begun a round yet
+        self._recovered = False  # resumed by another process, no round begun since
         self._counters = Counters()
         self._calls = CallWindow()
         self._loops: Sequence[e.LoopDetected] = ()
-        self._usage: Usage | None = None  # of its own model calls
+        self._usage: Usage | None = None  # of the run's own model calls
         self._nested = NestedTotals()
         self._status: e.Status = "running"
         self._agent_states = AgentStateMachine()
         self._paused = self._suspended = False
-        self._waiting: dict[str, int] = {}  # the places of the open questions in `_questions`, by id, oldest first
+        self._waiting: dict[str, int] = {}  # positions of the open questions in `_questions`, by id, oldest first
         self._questions: list[AskedQuestion] = []
         self._grants: dict[str, w.GrantGiven] = {}
         """The grants in force, by id."""
@@ -137,10 +137,10 @@ class RunFacts:
         self._steps: dict[str, StepRecord] = {}
         self._outputs = StepOutputs()
         self._result: w.ResultGiven | None = None
-        """The result of a workflow that names one; None until then, and for all others."""
+        """The result of a workflow with a named result, or None until then, and for all other runs."""
         self._step_calls: list[StepCall] = []
         self._open_step_calls: dict[str, tuple[int, ...]] = {}
-        """Places of the calls of steps without a result and, behind these, of the calls that their tools made, by id."""
+        """Positions of step calls without a result, then of calls made by their tools, by id."""
         self._back_edges: dict[str, int] = {}
         self._variables: dict[str, Any] = {}
         self._plans: dict[str, PlanRecord] = {}
@@ -149,114 +149,112 @@ class RunFacts:
         self._drawn: w.GuidanceDrawn | None = None
         self._assessments: tuple[Assessment, ...] = ()
         self._labels: tuple[Assessment, ...] = ()
-        """Those by hand, which are kept beside the log; two runs are equal whatever they are."""
+        """Assessments by hand, stored beside the log; they do not affect the equality of runs."""
         self._threshold: float | None = None
-        """The least recorded score that passes, if the reader of the run chose one."""
+        """The minimum recorded score to pass, if chosen by the reader of the run."""
 
-    # What it began with
+    # Initial state
 
-    opening: e.RunStarted = _read("_opening", "The event with which it began.")
-    id: str = _read("_opening.run_id", "The name of the run; it begins with date and time, so that names sort by age.")
+    opening: e.RunStarted = _read("_opening", "The first event.")
+    id: str = _read("_opening.run_id", "The run's name, which begins with date and time, so that names sort by age.")
     parent_id: str | None = _read("_opening.parent_id", "Id of the parent run, if this is a nested run.")
-    kind: str = _read("_opening.run_kind", "What kind of run it is: agent, workflow, plan, judge, or a word of an extension.")
-    tags: tuple[str, ...] = _read("_opening.tags", "Free words by which you find it again.")
-    origin: e.Origin | None = _read("_opening.origin", "Where it was read from, if another product recorded it.")
-    forked_from: e.ForkedFrom | None = _read("_opening.forked_from", "The run and round that it was forked from, if it was.")
+    kind: str = _read("_opening.run_kind", "Kind of run: agent, workflow, plan, judge, or an extension's own.")
+    tags: tuple[str, ...] = _read("_opening.tags", "Free-form labels for finding the run.")
+    origin: e.Origin | None = _read("_opening.origin", "The source of a run recorded by another product.")
+    forked_from: e.ForkedFrom | None = _read("_opening.forked_from", "The run and round that it was forked from, if any.")
     agent: str = _read("_opening.agent", "The name of the agent.")
     model: str = _read("_opening.model", "The name of the model, ``provider:model``.")
     system: str = _read("_opening.system", "The system prompt.")
     prompt: str = _read("_prompt", "The person's prompt.")
-    continued_from: str | None = _read("_opening.continued_from", "Id of the run whose conversation this one continues.")
-    inherited: int = _read("_inherited", "Number of messages inherited from that conversation.")
+    continued_from: str | None = _read("_opening.continued_from", "Id of the run whose conversation this run continues.")
+    inherited: int = _read("_inherited", "Number of messages from the continued conversation.")
     tools: tuple[ToolSpec, ...] = _read("_tools", "The tools as the model sees them.")
 
     @property
     def guidance(self) -> Mapping[str, str]:
-        """The texts of the guidance set in force by part; empty for runs of older versions, and with guidance off."""
+        """Texts of the guidance set in force by part; empty for runs of older versions, and with guidance off."""
         return MappingProxyType(self._guidance.texts)
 
     guidance_in_force: GuidanceTexts = _read(
-        "_guidance", "The guidance set in force: that of the start, or the one that was drawn or given since."
+        "_guidance", "The guidance set in force: from the start, or drawn or changed since."
     )
     given_guidance: GuidanceTexts = _read(
-        "_given_guidance", "The guidance set that the run was started or last resumed with, before any draw."
+        "_given_guidance", "The guidance set of the start or the last recovery, before any draw."
     )
     invocation: Invocation | None = _read(
-        "_opening.invocation", "The options of the cell or command that started it; None if Python code did."
+        "_opening.invocation", "Options of the cell or command that started the run, or None for Python."
     )
 
     @property
     def profile(self) -> str:
-        """The profile whose model it uses: speed, balanced or quality; empty outside of contexts."""
+        """The profile that selects its model: speed, balanced or quality; empty outside of contexts."""
         return str(self._settings.get("profile") or "")
 
-    context_type: str = _read("_context_type", "The kind of task that it works on, if that was named.")
-    contexts: tuple[str, ...] = _read("_contexts", "The kinds of task that it has worked on, in order.")
-    first_entity: str = _read("_opening.entity", "Id of the thing that it worked on when it began.")
-    entity: str = _read("_entity", "Id of the thing that it works on, such as a project.")
+    context_type: str = _read("_context_type", "The context type, if any.")
+    contexts: tuple[str, ...] = _read("_contexts", "All context types so far, in order.")
+    first_entity: str = _read("_opening.entity", "Id of the entity at the start.")
+    entity: str = _read("_entity", "Id of the entity, such as a project.")
 
     @property
     def conversation(self) -> str:
-        """Id of the first run of its conversation, which may be this one."""
+        """Id of the first run of the conversation, possibly this run."""
         return self._opening.conversation or self._opening.run_id
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The agent's settings that affect the course of a run."""
+        """The agent's settings that affect the course of the run."""
         return dict(self._settings)
 
     max_rounds: int | None = _read("_max_rounds", "Maximum number of rounds.")
 
-    # Its conversation and its course
+    # Conversation and progress
 
     events: View[e.AnyEvent] = _read("_views.events", "All events so far.")
     messages: View[Message] = _read("_views.messages", "The stored conversation, without ephemeral text.")
-    pending: View[Message] = _read("_views.pending", "Messages of the person that have not been sent to the model yet.")
+    pending: View[Message] = _read("_views.pending", "Messages from the person not yet sent to the model.")
     rounds: View[WorkflowRound] = _read("_views.rounds", "All rounds, including failed ones.")
-    todos: tuple[Todo, ...] = _read("_todos", "The todo list as it was last seen, in its order.")
-    carried_todos: tuple[Todo, ...] = _read(
-        "_carried_todos", "The conversation's todo list, if this run keeps none and only passes it on."
-    )
+    todos: tuple[Todo, ...] = _read("_todos", "The latest todo list, in its order.")
+    carried_todos: tuple[Todo, ...] = _read("_carried_todos", "The conversation's todo list, if this run only passes it on.")
     has_unseen_todos: bool = _read(
         "_todos_unseen",
-        "Whether the list was changed from outside, or set before the run, and not sent to the model yet.",
+        "True if the list was changed from outside, or set before the run, and not sent to the model yet.",
     )
-    calls: CallWindow = _read("_calls", "The last tool calls, for finding repeats; do not change them.")
+    calls: CallWindow = _read("_calls", "The latest tool calls, for detecting repeats; read-only.")
 
     @property
     def loops(self) -> View[e.LoopDetected]:
-        """The loops that were found: where the run repeats itself."""
+        """The detected loops: ranges of rounds that repeat each other."""
         return View(self._loops)
 
-    compacted: Compacted | None = _read("_compacted", "How the conversation is sent now, if it was compacted.")
+    compacted: Compacted | None = _read("_compacted", "The current compaction of the conversation, if any.")
     status: e.Status = _read(
         "_status",
         "running, waiting_on_user, completed, limited, stopped, cancelled, interrupted, unknown or failed.",
     )
-    is_suspended: bool = _read("_suspended", "Whether it waits for an answer without a process: `recover` resumes it.")
+    is_suspended: bool = _read("_suspended", "True if it waits for an answer without a process; `recover` resumes it.")
 
     @property
     def agent_state(self) -> AgentState | None:
         """thinking, executing_tool, executing_plan or waiting_on_user.
 
-        None before its first round or step, and when it has ended without words for the person.
+        ``None`` before the first round or step, and after an end without words for the person.
         """
         return self._agent_states.state if self._status != "interrupted" else None
 
     @property
     def plan_position(self) -> PlanPosition | None:
-        """How far the running plan has come, or None without one.
+        """Progress of the running plan, or None without one.
 
-        That is the number of its current step, from 1, and that of all its steps.
+        Holds the number of the current step, from 1, and the total number of steps.
         """
         return self._agent_states.position
 
     stop_reason: str | None = _read(
-        "_stop_reason", "Why the run ended: natural, max_rounds, cancelled, error and so on; None while it runs."
+        "_stop_reason", "Reason for the end: natural, max_rounds, cancelled, error and so on; None while it runs."
     )
-    error: e.RunError | None = _read("_error", "What went wrong, if the run failed.")
-    failed_at: str = _read("_failed_at", "What failed when an error ended the run: model, store, reply or agentnb; else empty.")
-    limit: e.LimitReached | None = _read("_limit", "The limit that ended the run, if one did.")
+    error: e.RunError | None = _read("_error", "The error, if the run failed.")
+    failed_at: str = _read("_failed_at", "The part whose error ended the run: model, store, reply or agentnb; else empty.")
+    limit: e.LimitReached | None = _read("_limit", "The limit that ended the run, if any.")
 
     @property
     def warnings(self) -> View[str]:
@@ -265,102 +263,106 @@ class RunFacts:
 
     @property
     def warned(self) -> View[e.Warned]:
-        """The same as events, with their advice as values."""
+        """The warnings as events, with their advice as values."""
         return View(self._warned)
 
     @property
     def questions(self) -> View[AskedQuestion]:
-        """All questions to the person, oldest first, with their answers."""
+        """All questions to the person with their answers, oldest first."""
         return View(self._questions)
 
-    started_at: datetime | None = _read("_started_at", "When the run began, UTC.")
-    ended_at: datetime | None = _read("_ended_at", "When the run ended, UTC.")
-    seconds: float | None = _read("_seconds", "Seconds the run took; 0 until it has ended, None where that is unknown.")
+    started_at: datetime | None = _read("_started_at", "Start time, UTC.")
+    ended_at: datetime | None = _read("_ended_at", "End time, UTC.")
+    seconds: float | None = _read("_seconds", "Duration of the run in seconds; 0 until it has ended, None if unknown.")
 
-    # Its outcome
+    # Outcome
 
     @property
     def assessments(self) -> View[Assessment]:
-        """What was said of its outcome: by its trace, by expectations, by labels. All are kept, `assessment` counts."""
+        """All assessments of the outcome, by the trace, expectations and labels. `assessment` is the decisive one."""
         return View(self._given_assessments)
 
     @property
     def assessment(self) -> Assessment | None:
-        """The assessment that decides the outcome; None without any."""
+        """The assessment that decides the outcome, or None."""
         return deciding(self._given_assessments)
 
     @property
     def _given_assessments(self) -> list[Assessment]:
         threshold = self._threshold
-        own = self._assessments if threshold is None else [with_threshold(one, threshold) for one in self._assessments]
-        return [*own, *self._labels]
+        recorded = (
+            self._assessments
+            if threshold is None
+            else [with_threshold(assessment, threshold) for assessment in self._assessments]
+        )
+        return [*recorded, *self._labels]
 
     @property
     def outcome(self) -> Outcome:
-        """Whether it did what it should: passed, failed or unknown. It is never guessed from the status."""
-        found = self.assessment
-        return "unknown" if found is None else found.outcome
+        """Success at the task: passed, failed or unknown. Never derived from the status."""
+        assessment = self.assessment
+        return "unknown" if assessment is None else assessment.outcome
 
     @property
     def score(self) -> float | None:
-        """The score that decides the outcome, such as a reward; None without one."""
-        found = self.assessment
-        return None if found is None else found.score
+        """The score that decides the outcome, such as a reward, or None."""
+        assessment = self.assessment
+        return None if assessment is None else assessment.score
 
     @property
     def outcome_from(self) -> Source | None:
-        """What the outcome comes from: trace, expectation or label, of which a later one wins; None if nothing says it."""
-        found = self.assessment
-        return None if found is None else found.source
+        """Source of the outcome: trace, expectation or label, in ascending priority, or None."""
+        assessment = self.assessment
+        return None if assessment is None else assessment.source
 
     def set_labels(self, labels: Iterable[Assessment]) -> None:
-        """Set what was said of the outcome by hand, in place of what was set before. Only readers of labels call this."""
+        """Replace the assessments by hand. Called only by readers of labels."""
         self._labels = tuple(labels)
 
     def set_threshold(self, threshold: float) -> None:
-        """Set the least recorded score that passes. Only readers of traces call this."""
+        """Set the minimum recorded score to pass. Called only by readers of traces."""
         self._threshold = threshold
 
     @property
     def waiting(self) -> tuple[WaitingOnUser, ...]:
-        """The open questions, oldest first: while there is one, the run is ``waiting_on_user``.
+        """The open questions, oldest first; with any, the run is ``waiting_on_user``.
 
-        A run whose process died keeps its open questions; a run that has ended has none.
+        A run whose process died keeps its open questions; a finished run has none.
         """
-        places = [*self._waiting.values()]  # at once: another thread may fold the next event meanwhile
-        return tuple([self._questions[place].question for place in places])
+        positions = [*self._waiting.values()]  # a copy: another thread may fold the next event meanwhile
+        return tuple([self._questions[position].question for position in positions])
 
     def questions_of(self, index: int) -> list[AskedQuestion]:
-        """Return the questions that were asked in the round with this index, oldest first."""
-        # From the end: a live card asks for the last round many times a second.
-        later = takewhile(lambda one: one.round >= index, reversed(self._questions))
-        return [one for one in later if one.round == index][::-1]
+        """Return the questions asked in the round with this index, oldest first."""
+        # From the end: a live card requests the last round many times a second.
+        later = takewhile(lambda asked: asked.round >= index, reversed(self._questions))
+        return [asked for asked in later if asked.round == index][::-1]
 
     @property
     def grants(self) -> View[w.GrantGiven]:
-        """The grants in force: the calls that are allowed without a question, oldest first."""
+        """The grants in force, which allow calls without a question, oldest first."""
         return View([*self._grants.values()])
 
     @property
     def has_grants(self) -> bool:
-        """Whether grants are in force."""
+        """True if grants are in force."""
         return bool(self._grants)
 
     def has_grant(self, tool: str) -> bool:
-        """Return whether a grant allows all calls of this tool."""
+        """True if a grant allows all calls of this tool."""
         return any(grant.tool == tool and not grant.rule for grant in self._grants.values())
 
     @property
     def conversation_todos(self) -> tuple[Todo, ...]:
-        """The todo list that the next run of the conversation continues."""
+        """The todo list for the next run of the conversation."""
         return self._todos or self._carried_todos
 
     @property
     def should_continue(self) -> bool:
-        """Whether the run has not ended yet."""
+        """True until the run has ended."""
         return self._status in ("running", "waiting_on_user")
 
-    last_round: WorkflowRound = _read("_last_round", "The newest round, open or finished; AttributeError before there is one.")
+    last_round: WorkflowRound = _read("_last_round", "The newest round, open or finished; AttributeError before the first.")
 
     @property
     def last_finished_round(self) -> WorkflowRound | None:
@@ -374,7 +376,7 @@ class RunFacts:
 
     @property
     def streamed_reply(self) -> tuple[Message, dict[str, Any]] | None:
-        """The logged part of a reply that is not whole yet, and its metadata; None without any."""
+        """The logged part of an incomplete reply, and its metadata, or None."""
         if not self._streamed:
             return None
         parts = joined(part for event in self._streamed for part in event.parts)
@@ -388,197 +390,197 @@ class RunFacts:
 
     @property
     def round_number(self) -> int:
-        """The number of the open round, counted from 1; between rounds, of the next one."""
+        """Number of the open round, from 1; between rounds, of the next round."""
         rounds = self._rounds
         return len(rounds) + (not rounds or rounds[-1].status != "running")
 
     has_call_id: Callable[[str], bool] = _read(
-        "_results.__contains__", "Return whether a call of this conversation already has this id."
+        "_results.__contains__", "Return True if a call of this conversation already has this id."
     )
     place_of_call: Callable[[str], int | None] = _read(
-        "_call_places.get", "Return the place of a call in the reply of the newest round; None for any other call."
+        "_call_places.get", "Return the position of a call in the reply of the newest round, or None for any other call."
     )
     result_of: Callable[[str], ToolResult | None] = _read(
-        "_results.get", "Return the result of this call of the conversation; None if there is no result, or no such call."
+        "_results.get", "Return the result of this call of the conversation, or None without a result or such a call."
     )
 
-    # What it used
+    # Usage
 
-    counters: Counters = _read("_counters", "What was called and spent; do not change it.")
+    counters: Counters = _read("_counters", "Counts of calls and spending; read-only.")
     failed_calls: int = _read("_counters.failed_calls", "Number of calls of the model and of steps that failed.")
-    blocked_calls: int = _read("_counters.blocked_calls", "Number of such calls that a gate, a limit or the person refused.")
+    blocked_calls: int = _read("_counters.blocked_calls", "Number of calls refused by a gate, a limit or the person.")
     calls_made: int = _read("_counters.calls", "Number of tool calls admitted so far.")
     calls_this_turn: int = _read("_counters.calls_this_turn", "Number of tool calls admitted since the person last spoke.")
-    times_recovered: int = _read("_counters.times_recovered", "How often another process resumed the run after one had died.")
-    own_spent: float = _read("_counters.spent", "US dollars for its own model calls with a known price, without nested runs.")
-    usage_inside: Usage | None = _read(
-        "_nested.usage", "Tokens and cost of all nested runs; None if no model was called in one."
+    times_recovered: int = _read("_counters.times_recovered", "Number of times another process resumed the run.")
+    own_spent: float = _read(
+        "_counters.spent", "US dollars for the run's own model calls with a known price, without nested runs."
     )
+    usage_inside: Usage | None = _read("_nested.usage", "Tokens and cost of all nested runs, or None if they called no model.")
 
     @property
     def nested_usage(self) -> Mapping[str, NestedUsage]:
         """Usage of each nested run, at any depth, by its id.
 
-        The empty id has dollars that earlier versions logged together.
+        The empty id holds the total dollars logged by earlier versions.
         """
         return MappingProxyType(self._nested.by_run)
 
     @property
     def model_calls(self) -> View[w.ModelCalled]:
-        """The model calls besides those of the rounds, such as those of a planner or a judge."""
+        """Model calls outside the rounds, such as those of a planner or a judge."""
         return View(self._model_calls)
 
     @property
     def usage(self) -> Usage:
-        """Tokens and cost of all model calls, those of nested runs included."""
-        inside = self._nested.usage
-        if inside is None:
+        """Tokens and cost of all model calls, including nested runs."""
+        nested_usage = self._nested.usage
+        if nested_usage is None:
             return NOTHING_USED if self._usage is None else self._usage
-        return inside if self._usage is None else self._usage + inside
+        return nested_usage if self._usage is None else self._usage + nested_usage
 
     @property
     def own_usage(self) -> Usage:
-        """Tokens and cost of its own model calls, without those of nested runs."""
+        """Tokens and cost of the run's own model calls, without nested runs."""
         return NOTHING_USED if self._usage is None else self._usage
 
     cost: float | None = _read(
-        "usage.cost", "US dollars, those of nested runs included; None if the price of any model call is unknown."
+        "usage.cost", "US dollars including nested runs, or None if the price of any model call is unknown."
     )
 
     own_cost: float | None = _read(
         "own_usage.cost",
-        "US dollars of its own model calls, without nested runs; None if the price of any is unknown.",
+        "US dollars of the run's own model calls, without nested runs, or None if the price of any is unknown.",
     )
 
     @property
     def spent(self) -> float:
-        """US dollars for the model calls with a known price, those of nested runs included."""
+        """US dollars for model calls with a known price, including nested runs."""
         return self._counters.spent + self._counters.spent_inside
 
-    # Its steps, plans and findings
+    # Steps, plans and findings
 
     @property
     def step_records(self) -> Mapping[str, StepRecord]:
-        """The steps by path, each as it stands."""
+        """The current state of each step, by path."""
         return MappingProxyType(self._steps)
 
     @property
     def step_calls(self) -> View[StepCall]:
-        """The tool calls of steps, in the order in which they began; those that a model made are in the rounds."""
+        """Tool calls of steps in order of their start; calls of the model are in the rounds."""
         return View(self._step_calls)
 
     steps: Mapping[str, dict[str, Any]] = _read(
-        "_outputs.steps", 'What the steps of a workflow gave: ``run.steps["par"]["outputs"]["gen_1"]["output"]``.'
+        "_outputs.steps", 'Outputs of a workflow\'s steps: ``run.steps["par"]["outputs"]["gen_1"]["output"]``.'
     )
 
     @property
     def back_edges(self) -> Mapping[str, int]:
-        """How often each way back to an earlier step was taken, as ``from -> to``."""
+        """Count of each jump back to an earlier step, by ``from -> to``."""
         return MappingProxyType(self._back_edges)
 
     @property
     def variables(self) -> Mapping[str, Any]:
-        """The variables of a task file: those that it began with, and those that its tasks have set since."""
+        """The variables of a task file: its initial ones, and those set by its tasks."""
         return MappingProxyType(self._variables)
 
     @property
     def plans(self) -> Mapping[str, PlanRecord]:
-        """The plans by id, each as it stands."""
+        """The current state of each plan, by id."""
         return MappingProxyType(self._plans)
 
     @property
     def is_plan_rejected(self) -> bool:
-        """Whether its last plan was rejected."""
+        """True if the last plan was rejected."""
         return bool(self._plans) and next(reversed(self._plans.values())).status == "rejected"
 
     @property
     def findings(self) -> View[w.FindingMade]:
-        """What detectors found while it ran."""
+        """Findings of detectors during the run."""
         return View(self._findings)
 
-    drawn: w.GuidanceDrawn | None = _read("_drawn", "The last draw of a guidance set, with its propensity; None without one.")
+    drawn: w.GuidanceDrawn | None = _read("_drawn", "The last draw of a guidance set, with its propensity, or None.")
 
     def open_step_call(self, call_id: str) -> StepCall | None:
-        """Return the call of a step with this id that has no result; None if there is none."""
+        """Return the step call with this id if it has no result, or None."""
         path = self._open_step_calls.get(call_id, ())
         return self._step_calls[path[0]] if len(path) == 1 else None
 
     @property
     def step_count(self) -> int:
-        """How many steps began or were skipped, those in blocks included; jumps are none."""
-        return sum(one.kind != "goto" for one in self._steps.values())
+        """Number of steps that began or were skipped, including those in blocks, without jumps."""
+        return sum(record.kind != "goto" for record in self._steps.values())
 
     def open_outputs(self, block: str) -> Mapping[str, dict[str, Any]]:
-        """Return what the children of a block that is open gave so far, by id; nothing of one that is over."""
+        """Return the outputs of an open block's children so far, by id; empty for a finished block."""
         return self._outputs.inside(block)
 
     @property
     def step_context(self) -> dict[str, Any]:
-        """A copy of what the steps gave, as plain data: ``steps`` by id, and the ``order`` in which they first completed."""
+        """A copy of the step outputs as plain data: ``steps`` by id, and the ``order`` in which they first completed."""
         return self._outputs.snapshot()
 
     @property
     def progress(self) -> e.Progress | None:
-        """How many of the steps known so far are over, and the titles of those that are open; None without steps."""
+        """Number of finished steps among those known so far, and titles of the open steps, or None without steps."""
         return progress_of(self._steps.values())
 
-    # Its answer
+    # Answer
 
     @property
     def text(self) -> str:
-        """The last text of the model; of a workflow, the result that it names, or the output of the step that ran last."""
+        """The model's last text; for a workflow, its named result or the output of the step that ran last."""
         return self._text or self._text_of_work
 
     @property
     def _text_of_work(self) -> str:
-        """The result that a workflow names, or the ``answer`` of a task file; else the output of the last step."""
+        """The named result of a workflow, or the ``answer`` of a task file; else the output of the last step."""
         if self._result is not None:
             return self._result.text or as_text(self._result.output)
         return as_text(self._variables.get("answer")) or self._outputs.text
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
-        """The JSON Schema that the answer is held to; None if it is free text."""
+        """The JSON Schema for the answer, or None for free text."""
         return logged_schema(self._settings)
 
     @property
     def output(self) -> Any:
-        """The answer as data, if the agent has an ``output`` and the answer fits it; of a workflow its ``output``; else None.
+        """The answer as data, if the agent has an ``output`` and the answer fits it; for a workflow its ``output``; else None.
 
-        An instance of the agent's type in a run that was started with it. A run from its log knows only the schema, and gives
-        plain data: dicts, lists, texts and numbers.
+        An instance of the agent's type if the run was started with it. A run read from its log has only the schema, and returns
+        plain data: dicts, lists, strings and numbers.
         """
-        found = self._plain_output
-        if found.problems or self._output_type is None:
-            return found.value
+        output = self._plain_output
+        if output.problems or self._output_type is None:
+            return output.value
         try:
-            return self._output_type(found.value)
-        except (Exception, SystemExit):  # whatever a validator raises: a final answer at a limit is not checked
+            return self._output_type(output.value)
+        except (Exception, SystemExit):  # anything a validator raises: a final answer at a limit is not validated
             return None
 
     @property
     def plain_output(self) -> Any:
-        """`output` as plain data, also in a run that was started with the agent's type."""
+        """`output` as plain data, even if the run was started with the agent's type."""
         return self._plain_output.value
 
     @property
     def _plain_output(self) -> Output:
-        """The output as plain data; without a value, but with a problem, if there is none."""
+        """The output as plain data; without an output, a problem."""
         if self._result is not None:
             return Output(self._result.output)
         schema = self.output_schema
         if schema is None or not self.is_answered:
             return Output(problems=("it has no answer",))
-        found = read_output(answer_of(self._rounds[-1], self._text), schema)
-        return Output(problems=found.problems) if found.problems else found
+        output = read_output(answer_of(self._rounds[-1], self._text), schema)
+        return Output(problems=output.problems) if output.problems else output
 
     @property
     def is_answered(self) -> bool:
-        """Whether the run has an answer.
+        """True if the run has an answer.
 
-        Either it completed with a text-only reply that was not cut short, or the model gave a final answer at a limit. A trace
-        that does not record its end has one if its last reply is text only. A run in steps has one if it completed and a step
-        gave something.
+        Either it completed with a text-only reply that was not cut short, or the model gave a final answer at a limit. For a
+        trace without a recorded end, a text-only last reply is the answer. A run in steps has an answer if it completed and a
+        step produced output.
         """
         if not self._rounds:
             return self._status == "completed" and bool(self._text_of_work)
@@ -589,13 +591,13 @@ class RunFacts:
         )
 
     def read_output_as(self, output_type: Callable[[Any], Any] | None) -> None:
-        """Have `output` make an instance of a type from the plain data."""
+        """Make `output` construct this type from the plain data."""
         self._output_type = output_type
 
-    # For the fold and the judgements
+    # For the fold and the interpretation
 
     def mark_interrupted(self) -> None:
-        """Mark the run as interrupted: its log has no end, because its process died. A suspended run is left waiting."""
+        """Mark the run as interrupted: its log has no end because its process died. A suspended run remains waiting."""
         if self.should_continue and not self._suspended:
             self._status = "interrupted"
             self._stop_reason = "interrupted"
@@ -603,12 +605,12 @@ class RunFacts:
                 reply, metadata = streamed
                 self._messages.append(reply)
                 self._text = reply.text or self._text
-                how: Any = {"metadata": metadata, "stop_reason": BROKEN_OFF, "usage": UNKNOWN, "model_seconds": None}
-                self._rounds[-1] = self._last_round = replace(self._rounds[-1], reply=reply, **how)
+                details: Any = {"metadata": metadata, "stop_reason": BROKEN_OFF, "usage": UNKNOWN, "model_seconds": None}
+                self._rounds[-1] = self._last_round = replace(self._rounds[-1], reply=reply, **details)
             self._close_conversation()
 
     def _close_conversation(self) -> None:
-        """Add the messages that no further round will: the results of an open round, then pending messages of the person."""
+        """Add the messages still pending at the end: the results of an open round, then messages from the person."""
         current = self.open_round
         if current is not None and current.results:
             self._messages.append(Message("tool", current.results))
@@ -629,17 +631,17 @@ class RunFacts:
         self._counters.spent_inside += nested.spent
 
     def role_of(self, name: str) -> ToolRole:
-        """Return what the tool of this name is for."""
+        """Return the role of the tool with this name."""
         return self._roles.get(name) or role_of(name)
 
     def annotate(self, **changes: Any) -> None:
-        """Note what is judged about the last round; its facts only the fold changes."""
+        """Set interpretations of the last round; only the fold changes its facts."""
         self._rounds[-1] = self._last_round = replace(self._rounds[-1], **changes)
 
-    __hash__ = None  # type: ignore[assignment]  # it grows
+    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
-        why = f", {self._stop_reason}" if self._stop_reason else ""
+        reason = f", {self._stop_reason}" if self._stop_reason else ""
         steps = self._steps
         count, word = (len(self._rounds), "round") if self._rounds or not steps else (len(steps), "step")
-        return f"<Run {self._opening.run_id} {self._status}{why}, {count} {word}{'' if count == 1 else 's'}>"
+        return f"<Run {self._opening.run_id} {self._status}{reason}, {count} {word}{'' if count == 1 else 's'}>"

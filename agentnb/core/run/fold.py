@@ -1,6 +1,6 @@
-"""The fold: how each kind of event changes a run. No other code changes its state.
+"""The fold: the effect of each kind of event on a run. No other code changes a run's state.
 
-`Run.apply` feeds it for a run with judgements, `folded` for the facts alone.
+Used by `Run.apply` for runs with interpretation, and on its own for the facts alone.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _run_started(run: RunFacts, event: e.RunStarted) -> None:
         (part.call_id, part) for message in event.history for part in message.parts if isinstance(part, ToolResult)
     )
     if event.origin is not None and event.origin.usage is not None:
-        run._usage = event.origin.usage  # of the whole run: `_use` adds nothing to it
+        run._usage = event.origin.usage  # for the whole run: `_use` does not add to it
         run._counters.spent = event.origin.usage.cost or 0.0
     run._compacted = event.compacted
     run._todos = event.todos
@@ -62,10 +62,10 @@ def _run_started(run: RunFacts, event: e.RunStarted) -> None:
 
 
 def _guidance_of(event: e.RunStarted) -> GuidanceTexts:
-    named = event.settings.get("guidance")
-    if not isinstance(named, dict):  # a run of another product, or of the first versions
+    logged = event.settings.get("guidance")
+    if not isinstance(logged, dict):  # from another product, or an early version
         return GuidanceTexts(texts=event.guidance)
-    return GuidanceTexts(str(named.get("set", "")), str(named.get("version", "")), event.guidance)
+    return GuidanceTexts(str(logged.get("set", "")), str(logged.get("version", "")), event.guidance)
 
 
 @handles
@@ -93,7 +93,7 @@ def _guidance_given(run: RunFacts, event: e.GuidanceGiven) -> None:
 
 @handles
 def _retry_scheduled(run: RunFacts, event: e.RetryScheduled) -> None:
-    if not run._rounds:  # of a call that a step makes
+    if not run._rounds:  # for a step's call
         return
     current, run._streamed = run._rounds[-1], ()
     retry = Retry(event.attempt, event.seconds, event.reason, event.status, event.heard)
@@ -111,8 +111,8 @@ def _compaction_started(run: RunFacts, event: e.CompactionStarted) -> None:
 @handles
 def _context_compacted(run: RunFacts, event: e.ContextCompacted) -> None:
     current = run._rounds[-1]
-    done = Compaction(event.why, event.compacted, event.usage, event.seconds, event.problem)
-    run._rounds[-1] = run._last_round = replace(current, compactions=with_item(_whole(current.compactions), done))
+    compaction = Compaction(event.why, event.compacted, event.usage, event.seconds, event.problem)
+    run._rounds[-1] = run._last_round = replace(current, compactions=with_item(_whole(current.compactions), compaction))
     run._compacted = event.compacted
     run._use(event.usage)
 
@@ -126,7 +126,7 @@ def _spent_besides(run: RunFacts, event: e.ExtraUsage) -> None:
 
 
 def _whole(compactions: Sequence[Compaction]) -> Sequence[Compaction]:
-    """Return the compactions without the one under way, which is the last."""
+    """Return the compactions without the last if it is still being written."""
     return without_last(compactions) if compactions and compactions[-1].compacted is None else compactions
 
 
@@ -154,8 +154,8 @@ def _model_replied(run: RunFacts, event: e.ModelReplied) -> None:
         run._agent_states.say()
     run._use(event.usage)
     current = run._rounds[-1]
-    goes_on = current.reason == "reply_cut"  # the reply continues the text that was cut off
-    run._text = run._text + text if goes_on else text or run._text
+    is_continued = current.reason == "reply_cut"  # the reply continues a truncated text
+    run._text = run._text + text if is_continued else text or run._text
     run._rounds[-1] = run._last_round = replace(
         current,
         reply=message,
@@ -169,14 +169,14 @@ def _model_replied(run: RunFacts, event: e.ModelReplied) -> None:
 
 
 def _ends_turn(event: e.ModelReplied, records: Sequence[CallRecord]) -> bool:
-    """Return whether the words of a reply are for the person: it is whole, and calls no tool."""
+    """True if the reply's words are for the person: it is complete and calls no tool."""
     return event.stop_reason != BROKEN_OFF and all(record.is_server_side for record in records)
 
 
 def _put_record(run: RunFacts, call_id: str, **changes: Any) -> None:
-    place = run._call_places.get(call_id)
-    if place is not None:
-        _replace_record(run, place, replace(run._rounds[-1].records[place], **changes))
+    position = run._call_places.get(call_id)
+    if position is not None:
+        _replace_record(run, position, replace(run._rounds[-1].records[position], **changes))
 
 
 def _replace_record(run: RunFacts, place: int, record: CallRecord) -> None:
@@ -204,9 +204,9 @@ def _tool_started(run: RunFacts, event: e.ToolStarted) -> None:
         step_calls.put(run, event.step, CallRecord(call, role=run.role_of(call.name)), started_at=event.at)
         run._agent_states.start_call(call.id, call.name, event.step)
     else:
-        place = run._call_places.get(call.id)
-        record = None if place is None else run._rounds[-1].records[place]
-        # Nearly always it is the model's own, which a person may have changed; a card draws what is another record.
+        position = run._call_places.get(call.id)
+        record = None if position is None else run._rounds[-1].records[position]
+        # Usually the model's own call is executed. A person may have changed it; cards redraw any new record.
         if record is None or record.waits or (record.call is not call and record.call != call):
             _put_record(run, call.id, call=call, waits=False)
         run._calls.started(call)
@@ -225,12 +225,12 @@ def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
     if result.is_error:
         _count_error(run, result.error_code)
     if event.step:
-        if (opened := run.open_step_call(call_id)) is not None:
-            step_calls.put(run, event.step, opened.record.ended(event), ended_at=event.at)
+        if (step_call := run.open_step_call(call_id)) is not None:
+            step_calls.put(run, event.step, step_call.record.ended(event), ended_at=event.at)
     else:
-        place = run._call_places.get(call_id)
-        if place is not None:
-            _replace_record(run, place, run._rounds[-1].records[place].ended(event))
+        position = run._call_places.get(call_id)
+        if position is not None:
+            _replace_record(run, position, run._rounds[-1].records[position].ended(event))
         run._results[call_id] = result
         run._calls.finished(result)
     run._agent_states.end_call(call_id, event.step, result.error_code)
@@ -273,16 +273,16 @@ def _todos_changed(run: RunFacts, event: e.TodosChanged) -> None:
 
 
 def _model_changed_todos(run: RunFacts, event: e.TodosChanged) -> None:
-    """Note what the model completed for the first time: to reopen a todo and complete it again is no progress."""
+    """Record todos that the model completed for the first time: completing a reopened todo again is not progress."""
     completed = newly_completed(run._todos, event.todos)
-    done = [todo for todo in completed if todo.identity not in (run._todos_done or ())]
-    if done:
+    newly_done = [todo for todo in completed if todo.identity not in (run._todos_done or ())]
+    if newly_done:
         run._todos_done = run._todos_done or set()
-        run._todos_done.update([todo.identity for todo in done])
+        run._todos_done.update([todo.identity for todo in newly_done])
     current = run._rounds[-1]
     run._rounds[-1] = run._last_round = replace(
         current,
-        completed=reduce(with_item, [todo.id for todo in done], current.completed),
+        completed=reduce(with_item, [todo.id for todo in newly_done], current.completed),
         blocked=reduce(with_item, [todo.id for todo in newly_blocked(run._todos, event.todos)], current.blocked),
     )
 
@@ -345,9 +345,9 @@ def _round_index(run: RunFacts) -> int:
 def _question_answered(run: RunFacts, event: e.QuestionAnswered) -> None:
     outcome = _outcome_of(event)
     answer = event.answer if outcome == "answered" else None
-    place = run._waiting.get(event.question_id)
-    if place is not None and run._opening.schema < GRANTS_SINCE:
-        grant = grant_in_answer(run._questions[place].question, event)
+    position = run._waiting.get(event.question_id)
+    if position is not None and run._opening.schema < GRANTS_SINCE:
+        grant = grant_in_answer(run._questions[position].question, event)
         if grant is not None:
             run._grants[grant.grant_id] = grant
     _close_question(run, event.question_id, outcome=outcome, answer=answer, by=event.by, closed_at=event.at)
@@ -361,26 +361,26 @@ def _outcome_of(event: e.QuestionAnswered) -> Outcome:
 
 
 def _close_question(run: RunFacts, question_id: str, **changes: Any) -> None:
-    """Note what became of this question, if it is open."""
-    place = run._waiting.pop(question_id, None)
-    if place is not None:
-        run._questions[place] = replace(run._questions[place], **changes)
+    """Record the outcome of this question if it is open."""
+    position = run._waiting.pop(question_id, None)
+    if position is not None:
+        run._questions[position] = replace(run._questions[position], **changes)
 
 
 def _withdraw_all(run: RunFacts, at: datetime | None) -> None:
-    """Withdraw the open questions: nobody awaits their answers any more."""
+    """Withdraw the open questions, whose answers are no longer awaited."""
     for question_id in [*run._waiting]:
         _close_question(run, question_id, outcome="withdrawn", closed_at=at)
 
 
 def _withdraw_answers(run: RunFacts) -> None:
-    """Withdraw all questions and answers so far, also in the events, which the person's own gates may read."""
+    """Withdraw all questions and answers so far, including in the events, which the person's own gates may read."""
     run._grants.clear()
     run._questions[:] = [replace(asked, outcome="withdrawn", answer=None) for asked in run._questions]
     run._waiting.clear()
-    for place, event in enumerate(run._events):
+    for position, event in enumerate(run._events):
         if type(event) is e.QuestionAnswered:
-            run._events[place] = replace(event, answer=None, declined=False, cancelled=False, withdrawn=True)
+            run._events[position] = replace(event, answer=None, declined=False, cancelled=False, withdrawn=True)
 
 
 def _set_status(run: RunFacts) -> None:
@@ -398,7 +398,7 @@ def _run_suspended(run: RunFacts, event: e.RunSuspended) -> None:
 @handles
 def _run_recovered(run: RunFacts, event: e.RunRecovered) -> None:
     current = run._rounds[-1] if run._rounds else None
-    died = not run._suspended  # else its process ended in order
+    died = not run._suspended  # otherwise its process ended properly
     if current is not None and current.status == "running":
         run._rounds[-1] = run._last_round = replace(
             current, recovered=current.recovered or died, compactions=_whole(current.compactions)
@@ -415,7 +415,7 @@ def _run_recovered(run: RunFacts, event: e.RunRecovered) -> None:
     if event.consent == "refused":
         _withdraw_answers(run)
     if not run._suspended:
-        _withdraw_all(run, None)  # the process that waited for answers has died, nobody knows when
+        _withdraw_all(run, None)  # the process that waited for answers died at an unknown time
     run._suspended = False
     run._counters.times_recovered += 1
     _set_status(run)
@@ -437,7 +437,7 @@ def _run_finished(run: RunFacts, event: e.RunFinished) -> None:
     run._close_conversation()
     run._status = event.status
     run._paused = run._suspended = False
-    _withdraw_all(run, event.at)  # of a run that has ended no question is open
+    _withdraw_all(run, event.at)  # a finished run has no open questions
     run._stop_reason = event.stop_reason or None  # foreign traces may not say why they ended
     run._ended_at = event.at
     run._seconds = event.seconds
@@ -447,7 +447,7 @@ def _run_finished(run: RunFacts, event: e.RunFinished) -> None:
 
 
 def apply(run: RunFacts, event: e.AnyEvent) -> None:
-    """Take in the next event."""
+    """Apply the next event."""
     if event.seq != len(run._events):
         raise out_of_order(run, event)
     HANDLERS[type(event)](run, event)
@@ -455,12 +455,12 @@ def apply(run: RunFacts, event: e.AnyEvent) -> None:
 
 
 def out_of_order(run: RunFacts, event: e.AnyEvent) -> TraceError:
-    """Return the error for an event that is not the next."""
+    """Return the error for an event out of sequence."""
     return TraceError(f"Event {event.seq} of run {event.run_id} came where {len(run._events)} was due")
 
 
 def folded(events: Iterable[e.AnyEvent]) -> RunFacts:
-    """Return the facts of the run that these events make."""
+    """Fold events into the facts of their run."""
     run = RunFacts()
     for event in events:
         apply(run, event)
@@ -468,7 +468,7 @@ def folded(events: Iterable[e.AnyEvent]) -> RunFacts:
 
 
 def by_round(run: RunFacts) -> Iterator[tuple[int | None, e.AnyEvent]]:
-    """Yield each event with the index of the round it came in: None before the first, and for the end of the run."""
+    """Yield each event with the index of its round, or None before the first round and for the end of the run."""
     current: int | None = None
     for event in run.events:
         if isinstance(event, e.RoundStarted):
@@ -484,5 +484,5 @@ def todo_changes(run: RunFacts) -> Iterator[tuple[int | None, e.TodosChanged]]:
 
 
 def todos_at_start(run: RunFacts) -> Todos:
-    """Return the list that the run began with."""
+    """Return the run's initial todo list."""
     return run._opening.todos

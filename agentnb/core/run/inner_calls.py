@@ -1,6 +1,6 @@
-"""The fold over inner calls, which a tool made itself: they stand in the record of its call and nowhere else.
+"""The fold over inner calls, made by tools: stored only in the record of the call whose tool made them.
 
-They count as calls of the run, but are not part of the conversation, and repeat nothing that the model asked for.
+They count as calls of the run, but are not part of the conversation, and are ignored for repeated calls of the model.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from agentnb.core.run.rounds import CallRecord
 
 Records = tuple[CallRecord, ...]
 Path = tuple[int, ...]
-"""Place of a call: that of the call of the reply, or of the step, then the places among the inner calls of each."""
+"""Position of a call: the index of the reply's or step's call, then the index within each level of inner calls."""
 
 
 def end(run: RunFacts, call_id: str, ended: Callable[[CallRecord], CallRecord]) -> None:
@@ -26,14 +26,14 @@ def end(run: RunFacts, call_id: str, ended: Callable[[CallRecord], CallRecord]) 
 
 def outer_calls(run: RunFacts) -> Iterator[CallRecord]:
     """Yield the calls of the model, in order, then those of steps."""
-    for one in run._rounds:
-        yield from one.records
-    for each in run._step_calls:
-        yield each.record
+    for round_ in run._rounds:
+        yield from round_.records
+    for step_call in run._step_calls:
+        yield step_call.record
 
 
 def all_calls(run: RunFacts) -> Iterator[CallRecord]:
-    """Yield the calls of the model and of steps, each before those that its tool made."""
+    """Yield the calls of the model and of steps, each before the calls made by its tool."""
     for outer in outer_calls(run):
         yield outer
         if outer.inner:
@@ -41,42 +41,42 @@ def all_calls(run: RunFacts) -> Iterator[CallRecord]:
 
 
 def count_of(run: RunFacts, parent: str) -> int:
-    """Return the number of calls that the tool of an open call has made so far, also in a process that died."""
+    """Return the number of calls made so far by the tool of an open call, including those in a process that died."""
     path = run._open_step_calls.get(parent)
     records = (run._step_calls[path[0]].record,) if path is not None else run._rounds[-1].records if run._rounds else ()
-    return sum(above == parent for above, _ in with_inner(records))
+    return sum(parent_id == parent for parent_id, _ in with_inner(records))
 
 
 def with_inner(records: Records, parent: str = "") -> Iterator[tuple[str, CallRecord]]:
-    """Yield all calls with the ids of their parent calls, each before those that its tool made."""
-    for one in records:
-        yield parent, one
-        if one.inner:
-            yield from with_inner(one.inner, one.call.id)
+    """Yield all calls with the ids of their parent calls, each before the calls made by its tool."""
+    for record in records:
+        yield parent, record
+        if record.inner:
+            yield from with_inner(record.inner, record.call.id)
 
 
 def _places(run: RunFacts, call_id: str) -> dict[str, Path]:
-    """Return the places of the calls of steps if this is among them, else those of the open round's inner calls."""
-    opened = run._open_step_calls
-    return opened if call_id in opened else run._inner_places
+    """Return the positions of step calls if this call is among them, else of the open round's inner calls."""
+    open_calls = run._open_step_calls
+    return open_calls if call_id in open_calls else run._inner_places
 
 
 def add(run: RunFacts, parent: str, added: CallRecord) -> None:
-    """Add a call to those of its parent call."""
-    places, place = _places(run, parent), run._call_places.get(parent)
-    path = places.get(parent) if place is None else (place,)
+    """Add a call to its parent call."""
+    positions, position = _places(run, parent), run._call_places.get(parent)
+    path = positions.get(parent) if position is None else (position,)
     if path is None:
         return
 
     def with_added(one: CallRecord) -> CallRecord:
-        places[added.call.id] = (*path, len(one.inner))
+        positions[added.call.id] = (*path, len(one.inner))
         return replace(one, inner=(*one.inner, added))
 
     _change(run, parent, path, with_added)
 
 
 def _change(run: RunFacts, call_id: str, path: Path, change: Callable[[CallRecord], CallRecord]) -> None:
-    """Change the record at this path. Only the records on it are looked at: a tool may make thousands of calls."""
+    """Change the record at this path, visiting only the records on it: a tool may make thousands of calls."""
     if call_id in run._open_step_calls:
         of_step = run._step_calls[path[0]]
         (record,) = _changed((of_step.record,), (0, *path[1:]), change)
@@ -87,8 +87,8 @@ def _change(run: RunFacts, call_id: str, path: Path, change: Callable[[CallRecor
 
 
 def _changed(records: Records, path: Path, change: Callable[[CallRecord], CallRecord]) -> Records:
-    place, further = path[0], path[1:]
-    one = records[place]
+    position, remaining = path[0], path[1:]
+    record = records[position]
     changed = [*records]
-    changed[place] = replace(one, inner=_changed(one.inner, further, change)) if further else change(one)
+    changed[position] = replace(record, inner=_changed(record.inner, remaining, change)) if remaining else change(record)
     return tuple(changed)

@@ -1,4 +1,4 @@
-"""The output of a run: the JSON of its answer, checked against the schema in the run's settings."""
+"""The output of a run: the JSON of its answer, validated against the schema in the run's settings."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from agentnb.core.schema.json_schema import schema_problems
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 
 MAX_PROBLEMS = 10
-"""Problems of an answer that are listed."""
+"""Maximum number of listed problems of an answer."""
 _BEGINNINGS = '{["'
-"""First characters of JSON that is more than a number or a name."""
+"""First characters of JSON other than a number or a literal."""
 _FENCE = re.compile(r"[ \t]{0,3}```(?P<language>[\w-]{0,20})[ \t]*")
 
 
 class Output(NamedTuple):
-    """A text read as an answer: its value, and what is wrong with it, one sentence each; nothing if it fits."""
+    """A text parsed as an answer: its value, and its problems, one sentence each; without problems, it fits."""
 
     value: Any = None
     problems: tuple[str, ...] = ()
 
 
 def read_output(text: str, schema: dict[str, Any]) -> Output:
-    """Read a text as an answer of this schema: JSON and nothing else, or words around one code block that holds it."""
+    """Parse a text as an answer for this schema: only JSON, or words around a single code block with JSON."""
     text = text.replace("\r\n", "\n").strip()
     if not text:
         return Output(problems=("it holds no text",))
     try:
         value = msgspec.json.decode(_json_of(text))
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        why = f": {encodable(str(error))}" if text[0] in _BEGINNINGS or "```" in text else ", and begins with words"
-        return Output(problems=(f"it is not JSON alone{why}",))
+        detail = f": {encodable(str(error))}" if text[0] in _BEGINNINGS or "```" in text else ", and begins with words"
+        return Output(problems=(f"it is not JSON alone{detail}",))
     if is_too_deep(value):
         return Output(problems=(f"it is nested deeper than {MAX_DEPTH} levels",))
     return Output(value, tuple(map(encodable, islice(schema_problems(schema, value, formats=True), MAX_PROBLEMS))))
@@ -61,12 +61,12 @@ def _json_of(text: str) -> str:
 
 
 def logged_schema(run_settings: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the JSON Schema of the answers from the settings of a run; None if they are free text."""
+    """Return the JSON Schema of answers from the settings of a run, or None for free text."""
     logged = run_settings.get("output")
     schema = logged.get("schema") if isinstance(logged, dict) else None
     return schema if isinstance(schema, dict) else None
 
 
 def answer_of(last: WorkflowRound, text: str) -> str:
-    """Return the text of the last reply; with the text before it (``run.text``), if it continues a reply that was cut off."""
+    """Return the text of the last reply; for the continuation of a truncated reply, the whole ``run.text``."""
     return text if last.reason == "reply_cut" else last.text

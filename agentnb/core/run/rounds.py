@@ -17,15 +17,15 @@ from agentnb.core.request import ToolRole
 from agentnb.core.usage import Usage
 
 DUPLICATE = "duplicate_call_blocked"
-"""Error code of a call that was blocked because it repeats an earlier one."""
+"""Error code of a call blocked because it repeats an earlier one."""
 MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN = "max_tool_calls", "max_tool_calls_per_turn"
-"""Error codes of calls that were blocked because a limit was reached, and the stop reasons of these limits."""
+"""Error codes of calls blocked by these limits, and the limits' stop reasons."""
 TIME_LIMIT = "time_limit"
-"""Error code of a call that the time limit of the run cut off."""
+"""Error code of a call cut off by the run's time limit."""
 LIMIT_REACHED = "limit_reached"
-"""Error code of a call in the final answer at a limit, which may call no tool."""
+"""Error code of a call in the final answer at a limit, where no calls are allowed."""
 DENIED = "denied"
-"""Error code of a call that a gate or the person denied."""
+"""Error code of a call denied by a gate or the person."""
 INTERRUPTED = "interrupted"
 """Error code of a call during which the process died."""
 NOT_RUN = frozenset(
@@ -42,13 +42,13 @@ NOT_RUN = frozenset(
         MAX_TOOL_CALLS_PER_TURN,
     }
 )
-"""Error codes of calls whose tool did not run, or not to the end."""
+"""Error codes of calls whose tool did not run, or did not finish."""
 LOST = "lost"
-"""Error code of the placeholder for a result that a trace of another product lacks."""
+"""Error code of the placeholder for a result missing from another product's trace."""
 AWAITS_APPROVAL = "waiting"
-"""Error code of a call that still waited for approval when the trace of another product ended."""
+"""Error code of a call still waiting for approval when another product's trace ended."""
 WITHOUT_RESULT = frozenset({LOST, AWAITS_APPROVAL})
-"""Error codes of calls whose outcome is unknown: not errors of a tool."""
+"""Error codes of calls with an unknown outcome; these are not tool errors."""
 CallState = Literal["running", "waiting", "ok", "failed", "blocked", "stopped", "interrupted"]
 STATES_OF_ERRORS: dict[str, CallState] = {
     DUPLICATE: "blocked",
@@ -64,187 +64,187 @@ STATES_OF_ERRORS: dict[str, CallState] = {
 }
 """State of a call by the error code of its result; any other error is a failure."""
 SERVER_SIDE = "server_side"
-"""Metadata key of a call that the provider ran itself, with its type, as in ``{"server_side": {"type": "mcp_call"}}``."""
+"""Metadata key of a call executed by the provider, with its type, as in ``{"server_side": {"type": "mcp_call"}}``."""
 
 
 ASKED_FOR_TOOLS = frozenset({"tool_use", "tool_calls", "function_call"})
-"""Providers' stop reasons that announce tool calls; if there is text and no call, the text is the answer."""
+"""Providers' stop reasons that announce tool calls; with text and no call, the text is the answer."""
 BROKEN_OFF = "broken_off"
-"""The stop reason of a partial reply."""
+"""Stop reason of a partial reply."""
 PLAN_EXECUTED, PLAN_DECLINED = "plan_executed", "plan_declined"
-"""The reasons of the rounds in which the model reads what the person decided about its draft."""
+"""Reasons of rounds in which the model reads the person's decision about its draft."""
 FINAL_ANSWER = "final_answer"
-"""The reason of the round at a limit that asks for an answer without tools."""
+"""Reason of the round at a limit that asks for an answer without tools."""
 LEARNED_TRAITS = "learned_traits"
-"""Metadata key of a reply for the traits of its server that refusals have named, whose request was made by them."""
+"""Metadata key of a reply for server traits learned from refusals and applied to its request."""
 BY_SCHEMA = "by_schema"
-"""Metadata key of a reply whose text was to follow a JSON Schema."""
+"""Metadata key of a reply whose text was requested by a JSON Schema."""
 CONTEXT_TOKENS = "context_tokens"
 """Metadata key of a reply made by several calls: the tokens of the conversation with it. Its usage is the sum of all calls."""
 TOKENS_ESTIMATED = "tokens_estimated"
-"""Metadata key of a reply of which the model did not count all tokens; the missing counts are estimates."""
+"""Metadata key of a reply with incomplete token counts from the model; the missing counts are estimates."""
 
 
 class CallRecord(msgspec.Struct, frozen=True, gc=False):
-    """One tool call of a round with its result; ``result`` is None until there is one."""
+    """A tool call of a round with its result; ``result`` is None while the call is open."""
 
     call: ToolCall
-    """The call as it was run."""
+    """The call as executed."""
     result: ToolResult | None = None
-    """The one result of the call."""
+    """The only result of the call."""
     seconds: float | None = 0.0
-    """Seconds that the tool itself took; None where that is unknown."""
+    """Running time of the tool itself in seconds, or None if unknown."""
     traceback: str = ""
     """Traceback of the person's own code, if it raised."""
     display: Table | None = None
-    """The table that the tool returned, if it did, for display."""
+    """The table returned by the tool, if any, for display."""
     rule: str = ""
-    """The rule of the gate that blocked the call, if one did."""
+    """The rule of the gate that blocked the call, if any."""
     progress: Progress | None = None
-    """The last that the tool said about how far it had come."""
+    """The last progress report of the tool."""
     role: ToolRole = "work"
-    """What its tool is for."""
+    """The role of its tool."""
     inner: tuple[CallRecord, ...] = ()
-    """The calls that the tool itself made, of which the model knows nothing."""
+    """Calls made by the tool itself, invisible to the model."""
     waits: bool = False
-    """Whether it has not begun because it waits for the person to approve it."""
+    """True while it waits for the person's approval."""
     printed: str = ""
-    """The end of what the tool printed, if a notebook kept it with the call; the model does not see it."""
+    """The tail of the tool's printed output, if a notebook stored it with the call; the model does not see it."""
     nested: tuple[NestedStart, ...] = ()
-    """The runs that the tool began, in order; known once it has ended."""
+    """The runs started by the tool, in order; known after its end."""
 
     def ended(self, event: ToolFinished) -> CallRecord:
-        """Return the record with the result of the call."""
-        how = (event.seconds, event.traceback, event.display, self.rule, event.progress, self.role, self.inner)
-        return CallRecord(self.call, event.result, *how, printed=event.printed, nested=event.nested)
+        """Return the record with the call's result."""
+        details = (event.seconds, event.traceback, event.display, self.rule, event.progress, self.role, self.inner)
+        return CallRecord(self.call, event.result, *details, printed=event.printed, nested=event.nested)
 
     @property
     def success(self) -> bool | None:
-        """Whether the tool reported success; None while the call is open."""
+        """True if the tool reported success, or None while the call is open."""
         return None if self.result is None else not self.result.is_error
 
     @property
     def is_work(self) -> bool:
-        """Whether it calls a work tool: one that neither plans nor holds a list."""
+        """True if its tool does work, rather than planning or managing a list."""
         return self.role == "work"
 
     @property
     def is_server_side(self) -> bool:
-        """Whether the provider ran the tool itself, within the reply."""
+        """True if the provider executed the tool within the reply."""
         return SERVER_SIDE in (self.call.provider_metadata or ())
 
     @property
     def ran(self) -> bool:
-        """Whether the tool itself ran to the end."""
+        """True if the tool itself ran to the end."""
         return self.result is not None and self.result.error_code not in NOT_RUN
 
 
 def is_blocked(record: CallRecord) -> bool:
-    """Return whether a gate blocked the call because it repeats an earlier one."""
+    """True if a gate blocked the call because it repeats an earlier one."""
     return record.result is not None and record.result.error_code == DUPLICATE
 
 
 def is_empty_answer(one: WorkflowRound) -> bool:
-    """Return whether the reply holds only thinking or blank text: no call, no marker, no picture."""
+    """True if the reply holds only thinking or blank text: no call, marker or picture."""
     if one.reply is None or one.records or one.signals:
         return False
-    for part in one.reply.parts:  # noqa: SIM110  # a plain loop: two endings ask for it at each answer
+    for part in one.reply.parts:  # noqa: SIM110  # a plain loop: called twice at each answer
         if not (isinstance(part, Thinking) or (isinstance(part, Text) and not part.text.strip())):
             return False
     return True
 
 
 class TodoViolation(msgspec.Struct, frozen=True, gc=False):
-    """Work or a completion that does not follow the todo list."""
+    """A work call or a completion that does not follow the todo list."""
 
     rule: str
     """work_without_todo_in_progress or completed_without_in_progress."""
     call_id: str = ""
-    """Id of the call that did it."""
+    """Id of the violating call."""
     todo_id: int | None = None
-    """Id of the todo that was completed."""
+    """Id of the completed todo."""
 
 
 class Retry(msgspec.Struct, frozen=True, gc=False):
-    """A failed attempt to call the model, which was followed by another."""
+    """A failed attempt to call the model that was followed by another."""
 
     attempt: int
-    """Counted from 1; 0: none was made, the call waited for others before the first."""
+    """Counted from 1; 0: no attempt was made, the call waited for others before the first."""
     seconds: float
     """The wait before the next attempt."""
     reason: str
-    """Why it failed, in one sentence."""
+    """The reason for the failure, in one sentence."""
     status: int | None = None
-    """HTTP status, if there was one."""
+    """HTTP status, if any."""
     heard: str = ""
-    """The part of its reply that had come."""
+    """The partial reply received."""
 
 
 class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
-    """One round of the loop: a model call and the tool calls it made."""
+    """A round of the loop: a model call and its tool calls."""
 
     index: int
     """Counted from 0."""
     reason: str
-    """Why it began: prompt, tool_results, said, or a policy's reason to continue."""
+    """The reason for its start: prompt, tool_results, said, or a policy's reason to continue."""
     started_at: datetime | None
-    """UTC; None where that is unknown."""
+    """UTC, or None if unknown."""
     status: RoundStatus = "running"
-    """How it ended."""
+    """Its status at the end."""
     reply: Message | None = None
-    """The model's reply; None if none came."""
+    """The model's reply, or None without a reply."""
     stop_reason: str = ""
-    """Why the reply ended, in the provider's words."""
+    """The reason for the reply's end, as named by the provider."""
     note: str = ""
-    """The line that told the model where the run stands."""
+    """The status line sent to the model."""
     guidance: Sequence[Guidance] = ()
     """Ephemeral guidance for this round only, in order."""
     followed: tuple[Followed, ...] = ()
-    """Whether the reply followed each of these, once the round is over."""
+    """Compliance of the reply with each of these, once the round is over."""
     signals: tuple[str, ...] = ()
     """Markers in the reply: complete, continue, stop."""
     completed: Sequence[int] = ()
-    """Ids of the todos that the model completed."""
+    """Ids of the todos completed by the model."""
     blocked: Sequence[int] = ()
-    """Ids of the todos that the model marked as blocked."""
+    """Ids of the todos marked as blocked by the model."""
     todo_violations: Sequence[TodoViolation] = ()
-    """What the model did without following its todo list."""
+    """Deviations of the model from its todo list."""
     said_before: int | None = None
-    """Index of the round whose answer this one repeats, nearly or exactly."""
+    """Index of the round whose answer this round repeats exactly or nearly."""
     usage: Usage | None = None
-    """Usage of this one model call."""
+    """Usage of this model call."""
     retries: Sequence[Retry] = ()
-    """The failed attempts at the model call before the last one."""
+    """Failed attempts at the model call before the last one."""
     compactions: Sequence[Compaction] = ()
-    """Compactions of the conversation before its request could be sent; the last may be under way."""
+    """Compactions of the conversation before its request was sent; the last may be in progress."""
     recovered: bool = False
-    """Whether the process died in this round, or right before it, and another resumed the run."""
+    """True if the process died in this round, or right before it, and another resumed the run."""
     model_seconds: float | None = 0.0
-    """Seconds from the request to the whole reply; None where that is unknown."""
+    """Seconds from the request to the complete reply, or None if unknown."""
     metadata: dict[str, Any] = {}
-    """Metadata that came with the model's reply."""
+    """Metadata of the model's reply."""
     records: tuple[CallRecord, ...] = ()
-    """The tool calls with their results, in the order the model made them."""
+    """The tool calls with their results, in the model's order."""
     ended_at: datetime | None = None
-    """UTC; None while the round runs, or where that is unknown."""
+    """UTC, or None while the round runs, or if unknown."""
     seconds: float | None = 0.0
-    """Seconds of the whole round; 0 while it runs, None where that is unknown."""
+    """Duration of the round in seconds; 0 while it runs, None if unknown."""
 
     @property
     def failed_attempts(self) -> int:
-        """Number of attempts to call the model that failed before the last one."""
+        """Number of failed attempts to call the model before the last one."""
         return sum([retry.attempt > 0 for retry in self.retries]) if self.retries else 0
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The tool calls, in the order the model made them."""
+        """The tool calls, in the model's order."""
         return tuple([record.call for record in self.records])
 
     @property
     def results(self) -> tuple[ToolResult, ...]:
-        """Their results, in the same order; a call that is still running has none yet."""
+        """Their results in the same order, without those of running calls."""
         results = []
-        for record in self.records:  # a plain loop: this is read in every round
+        for record in self.records:  # a plain loop: used in every round
             if record.result is not None:
                 results.append(record.result)  # noqa: PERF401
         return tuple(results)
@@ -256,33 +256,33 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_final(self) -> bool:
-        """Whether it is the final answer requested when a limit was reached."""
+        """True for the final answer requested at a limit."""
         return self.reason == FINAL_ANSWER
 
     @property
     def is_compacting(self) -> bool:
-        """Whether the round is writing a summary of the conversation."""
+        """True while a summary of the conversation is being written."""
         return bool(self.compactions) and self.compactions[-1].compacted is None
 
     @property
     def is_continuation(self) -> bool:
-        """Whether the model was asked to continue in the person's place."""
+        """True if the model was asked to continue on the person's behalf."""
         return self.reason not in ("prompt", "tool_results", "said")
 
     @property
     def is_text_only(self) -> bool:
-        """Whether the reply is a text-only reply."""
+        """True if the reply has no tool calls."""
         return self.reply is not None and not self.records
 
     @property
     def is_planning_only(self) -> bool:
-        """Whether it has tool calls, all of them planning, and completed no todo."""
+        """True if all of its one or more tool calls are planning, and it completed no todo."""
         return bool(self.records) and not self.completed and not any(record.is_work for record in self.records)
 
     @property
     def worked(self) -> bool:
-        """Whether a work tool ran."""
-        for record in self.records:  # runs in every round: a generator would take three times as long
+        """True if a work tool ran."""
+        for record in self.records:  # used in every round: a generator would take three times as long
             result = record.result
             if record.role == "work" and result is not None and result.error_code not in NOT_RUN:
                 return True

@@ -1,6 +1,6 @@
-"""The fold over the tool calls of steps: each call in the order in which it began, with its result.
+"""The fold over the tool calls of steps, in the order of their start, with their results.
 
-Their place is their step, not a round: no model asked for them, and they are not part of a conversation.
+They belong to a step, not to a round: no model requested them, and they are not part of a conversation.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from agentnb.core.run.work_records import StepCall
 
 
 def put(run: RunFacts, step: str, record: CallRecord, **changes: Any) -> None:
-    """Put the record of a call in its place; of one with a result forget the place, and those of calls that its tool made."""
-    call_id, opened = record.call.id, run._open_step_calls
-    if call_id in opened:
-        place = opened[call_id][0]
-        run._step_calls[place] = replace(run._step_calls[place], record=record, **changes)
+    """Store the record of a call. Once it has a result, drop its position and those of the calls made by its tool."""
+    call_id, open_calls = record.call.id, run._open_step_calls
+    if call_id in open_calls:
+        position = open_calls[call_id][0]
+        run._step_calls[position] = replace(run._step_calls[position], record=record, **changes)
     else:
-        opened[call_id] = (len(run._step_calls),)
+        open_calls[call_id] = (len(run._step_calls),)
         run._step_calls.append(StepCall(step, record, **changes))
     if record.result is not None:
-        del opened[call_id]
+        del open_calls[call_id]
         for _, inner in with_inner(record.inner) if record.inner else ():
-            opened.pop(inner.call.id, None)
+            open_calls.pop(inner.call.id, None)

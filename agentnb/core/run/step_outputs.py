@@ -1,7 +1,7 @@
-"""What the steps of a run gave: the step context, which templates, prompts and people read.
+"""Outputs of a run's steps: the step context, which templates, prompts and people read.
 
-An entry is plain data. Of a step that does work: ``agent`` or what else it is, ``output``, and ``runs``, all its executions
-with their outputs, the latest last. Of a parallel block: ``outputs`` by child, ``order`` as in the file, and ``attempts``.
+An entry is plain data. For a step that does work: ``agent`` or its other kind, ``output``, and ``runs``, all its executions
+with their outputs, the latest last. For a parallel block: ``outputs`` by child, ``order`` as in the file, and ``attempts``.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from agentnb.core.log import work_events as w
 
 Entry = dict[str, Any]
 BLOCKS = ("parallel", "map", "emit")
-"""The kinds of steps whose children run at the same time: all of them count, or none."""
+"""Kinds of steps whose children run at the same time: all of them count, or none."""
 WITHOUT_ENTRY = ("call", "on_error")
-"""The kinds of steps that are part of the work of another, or of what is done when it failed."""
+"""Kinds of steps that are part of another step's work, or of its error handling."""
 OF_TASKS = ("task", "emit", "await")
-"""The kinds of steps of a task file."""
+"""Kinds of steps in a task file."""
 
 
 class StepOutputs:
-    """The entries of the steps that have completed, by id, in the order in which they first did.
+    """Entries of completed steps by id, in the order of their first completion.
 
     Changed by the fold only; `snapshot` may be called from any thread.
     """
@@ -36,18 +36,18 @@ class StepOutputs:
     def __init__(self) -> None:
         self._steps: dict[str, Entry] = {}
         self._blocks: dict[str, _Block] = {}
-        """By path, the blocks that are open."""
+        """The open blocks, by path."""
         self._history: dict[str, list[Entry]] = {}
-        """By path, the executions of a step that count: not those within a block that failed."""
+        """By path, the executions of a step that count: without those inside a failed block."""
         self._lock = threading.Lock()
         self._last: Entry | None = None
-        """The entry of the last step that does work; of a task, ``_text`` is its text."""
+        """The entry of the last step that does work; for a task, ``_text`` is its text."""
         self._text = ""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StepOutputs) and (self._steps, self.text) == (other._steps, other.text)
 
-    __hash__ = None  # type: ignore[assignment]  # it grows
+    __hash__ = None  # type: ignore[assignment]  # mutable
 
     @property
     def text(self) -> str:
@@ -60,32 +60,32 @@ class StepOutputs:
         return MappingProxyType(self._steps)
 
     def inside(self, block: str) -> Mapping[str, Entry]:
-        """Return the entries of the children of a block that is open, by id, in the order in which they completed."""
-        found = self._blocks.get(block)
-        return {} if found is None else MappingProxyType(found.children)
+        """Return the entries of an open block's children by id, in the order of their completion."""
+        open_block = self._blocks.get(block)
+        return {} if open_block is None else MappingProxyType(open_block.children)
 
     def snapshot(self) -> dict[str, Any]:
-        """Return a copy of the whole: ``steps`` by id, and the ``order`` in which they first completed."""
+        """Return a copy: ``steps`` by id, and the ``order`` of their first completion."""
         with self._lock:
             return {"steps": copy.deepcopy(self._steps), "order": list(self._steps)}
 
     def start(self, event: w.StepStarted) -> None:
-        """Take in that a step, or a further attempt at it, began: what the last attempt at a block gave is forgotten."""
+        """Start a step, or a further attempt at it. Discards the outputs of a block's last attempt."""
         if event.step_kind in BLOCKS:
             inputs = event.inputs if isinstance(event.inputs, dict) else {}
             self._blocks[event.step] = _Block(inputs.get("order") or ())
 
     def finish(self, event: w.StepFinished, kind: str, parent: str, agent: str) -> None:
-        """Take in that a step is over. ``kind``, ``parent`` and ``agent`` are those of its start."""
+        """Finish a step. ``kind``, ``parent`` and ``agent`` are those of its start."""
         block = self._blocks.pop(event.step, None)
         if event.status != "completed" or kind in WITHOUT_ENTRY:
             return
         own_id = event.step[len(parent) + 1 :] if parent and event.step.startswith(f"{parent}/") else event.step
-        around = self._blocks.get(parent) if parent else None
+        parent_block = self._blocks.get(parent) if parent else None
         with self._lock:
-            entry = self._entry(event, kind, agent, block, kept=around is None)
-            if around is not None:
-                around.children[own_id] = entry
+            entry = self._entry(event, kind, agent, block, kept=parent_block is None)
+            if parent_block is not None:
+                parent_block.children[own_id] = entry
                 return
             self._steps[own_id] = entry
             if block is not None and kind == "parallel":
@@ -101,16 +101,16 @@ class StepOutputs:
             return {"outputs": outputs, "order": list(outputs), "attempts": event.attempts}
         output = event.output
         if block is not None and kind == "map" and not event.error:
-            output = [one.get("output", one.get("outputs")) for one in block.in_order().values()]
+            output = [child.get("output", child.get("outputs")) for child in block.in_order().values()]
         run: Entry = {"output": output} if kind == "condition" else {"output": output, "attempts": event.attempts}
         runs = self._history.setdefault(event.step, []) if kept else [*self._history.get(event.step, ())]
         runs.append(run)
         is_nameless = not agent or kind in ("condition", "human", "map", "parallel", "")
-        named = {} if is_nameless else {kind: agent}
-        return {**named, "output": output, "runs": runs}
+        performer = {} if is_nameless else {kind: agent}
+        return {**performer, "output": output, "runs": runs}
 
     def _keep_runs(self, path: str, entry: Entry) -> None:
-        """Count the executions within a block that has completed."""
+        """Count the executions within a completed block."""
         for child, inner in entry.get("outputs", {}).items():
             if "runs" in inner:
                 self._history[f"{path}/{child}"] = inner["runs"]
@@ -119,7 +119,7 @@ class StepOutputs:
 
 
 class _Block:
-    """A block that is open: what its children gave so far."""
+    """An open block and the outputs of its children so far."""
 
     __slots__ = ("children", "order")
 
@@ -128,15 +128,15 @@ class _Block:
         self.children: dict[str, Entry] = {}
 
     def in_order(self) -> dict[str, Entry]:
-        """Return the entries in the order of the file; items of a map by their places."""
-        known = [one for one in self.order if one in self.children]
-        others = [one for one in self.children if one not in self.order]
+        """Return the entries in the order of the file; the items of a map by index."""
+        listed = [child for child in self.order if child in self.children]
+        others = [child for child in self.children if child not in self.order]
         others.sort(key=lambda one: int(one) if one.isdecimal() else 0)
-        return {one: self.children[one] for one in (*known, *others)}
+        return {child: self.children[child] for child in (*listed, *others)}
 
 
 def leaves(steps: Mapping[str, Entry], before: str = "") -> Iterator[tuple[str, Entry]]:
-    """Yield the entries of steps that did work, with their paths, those in blocks in the order of the file."""
+    """Yield the entries of steps that did work, with their paths, in blocks in the order of the file."""
     for name, entry in steps.items():
         path = f"{before}{name}"
         if "outputs" in entry:
@@ -146,13 +146,13 @@ def leaves(steps: Mapping[str, Entry], before: str = "") -> Iterator[tuple[str, 
 
 
 def text_of(entry: Entry) -> str:
-    """Return what a step gave as text; of a block, the texts of its children below each other."""
-    texts = [as_text(one["output"]) for _, one in leaves({"": entry})]
-    return "\n\n".join(one for one in texts if one)
+    """Return the output of a step as text; for a block, the texts of its children separated by blank lines."""
+    texts = [as_text(leaf["output"]) for _, leaf in leaves({"": entry})]
+    return "\n\n".join(leaf for leaf in texts if leaf)
 
 
 def _text_of_task(output: Any, before: str) -> str:
-    """Return the result of a task as text: of an object with the results of a plan, the last of these; of none, that before."""
+    """Return the result of a task as text: the last of a plan's results; without a result, the previous text."""
     results = output.get("results") if isinstance(output, dict) else None
     if isinstance(results, list):
         last = results[-1] if results else None
@@ -161,7 +161,7 @@ def _text_of_task(output: Any, before: str) -> str:
 
 
 def as_text(output: Any) -> str:
-    """Return an output as text: JSON, unless it is one."""
+    """Return an output as text: strings unchanged, anything else as JSON."""
     if output is None:
         return ""
     return output if isinstance(output, str) else msgspec.json.encode(output).decode()

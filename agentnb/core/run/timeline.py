@@ -1,7 +1,7 @@
 """The timeline of a run: its rounds, model calls, attempts, waits, compactions, tool calls, steps and pauses.
 
-Each part has the events with which it began and ended, whose times are ``at``: None where a log does not know them. Tables,
-plots and exports read it.
+Each part has its first and last event, whose times are ``at`` (None if the log does not have them). Read by tables, plots and
+exports.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from agentnb.core.run.rounds import FINAL_ANSWER
 from agentnb.core.usage import NOTHING_USED, Usage
 
 CHAT, COMPACTION = "chat", "compaction"
-"""Operations of model calls: those of the rounds, as OpenTelemetry names them, and those that write a summary."""
+"""Operations of model calls: in rounds, as named by OpenTelemetry, and for summaries."""
 PLANNER_STREAM = "planner_stream"
-"""The operation of the rounds' calls in a run that has a profile."""
+"""Operation of the rounds' calls in a run with a profile."""
 JUDGE = "judge"
-"""The operation of the rounds' calls in a run that judges another, and the name of the extension by which its log says so."""
+"""Operation of the rounds' calls in a run that judges another, and name of the extension that marks it in its log."""
 CLARIFY_BLANK = "clarify_blank"
-"""The operation of the canned answer to a blank message, for which no model is called, and the stop reason of its run."""
+"""Operation of the canned answer to a blank message, made without a model, and the stop reason of its run."""
 OVERFLOW = "overflow"
-"""Why the conversation was compacted: a call was refused as too long."""
+"""Reason of a compaction after a call was refused as too long."""
 TOO_LONG = "The conversation was longer than the model can take; it was compacted, and sent again"
 INTERRUPTED = "interrupted"
-"""Why a summary failed whose process died."""
+"""Problem of a summary whose process died."""
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
     """A part of a run."""
 
     begun: e.AnyEvent | None
-    """The event with which it began; None if no event says so."""
+    """The first event, or None if not logged."""
     ended: e.AnyEvent | None
-    """The event with which it ended; None while it is open, or if the log ends before."""
+    """The last event, or None while the part is open, or if the log ends earlier."""
 
 
 def first_seq(part: Part) -> int:
-    """Return the number of the first event of a part."""
+    """Return the sequence number of a part's first event."""
     event = part.begun or part.ended
     return -1 if event is None else event.seq
 
@@ -57,39 +57,39 @@ class Round(Part, frozen=True, gc=False):
 
 
 class ModelCall(Part, frozen=True, gc=False):
-    """A call of a model with all its attempts. A call besides the rounds has only its end, `ModelCalled`."""
+    """A model call with all its attempts. A call outside the rounds has only its end, `ModelCalled`."""
 
     round: int | None
-    """Index of the round; None before the first."""
+    """Index of the round, or None before the first."""
     operation: str
     retries: tuple[e.RetryScheduled, ...] = ()
     usage: Usage | None = None
-    """Usage that its end does not say, such as that of a reply that was not kept."""
+    """Usage not recorded in its end, such as that of a discarded reply."""
     problem: str = ""
-    """Why it failed, if that did not end the run."""
+    """The reason for a failure that did not end the run."""
 
     @property
     def side_call(self) -> w.ModelCalled | None:
-        """Its end, if it was a call besides the rounds."""
+        """Its end, for a call outside the rounds."""
         return self.ended if isinstance(self.ended, w.ModelCalled) else None
 
     @property
     def is_refused(self) -> bool:
-        """Whether it was refused because the conversation was too long."""
+        """True if it was refused because the conversation was too long."""
         return isinstance(self.ended, e.CompactionStarted)
 
     @property
     def summary(self) -> e.ContextCompacted | None:
-        """Its end, if it was a call that wrote a summary."""
+        """Its end, for a call that wrote a summary."""
         return self.ended if isinstance(self.ended, e.ContextCompacted) else None
 
 
 class Attempt(Part, frozen=True, gc=False):
-    """An attempt at the model call of a round; ``begun`` is the `RetryScheduled` whose wait came before it, if one did."""
+    """An attempt at the model call of a round; ``begun`` is the `RetryScheduled` before it, if any."""
 
 
 class Wait(Part, frozen=True, gc=False):
-    """The wait before another attempt, from `RetryScheduled` to the event that shows that the wait is over."""
+    """The wait before another attempt, from `RetryScheduled` to the event that ends it."""
 
     begun: e.RetryScheduled
 
@@ -102,12 +102,12 @@ class Compaction(Part, frozen=True, gc=False):
 
 
 class Tool(Part, frozen=True, gc=False):
-    """A tool call, whoever made it; a blocked one ends with `CallBlocked`, and has a start only if a dead process ran it."""
+    """A tool call by any caller. A blocked call ends with `CallBlocked`, and has a start only if a dead process ran it."""
 
     begun: e.ToolStarted | None
     ended: e.CallEnd | None
     call: ToolCall | None
-    """None for a result whose call is not in the log."""
+    """The call, or None for a result whose call is not in the log."""
 
     @property
     def call_id(self) -> str:
@@ -116,12 +116,12 @@ class Tool(Part, frozen=True, gc=False):
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a gate blocked the call."""
+        """True if a gate blocked the call."""
         return isinstance(self.ended, e.CallBlocked)
 
 
 class Step(Part, frozen=True, gc=False):
-    """An attempt at a step; a step that was skipped has only its end."""
+    """An attempt at a step; a skipped step has only its end."""
 
     begun: w.StepStarted | None
     ended: w.StepEnd | None
@@ -137,16 +137,16 @@ class Pause(Part, frozen=True, gc=False):
 
 
 of_rounds, of_tools, of_steps, of_pauses = Handlers(), Handlers(), Handlers(), Handlers()
-"""The events that begin or end parts, and what each does."""
+"""Handlers of the events that begin or end parts."""
 _TAKES: dict[type[Part], Handlers] = {Tool: of_tools, Step: of_steps, Pause: of_pauses}
-"""Those of one kind of part; those of all other kinds are `of_rounds`."""
+"""Handlers by kind of part; all other kinds use `of_rounds`."""
 
 
 def timeline(run: RunFacts, *kinds: type[Part]) -> list[Part]:
-    """Return the parts of a run of these kinds, or all, in the order in which they ended; those that are open come last."""
-    fold, take = _Timeline(run.profile), _takes(kinds).get
+    """Return the parts of a run of these kinds, or all, in the order of their ends, then the open ones."""
+    fold, handler_for = _Timeline(run.profile), _takes(kinds).get
     for event in run.events:
-        handler = take(type(event))
+        handler = handler_for(type(event))
         if handler is not None:
             handler(fold, event)
     fold.close()
@@ -154,7 +154,7 @@ def timeline(run: RunFacts, *kinds: type[Part]) -> list[Part]:
 
 
 class _Timeline:
-    """The open parts of a run, and those that have ended."""
+    """The open and the finished parts of a run."""
 
     def __init__(self, profile: str = "") -> None:
         self.parts: list[Part] = []
@@ -163,18 +163,18 @@ class _Timeline:
         self._is_round_open = self._has_chat = False
         self._round_end: e.RoundFinished | None = None
         self._sent: e.AnyEvent | None = None
-        """The event since which the request of the round could be sent."""
+        """The event after which the request of the round could be sent."""
         self._attempt: e.AnyEvent | None = None
         self._wait: e.RetryScheduled | None = None
         self._retries: list[e.RetryScheduled] = []
         """Retries of the round's own call."""
         self._unkept: Usage | None = None
-        """Usage of a reply of the round that was not kept."""
+        """Usage of a discarded reply of the round."""
         self._compaction: e.CompactionStarted | None = None
         self._summary: e.CompactionStarted | None = None
         self._summary_retries: list[e.RetryScheduled] = []
         self._summary_usage: Usage | None = None
-        """Usage of a summary that was stopped."""
+        """Usage of a stopped summary."""
         self._reply: e.ModelReplied | None = None
         self._tools: dict[str, e.ToolStarted] = {}
         self._steps: dict[str, w.StepStarted] = {}
@@ -184,7 +184,7 @@ class _Timeline:
 
     @of_rounds
     def round_started(self, event: e.RoundStarted) -> None:
-        """Begin a round, whose first attempt begins with it."""
+        """Begin a round and its first attempt."""
         self._end_chat()
         if self._round is not None:
             self._unkept = None
@@ -223,7 +223,7 @@ class _Timeline:
 
     @of_rounds
     def compaction_started(self, event: e.CompactionStarted) -> None:
-        """Begin a compaction; a call that was refused as too long ends with it."""
+        """Begin a compaction, ending a call that was refused as too long."""
         self._end_wait(event)
         if event.why == OVERFLOW:
             self._add_call(self._sent, event, self._chat(), self._retries, problem=TOO_LONG)
@@ -233,7 +233,7 @@ class _Timeline:
 
     @of_rounds
     def compacted(self, event: e.ContextCompacted) -> None:
-        """End a compaction; the request can be sent now."""
+        """End a compaction: the request can be sent now."""
         self._end_wait(event)
         self.parts.append(Compaction(self._compaction, event))
         self._compaction, self._attempt, self._sent = None, event, event
@@ -242,7 +242,7 @@ class _Timeline:
 
     @of_rounds
     def extra_usage(self, event: e.ExtraUsage) -> None:
-        """Record usage of a reply, or of a summary, that was not kept."""
+        """Record the usage of a discarded reply or summary."""
         if event.usage == NOTHING_USED:
             return
         if self._summary is None:
@@ -258,12 +258,12 @@ class _Timeline:
 
     @of_rounds
     def model_called(self, event: w.ModelCalled) -> None:
-        """Add a call besides the rounds."""
+        """Add a call outside the rounds."""
         self._add_call(None, event, event.operation, (), problem=event.error)
 
     @of_rounds
     def run_finished(self, event: e.RunFinished) -> None:
-        """End a wait that the end of the run cut short."""
+        """End a wait cut short by the end of the run."""
         self._end_wait(event)
 
     # Tools, steps and pauses
@@ -281,13 +281,13 @@ class _Timeline:
         self.parts.append(Tool(begun, event, self._replied_call(call_id) if begun is None else begun.call))
 
     def _replied_call(self, call_id: str) -> ToolCall | None:
-        """Return the call of the last reply that has this id."""
+        """Return the call of the last reply with this id."""
         calls = () if self._reply is None else self._reply.message.calls
         return next((call for call in calls if call.id == call_id), None)
 
     @of_tools
     def call_blocked(self, event: e.CallBlocked) -> None:
-        """Add a call that was not run."""
+        """Add a blocked call."""
         self.parts.append(Tool(self._tools.pop(event.call.id, None), event, event.call))
 
     @of_steps
@@ -312,7 +312,7 @@ class _Timeline:
     # Ends
 
     def close(self) -> None:
-        """Add what is open where the log ends."""
+        """Add the parts that are still open at the end of the log."""
         self._end_wait(None)
         self._end_summary(None)
         self._end_attempt(None)
@@ -366,6 +366,6 @@ class _Timeline:
 
 @cache
 def _takes(kinds: tuple[type[Part], ...]) -> Handlers:
-    """Return what the events do that begin or end parts of these kinds, or of any."""
+    """Return the handlers for parts of these kinds, or of all."""
     tables = [_TAKES.get(kind, of_rounds) for kind in kinds] if kinds else [of_rounds, *_TAKES.values()]
     return Handlers({kind: take for table in tables for kind, take in table.items()})

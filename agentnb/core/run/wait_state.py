@@ -1,15 +1,15 @@
-"""Tracks open questions and pauses: which events begin a wait for the person, and which end it."""
+"""Open questions and pauses: the events that begin and end a wait for the person."""
 
 from __future__ import annotations
 
 from agentnb.core.log.events import AnyEvent, CommandReceived, QuestionAnswered, QuestionAsked, RunFinished, RunRecovered
 
 _PAUSE = ""
-"""Stands for a pause among the ids of questions."""
+"""Placeholder for a pause among the ids of questions."""
 
 
 class WaitState:
-    """The open questions and the pause of a run, fed with each of its events. True while the run waits for the person."""
+    """The open questions and the pause of a run, updated by its events. Truthy while the run waits for the person."""
 
     __slots__ = ("_for",)
 
@@ -17,7 +17,7 @@ class WaitState:
         self._for: set[str] = set()
 
     def take(self, event: AnyEvent) -> None:
-        """Take in the next event."""
+        """Apply the next event."""
         if isinstance(event, QuestionAsked):
             self._for.add(event.question.id)
         elif isinstance(event, QuestionAnswered):
@@ -27,7 +27,7 @@ class WaitState:
         elif isinstance(event, CommandReceived) and event.command in ("resume", "stop"):
             self._for.discard(_PAUSE)
         elif isinstance(event, RunRecovered | RunFinished):
-            self._for.clear()  # what was waiting has died, or has ended
+            self._for.clear()  # the waiting process died, or the run ended
 
     def __bool__(self) -> bool:
         return bool(self._for)

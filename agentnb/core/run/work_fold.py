@@ -1,4 +1,4 @@
-"""The fold of steps, plans, other model calls, findings and scope: what a run keeps of the events in `work_events`."""
+"""The fold of steps, plans, other model calls, findings and scope: the effect of `work_events` on a run."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def _step_started(run: RunFacts, event: w.StepStarted) -> None:
 
 
 def _plan_size(run: RunFacts, inputs: Any) -> int:
-    """Return how many steps the plan of an execution has: the plan among its inputs, or else the last that was made."""
-    given = inputs.get("plan") if isinstance(inputs, Mapping) else None
-    plan_id = given.get("id") if isinstance(given, Mapping) else None
+    """Return the number of steps in an execution's plan: the plan among its inputs, else the latest."""
+    inputs_plan = inputs.get("plan") if isinstance(inputs, Mapping) else None
+    plan_id = inputs_plan.get("id") if isinstance(inputs_plan, Mapping) else None
     if not plan_id and run._plans:
         plan_id = next(reversed(run._plans))
     record = run._plans.get(plan_id) if isinstance(plan_id, str) else None
-    plan = given if record is None else record.plan
+    plan = inputs_plan if record is None else record.plan
     steps = plan.get("steps") if isinstance(plan, Mapping) else None
     return len(steps) if isinstance(steps, list | tuple) else 0
 
@@ -140,11 +140,13 @@ def _context_shifted(run: RunFacts, event: w.ContextShifted) -> None:
 
 @handles
 def _outcome_given(run: RunFacts, event: w.OutcomeGiven) -> None:
-    given = event.assessment
-    before = [one for one in run._assessments if (one.source, one.name) != (given.source, given.name)]  # said again
-    run._assessments = (*before, given)
+    assessment = event.assessment
+    others = [
+        earlier for earlier in run._assessments if (earlier.source, earlier.name) != (assessment.source, assessment.name)
+    ]  # replaces an earlier one
+    run._assessments = (*others, assessment)
 
 
 @handles
 def _nothing_known(run: RunFacts, event: w.ServerStarted | w.ServerChanged | w.OtherEvent) -> None:
-    """Keep the event in the list of all events only."""
+    """Ignore the event, which remains in the list of all events."""

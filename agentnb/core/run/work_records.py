@@ -1,4 +1,4 @@
-"""Records of the steps, their tool calls and the plans of a run."""
+"""Records of a run's steps, their tool calls, and plans."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentnb.core.run.rounds import CallRecord
 
 
 class StepRecord(msgspec.Struct, frozen=True, gc=False):
-    """A step as it stands: its last start, and what came of it."""
+    """The current state of a step: its last start and its result."""
 
     id: str
     kind: str = ""
@@ -25,21 +25,21 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
     """running, completed, failed, cancelled or skipped."""
     inputs: Any = None
     nested: str = ""
-    """Id of the nested run that does its work, if one does."""
+    """Id of the nested run that executes it, if any."""
     output: Any = None
     error: str = ""
     reason: str = ""
-    """Why it was skipped, or where it continued."""
+    """Reason for skipping it, or for its choice of branch."""
     attempts: int = 0
     times: int = 0
-    """How often it was started, further attempts not counted."""
+    """Number of starts, without further attempts."""
     seconds: float | None = None
     agent: str = ""
-    """Name of the agent, the tool or the file that does its work."""
+    """Name of the agent, tool or file that executes it."""
     attempt: int = 0
-    """The number of the attempt that began last."""
+    """Number of the latest attempt."""
     goes_to: str = ""
-    """The step or branch that it chose to continue with; ``reason`` says why, too."""
+    """The step or branch chosen to continue with; ``reason`` has the condition."""
 
     @property
     def is_substituted(self) -> bool:
@@ -48,7 +48,7 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 def begun(event: w.StepStarted, before: StepRecord | None) -> StepRecord:
-    """Return a step that begins, perhaps again."""
+    """Return the record of a step at its start, or restart."""
     return StepRecord(
         event.step,
         event.step_kind,
@@ -63,7 +63,7 @@ def begun(event: w.StepStarted, before: StepRecord | None) -> StepRecord:
 
 
 def ended(event: w.StepFinished, before: StepRecord) -> StepRecord:
-    """Return a step that ends."""
+    """Return the record of a step at its end."""
     return StepRecord(
         before.id,
         before.kind,
@@ -85,24 +85,24 @@ def ended(event: w.StepFinished, before: StepRecord) -> StepRecord:
 
 
 def is_substituted(status: str, error: str) -> bool:
-    """Return whether a step with this status and error failed, and completed with the substitute of ``on_error``."""
+    """True if a step with this status and error failed, and completed with the substitute of ``on_error``."""
     return status == "completed" and bool(error)
 
 
 class StepCall(msgspec.Struct, frozen=True, gc=False):
-    """A tool call that a step made, not a model."""
+    """A tool call made by a step rather than a model."""
 
     step: str
     """Path of the step."""
     record: CallRecord
     started_at: datetime | None = None
-    """UTC; None if it has not begun, or where that is unknown."""
+    """UTC, or None if it has not begun, or if unknown."""
     ended_at: datetime | None = None
-    """UTC; None while it is open, or where that is unknown."""
+    """UTC, or None while it is open, or if unknown."""
 
 
 class PlanRecord(msgspec.Struct, frozen=True, gc=False):
-    """A plan as it stands."""
+    """The current state of a plan."""
 
     id: str
     plan: dict[str, Any]
@@ -110,37 +110,37 @@ class PlanRecord(msgspec.Struct, frozen=True, gc=False):
     """proposed, edited, approved or rejected."""
     by: str = ""
     words: str = ""
-    """The words of the person that approved or rejected it, if words did."""
+    """The person's words, if approved or rejected in words."""
     call_id: str = ""
-    """The tool call that asked for it, if one did."""
+    """The tool call that requested it, if any."""
     reviews: tuple[w.PlanReviewed, ...] = ()
     reason: str = ""
-    """Why it was rejected."""
+    """The reason for its rejection."""
     edits: int = 0
-    """How often it was changed."""
+    """Number of changes."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it was neither approved nor rejected."""
+        """True if it was neither approved nor rejected."""
         return self.status in ("proposed", "edited")
 
 
 def plan_after(event: w.PlanEvent, before: PlanRecord | None) -> PlanRecord:
-    """Return a plan as it stands after an event."""
+    """Return the plan's record after an event."""
     if isinstance(event, w.PlanProposed):
         return PlanRecord(event.plan_id, event.plan, call_id=event.call_id)
-    known = before or PlanRecord(event.plan_id, {})
+    record = before or PlanRecord(event.plan_id, {})
     if isinstance(event, w.PlanEdited):
-        return replace(known, plan=event.plan, status="edited", by=event.by, edits=known.edits + 1)
+        return replace(record, plan=event.plan, status="edited", by=event.by, edits=record.edits + 1)
     if isinstance(event, w.PlanApproved):
-        return replace(known, status="approved", by=event.by, words=event.words)
+        return replace(record, status="approved", by=event.by, words=event.words)
     if isinstance(event, w.PlanRejected):
-        return replace(known, status="rejected", by=event.by, words=event.words, reason=event.reason)
-    return replace(known, reviews=(*known.reviews, event))
+        return replace(record, status="rejected", by=event.by, words=event.words, reason=event.reason)
+    return replace(record, reviews=(*record.reviews, event))
 
 
 def progress_of(steps: Iterable[StepRecord]) -> Progress | None:
-    """Return how many of the steps are over, and which are open; None if there are none."""
-    known = list(steps)
-    going_on = [one.title or one.id for one in known if one.status == "running"]
-    return Progress(len(known) - len(going_on), len(known), ", ".join(going_on)) if known else None
+    """Return the number of finished steps and the titles of the open ones, or None without steps."""
+    records = list(steps)
+    open_titles = [record.title or record.id for record in records if record.status == "running"]
+    return Progress(len(records) - len(open_titles), len(records), ", ".join(open_titles)) if records else None

@@ -1,1 +1,1 @@
-"""JSON values: checked against a schema, bounded in depth, whole numbers kept whole."""
+"""JSON values: schema validation, nesting limits, and integers written as floats."""

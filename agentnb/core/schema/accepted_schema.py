@@ -1,4 +1,4 @@
-"""The schema of a tool's arguments as every provider accepts it: some refuse a whole request for one keyword of one tool."""
+"""Tool schemas in the form that every provider accepts: some refuse a whole request for one keyword of one tool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from agentnb.core.schema.references import SCHEMAS_BY_NAME, list_of, resolved
 
 MAX_LEVELS = 5
-"""Levels of alternatives within alternatives that are merged."""
+"""Maximum nesting of alternatives to be merged."""
 SAFE_PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_.-]")
 _ALTERNATIVES = ("anyOf", "oneOf")
@@ -22,34 +22,35 @@ _WITHIN = ("items", "additionalProperties", "contains", "not", "if", "then", "el
 
 
 def accepted_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema as every provider accepts it. It may allow more than before: arguments are checked against that.
+    """Return the schema in a form that every provider accepts. May be more permissive: arguments are checked against the
+    original.
 
-    Alternatives at its root become one object with all their properties, an array says that its items may be anything, and
-    properties have names of plain letters, as `real_names` has them.
+    Alternatives at the root become one object with all their properties, arrays without ``items`` accept anything, and property
+    names use plain letters, as in `real_names`.
     """
     return _accepted(msgspec.json.encode(schema))
 
 
 def real_names(schema: Mapping[str, Any]) -> dict[str, str]:
-    """Return the names of properties that providers refuse, by those that they get in `accepted_schema`."""
+    """Return the property names that providers refuse, by their replacements in `accepted_schema`."""
     names = [*_properties(schema)]
-    found = dict[str, str]()
+    names_by_safe = dict[str, str]()
     for name in names:
         if not SAFE_PROPERTY.fullmatch(name):
             safe = _UNSAFE.sub("_", name)[:64] or "_"
-            is_taken = safe in found or safe in names
-            found[f"{safe[:55]}_{zlib.crc32(name.encode()):08x}" if is_taken else safe] = name
-    return found
+            is_taken = safe in names_by_safe or safe in names
+            names_by_safe[f"{safe[:55]}_{zlib.crc32(name.encode()):08x}" if is_taken else safe] = name
+    return names_by_safe
 
 
 def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the properties of a schema; of one from elsewhere that has something else there, none."""
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
+    """Return the properties of a schema; empty if malformed."""
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def with_real_names(schema: Mapping[str, Any], arguments: Any) -> Any:
-    """Return the arguments that a model gave by `accepted_schema` with the names that the schema has."""
+    """Translate the names of a model's arguments from `accepted_schema` back to those of the schema."""
     names = real_names(schema)
     if not names or not isinstance(arguments, Mapping):
         return arguments
@@ -65,8 +66,8 @@ def _accepted(text: bytes) -> dict[str, Any]:
         schema = {**kept, "properties": whole.properties, "required": sorted(whole.required)}
     properties, safe = _properties(schema), {real: name for name, real in real_names(schema).items()}
     named = {
-        safe.get(name, name): {"title": name, **one} if name in safe and isinstance(one, dict) else one
-        for name, one in properties.items()
+        safe.get(name, name): {"title": name, **property_} if name in safe and isinstance(property_, dict) else property_
+        for name, property_ in properties.items()
     }
     required = {"required": [safe.get(name, name) for name in list_of(schema.get("required"))]} if safe else {}
     object_schema = {"type": "object", "properties": named}
@@ -80,44 +81,44 @@ class _Object(NamedTuple):
 
 
 def _merged(part: Any, root: dict[str, Any], levels: int) -> _Object:
-    """Return all properties that an object may have by a schema and its alternatives, and those that it must have."""
+    """Return the properties that an object may have under a schema and its alternatives, and those that are required."""
     if not isinstance(part, dict) or not levels:
         return _Object({}, frozenset())
     properties = dict(_properties(part))
     required = frozenset(list_of(part.get("required")))
-    together = [*list_of(part.get("allOf")), *([resolved(part, root)] if "$ref" in part else [])]
-    for one in [_merged(each, root, levels - 1) for each in together]:
-        properties, required = one.properties | properties, one.required | required
+    conjuncts = [*list_of(part.get("allOf")), *([resolved(part, root)] if "$ref" in part else [])]
+    for merged_part in [_merged(subschema, root, levels - 1) for subschema in conjuncts]:
+        properties, required = merged_part.properties | properties, merged_part.required | required
     for key in _ALTERNATIVES:
-        if found := [_merged(each, root, levels - 1) for each in list_of(part.get(key))]:
-            properties = {name: _any_of(name, found) for name in _names(found)} | properties
-            required |= frozenset.intersection(*[one.required for one in found])
+        if alternatives := [_merged(subschema, root, levels - 1) for subschema in list_of(part.get(key))]:
+            properties = {name: _any_of(name, alternatives) for name in _names(alternatives)} | properties
+            required |= frozenset.intersection(*[merged_part.required for merged_part in alternatives])
     return _Object(properties, required)
 
 
 def _names(alternatives: list[_Object]) -> list[str]:
-    return [*dict.fromkeys(name for one in alternatives for name in one.properties)]
+    return [*dict.fromkeys(name for alternative in alternatives for name in alternative.properties)]
 
 
 def _any_of(name: str, alternatives: list[_Object]) -> Any:
-    """Return the schema of a property that several alternatives have."""
-    found = list[Any]()
-    for one in alternatives:
-        if name in one.properties and one.properties[name] not in found:
-            found.append(one.properties[name])
-    return found[0] if len(found) == 1 else {"anyOf": found}
+    """Return the schema of a property shared by several alternatives."""
+    schemas = list[Any]()
+    for alternative in alternatives:
+        if name in alternative.properties and alternative.properties[name] not in schemas:
+            schemas.append(alternative.properties[name])
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
 
 def _with_items(part: Any) -> Any:
-    """Return a schema in which each array, also within it, says what its items are."""
+    """Add ``items`` to every array of a schema, at any depth."""
     if isinstance(part, list):
-        return [_with_items(one) for one in part]
+        return [_with_items(item) for item in part]
     if not isinstance(part, dict):
         return part
     kept = {key: _with_items(value) if key in _WITHIN else value for key, value in part.items()}
     for key in SCHEMAS_BY_NAME:
         if isinstance(named := part.get(key), dict):
-            kept[key] = {name: _with_items(one) for name, one in named.items()}
+            kept[key] = {name: _with_items(item) for name, item in named.items()}
     kind = part.get("type")
     is_array = kind == "array" or (isinstance(kind, list) and "array" in kind)
     return {**kept, "items": {}} if is_array and "items" not in part else kept

@@ -1,4 +1,4 @@
-"""Whole numbers of events, with the bounds that a table has: they are checked when a log is decoded."""
+"""Integers in events, bounded by the range of a table and checked when a log is decoded."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta
 
 LARGEST = 2**63 - 1
-"""The largest whole number that a table can hold."""
+"""The largest integer that a table can hold."""
 Number: TypeAlias = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST)]

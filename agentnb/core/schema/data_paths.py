@@ -1,4 +1,4 @@
-"""Paths through plain data, in all spellings: ``plan.steps[-1].name``, ``$steps.qa.output``, ``$step[0].output.rows``."""
+"""Paths into plain data, in all spellings: ``plan.steps[-1].name``, ``$steps.qa.output``, ``$step[0].output.rows``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, TypeAlias
 from agentnb.errors import ExpressionError, near
 
 Place: TypeAlias = tuple[str | int, ...]
-"""The place of a value in plain data: keys and indices."""
+"""Position of a value in plain data: keys and indices."""
 
 
 class PathError(ExpressionError):
-    """A path has no value; ``what`` says why, without the expression around it."""
+    """A path without a value; ``what`` is the reason, without the surrounding expression."""
 
 
 class Reference(NamedTuple):
@@ -20,18 +20,18 @@ class Reference(NamedTuple):
 
     root: str
     parts: tuple[Any, ...] = ()
-    """Names and places; None for one that is an expression itself, until it is evaluated."""
+    """Names and indices, or None for a nested expression until it is evaluated."""
     written: str = ""
     place: int = 0
-    """Its place in its text."""
+    """Its position in the text."""
 
     def upto(self, count: int) -> str:
-        """Return the path as far as its first ``count`` parts, as a person would write it."""
+        """Return the first ``count`` parts of the path, as a person would write it."""
         return self.root + "".join(_written(part) for part in self.parts[:count])
 
 
 def texts_with_places(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
-    """Yield the texts within plain data, each with its place."""
+    """Yield the strings within plain data, each with its position."""
     if isinstance(value, str):
         yield place, value
     elif isinstance(value, Mapping | list):
@@ -40,30 +40,30 @@ def texts_with_places(value: Any, place: Place = ()) -> Iterator[tuple[Place, st
 
 
 def below(value: Any, path: Reference, done: int = 0, end: int | None = None) -> Any:
-    """Return what the parts of a path from ``done`` name in plain data. Raises `PathError`, which says what there is."""
+    """Resolve the parts of a path from ``done`` in plain data. Raises `PathError` with the available names."""
     for at in range(done, len(path.parts) if end is None else end):
         value = item(value, path, at)
     return value
 
 
 def item(value: Any, path: Reference, at: int) -> Any:
-    """Return what one part of a path names. Raises `PathError`."""
-    part, where = path.parts[at], path.upto(at)
+    """Resolve one part of a path. Raises `PathError`."""
+    part, parent = path.parts[at], path.upto(at)
     if isinstance(value, dict):
         if not isinstance(part, str):
-            raise PathError(f"{where} is an object: [{part!r}] names nothing in it", f'Write {where}["name"]')
+            raise PathError(f"{parent} is an object: [{part!r}] is not a key", f'Write {parent}["name"]')
         if part not in value:
-            raise PathError(f"{where} has no {part}", near(part, [name for name in value if isinstance(name, str)]))
+            raise PathError(f"{parent} has no {part}", near(part, [name for name in value if isinstance(name, str)]))
         return dict.__getitem__(value, part)
     if not isinstance(value, list | tuple | str) or (isinstance(part, str) and not _is_place(part)):
-        raise PathError(f"{where} is {shown(value)}, and has no {part}")
+        raise PathError(f"{parent} is {shown(value)}, and has no {part}")
     if type(part) is not int and not isinstance(part, str):
-        raise PathError(f"{where} is {kind_of(value)}: [{part!r}] is not a place in it", "Count from 0, from the end with -1")
-    place = int(part)
-    if not -len(value) <= place < len(value):
-        what = f"{where} has {len(value)} items, and none at [{place}]"
-        raise PathError(what, f"Ask first: len({where}) > 0 && ...")
-    return value[place]
+        raise PathError(f"{parent} is {kind_of(value)}: [{part!r}] is not an index", "Count from 0, from the end with -1")
+    index = int(part)
+    if not -len(value) <= index < len(value):
+        problem = f"{parent} has {len(value)} items: [{index}] is out of range"
+        raise PathError(problem, f"Ask first: len({parent}) > 0 && ...")
+    return value[index]
 
 
 def _is_place(part: str) -> bool:
@@ -77,7 +77,7 @@ def _written(part: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """Return the kind of a value of plain data in words."""
+    """Return the kind of a plain value in words."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     kinds = ((str, "a text"), (int | float, "a number"), (Mapping, "an object"), (list | tuple, "a list"))
@@ -85,7 +85,7 @@ def kind_of(value: Any) -> str:
 
 
 def shown(value: Any, most: int = 60) -> str:
-    """Return a value of plain data in short, for an error."""
+    """Return a short description of a plain value for an error."""
     if isinstance(value, str):
         line = " ".join(value.split())
         return f"the text {line[:most]!r}" + ("..." if len(line) > most else "")

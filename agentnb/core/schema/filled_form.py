@@ -1,4 +1,4 @@
-"""The value that a filled form makes, with what is wrong at each field."""
+"""The value of a filled form, with the problems of each field."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ _LEFT_OUT = object()
 
 
 class FilledForm(NamedTuple):
-    """The value of a form. It fits the schema if there are no problems."""
+    """The value of a form. Valid for the schema if there are no problems."""
 
     value: Any
     problems: Mapping[str, str]
-    """What is wrong, by the key of the field; by an empty key what is wrong with all of it."""
+    """Problems by the key of the field; under the empty key, problems of the whole value."""
 
 
 def filled_form(schema: Any, initial: Any, texts: Mapping[str, str]) -> FilledForm:
-    """Return the value of a form for this schema, in which these texts were typed.
+    """Build the value of a form for this schema from the typed texts.
 
-    ``initial``: the value that the form began with; ``texts``: by the keys of the fields. A field that is not among them, or
-    has the text it began with, keeps its value exactly. An empty one is left out if the schema allows it, and is the
-    empty text if the key with `EMPTY` has any text.
+    ``initial``: the initial value; ``texts``: by field key. A field that is missing, or has its initial text, keeps its value
+    exactly. An empty field is omitted if the schema allows it, or is the empty string if the key with `EMPTY` has any text.
     """
     fields = form_fields(schema, initial)
     problems: dict[str, str] = {}
@@ -45,9 +44,9 @@ def filled_form(schema: Any, initial: Any, texts: Mapping[str, str]) -> FilledFo
 
 
 def field_problem(field: FormField, initial: Any, texts: Mapping[str, str]) -> str:
-    """Return what is wrong with what was typed into one field, without a look at the others; empty if it fits.
+    """Return the problem of a single field's text, regardless of other fields; empty if valid.
 
-    ``initial``: the value that the field began with; ``texts``: as for `filled_form`.
+    ``initial``: the initial value of the field; ``texts``: as for `filled_form`.
     """
     problems: dict[str, str] = {}
     value = _value(field, initial, texts, problems)
@@ -73,13 +72,13 @@ def _object(
 
 
 def _group(field: FormField, initial: Any, texts: Mapping[str, str], problems: dict[str, str]) -> Any:
-    """Return the value of a group of fields; an optional one in which nothing was filled is left out."""
+    """Return the value of a group of fields; an optional group without input is omitted."""
     is_needed = field.is_required or field.has_value
-    found: dict[str, str] = {}
-    value = _object(field.fields, initial if isinstance(initial, dict) else {}, texts, found)
-    if not is_needed and not any(_is_filled(each, texts) for each in leaves(field.fields)):
+    group_problems: dict[str, str] = {}
+    value = _object(field.fields, initial if isinstance(initial, dict) else {}, texts, group_problems)
+    if not is_needed and not any(_is_filled(leaf, texts) for leaf in leaves(field.fields)):
         return _LEFT_OUT
-    problems |= found
+    problems |= group_problems
     return value
 
 
@@ -103,7 +102,7 @@ def _value(field: FormField, initial: Any, texts: Mapping[str, str], problems: d
 
 
 def _typed(field: FormField, text: str, problems: dict[str, str]) -> Any:
-    """Return the value of a field that is not free text."""
+    """Return the value of a field other than free text."""
     value = _read(text)
     if field.kind == "choice":
         return _checked(value, any(text == option.text for option in field.options), "Choose one of these", field, problems)
@@ -117,9 +116,9 @@ def _typed(field: FormField, text: str, problems: dict[str, str]) -> Any:
 
 
 def _chosen(value: Any, field: FormField, problems: dict[str, str]) -> Any:
-    """Return the choices that were made; a field without any is left out if it may be and had no value."""
+    """Return the selected choices; an optional field without a selection or a value is omitted."""
     options = {option.text for option in field.options}
-    is_right = isinstance(value, list) and all(json_of(one) in options for one in value)
+    is_right = isinstance(value, list) and all(json_of(choice) in options for choice in value)
     if value == [] and not (field.is_required or field.has_value):
         return _LEFT_OUT
     return _checked(value, is_right, "Choose from these", field, problems)
@@ -128,7 +127,7 @@ def _chosen(value: Any, field: FormField, problems: dict[str, str]) -> Any:
 def _empty(field: FormField, text: str, problems: dict[str, str]) -> Any:
     is_text = field.kind in ("text", "lines")
     if is_text and text:
-        return text  # blanks
+        return text  # whitespace
     if not field.is_required:
         return _LEFT_OUT
     if field.may_be_null:
@@ -149,7 +148,7 @@ def _checked(value: Any, is_right: bool, words: str, field: FormField, problems:
 
 
 def _read(text: str) -> Any:
-    """Return the value of a JSON text; `_LEFT_OUT` if it is none that a log can hold."""
+    """Parse a JSON text; `_LEFT_OUT` for an invalid text or a value that a log cannot hold."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -165,22 +164,22 @@ def _add_others(
     texts: Mapping[str, str],
     problems: dict[str, str],
 ) -> None:
-    """Add the properties that the schema does not name, those of the initial value or those typed as a JSON object."""
-    known = {each.path[-1] for each in fields if not each.is_others}
-    kept = {name: one for name, one in initial.items() if name not in known}
+    """Add properties without a field of their own: the initial ones, or those typed as a JSON object."""
+    own_names = {sibling.path[-1] for sibling in fields if not sibling.is_others}
+    kept = {name: item for name, item in initial.items() if name not in own_names}
     others = _value(field, kept, texts, problems)
     if others is _LEFT_OUT:
         return
     if not isinstance(others, dict):
         problems[field.key] = "Enter a JSON object"
-    elif twice := known & others.keys():
-        problems[field.key] = f"{min(twice)} has a field of its own"
+    elif duplicates := own_names & others.keys():
+        problems[field.key] = f"{min(duplicates)} has a field of its own"
     else:
         value |= others
 
 
 def _misfits(schema: Any, value: Any, fields: Sequence[FormField]) -> dict[str, str]:
-    """Return what is wrong with a value, by the key of the nearest field."""
+    """Return the problems of a value, by the key of the nearest field."""
     everywhere = WHOLE if fields[0].key == WHOLE else ""
     try:
         errors = schema_errors(schema, value, formats=True)
@@ -196,8 +195,8 @@ def _misfits(schema: Any, value: Any, fields: Sequence[FormField]) -> dict[str, 
 
 
 def _nearest(fields: Sequence[FormField], where: Sequence[str | int]) -> FormField | None:
-    """Return the field that holds the value at this place."""
-    every = [each for each in leaves(fields) if each.key != WHOLE]
-    around = [each for each in every if each.path == tuple(where[: len(each.path)]) and not each.is_others]
-    others = [each for each in every if each.is_others and each.path == tuple(where[: len(each.path)])]
-    return max(around or others, key=lambda each: len(each.path), default=None)
+    """Return the field that contains this position."""
+    candidates = [leaf for leaf in leaves(fields) if leaf.key != WHOLE]
+    enclosing = [leaf for leaf in candidates if leaf.path == tuple(where[: len(leaf.path)]) and not leaf.is_others]
+    others = [leaf for leaf in candidates if leaf.is_others and leaf.path == tuple(where[: len(leaf.path)])]
+    return max(enclosing or others, key=lambda each: len(each.path), default=None)

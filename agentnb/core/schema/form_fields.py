@@ -1,6 +1,6 @@
-"""The fields of a form for a JSON Schema of objects, with the values to begin with.
+"""The fields of a form for a JSON Schema of objects, with their initial values.
 
-A form is bounded, whatever the schema: what has no field of its own is typed as JSON.
+Forms are bounded for any schema: a part without a field of its own is entered as JSON.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from agentnb.core.schema.json_schema import json_of, schema_problems
 from agentnb.core.schema.references import resolved
 
 FieldKind: TypeAlias = Literal["text", "lines", "integer", "number", "choice", "choices", "json", "group"]
-"""Kinds of fields: a line of text, several lines, numbers, one of several choices, several of them, JSON, an object with fields
-of its own."""
+"""Kinds of fields: a line of text, several lines, numbers, one of several choices, several of them, JSON, an object with its
+own fields."""
 MAX_FIELDS = 40
-"""Maximum fields of a form; an object with more is one field of JSON."""
+"""Maximum number of fields in a form; an object with more is a single JSON field."""
 MAX_LEVELS = 3
 MAX_OPTIONS = 100
 MAX_NAME_CHARACTERS = 100
 MAX_DEFAULT_CHARACTERS = 2_000
-"""Maximum length of a default that a form begins with."""
+"""Maximum length of a default used as an initial value."""
 LONG_TEXT = 60
-"""Characters of a text that gets a field of several lines."""
+"""Number of characters above which a text gets a multi-line field."""
 WHOLE = "whole"
-"""The key of the one field of a form that is not divided."""
+"""Key of the only field of an undivided form."""
 OTHERS = "other"
-"""The last part of the key of the field for properties that the schema does not name."""
+"""Last part of the key of the field for properties not named in the schema."""
 EMPTY = "empty"
-"""The last part of the key of the mark that makes an empty field the empty text instead of leaving it out."""
+"""Last part of the key of the flag that turns an empty field into the empty string instead of omitting it."""
 _ABSENT = object()
 
 
@@ -41,47 +41,49 @@ class Option(NamedTuple):
     """A choice of a field."""
 
     text: str
-    """The choice as JSON, which the form sends."""
+    """The choice as JSON, sent by the form."""
     label: str
 
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """A field of a form, and the text it begins with."""
+    """A field of a form with its initial text."""
 
     key: str
-    """Its place in the form, such as ``2`` or ``0.1``: a name may be any text, which no page should have to hold as a key."""
+    """Position in the form, such as ``2`` or ``0.1``. Names may be any text, which a page should not have to use as keys."""
     path: tuple[str, ...]
-    """The names that lead to its value."""
+    """The property names leading to its value."""
     kind: FieldKind
     text: str = ""
     is_required: bool = False
     may_be_null: bool = False
     has_value: bool = False
-    """Whether the value to begin with has it; if it is not typed into, that value stays as it is."""
+    """True if the initial value includes it; if not edited, that value remains unchanged."""
     label: str = ""
     description: str = ""
     options: tuple[Option, ...] = ()
     limits: tuple[Any, Any] = (None, None)
-    """The lowest and the highest number that the schema allows; of texts the characters, of several choices their count."""
+    """Minimum and maximum: of a number, of a text's length, or of the number of choices."""
     format: str = ""
-    """The format of a text that is checked, such as ``email``."""
+    """The checked format of a text, such as ``email``."""
     pattern: str = ""
-    """The pattern that a text must match."""
+    """The pattern for a text."""
     may_be_empty: bool = False
-    """Whether it may be left out and may be the empty text, too, which a mark of its own says."""
+    """True if it may be omitted or the empty string, distinguished by a separate flag."""
     schema: Any = field(default=True, repr=False, compare=False)
     """The schema of its value alone."""
     fields: tuple[FormField, ...] = ()
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """The choices that a field for several begins with, as the texts of their options."""
-        return tuple(json_of(one) for one in msgspec.json.decode(self.text)) if self.kind == "choices" and self.text else ()
+        """The initially selected choices of a field for several, as the texts of their options."""
+        return (
+            tuple(json_of(choice) for choice in msgspec.json.decode(self.text)) if self.kind == "choices" and self.text else ()
+        )
 
     @property
     def is_others(self) -> bool:
-        """Whether it holds the properties that the schema does not name."""
+        """True for the field of properties not named in the schema."""
         return self.key.rpartition(".")[2] == OTHERS
 
 
@@ -96,19 +98,19 @@ def form_fields(schema: Any, initial: Any = None) -> tuple[FormField, ...]:
 
 
 def leaves(fields: Sequence[FormField]) -> Iterator[FormField]:
-    """Yield the fields that are typed into, without the groups around them."""
-    for each in fields:
-        if each.kind == "group":
-            yield from leaves(each.fields)
+    """Yield the editable fields, without their enclosing groups."""
+    for field_ in fields:
+        if field_.kind == "group":
+            yield from leaves(field_.fields)
         else:
-            yield each
+            yield field_
 
 
 def defaults(schema: Any) -> dict[str, Any]:
-    """Return the defaults of the properties of an object, the value that a form begins with if nothing else is known."""
+    """Return the defaults of an object's properties: the initial value of a form if nothing else is known."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     named = (
-        {name: one.get("default", _ABSENT) for name, one in properties.items() if isinstance(one, dict)}
+        {name: property_.get("default", _ABSENT) for name, property_ in properties.items() if isinstance(property_, dict)}
         if isinstance(properties, dict)
         else {}
     )
@@ -118,13 +120,13 @@ def defaults(schema: Any) -> dict[str, Any]:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as JSON, laid out in lines if it is long."""
+    """Return a value as JSON, indented if it is long."""
     encoded = msgspec.json.encode(value)
     return (msgspec.json.format(encoded, indent=2) if len(encoded) > LONG_TEXT else encoded).decode()
 
 
 class _TooMany(Exception):
-    """A form would have too many fields."""
+    """A form exceeds the maximum number of fields."""
 
 
 class _Reader:
@@ -135,18 +137,18 @@ class _Reader:
         self._count = 0
 
     def properties(self, schema: Any, value: Any, path: tuple[str, ...] = (), prefix: str = "") -> tuple[FormField, ...] | None:
-        """Return the fields of an object; None if it cannot be divided into fields. Raises `_TooMany`."""
-        known = schema.get("properties") if isinstance(schema, dict) else None
-        is_object = isinstance(known, dict) and schema.get("type", "object") == "object" and isinstance(value, dict)
-        if not is_object or not known or len(path) >= MAX_LEVELS or not all(map(_is_name, known)):
+        """Return the fields of an object, or None if it cannot be divided into fields. Raises `_TooMany`."""
+        declared = schema.get("properties") if isinstance(schema, dict) else None
+        is_object = isinstance(declared, dict) and schema.get("type", "object") == "object" and isinstance(value, dict)
+        if not is_object or not declared or len(path) >= MAX_LEVELS or not all(map(_is_name, declared)):
             return None
         required = schema.get("required")
-        needed = {one for one in required if isinstance(one, str)} if isinstance(required, list) else set()
+        needed = {item for item in required if isinstance(item, str)} if isinstance(required, list) else set()
         fields = []
-        for place, (name, one) in enumerate(known.items()):
-            given = value.get(name, _ABSENT)
-            fields.append(self._field(one, given, (*path, name), f"{prefix}{place}", is_required=name in needed))
-        others = {name: one for name, one in value.items() if name not in known}
+        for index, (name, item) in enumerate(declared.items()):
+            initial = value.get(name, _ABSENT)
+            fields.append(self._field(item, initial, (*path, name), f"{prefix}{index}", is_required=name in needed))
+        others = {name: item for name, item in value.items() if name not in declared}
         if others or schema.get("additionalProperties") not in (None, False):
             text = as_text(others) if others else ""
             fields.append(FormField(f"{prefix}{OTHERS}", path, "json", text, has_value=bool(others)))
@@ -157,27 +159,27 @@ class _Reader:
         if self._count > MAX_FIELDS:
             raise _TooMany
         schema, may_be_null = _without_null(resolved(given, self._root), self._root)
-        about = _described(schema, given, path[-1])
-        about |= {"is_required": is_required, "may_be_null": may_be_null, "has_value": value is not _ABSENT}
+        details = _described(schema, given, path[-1])
+        details |= {"is_required": is_required, "may_be_null": may_be_null, "has_value": value is not _ABSENT}
         start = {} if value is _ABSENT else value
         if not may_be_null and (fields := self.properties(schema, start, path, f"{key}.")):
-            return FormField(key, path, "group", fields=fields, **about)
-        about["schema"] = self._alone(schema)
+            return FormField(key, path, "group", fields=fields, **details)
+        details["schema"] = self._alone(schema)
         if options := _options(schema):
             text = "" if value is _ABSENT else json_of(value)
-            return FormField(key, path, "choice", text, options=_with(options, value), **about)
+            return FormField(key, path, "choice", text, options=_with(options, value), **details)
         if (options := _options_of_items(schema, self._root)) and _are_among(value, options):
             text = json_of(value) if isinstance(value, list) else ""
             limits = (_limit(schema, "minItems"), _limit(schema, "maxItems"))
-            return FormField(key, path, "choices", text, options=options, limits=limits, **about)
+            return FormField(key, path, "choices", text, options=options, limits=limits, **details)
         kind, text = _kind_and_text(schema, value)
         may_be_empty = (
-            kind in ("text", "lines") and not is_required and not any(schema_problems(about["schema"], "", formats=True))
+            kind in ("text", "lines") and not is_required and not any(schema_problems(details["schema"], "", formats=True))
         )
-        return FormField(key, path, kind, text, may_be_empty=may_be_empty, **_limits(schema, kind), **about)
+        return FormField(key, path, kind, text, may_be_empty=may_be_empty, **_limits(schema, kind), **details)
 
     def _alone(self, schema: Any) -> Any:
-        """Return the schema of a field with the definitions that it may refer to."""
+        """Return the schema of a field with the definitions that it may reference."""
         if not isinstance(schema, dict) or not isinstance(self._root, dict):
             return schema
         return {**schema, **{name: self._root[name] for name in ("$defs", "definitions") if name in self._root}}
@@ -185,9 +187,9 @@ class _Reader:
 
 def _described(schema: Any, given: Any, name: str) -> dict[str, Any]:
     """Return the label and the help text of a field."""
-    texts = [one for one in (schema, given) if isinstance(one, dict)]
-    titles = [one["title"] for one in texts if isinstance(one.get("title"), str)]
-    descriptions = [one["description"] for one in texts if isinstance(one.get("description"), str)]
+    texts = [source for source in (schema, given) if isinstance(source, dict)]
+    titles = [source["title"] for source in texts if isinstance(source.get("title"), str)]
+    descriptions = [source["description"] for source in texts if isinstance(source.get("description"), str)]
     return {"label": _label(name, titles[0] if titles else None), "description": descriptions[0] if descriptions else ""}
 
 
@@ -196,13 +198,13 @@ def _is_name(name: Any) -> bool:
 
 
 def _label(name: str, title: Any) -> str:
-    """Return the title of a field with its name, or the name alone if the title says no more."""
+    """Return the title of a field with its name, or only the name if the title adds nothing."""
     is_same = not isinstance(title, str) or title.replace(" ", "_").casefold() == name.casefold()
     return name if is_same else f"{title} ({name})"
 
 
 def _kind_and_text(schema: Any, value: Any) -> tuple[FieldKind, str]:
-    """Return the kind of a field, and the value as its text; it is JSON if the value is not what the schema says."""
+    """Return the kind of a field, and its value as text: JSON if the value does not fit the schema."""
     named = schema.get("type") if isinstance(schema, dict) else None
     is_empty = value is _ABSENT or value is None
     if named in ("integer", "number") and (is_empty or (isinstance(value, int | float) and not isinstance(value, bool))):
@@ -215,7 +217,7 @@ def _kind_and_text(schema: Any, value: Any) -> tuple[FieldKind, str]:
 
 
 def _has_controls(text: str) -> bool:
-    """Return whether a text has characters that no field of a page keeps."""
+    """True if the text has characters that input fields of a page drop."""
     return any((char < " " and char != "\n") or char == "\x7f" for char in text)
 
 
@@ -225,33 +227,37 @@ def _limit(schema: Any, name: str, otherwise: Any = None) -> Any:
 
 
 def _without_null(schema: Any, root: Any) -> tuple[Any, bool]:
-    """Return the schema of the values that are not null, and whether null is one too."""
+    """Return the schema of the non-null values, and True if null is allowed."""
     if not isinstance(schema, dict):
         return schema, False
     kinds = schema.get("type")
     if isinstance(kinds, list) and "null" in kinds and len(kinds) == 2:
-        (other,) = [one for one in kinds if one != "null"] or ["null"]
-        return {**schema, "type": other}, True
+        (subschema,) = [kind for kind in kinds if kind != "null"] or ["null"]
+        return {**schema, "type": subschema}, True
     for name in ("anyOf", "oneOf"):
-        among = schema.get(name)
-        if isinstance(among, list) and len(among) == 2 and {"type": "null"} in among:
-            other = among[1] if among[0] == {"type": "null"} else among[0]
-            rest = {key: one for key, one in schema.items() if key != name}
-            found = resolved(other, root)
-            return ({**found, **rest}, True) if isinstance(found, dict) else (True, True)
+        alternatives = schema.get(name)
+        if isinstance(alternatives, list) and len(alternatives) == 2 and {"type": "null"} in alternatives:
+            subschema = alternatives[1] if alternatives[0] == {"type": "null"} else alternatives[0]
+            siblings = {key: kind for key, kind in schema.items() if key != name}
+            target = resolved(subschema, root)
+            return ({**target, **siblings}, True) if isinstance(target, dict) else (True, True)
     return schema, False
 
 
 def _options(schema: Any) -> tuple[Option, ...]:
-    """Return the choices of a schema that lists its values; empty if it lists none, or too many."""
+    """Return the choices of a schema that lists its values; empty for no list, or too many."""
     if not isinstance(schema, dict):
         return ()
     listed, names = schema.get("enum"), schema.get("enumNames")
     if schema.get("type") == "boolean" and not isinstance(listed, list):
         return (Option("true", "yes"), Option("false", "no"))
     among: list[Any] = next((schema[name] for name in ("oneOf", "anyOf") if isinstance(schema.get(name), list)), [])
-    if not isinstance(listed, list) and among and all(isinstance(one, dict) and "const" in one for one in among):
-        listed, names = [one["const"] for one in among], [one.get("title") for one in among]
+    if (
+        not isinstance(listed, list)
+        and among
+        and all(isinstance(alternative, dict) and "const" in alternative for alternative in among)
+    ):
+        listed, names = [alternative["const"] for alternative in among], [alternative.get("title") for alternative in among]
     if not isinstance(listed, list) and "const" in schema:
         listed = [schema["const"]]
     if not isinstance(listed, list) or not 0 < len(listed) <= MAX_OPTIONS:
@@ -261,7 +267,7 @@ def _options(schema: Any) -> tuple[Option, ...]:
 
 
 def _options_of_items(schema: Any, root: Any) -> tuple[Option, ...]:
-    """Return the choices of a list of which several may be chosen; empty if its items are something else."""
+    """Return the choices of a multi-select list; empty if its items are something else."""
     items = resolved(schema.get("items"), root) if isinstance(schema, dict) and schema.get("type") == "array" else None
     if not isinstance(items, dict) or items.get("type") == "boolean" or "prefixItems" in schema:
         return ()
@@ -269,15 +275,15 @@ def _options_of_items(schema: Any, root: Any) -> tuple[Option, ...]:
 
 
 def _are_among(value: Any, options: tuple[Option, ...]) -> bool:
-    """Return whether a list has only these choices, each once; also if there is no value yet."""
+    """True if a list contains only these choices, each once, or if there is no value yet."""
     if value is _ABSENT or value is None:
         return True
-    texts = [json_of(one) for one in value] if isinstance(value, list) else ["none"]
+    texts = [json_of(item) for item in value] if isinstance(value, list) else ["none"]
     return len({*texts}) == len(texts) and {*texts} <= {option.text for option in options}
 
 
 def _limits(schema: Any, kind: FieldKind) -> dict[str, Any]:
-    """Return the limits of a field, its format and its pattern."""
+    """Return the limits, format and pattern of a field."""
     if kind in ("integer", "number"):
         return {"limits": (_limit(schema, "minimum"), _limit(schema, "maximum"))}
     if kind not in ("text", "lines"):
@@ -287,8 +293,8 @@ def _limits(schema: Any, kind: FieldKind) -> dict[str, Any]:
 
 
 def _with(options: tuple[Option, ...], value: Any) -> tuple[Option, ...]:
-    """Return the choices with the value to begin with, also if it is none of them."""
-    if value is _ABSENT or any(one.text == json_of(value) for one in options):
+    """Return the choices including the initial value, even if it is not among them."""
+    if value is _ABSENT or any(option.text == json_of(value) for option in options):
         return options
     return (*options, Option(json_of(value), _word(value)))
 

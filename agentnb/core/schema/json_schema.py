@@ -1,7 +1,7 @@
-"""JSON Schemas that come from outside, and values checked against them: the only module that knows the validator.
+"""Untrusted JSON Schemas, and validation against them: the only module that uses the validator.
 
-The validator is `jsonschema_rs`, which loads in about 10 ms. The package `jsonschema` imports every checker of a format that is
-installed, which takes seconds beside JupyterLab. No schema can make agentnb fetch anything: the validator is always offline.
+The validator is `jsonschema_rs`, which loads in about 10 ms. The package `jsonschema` imports every installed format checker,
+which takes seconds beside JupyterLab. No schema can make agentnb fetch anything: the validator is always offline.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
 
 MAX_STEPS = 1_000
-"""Steps of a schema alone up to which each value may be checked; a schema that refers to itself always has more."""
+"""Maximum steps of a schema for skipping the check of each value; a schema that refers to itself always exceeds it."""
 MAX_STEPS_OF_VALUE = 50_000
 _ANY = object()
-"""A value that is not known: it may have every property and item."""
+"""An unknown value: it may have every property and item."""
 _OF_THE_SAME = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
 """Keywords whose schemas apply to the same value."""
 _OF_PARTS: dict[type, tuple[str, ...]] = {
     dict: ("patternProperties", "additionalProperties", "unevaluatedProperties"),
     list: ("prefixItems", "items", "contains", "unevaluatedItems"),
 }
-"""Keywords whose schemas apply to the properties or items of a value, as if each did to every one of them."""
+"""Keywords whose schemas apply to the properties or items of a value, here treated as applying to all of them."""
 _REFERENCES = ("$ref", "$dynamicRef")
 _ANNOTATIONS = (
     "$comment",
@@ -54,47 +54,49 @@ _METASCHEMA = re.compile(r"https?://json-schema\.org/")
 
 
 def takes_too_long(schema: Any, value: Any = _ANY, most: int = MAX_STEPS) -> bool:
-    """Return whether checking a value takes more steps; without a value, whether it may for some."""
-    todo, alone = [(schema, value)], set[tuple[int, int]]()
+    """True if checking a value takes more steps; without a value, if it may for some value."""
+    todo, unbranched = [(schema, value)], set[tuple[int, int]]()
     for _ in range(most):
         if not todo:
             return False
         part, instance = todo.pop()
-        if not todo:  # it has come here without a branch: the validator ends a loop
-            if (id(part), id(instance)) in alone:
+        if not todo:  # reached without branching: the validator ends such a loop
+            if (id(part), id(instance)) in unbranched:
                 return False
-            alone.add((id(part), id(instance)))
+            unbranched.add((id(part), id(instance)))
         if isinstance(part, dict):
             todo += _applied(part, schema, instance)
     return True
 
 
 def _applied(part: dict[str, Any], root: Any, value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield each schema that a schema applies, and to which value."""
+    """Yield each schema applied by a schema, with the value it applies to."""
     for key in _REFERENCES:
         if key in part:
             yield _referred(part[key], root), value
-    yield from ((one, value) for key in _OF_THE_SAME for one in _schemas(part, key))
+    yield from ((subschema, value) for key in _OF_THE_SAME for subschema in _schemas(part, key))
     if value is _ANY:
         keys = ("properties", *_OF_PARTS[dict], *_OF_PARTS[list])
-        yield from ((one, _ANY) for key in keys for one in _schemas(part, key))
+        yield from ((subschema, _ANY) for key in keys for subschema in _schemas(part, key))
         return
     parts = value.values() if isinstance(value, dict) else value
-    yield from ((schema, one) for key in _OF_PARTS.get(type(value), ()) for schema in _schemas(part, key) for one in parts)
-    if isinstance(value, dict) and isinstance(known := part.get("properties"), dict):
-        yield from ((known[name], one) for name, one in value.items() if name in known)
+    yield from (
+        (schema, subschema) for key in _OF_PARTS.get(type(value), ()) for schema in _schemas(part, key) for subschema in parts
+    )
+    if isinstance(value, dict) and isinstance(declared := part.get("properties"), dict):
+        yield from ((declared[name], subschema) for name, subschema in value.items() if name in declared)
 
 
 def _schemas(part: dict[str, Any], key: str) -> Iterable[Any]:
     """Return the schemas of a keyword."""
-    found = part.get(key, ())
+    value = part.get(key, ())
     if key in SCHEMAS_BY_NAME:
-        return found.values() if isinstance(found, dict) else ()
-    return found if isinstance(found, list | tuple) else (found,)
+        return value.values() if isinstance(value, dict) else ()
+    return value if isinstance(value, list | tuple) else (value,)
 
 
 def _referred(reference: Any, root: Any) -> Any:
-    """Return the part of a schema that a reference names; with another address it counts as one without an end."""
+    """Return the target of a reference; a reference to another address counts as endless."""
     address, _, fragment = str(reference).partition("#")
     if address and not (isinstance(root, dict) and address == root.get("$id")):
         return True if _METASCHEMA.match(address) else {"allOf": [root, root], "$ref": reference}
@@ -102,19 +104,19 @@ def _referred(reference: Any, root: Any) -> Any:
 
 
 MAX_OF_A_PROBLEM = 300
-"""Maximum characters of one sentence about a value."""
+"""Maximum characters of a sentence about a value."""
 MAX_BACKTRACKS = 100_000
 """Maximum backtracking steps of a pattern with lookarounds or backreferences; all others take linear time."""
 MAX_PATTERN_BYTES = 300_000
-"""Maximum memory of a compiled pattern in a schema of somebody else; it takes about 3 ms."""
+"""Maximum memory of a compiled pattern in an untrusted schema; about 3 ms."""
 MAX_REPAIRS = 100
-"""Maximum keywords of a schema of somebody else that are translated or left out."""
+"""Maximum number of translated or dropped keywords in an untrusted schema."""
 _LIMITS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 _JAVASCRIPT = re.compile(
     r"(?P<in_range>\\[dDsSwW])-(?!\])|\\[pPu]\{[^}]*\}|\\.|(?P<any>\[\^\])|(?P<brace>\{)(?!\d+(?:,\d*)?\})"
 )
-"""Parts of a pattern, with names for those that the validator reads in another way than JavaScript: a class as the begin of a
-range, as in ``[\\w-.]``, anything at all, ``[^]``, and a brace that repeats nothing."""
+r"""Parts of a pattern; the named ones differ between JavaScript and the validator: a class as the start of a range, as in
+``[\w-.]``, any character, ``[^]``, and a brace without a repetition."""
 _FORMATS = {
     "date": datetime.date,
     "date-time": datetime.datetime,
@@ -123,14 +125,14 @@ _FORMATS = {
     "uuid": uuid.UUID,
 }
 _ADDRESSES = {"email": is_email, "uri": is_uri}
-"""The formats that are checked, with `_FORMATS`: always these, whatever else is installed."""
+"""The checked formats, with `_FORMATS`: always these, whatever else is installed."""
 
 
 _OTHER_FORMATS = (
     *("idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri-reference", "iri", "iri-reference"),
     *("uri-template", "json-pointer", "relative-json-pointer", "regex"),
 )
-"""The formats that the validator knows and that stay annotations."""
+"""Formats known to the validator that remain annotations."""
 FORMATS_IN_WORDS = {
     "email": "an e-mail address",
     "uri": "an address such as https://example.org",
@@ -138,32 +140,32 @@ FORMATS_IN_WORDS = {
     "date-time": "a date and time such as 2026-07-28T09:30:00Z",
     "time": "a time such as 09:30:00Z",
 }
-"""The formats that a person or a model is asked for, in words."""
+"""Descriptions of formats for people and models."""
 _MISSING = re.compile(r"(?P<local>Pointer |Anchor )?[^']*'(?P<name>[^']*)'")
 
 
 class SchemaError(NamedTuple):
-    """One thing that is wrong with a value: where, in words, and the keyword of the schema that it breaks."""
+    """A problem of a value: its position, a message, and the violated keyword of the schema."""
 
     where: tuple[str | int, ...]
     message: str
     keyword: str
     unexpected: tuple[str, ...] = ()
-    """Properties that the schema does not allow, if that is what is wrong."""
+    """Properties that the schema does not allow, if they are the problem."""
 
     @property
     def sentence(self) -> str:
-        """The message behind its place; cut if it is long."""
-        where = ".".join(map(str, self.where))
-        return cut(f"{where}: {self.message}" if where else self.message)
+        """The message after its position; shortened if long."""
+        location = ".".join(map(str, self.where))
+        return cut(f"{location}: {self.message}" if location else self.message)
 
 
 class UnusableSchema(ValueError):
-    """A schema that no value can be checked against."""
+    """A schema that cannot be used for validation."""
 
 
 def checked_schema(schema: Any, what: str, example: str) -> dict[str, Any]:
-    """Return the JSON Schema as plain data; raise `SettingsError` if it is not one, or if it refers to what is not in it.
+    """Return the JSON Schema as plain data. Raises `SettingsError` for an invalid schema or an unresolved reference.
 
     ``what`` names it in the error, ``example`` is the hint.
     """
@@ -179,7 +181,7 @@ def checked_schema(schema: Any, what: str, example: str) -> dict[str, Any]:
 
 
 def schema_errors(schema: dict[str, Any], value: Any, *, formats: bool = False) -> list[SchemaError]:
-    """Return all that is wrong with plain data; raises `UnusableSchema`.
+    """Return all problems of plain data. Raises `UnusableSchema`.
 
     ``formats``: check dates, times, UUIDs, and e-mail and web addresses.
     """
@@ -190,42 +192,42 @@ def schema_errors(schema: dict[str, Any], value: Any, *, formats: bool = False) 
 
 
 def integer_places(schema: Any, value: Any) -> set[tuple[str, ...]]:
-    """Return the places at which the schema, or one of its alternatives, refuses the value and takes an integer."""
-    places, left = set[tuple[str, ...]](), _errors(schema, value) or []
-    while left:
-        error = left.pop()
+    """Return the positions at which the schema, or one of its alternatives, refuses the value and accepts an integer."""
+    places, remaining = set[tuple[str, ...]](), _errors(schema, value) or []
+    while remaining:
+        error = remaining.pop()
         kind: Any = error.kind
-        left += [each for errors in getattr(kind, "context", ()) for each in errors]
-        taken = [*getattr(kind, "types", ()), *getattr(kind, "options", ()), getattr(kind, "expected_value", None)]
-        if "integer" in taken or any(type(one) is int for one in taken):
+        remaining += [inner for errors in getattr(kind, "context", ()) for inner in errors]
+        accepted = [*getattr(kind, "types", ()), *getattr(kind, "options", ()), getattr(kind, "expected_value", None)]
+        if "integer" in accepted or any(type(item) is int for item in accepted):
             places.add(tuple(map(str, error.instance_path)))
     return places
 
 
 def _errors(schema: Any, value: Any, *, formats: bool = False) -> list[ValidationError] | None:
-    """Return the errors of a value; None if it does not fit, and to say where takes too long: longer than to check."""
+    """Return the errors of a value, or None if it does not fit and locating the problem takes longer than checking."""
     try:
         checker = _checker(schema, formats=formats)
         if not checker.is_quick and takes_too_long(schema, value, MAX_STEPS_OF_VALUE):
             raise UnusableSchema("its schema takes too many steps to check this")
         if checker.validator.is_valid(value):
             return []
-        is_slow = checker.is_quick and takes_too_long(schema, value, MAX_STEPS_OF_VALUE)  # of others this is known by now
+        is_slow = checker.is_quick and takes_too_long(schema, value, MAX_STEPS_OF_VALUE)  # checked above for the others
         return None if is_slow else [*checker.validator.iter_errors(value)]
-    except (ValueError, TypeError) as error:  # a log from elsewhere may hold anything as its schema
+    except (ValueError, TypeError) as error:  # a foreign log may contain any schema
         raise _unusable(error) from error
 
 
 class ReadSchema(NamedTuple):
-    """A schema of somebody else, as the validator reads it."""
+    """An untrusted schema in the form that the validator accepts."""
 
     schema: dict[str, Any]
     left_out: tuple[str, ...] = ()
-    """Places of the keywords that cannot be read, such as ``properties.q.pattern``: values are not checked against them."""
+    """Positions of unreadable keywords, such as ``properties.q.pattern``, which are not checked."""
 
 
 def usable_schema(schema: dict[str, Any]) -> ReadSchema:
-    """Return a schema of somebody else with earlier drafts translated and unreadable keywords left out.
+    """Translate earlier drafts in an untrusted schema and drop unreadable keywords.
 
     Raises `UnusableSchema`.
     """
@@ -241,53 +243,59 @@ def usable_schema(schema: dict[str, Any]) -> ReadSchema:
             return ReadSchema(plain, tuple(left_out))
         except ValidationError as error:
             missing = _missing_reference(error)
-            for place in _references(plain, missing) if missing else [error.instance_path]:
-                if not _repair(plain, place):
-                    left_out[".".join(map(str, place))] = None
+            for path in _references(plain, missing) if missing else [error.instance_path]:
+                if not _repair(plain, path):
+                    left_out[".".join(map(str, path))] = None
         except ValueError as error:
             raise _unusable(error) from error
     raise UnusableSchema("its schema has too many keywords that cannot be read")
 
 
 def _translate_ignored(part: Any) -> None:
-    """Translate the keywords of earlier drafts that the validator ignores, in a schema and those within it."""
+    """Translate keywords of earlier drafts that the validator ignores, in a schema and its subschemas."""
     if not isinstance(part, dict):
         return
     if isinstance(needed := part.get("dependencies"), dict):
         del part["dependencies"]
-        names = {name: [one] if isinstance(one, str) else one for name, one in needed.items() if isinstance(one, str | list)}
-        schemas = {name: one for name, one in needed.items() if name not in names}
-        part.update({key: one for key, one in (("dependentRequired", names), ("dependentSchemas", schemas)) if one})
-    if part.get("nullable") is True and isinstance(part.get("type"), str):  # of OpenAPI
+        names = {
+            name: [subschema] if isinstance(subschema, str) else subschema
+            for name, subschema in needed.items()
+            if isinstance(subschema, str | list)
+        }
+        schemas = {name: subschema for name, subschema in needed.items() if name not in names}
+        part.update(
+            {key: subschema for key, subschema in (("dependentRequired", names), ("dependentSchemas", schemas)) if subschema}
+        )
+    if part.get("nullable") is True and isinstance(part.get("type"), str):  # from OpenAPI
         part["type"] = [part["type"], "null"]
         part.update({"enum": [*part["enum"], None]} if isinstance(part.get("enum"), list) else {})
     if "$recursiveRef" in part:
         part["$ref"] = part.pop("$recursiveRef")
-    for one in (one for key in _ALL_WITHIN for one in _schemas(part, key)):
-        _translate_ignored(one)
+    for subschema in (subschema for key in _ALL_WITHIN for subschema in _schemas(part, key)):
+        _translate_ignored(subschema)
 
 
 def _references(value: Any, reference: str, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """Return the paths of the keywords that refer to this."""
+    """Return the paths of the keywords with this reference."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    below = [found for key, part in parts for found in _references(part, reference, (*path, key))]
-    own = [(*path, key) for key in _REFERENCES if value.get(key) == reference] if isinstance(value, dict) else []
-    return [*below, *own]
+    nested_paths = [path_ for key, part in parts for path_ in _references(part, reference, (*path, key))]
+    own_paths = [(*path, key) for key in _REFERENCES if value.get(key) == reference] if isinstance(value, dict) else []
+    return [*nested_paths, *own_paths]
 
 
 def _names_in(value: list[Any]) -> list[str]:
-    return [*dict.fromkeys(one for one in value if isinstance(one, str))]
+    return [*dict.fromkeys(name for name in value if isinstance(name, str))]
 
 
 def _repair(schema: Any, path: Sequence[str | int]) -> bool:
-    """Translate the keyword at this path, or leave it out; return whether it says the same as before."""
+    """Translate the keyword at this path, or drop it. Returns True if the meaning is unchanged."""
     if not path:
         raise UnusableSchema("its schema is not an object")
-    *above, keyword = path
-    for step in above:
+    *parents, keyword = path
+    for step in parents:
         schema = schema[_key(schema, step)]
     value = schema.pop(_key(schema, keyword))
-    keyword = "" if above and above[-1] in SCHEMAS_BY_NAME else keyword  # the name of a property is no keyword
+    keyword = "" if parents and parents[-1] in SCHEMAS_BY_NAME else keyword  # a property name, not a keyword
     limit = _LIMITS.get(str(keyword))
     if value is True and limit in schema:
         schema[keyword] = schema.pop(limit)
@@ -310,14 +318,14 @@ def _repair(schema: Any, path: Sequence[str | int]) -> bool:
 
 
 def _translated(part: re.Match[str]) -> str:
-    """Return a part of a pattern of JavaScript as the validator reads it."""
+    """Translate a part of a JavaScript pattern for the validator."""
     if part["any"]:
         return r"[\s\S]"
     return f"{part['in_range']}\\-" if part["in_range"] else r"\{" if part["brace"] else part[0]
 
 
 def _key(within: Any, step: str | int) -> str | int:
-    """Return the key or place that a step of a path stands for: the library takes names of digits for places."""
+    """Return the key or index for a step of a path: the library reports numeric names as indices."""
     return str(step) if isinstance(within, dict) else step
 
 
@@ -331,7 +339,7 @@ def _unusable(error: Exception) -> UnusableSchema:
 
 
 def schema_problems(schema: dict[str, Any], value: Any, *, formats: bool = False) -> Iterator[str]:
-    """Yield what is wrong with plain data, one sentence each; nothing if it fits. ``formats`` as in `schema_errors`."""
+    """Yield the problems of plain data, one sentence each. ``formats`` as in `schema_errors`."""
     try:
         yield from [error.sentence for error in schema_errors(schema, value, formats=formats)]
     except UnusableSchema as error:
@@ -347,7 +355,7 @@ def _pattern(pattern: str) -> Draft202012Validator:
 
 
 def is_pattern(pattern: str) -> bool:
-    """Return whether a text is a regular expression in the dialect of JSON Schema's ``pattern``."""
+    """True if the text is a regular expression in the dialect of JSON Schema's ``pattern``."""
     try:
         _pattern(pattern)
     except ValueError:
@@ -356,14 +364,14 @@ def is_pattern(pattern: str) -> bool:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Return whether a pattern from a file occurs in a text. Its time is bounded, unlike that of `re`."""
+    """Search a text for a pattern from a file. Bounded in time, unlike `re`."""
     return bool(_pattern(pattern).is_valid(encodable(text)))
 
 
 class _Checker(NamedTuple):
     validator: Draft202012Validator
     is_quick: bool
-    """Whether the steps of checking a value are bounded whatever it is."""
+    """True if checking takes a bounded number of steps for any value."""
 
 
 def _checker(schema: dict[str, Any], *, formats: bool = False) -> _Checker:
@@ -383,26 +391,26 @@ def _checker_of(text: bytes, *, formats: bool) -> _Checker:
 def _made(schema: Any, *, formats: bool = False, **options: Any) -> Draft202012Validator:
     from jsonschema_rs import Draft202012Validator
 
-    known = _formats() if formats else None
-    return Draft202012Validator(schema, offline=True, validate_formats=formats, formats=known, **options)
+    checks = _formats() if formats else None
+    return Draft202012Validator(schema, offline=True, validate_formats=formats, formats=checks, **options)
 
 
 def _missing_reference(error: Exception) -> str:
-    """Return the reference that the schema does not hold, if that is what is wrong with it."""
+    """Return the unresolved reference, if that is the error of the schema."""
     from jsonschema_rs import ValidationError, ValidationErrorKind
 
     if not isinstance(error, ValidationError) or not isinstance(error.kind, ValidationErrorKind.Referencing):
         return ""
-    found = _MISSING.match(error.message)
-    if found is None:
+    match = _MISSING.match(error.message)
+    if match is None:
         return cut(error.message)
-    return f"#{found['name']}" if found["local"] else found["name"]
+    return f"#{match['name']}" if match["local"] else match["name"]
 
 
 def _nearest(error: ValidationError) -> ValidationError:
-    """Return, of several alternatives, what is wrong with the likeliest: the deepest problem, if there is one deepest."""
+    """Return the error of the most likely alternative: the deepest error, if unique."""
     while alternatives := getattr(error.kind, "context", None):
-        ranked = sorted([each for errors in alternatives for each in errors], key=_rank)
+        ranked = sorted([inner for errors in alternatives for inner in errors], key=_rank)
         if not ranked or (len(ranked) > 1 and _rank(ranked[0]) == _rank(ranked[1])):
             break
         error = ranked[0]
@@ -415,10 +423,10 @@ def _rank(error: ValidationError) -> tuple[int, bool, bool]:
 
 def _told(error: ValidationError) -> SchemaError:
     message = error.message
-    if (options := getattr(error.kind, "options", None)) is not None:  # the library names only some of them
+    if (options := getattr(error.kind, "options", None)) is not None:  # the library names only some of the options
         message = f"{json_of(error.instance)} is not one of {', '.join(map(json_of, options))}"
-    if (wanted := FORMATS_IN_WORDS.get(getattr(error.kind, "format", ""))) is not None:
-        message = f"{json_of(error.instance)} is not {wanted}"
+    if (description := FORMATS_IN_WORDS.get(getattr(error.kind, "format", ""))) is not None:
+        message = f"{json_of(error.instance)} is not {description}"
     if error.kind.name == "required":
         message = f"{json_of(getattr(error.kind, 'property', ''))} is missing"
     return SchemaError(tuple(error.instance_path), message, error.kind.name, tuple(getattr(error.kind, "unexpected", ())))
@@ -430,16 +438,16 @@ def json_of(value: Any) -> str:
 
 
 def plain_data(value: Any, what: str = "That") -> Any:
-    """Return the value as JSON holds it; raise `SettingsError` if JSON cannot hold it. ``what`` names it."""
+    """Convert the value to JSON data. Raises `SettingsError` if impossible. ``what`` names it."""
     if isinstance(value, str):
         return encodable(value)
     if is_too_deep(value):
-        why = f"it is nested deeper than {MAX_DEPTH} levels"
-        raise SettingsError(f"{what} cannot be written as JSON ({why})", "Write what is deep as JSON text in one string")
+        detail = f"it is nested deeper than {MAX_DEPTH} levels"
+        raise SettingsError(f"{what} cannot be written as JSON ({detail})", "Write the deep part as JSON text in one string")
     try:
         try:
             encoded = msgspec.json.encode(value)
-        except UnicodeEncodeError:  # half characters, which are rare
+        except UnicodeEncodeError:  # lone surrogates, which are rare
             encoded = msgspec.json.encode(encodable_data(value))
         return msgspec.json.decode(encoded)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -448,7 +456,7 @@ def plain_data(value: Any, what: str = "That") -> Any:
 
 
 def cut(text: str) -> str:
-    """Cut the middle out of a long text: the library repeats the whole value, and its own words come at the end."""
+    """Cut the middle out of a long text: the library repeats the whole value, with its own words at the end."""
     half = MAX_OF_A_PROBLEM // 2
     return text if len(text) <= MAX_OF_A_PROBLEM else f"{text[:half]} … {text[-half:]}"
 

@@ -1,7 +1,7 @@
-"""Limit on the nesting of data from outside: whatever is logged must be readable from any place in a program.
+"""Limit on the nesting of untrusted data: logged data must be readable from any point in a program.
 
-Encoding, decoding and comparing recurse once per level, and Python stops that at about a thousand calls, those of the
-program around them included.
+Encoding, decoding and comparing recurse once per level, and Python stops recursion at about a thousand calls, including those
+of the surrounding program.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from msgspec.structs import replace
 from agentnb.core.messages import AnyPart, Message, ToolCall
 
 MAX_DEPTH = 100
-"""Levels of objects and lists in the arguments of a call, in a schema, in an answer, and in provider metadata."""
+"""Maximum levels of objects and lists in a call's arguments, a schema, an answer, or provider metadata."""
 UNREADABLE = "[" * (MAX_DEPTH + 1)
-"""Replaces arguments too deep to be encoded; as JSON it is too deep itself, and so refused like them."""
+"""Replacement for arguments too deep to be encoded; as JSON it is too deep itself, and therefore refused as well."""
 
 _CONTAINERS = (dict, list, tuple)
 _FLAT = frozenset({str, int, float, bool, type(None)})
-"""The types of nearly all that containers hold: to look one up takes half the time of asking whether it is a container."""
+"""Types of nearly all contained values: a lookup takes half the time of testing for a container."""
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _TOKEN = re.compile(rf"{_QUOTED.pattern}|[\[{{\]}}]", re.DOTALL)
 _BRACKET = re.compile(r"[\[{\]}]")
 
 
 def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
-    """Return whether objects and lists are nested deeper than ``most``. Flat data costs one check per item."""
+    """True if objects and lists are nested deeper than ``most``. Flat data costs one check per item."""
     if not isinstance(value, _CONTAINERS):
         return False
     for item in value.values() if isinstance(value, dict) else value:  # most data is flat
@@ -42,19 +42,19 @@ def _is_too_deep(value: Any, most: int) -> bool:
     for _ in range(most):
         inner = [
             item
-            for one in level
-            for item in (one.values() if isinstance(one, dict) else one)
+            for container in level
+            for item in (container.values() if isinstance(container, dict) else container)
             if type(item) not in _FLAT and isinstance(item, _CONTAINERS)
         ]
         if not inner:
             return False
-        # An object that several containers hold is checked once: otherwise each level could be twice as long as the one before.
+        # Shared objects are checked once: otherwise each level could be twice as long as the previous.
         level = inner if len(inner) <= len(level) else list({id(item): item for item in inner}.values())
     return True
 
 
 def text_is_too_deep(text: str) -> bool:
-    """Return whether a text, read as JSON, is nested deeper than `MAX_DEPTH`."""
+    """True if the JSON text is nested deeper than `MAX_DEPTH`."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return False
     depth = 0
@@ -66,7 +66,7 @@ def text_is_too_deep(text: str) -> bool:
 
 
 def cut_deep(text: str, most: int) -> str:
-    """Return a text, read as JSON, with nothing in the objects and lists that are nested deeper than ``most``."""
+    """Empty the objects and lists of a JSON text that are nested deeper than ``most``."""
     kept, depth, begin = list[str](), 0, 0
     for token in _TOKEN.finditer(text):
         is_end = token[0] in ("]", "}")
@@ -82,10 +82,10 @@ def cut_deep(text: str, most: int) -> str:
 
 
 def bounded(message: Message) -> Message:
-    """Return the message without anything that is too deep; usually the same object.
+    """Return the message without parts that are too deep; usually the same object.
 
-    Arguments that are too deep become text, which is kept and refused like any other text in their place. Provider metadata
-    that is too deep is left out.
+    Arguments that are too deep become text, which is stored and refused like any other text in their place. Provider metadata
+    that is too deep is dropped.
     """
     parts = tuple([_bounded_part(part) for part in message.parts])
     unchanged = all(part is before for part, before in zip(parts, message.parts, strict=True))
@@ -93,7 +93,7 @@ def bounded(message: Message) -> Message:
 
 
 def bounded_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a reply without the entries that are too deep."""
+    """Return the metadata of a reply without entries that are too deep."""
     if not is_too_deep(metadata):
         return metadata
     return {name: value for name, value in metadata.items() if not is_too_deep([value])}

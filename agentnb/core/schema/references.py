@@ -1,4 +1,4 @@
-"""References within a JSON Schema, and the parts of it that they name."""
+"""References within a JSON Schema, and their targets."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 from urllib.parse import unquote
 
 MAX_IN_A_ROW = 100
-"""References that are followed one after the other; a schema that refers to itself only has no more to say."""
+"""Maximum number of consecutive references to follow; ends schemas that only refer to themselves."""
 SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 """Keywords whose values are schemas by name."""
 
 
 def resolved(schema: Any, root: Any) -> Any:
-    """Follow references to parts of the root schema; one that leads elsewhere, or never ends, allows any value: True."""
+    """Follow references to parts of the root schema. External and endless ones resolve to True, which allows any value."""
     for _ in range(MAX_IN_A_ROW):
         reference = schema.get("$ref") if isinstance(schema, dict) else None
         if not isinstance(reference, str):
@@ -22,14 +22,14 @@ def resolved(schema: Any, root: Any) -> Any:
 
 
 def part_at(fragment: str, root: Any) -> Any:
-    """Return the part of a schema at a JSON pointer or anchor; True, which allows any value, if it is not there."""
+    """Return the part of a schema at a JSON pointer or anchor; True, which allows any value, if it is missing."""
     first, *steps = unquote(fragment).split("/")
-    found = _anchored(root, first) if first else root
+    part = _anchored(root, first) if first else root
     for step in steps:
-        parts = dict(enumerate(found)) if isinstance(found, list) else found
-        key = int(step) if isinstance(found, list) and step.isdecimal() else step.replace("~1", "/").replace("~0", "~")
-        found = parts.get(key, True) if isinstance(parts, dict) else True
-    return found
+        parts = dict(enumerate(part)) if isinstance(part, list) else part
+        key = int(step) if isinstance(part, list) and step.isdecimal() else step.replace("~1", "/").replace("~0", "~")
+        part = parts.get(key, True) if isinstance(parts, dict) else True
+    return part
 
 
 def _anchored(root: Any, name: str) -> Any:
@@ -43,5 +43,5 @@ def _anchored(root: Any, name: str) -> Any:
 
 
 def list_of(value: Any) -> list[Any]:
-    """Return a value that should be a list; empty for anything else."""
+    """Return a value that should be a list; empty for any other type."""
     return value if isinstance(value, list) else []

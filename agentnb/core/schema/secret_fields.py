@@ -1,4 +1,4 @@
-"""Fields of a form that ask for a secret, such as a password or a key: what nobody should type into a question."""
+"""Detection of form fields that ask for a secret, such as a password or key, which should not be typed into a question."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.core.schema.references import list_of, resolved
 MAX_LEVELS = 12
 _LISTS, _SINGLE = ("allOf", "anyOf", "oneOf", "prefixItems"), ("items", "additionalProperties", "then", "else")
 _WORDS = re.compile(r"[A-ZÀ-Þ]+(?=[A-ZÀ-Þ][a-zß-ÿ])|[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+|[^\W\d_]|\d+|[^\w\s'-]")
-"""Words of a name or sentence: also those within camelCase, and each punctuation mark."""
+"""Words of a name or sentence, including those within camelCase, and each punctuation mark."""
 _SECRETS = frozenset(
     {
         *("password", "passwords", "passwd", "pwd", "passphrase", "passphrases", "passcode", "passwort"),
@@ -20,7 +20,7 @@ _SECRETS = frozenset(
     }
 )
 _ENDINGS = ("password", "passwort", "passphrase", "apikey", "privatekey", "secretkey", "accesskey", "token", "secret")
-"""Ends of words that were written together, such as ``accesstoken``."""
+"""Endings of compound words such as ``accesstoken``."""
 _KINDS_OF_KEYS = frozenset(
     {
         *("api", "access", "private", "secret", "auth", "authentication", "authorization", "encryption"),
@@ -37,86 +37,89 @@ _FOLLOWERS = frozenset(
         *("you", "your", "and", "or", "is", "here"),
     }
 )
-"""Words after a secret that leave it what is asked for: ``password_again``, but not ``password_length``."""
+"""Words after a secret that do not change its subject: ``password_again``, but not ``password_length``."""
 _NEGATIONS = frozenset({"not", "no", "never", "without", "dont", "don", "nor", "instead"})
 _SENTENCE_ENDS = frozenset(".;:!?")
 _NUMERIC = frozenset({"pin", "otp", "passcode", "password", "cvv", "cvc", "code"})
-"""The secrets that may be numbers."""
+"""Secrets that may be numbers."""
 
 
 def secret_fields(schema: Any) -> list[str]:
-    """Return the names of the fields that ask for a password, key, token or other secret, ``login.password`` of nested ones.
+    """Return the names of fields that ask for a password, key, token or other secret; nested ones as ``login.password``.
 
-    A field counts by its name, title, description or ``format: password``. Fields whose answer is yes or no or one of several
-    choices never count.
+    Based on the field's name, title, description or ``format: password``. Yes/no fields and choices never count.
     """
-    found, seen, todo = list[str](), set[int](), deque([(schema, "", 0)])
+    names, seen, todo = list[str](), set[int](), deque([(schema, "", 0)])
     while todo:
-        given, path, level = todo.popleft()
-        part = resolved(given, schema)
+        subschema, path, level = todo.popleft()
+        part = resolved(subschema, schema)
         if not isinstance(part, dict) or id(part) in seen or level > MAX_LEVELS:
             continue
         seen.add(id(part))
         properties = part.get("properties")
-        for name, one in properties.items() if isinstance(properties, dict) else ():
-            place = f"{path}.{name}" if path else str(name)
-            found += [place] if _is_secret(str(name), one, schema) else []
-            todo.append((one, place, level + 1))
-        todo += [(one, path, level + 1) for key in _LISTS for one in list_of(part.get(key))]
+        for name, property_ in properties.items() if isinstance(properties, dict) else ():
+            field_path = f"{path}.{name}" if path else str(name)
+            names += [field_path] if _is_secret(str(name), property_, schema) else []
+            todo.append((property_, field_path, level + 1))
+        todo += [(property_, path, level + 1) for key in _LISTS for property_ in list_of(part.get(key))]
         todo += [(part[key], path, level + 1) for key in _SINGLE if key in part]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))
 
 
 def _is_secret(name: str, given: Any, root: Any) -> bool:
     schema = resolved(given, root)
-    texts = [one for one in (given, schema) if isinstance(one, dict)]
-    if any(str(one.get("format")).casefold() == "password" for one in texts):
+    texts = [source for source in (given, schema) if isinstance(source, dict)]
+    if any(str(source.get("format")).casefold() == "password" for source in texts):
         return True
     if isinstance(schema, dict) and not _asks_for_text(schema):
         return False
     is_number = isinstance(schema, dict) and schema.get("type") in ("integer", "number")
     if isinstance(schema, dict):
-        texts += [one for key in ("allOf", "anyOf", "oneOf") for one in list_of(schema.get(key)) if isinstance(one, dict)]
-    told = [str(one[key]) for one in texts for key in ("title", "description") if isinstance(one.get(key), str)]
-    return any(_names_secret(text, is_number=is_number) for text in (name, *told))
+        texts += [
+            source for key in ("allOf", "anyOf", "oneOf") for source in list_of(schema.get(key)) if isinstance(source, dict)
+        ]
+    descriptions = [
+        str(source[key]) for source in texts for key in ("title", "description") if isinstance(source.get(key), str)
+    ]
+    return any(_names_secret(text, is_number=is_number) for text in (name, *descriptions))
 
 
 def _asks_for_text(schema: dict[str, Any]) -> bool:
-    """Return whether the answer is typed: not chosen, not yes or no, not an object with fields of its own."""
+    """True if the answer is typed: not a choice, yes or no, or an object with its own fields."""
     if schema.get("type") in ("boolean", "null", "object") or list_of(schema.get("enum")) or "const" in schema:
         return False
     if "type" not in schema and "properties" in schema:
         return False
-    among = list_of(schema.get("oneOf")) or list_of(schema.get("anyOf"))
-    return not (among and all(isinstance(one, dict) and "const" in one for one in among))
+    alternatives = list_of(schema.get("oneOf")) or list_of(schema.get("anyOf"))
+    return not (alternatives and all(isinstance(alternative, dict) and "const" in alternative for alternative in alternatives))
 
 
 def _names_secret(text: str, *, is_number: bool) -> bool:
     words = [word.casefold() for word in _WORDS.findall(_seen(text))]
-    for place, word in enumerate(words):
-        length = _length_of_secret(words, place)
-        if not length or (is_number and word not in _NUMERIC and words[place + length - 1] not in _NUMERIC):
+    for position, word in enumerate(words):
+        length = _length_of_secret(words, position)
+        if not length or (is_number and word not in _NUMERIC and words[position + length - 1] not in _NUMERIC):
             continue
-        after = words[place + length : place + length + 1]
+        after = words[position + length : position + length + 1]
         is_asked = not after or after[0] in _FOLLOWERS or not after[0].isalpha()
-        if is_asked and not _NEGATIONS & set(_sentence_before(words, place)):
+        if is_asked and not _NEGATIONS & set(_sentence_before(words, position)):
             return True
     return False
 
 
 def _seen(text: str) -> str:
-    """Return a text as a person reads it: without characters that have no width, and with usual letters for wide ones."""
+    """Normalize a text to its visible form: without zero-width characters, and with normal letters for wide ones."""
     return "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
 
 
 def _sentence_before(words: list[str], place: int) -> list[str]:
-    """Return the words of the same sentence before a place: a negation among them counts, however far away."""
+    """Return the words before this position in the same sentence: a negation among them counts at any distance."""
     begin = next((index + 1 for index in range(place - 1, -1, -1) if words[index] in _SENTENCE_ENDS), 0)
     return words[begin:place]
 
 
 def _length_of_secret(words: list[str], place: int) -> int:
-    """Return how many words name a secret here; 0 if none do."""
+    """Return the number of words that name a secret at this position; 0 for none."""
     word, after = words[place], words[place + 1 : place + 2]
     if after and after[0] in _KEYS and word in _KINDS_OF_KEYS:
         return 2

@@ -1,4 +1,4 @@
-"""Whole numbers written as 1.0: JSON Schema takes them for integers, and models send them."""
+"""Integers written as 1.0: JSON Schema accepts them as integers, and models send them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from agentnb.core.schema.json_schema import UnusableSchema, integer_places
 
 
 def whole_numbers(schema: Any, value: Any) -> Any:
-    """Return the value with 1.0 as 1 wherever the schema allows an integer and no other number.
+    """Replace 1.0 by 1 wherever the schema allows an integer and no other number.
 
-    The very same object is returned if nothing changes.
+    Returns the same object if nothing changes.
     """
-    halves = with_leaves(value, lambda leaf, _: leaf + 0.5 if _is_whole(leaf) else leaf)  # refused where only integers fit
+    probe = with_leaves(
+        value, lambda leaf, _: leaf + 0.5 if _is_whole(leaf) else leaf
+    )  # refused where only integers are allowed
     try:
-        places = set() if halves is value else integer_places(schema, halves)
+        places = set() if probe is value else integer_places(schema, probe)
     except UnusableSchema:
         return value
     whole = with_leaves(value, lambda leaf, place: int(leaf) if place in places and _is_whole(leaf) else leaf)
@@ -27,7 +29,7 @@ def _is_whole(leaf: Any) -> bool:
 
 
 def with_leaves(value: Any, change: Callable[[Any, tuple[str, ...]], Any], place: tuple[str, ...] = ()) -> Any:
-    """Return plain data with the values in its objects and lists changed, by their places; the same object if none is."""
+    """Map the values in the objects and lists of plain data, by position. Returns the same object if nothing changes."""
     if not isinstance(value, dict | list):
         return change(value, place)
     items = dict(value.items() if isinstance(value, dict) else enumerate(value))

@@ -16,9 +16,9 @@ from agentnb.detect.blocks.signatures import key_as_written, outcome, shown
 from agentnb.detect.detector import Finding
 
 Compared = Literal["call", "name", "as_written"]
-"""What makes two calls the same: name and arguments with sorted keys, the name alone, or the arguments as they were written."""
+"""Comparison of calls: name and arguments with sorted keys, the name alone, or the arguments as they were written."""
 Results = Literal["ignored", "same", "errors", "invalid"]
-"""Which results count: all; the same as before; errors only; only calls that did not fit the tool's schema."""
+"""Results that count: all; the same as before; errors only; only calls that did not fit the tool's schema."""
 
 
 def _compared(record: CallRecord, how: Compared) -> Any:
@@ -28,17 +28,17 @@ def _compared(record: CallRecord, how: Compared) -> Any:
 
 
 def thought_of(one: WorkflowRound) -> str:
-    """Return what the model said and thought beside its calls."""
+    """Return the model's text and thinking, without its calls."""
     if one.reply is None:
         return ""
     return one.text + "".join([part.text for part in one.reply.parts if isinstance(part, Thinking)])
 
 
 class RepeatedCall(RoundDetector):
-    """The same call in a row: ``times`` is the count that is found, or a severity for each of several counts.
+    """The same call in a row. ``times``: the count that triggers a finding, or a severity for each of several counts.
 
-    ``compare``: what makes two calls the same; ``results``: which results count; ``with_thought``: whether a reworded thought
-    makes another call. What the person says ends the row.
+    ``compare``: how calls are compared; ``results``: which results count; ``with_thought``: a reworded thought makes it
+    another call. A message from the person ends the row.
     """
 
     rule = "repeated_call"
@@ -68,8 +68,8 @@ class RepeatedCall(RoundDetector):
         self._last, self._count = None, 0
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Count the calls of a round; a round without calls leaves the row as it is."""
-        found: tuple[Finding, ...] = ()
+        """Count the calls of a round. A round without calls leaves the row as it is."""
+        findings: tuple[Finding, ...] = ()
         thought = thought_of(one) if self.with_thought else ""
         for record in one.records:
             if record.call.name in self.exempt:
@@ -82,8 +82,8 @@ class RepeatedCall(RoundDetector):
                 self._last, self._count, self._first = key, 0, one.index
             self._count += 1
             if (severity := severity_at(self.times, self._count)) is not None:
-                found = self.found(self._first, one.index, severity, self._sentence(record), shown(record.call))
-        return found
+                findings = self.found(self._first, one.index, severity, self._sentence(record), shown(record.call))
+        return findings
 
     def _counts(self, record: CallRecord) -> bool:
         result = record.result
@@ -92,14 +92,14 @@ class RepeatedCall(RoundDetector):
         return self.results != "invalid" or (result is not None and result.error_code == "invalid_arguments")
 
     def _sentence(self, record: CallRecord) -> str:
-        what = f"{record.call.name} was called {self._count} times in a row"
-        how = "whatever its arguments" if self.compare == "name" else "with the same arguments"
-        ends = {"same": ", and returned the same each time", "errors": ", and failed each time"}
-        return f"{what} {how}{ends.get(self.results, '')}"
+        subject = f"{record.call.name} was called {self._count} times in a row"
+        manner = "whatever its arguments" if self.compare == "name" else "with the same arguments"
+        endings = {"same": ", and returned the same each time", "errors": ", and failed each time"}
+        return f"{subject} {manner}{endings.get(self.results, '')}"
 
 
 class CycledCalls(RoundDetector):
-    """The last calls are one cycle of ``lengths`` calls, made ``times`` times, among the last ``history`` calls."""
+    """A cycle of ``lengths`` calls, repeated ``times`` times at the end of the last ``history`` calls."""
 
     rule = "cycle"
 
@@ -126,7 +126,7 @@ class CycledCalls(RoundDetector):
         self._has_found = False
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Take in the calls of a round, one by one."""
+        """Process the calls of a round in order."""
         for record in one.records:
             key = (_compared(record, self.compare), outcome(record.result) if self.results == "same" else 0)
             self._calls.append((key, one.index))
@@ -143,7 +143,7 @@ class CycledCalls(RoundDetector):
         return ()
 
     def _length(self) -> int:
-        """Return the length of the cycle that the last calls are; 0 if they are none."""
+        """Return the length of the cycle that ends with the last call; 0 without a cycle."""
         keys = [key for key, _ in self._calls]
         for length in self.lengths:
             needed = length * self.times
@@ -166,13 +166,13 @@ class AlternatingCalls(RoundDetector):
         self._last.clear()
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Take in the calls of a round."""
-        found: tuple[Finding, ...] = ()
+        """Process the calls of a round."""
+        findings: tuple[Finding, ...] = ()
         for record in one.records:
             self._last.append((call_key(record.call), outcome(record.result) if self.results == "same" else 0, one.index))
             keys = [entry[:2] for entry in self._last]
             if len(keys) == self.calls and keys[0][0] != keys[1][0] and keys[2:] == keys[:-2]:
                 names = f"{keys[0][0][0]} and {keys[1][0][0]}"
                 sentence = f"The same two calls were made in turn, {self.calls} calls long ({names})"
-                found = self.found(self._last[0][2], one.index, self.severity, sentence, names)
-        return found
+                findings = self.found(self._last[0][2], one.index, self.severity, sentence, names)
+        return findings

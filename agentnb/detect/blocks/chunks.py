@@ -1,4 +1,4 @@
-"""A text that repeats itself: the same piece of it again and again, close together."""
+"""Text that repeats itself: the same chunk again and again, close together."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from agentnb.detect.detector import Finding
 
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
 _STRUCTURE = re.compile(r"^\s*(?:\|.*\||[|+-]{3,}|[*+-]\s.*|\d+\.\s.*|#{1,6}\s.*|>.*)$", re.MULTILINE)
-"""Lines of tables, lists, headings and quotes: they begin alike by nature, and the search restarts behind them."""
+"""Lines of tables, lists, headings and quotes: they begin alike by nature, so the search restarts after them."""
 
 
 class RepeatedChunks(RoundDetector):
-    """A piece of ``size`` characters stands ``times`` times in the last ``history`` characters of a reply.
+    """A chunk of ``size`` characters that occurs ``times`` times in the last ``history`` characters of a reply.
 
-    The places are at most ``mean_gap`` characters apart on average, and there are at most ``periods`` different texts between
-    them. Code blocks are left out, and tables, lists, headings and quotes restart the search.
+    Occurrences are at most ``mean_gap`` characters apart on average, with at most ``periods`` different texts between them.
+    Code blocks are skipped; tables, lists, headings and quotes restart the search.
     """
 
     rule = "repeated_chunk"
@@ -43,15 +43,15 @@ class RepeatedChunks(RoundDetector):
         self._has_found = False
 
     def spoke(self, message: Message) -> None:
-        """Start again: the next finding is the first again."""
+        """Reset: the next finding counts as the first."""
         self._has_found = False
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Look through the text of a reply."""
+        """Search the text of a reply."""
         text = one.text
         if len(text) < self.size * 2:
             return ()
-        chunk = next((found for prose in self._prose(text) if (found := self._repeated(prose))), "")
+        chunk = next((repeated for prose in self._prose(text) if (repeated := self._repeated(prose))), "")
         if not chunk:
             return ()
         severity, self._has_found = (self.then if self._has_found else self.severity), True
@@ -60,17 +60,17 @@ class RepeatedChunks(RoundDetector):
 
     def _prose(self, text: str) -> Iterator[str]:
         for number, part in enumerate(_FENCE.split(text)):
-            if number % 2 == 0:  # the odd ones stand between fences
+            if number % 2 == 0:  # odd parts are inside fences
                 yield from (piece[-self.history :] for piece in _STRUCTURE.split(part))
 
     def _repeated(self, text: str) -> str:
-        """Return a chunk that repeats too often; nothing if none does."""
-        places: dict[str, list[int]] = {}
-        for at in range(len(text) - self.size + 1):
-            chunk = text[at : at + self.size]
-            mine = places.setdefault(chunk, [])
-            mine.append(at)
-            if len(mine) >= self.times and self._is_close(text, mine[-self.times :]):
+        """Return a chunk that repeats too often, or ""."""
+        positions_by_chunk: dict[str, list[int]] = {}
+        for start in range(len(text) - self.size + 1):
+            chunk = text[start : start + self.size]
+            positions = positions_by_chunk.setdefault(chunk, [])
+            positions.append(start)
+            if len(positions) >= self.times and self._is_close(text, positions[-self.times :]):
                 return chunk
         return ""
 

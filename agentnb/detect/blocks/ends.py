@@ -1,4 +1,4 @@
-"""Ends of runs: an empty reply in the middle of work, and a claim that the run's own record contradicts."""
+"""Ends of runs: an empty reply in the middle of work, and a success claim that the run's record contradicts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from agentnb.detect.similarity import both_ends
 from agentnb.detect.tool_failures import is_failure
 
 OVER = frozenset({"completed", "unknown"})
-"""Status of runs that ended on their own account; traces of many products do not say how a run ended."""
+"""Statuses of runs that ended by themselves; many products' traces do not record how a run ended."""
 MAX_READ = 4_000
-"""Maximum characters of a last reply that are read, half of them at the end."""
+"""Maximum characters read of a last reply, half of them at the end."""
 _CLAIM = re.compile(
     r"\bsuccessful(ly)?\b|\ball (done|set|tests pass(ed)?)\b|\btask complete(d)?\b"
     r"|(\b(is|are|was|were|been|have|now|and)|'ve) ((now|all|fully|already|been) ){0,2}"
@@ -26,7 +26,7 @@ _CLAIM = re.compile(
     r"|^\W*(done|completed|finished|fixed|implemented|created|added|updated)\b",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Words of a reply that says that the work is done."""
+"""Words that claim success."""
 _ADMISSION = re.compile(
     r"\b(could ?n[o'\u2019]t|could not|can ?not|can['\u2019]t|unable|unfortunately|fail\w*|error\w*|still|remain\w*|incomplete"
     r"|partial\w*|blocked|un(tested|verified))\b"
@@ -35,22 +35,22 @@ _ADMISSION = re.compile(
     r"|\?\s*$",
     re.IGNORECASE,
 )
-"""Words of a reply that admits that something is missing, or asks: it is no claim, whatever else it says."""
+"""Words that admit a gap or ask a question; they outweigh any claim."""
 _EXIT_CODE = re.compile(r"exit (code|status) \d+|^\[.*$", re.IGNORECASE | re.MULTILINE)
-"""An exit code, and a line about the result in brackets."""
+"""An exit code, or a bracketed line about the result."""
 
 
 class EndDetector(RoundDetector):
-    """Looks at a run when it is over. What the person says begins the work anew."""
+    """Base of detectors that examine a finished run. A message from the person starts the work anew."""
 
     family = "end"
 
     def __init__(self) -> None:
         self._has_listed = False
-        """Whether the model changed the todo list since the person last spoke."""
+        """True if the model changed the todo list since the person last spoke."""
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
-        """Take in an event."""
+        """Process an event."""
         kind = type(event)
         if kind is TodosChanged:
             self._has_listed = self._has_listed or event.by == "model"  # type: ignore[union-attr]  # the type says it, not mypy
@@ -59,23 +59,23 @@ class EndDetector(RoundDetector):
         return super().take(event, run)
 
     def spoke(self, message: Message) -> None:
-        """Forget the work before."""
+        """Forget earlier work."""
         self._has_listed = False
 
     def ended(self, last: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Return what is found now that the run is over. ``last``: its last round."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what it finds: write its ended")
+        """Return findings about the finished run. ``last``: its last round."""
+        raise NotImplementedError(f"{type(self).__name__} must implement ended")
 
     def has_open_todos(self, run: RunFacts) -> bool:
-        """Return whether the model left todos open that it listed since the person last spoke."""
+        """True if todos that the model listed since the person last spoke are still open."""
         return self._has_listed and has_open(run.todos)
 
 
 class EmptyAnswer(EndDetector):
-    """The last reply of a run is empty, although a call or an open todo was the last thing before it.
+    """An empty last reply although a call or an open todo preceded it.
 
-    A reply without text and calls that has thoughts alone is empty. After an answer in words it is no finding, unless todos are
-    open; nor is a reply that announced calls, which the trace has lost.
+    A reply with only thinking counts as empty. Not reported after an answer in words, unless todos are open, nor for a reply
+    that announced calls, which the trace has lost.
     """
 
     rule = "empty_answer"
@@ -85,12 +85,12 @@ class EmptyAnswer(EndDetector):
         self._is_working = False
 
     def spoke(self, message: Message) -> None:
-        """Forget the work before."""
+        """Forget earlier work."""
         super().spoke(message)
         self._is_working = False
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Note whether a round called a tool or answered in words; an empty one did neither."""
+        """Record whether a round called a tool or answered in words; an empty round changes nothing."""
         if one.records:
             self._is_working = True
         elif one.text.strip():
@@ -98,19 +98,21 @@ class EmptyAnswer(EndDetector):
         return NOTHING
 
     def ended(self, last: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Look at the last reply."""
+        """Examine the last reply."""
         has_open_todos = self.has_open_todos(run)
         if not is_empty_answer(last) or last.stop_reason in ASKED_FOR_TOOLS or not (self._is_working or has_open_todos):
             return NOTHING
-        left = f", and {len(open_todos(run.todos))} of {len(run.todos)} todos were open" if has_open_todos else ""
-        return self.found(last.index, last.index, "notice", f"The run ended with an empty reply in the middle of work{left}")
+        open_note = f", and {len(open_todos(run.todos))} of {len(run.todos)} todos were open" if has_open_todos else ""
+        return self.found(
+            last.index, last.index, "notice", f"The run ended with an empty reply in the middle of work{open_note}"
+        )
 
 
 class ClaimAgainstRecord(EndDetector):
-    """The last reply says in words that the work is done, and the record of the run says otherwise.
+    """A last reply that claims success, contradicted by the run's record.
 
-    The record does so by a recorded outcome that is a failure, by todos that the model listed and left open, or by last calls
-    that all failed and were not followed by another. A reply that admits anything, or asks, is no claim.
+    Contradictions: a recorded failed outcome, todos that the model listed and left open, or last calls that all failed with no
+    call after them. A reply that admits a gap or asks a question is not a claim.
     """
 
     rule = "claim_against_record"
@@ -121,12 +123,12 @@ class ClaimAgainstRecord(EndDetector):
         """The last round that called a work tool since the person last spoke."""
 
     def spoke(self, message: Message) -> None:
-        """Forget the work before."""
+        """Forget earlier work."""
         super().spoke(message)
         self._worked = None
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Note a round that called a work tool."""
+        """Record a round that called a work tool."""
         for record in one.records:
             if record.role == "work":
                 self._worked = one
@@ -134,13 +136,13 @@ class ClaimAgainstRecord(EndDetector):
         return NOTHING
 
     def ended(self, last: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Hold the last reply against the record."""
+        """Compare the last reply with the record."""
         if last.records or not claims_success(last):
             return NOTHING
-        against = [*self._record(run)]
-        if not against:
+        contradictions = [*self._record(run)]
+        if not contradictions:
             return NOTHING
-        sentence = f"The last reply says that the work is done, but {' and '.join(against)}"
+        sentence = f"The last reply says that the work is done, but {' and '.join(contradictions)}"
         return self.found(last.index, last.index, "notice", sentence, last.text[:500])
 
     def _record(self, run: RunFacts) -> Iterator[str]:
@@ -154,11 +156,11 @@ class ClaimAgainstRecord(EndDetector):
 
 
 def claims_success(one: WorkflowRound) -> bool:
-    """Return whether a reply says that the work is done, by its marker or in English words, and admits nothing."""
+    """True if a reply claims success, by its marker or in English words, and admits no gap."""
     text = both_ends(one.text, MAX_READ, between="\n")
     return ("complete" in one.signals or bool(_CLAIM.search(text))) and not _ADMISSION.search(text.rstrip())
 
 
 def _says_failed(record: CallRecord) -> bool:
-    """Return whether a call failed and says why: a bare exit code may mean that nothing was found, such as by grep."""
+    """True if a call failed with an explanation. A bare exit code may only mean no match, as with grep."""
     return is_failure(record) and record.result is not None and bool(_EXIT_CODE.sub("", record.result.text).strip())

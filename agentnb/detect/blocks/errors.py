@@ -16,7 +16,7 @@ from agentnb.detect.tool_failures import is_failure
 
 
 class FailingTool(RoundDetector):
-    """One tool fails in ``rounds`` rounds in a row, whatever its arguments. Failures that may pass do not count."""
+    """A tool that fails in ``rounds`` rounds in a row, whatever its arguments. Transient failures do not count."""
 
     rule = "failing_tool"
     family = "failure"
@@ -24,14 +24,14 @@ class FailingTool(RoundDetector):
     def __init__(self, rounds: int | Ladder = 4, severity: Severity = "nudge") -> None:
         self.rounds = ladder_of(rounds, severity)
         self._rows: dict[str, tuple[int, int]] = {}
-        """For each tool that failed in the last round that called it, its first round and the count."""
+        """First round and count of the current row, by tool."""
 
     def spoke(self, message: Message) -> None:
         """End the rows."""
         self._rows = {}
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Count the failing tools of a round; a tool that succeeds ends its row, and so does a round without it."""
+        """Count a round's failing tools. A success, or a round without the tool, ends its row."""
         records = one.records
         if not records:
             return ()
@@ -42,24 +42,24 @@ class FailingTool(RoundDetector):
             if self._rows:
                 self._rows = {}
             return ()
-        worked = {record.call.name for record in records if record.success}
+        succeeded = {record.call.name for record in records if record.success}
         rows: dict[str, tuple[int, int]] = {}
-        found: tuple[Finding, ...] = ()
+        findings: tuple[Finding, ...] = ()
         for name in dict.fromkeys(record.call.name for record in failed):
-            if name in worked:
+            if name in succeeded:
                 continue
             first, count = self._rows.get(name, (one.index, 0))
             rows[name] = first, count + 1
             if (severity := severity_at(self.rounds, count + 1)) is not None:
                 error = next(r.result.text for r in failed if r.call.name == name and r.result is not None)[:500]
                 sentence = f"{name} failed in {count + 1} rounds in a row"
-                found = (*found, *self.found(first, one.index, severity, sentence, {"tool": name, "error": error}))
+                findings = (*findings, *self.found(first, one.index, severity, sentence, {"tool": name, "error": error}))
         self._rows = rows
-        return found
+        return findings
 
 
 class RoundsWithErrors(RowDetector):
-    """Rounds in a row of which nothing came: every call failed, or no tool was called (``silent`` counts these as well)."""
+    """Unproductive rounds in a row: every call failed or, with ``silent``, no tool was called."""
 
     rule = "mistakes"
     family = "failure"
@@ -79,12 +79,12 @@ class RoundsWithErrors(RowDetector):
         count = self._counted(one)
         if (severity := severity_at(self.times, count)) is None:
             return ()
-        what = "called no tool" if not self.failed else "had no call that succeeded"
-        return self.found(self._first, one.index, severity, f"{count} rounds in a row {what}")
+        predicate = "called no tool" if not self.failed else "had no call that succeeded"
+        return self.found(self._first, one.index, severity, f"{count} rounds in a row {predicate}")
 
 
 class Condensations(RoundDetector):
-    """The conversation was compacted ``times`` times in a row, and no round was finished between."""
+    """``times`` compactions in a row without a finished round between them."""
 
     rule = "condensations"
     family = "stall"
@@ -97,7 +97,7 @@ class Condensations(RoundDetector):
         """Count the compactions of the open round."""
         if not isinstance(event, BeforeReply):
             return NOTHING
-        index, count = run.last_round.index, sum(one.compacted is not None for one in run.last_round.compactions)
+        index, count = run.last_round.index, sum(compaction.compacted is not None for compaction in run.last_round.compactions)
         before, self._counted = self._counted, (index, count)
         if count < self.times or before == self._counted:
             return NOTHING

@@ -1,4 +1,4 @@
-"""Limits of rounds, as other products have them: where a run would have been ended whatever it does."""
+"""Round limits, as other products have them: the point where a run would have been ended regardless."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agentnb.detect.detector import Finding
 
 
 class RoundLimit(RoundDetector):
-    """A run reached ``most`` rounds; ``warn_at`` is the share of them at which the person is asked. Found once.
+    """The run reached ``most`` rounds; at the share ``warn_at`` of them the person is asked. Each is reported once.
 
-    ``each_turn``: the rounds are counted from what the person last said.
+    ``each_turn``: count rounds from the person's last message.
     """
 
     rule = "round_limit"
@@ -35,7 +35,7 @@ class RoundLimit(RoundDetector):
         self._count = self._first = 0
 
     def spoke(self, message: Message) -> None:
-        """Start counting again if each turn has its own rounds."""
+        """Restart the count if it is per turn."""
         if self.each_turn:
             self._count = 0
 

@@ -1,4 +1,4 @@
-"""Calls that are nearly the same and of which nothing comes: each fails in the same way, or returns nothing."""
+"""Nearly identical calls without a useful result: each fails in the same way, or returns nothing."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from agentnb.detect.similarity import both_ends
 from agentnb.detect.tool_failures import is_failure
 
 COMMANDS = frozenset({"command", "cmd", "code", "script"})
-"""Arguments that hold what a tool of this kind runs, such as a shell command."""
+"""Arguments that hold the command or code to run."""
 ASIDES = frozenset({"description", "explanation", "thought", "timeout", "security_risk"})
-"""Arguments beside a command that do not change what it does; they are not compared."""
+"""Arguments that do not change a command's effect; not compared."""
 MAX_COMPARED = 1_000
-"""Maximum characters of a call's arguments that are compared, half of them at the end."""
+"""Maximum characters compared of a call's arguments, half of them at the end."""
 MAX_ERROR = 500
-"""Maximum characters of an error that are compared."""
+"""Maximum characters compared of an error."""
 MEMORY = 16
-"""Calls without a result that are remembered."""
+"""Maximum rows remembered."""
 _WORDS = re.compile(r"\w+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 
 class _Words(NamedTuple):
-    """What two calls and their results are compared by."""
+    """Word sets by which two calls and their results are compared."""
 
     call: frozenset[str]
     letters: frozenset[str]
-    """The same without digits and underscores: what an error may quote of the call."""
+    """Without digits and underscores: words of the call that an error may quote."""
     error: frozenset[str] | None
-    """Of the error without numbers; None for a call that returned nothing."""
+    """Words of the error, without numbers; None for a call that returned nothing."""
 
 
 class _Row:
-    """Calls of a tool that are nearly the same as the first and as the last of them, and the rounds of these two."""
+    """Nearly identical calls of a tool: the first and the last of them, with their rounds."""
 
     __slots__ = ("count", "first", "first_words", "last", "last_words", "tool")
 
@@ -54,11 +54,11 @@ class _Row:
 class NearRepeat(RoundDetector):
     """Nearly the same call ``times`` times, each of which failed in the same way or returned nothing.
 
-    Two calls of a tool are nearly the same if the words of one are all in the other, and are at least ``alike`` per cent of
-    them; signs between the words do not count, nor what only describes a command. Each call is held against the first and
-    the last of its row. Two failures are the same if their words are, without numbers and what they quote of the calls. Any
-    other result ends all rows. A new call that returned nothing ends those of failures only: it may have mended what failed.
-    Calls that wait and failures that may pass are left out.
+    Two calls of a tool are nearly the same if the words of one are a subset of the other's and at least ``alike`` per cent of
+    them; punctuation and mere descriptions of a command do not count. Each call is compared with the first and the last of its
+    row. Two failures are the same if their words are, without numbers and words quoted from the calls. Any other result ends
+    all rows. A new call that returned nothing ends rows of failures only: it may have fixed the failure. Waiting calls and
+    transient failures are skipped.
     """
 
     rule = "near_repeat"
@@ -72,22 +72,22 @@ class NearRepeat(RoundDetector):
         self._rows.clear()
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> tuple[Finding, ...]:
-        """Take in the calls of a round; nearly the same call twice in one reply counts once."""
-        found: tuple[Finding, ...] = ()
+        """Process the calls of a round. Near-identical calls of one reply count once."""
+        findings: tuple[Finding, ...] = ()
         for record in one.records:
             result = record.result
             if record.role != "work" or result is None:
                 continue
             if result.is_error or returned_nothing(result):
-                found = self._take(record, result, one.index) or found
+                findings = self._take(record, result, one.index) or findings
             elif self._rows:
                 self._rows.clear()
-        return found
+        return findings
 
     def _take(self, record: CallRecord, result: ToolResult, index: int) -> tuple[Finding, ...]:
         failed = result.is_error
         if failed and not is_failure(record):
-            return ()  # blocked, cut off or not recorded: nothing is known of it
+            return ()  # blocked, cut off or not recorded
         if is_waiting(record) or is_transient_failure(record):
             return ()
         words = _words_of(record.call, result.text[:MAX_ERROR] if failed else None)
@@ -100,25 +100,25 @@ class NearRepeat(RoundDetector):
         row.count, row.last, row.last_words = row.count + (row.last != index), index, words
         if (severity := severity_at(self.times, row.count)) is None:
             return ()
-        how = "failed in the same way" if failed else "returned nothing"
-        sentence = f"Nearly the same call of {row.tool} was made {row.count} times, and {how} each time"
+        outcome_words = "failed in the same way" if failed else "returned nothing"
+        sentence = f"Nearly the same call of {row.tool} was made {row.count} times, and {outcome_words} each time"
         return self.found(row.first, index, severity, sentence, shown(record.call))
 
     def _row_of(self, tool: str, words: _Words) -> _Row | None:
-        """Return the newest row that a call belongs to."""
+        """Return the newest row that the call extends."""
         for row in reversed(self._rows):
             if row.tool == tool and self._is_near(row.last_words, words) and self._is_near(row.first_words, words):
                 return row
         return None
 
-    def _is_near(self, one: _Words, other: _Words) -> bool:
-        fewer, more = sorted((one.call, other.call), key=len)
+    def _is_near(self, earlier: _Words, later: _Words) -> bool:
+        fewer, more = sorted((earlier.call, later.call), key=len)
         if 100 * len(fewer) < self.alike * len(more) or not fewer <= more:
             return False
-        if one.error is None or other.error is None:
-            return one.error is other.error
-        quoted = one.letters | other.letters
-        return one.error - quoted == other.error - quoted
+        if earlier.error is None or later.error is None:
+            return earlier.error is later.error
+        quoted = earlier.letters | later.letters
+        return earlier.error - quoted == later.error - quoted
 
 
 def _words_of(call: ToolCall, error: str | None) -> _Words:
@@ -128,10 +128,10 @@ def _words_of(call: ToolCall, error: str | None) -> _Words:
 
 
 def _compared(arguments: Any) -> str:
-    """Return the values of the arguments that make the call what it is, as a text."""
+    """Return the significant argument values as text."""
     if isinstance(arguments, dict):
-        left_out = ASIDES if not COMMANDS.isdisjoint(arguments) else frozenset()
-        text = "\n".join([_text(value) for name, value in arguments.items() if name not in left_out])
+        ignored = ASIDES if not COMMANDS.isdisjoint(arguments) else frozenset()
+        text = "\n".join([_text(value) for name, value in arguments.items() if name not in ignored])
     else:
         text = _text(arguments)
     return both_ends(text, MAX_COMPARED, between="\n")

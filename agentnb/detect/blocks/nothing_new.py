@@ -1,4 +1,4 @@
-"""Calls of which nothing new comes: the same calls with the same results, in any order."""
+"""Calls that bring nothing new: the same calls with the same results, in any order."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from agentnb.detect.detector import Finding
 
 Signature = tuple[Key, int]
 MEMORY = 64
-"""Calls with different results that are remembered: a cycle of more of them is not seen."""
+"""Maximum call and result pairs remembered; longer cycles go undetected."""
 
 
 class NothingNew(RoundDetector):
-    """A stretch of calls that were all made before, with the results that they had before: each ``times`` times on average.
+    """A stretch of repeated calls with unchanged results, each ``times`` times on average.
 
-    So A A A is found at the third call, A B A B A B at the sixth, and A B C in any order likewise. Another call, another result
-    or a message of the person is something new and ends the stretch: running a test again after an edit, reading a file again
-    after it changed, and a poll whose answer changes are no loops. Calls that wait (`is_waiting`) count only beyond ``waits``
-    in a row, and failures that may pass, such as a 503, only beyond ``retries``. From the first finding on, each further time
-    that nothing new comes raises the severity: nudge, block, stop.
+    A A A is found at the third call, A B A B A B at the sixth, and A B C in any order likewise. A new call, a new result or a
+    message from the person ends the stretch, so rerunning a test after an edit, rereading a changed file, and a poll whose
+    answer changes are not loops. Waiting calls (`is_waiting`) count only beyond ``waits`` in a row, and transient failures,
+    such as a 503, only beyond ``retries``. After the first finding, each further repetition raises the severity: nudge, block,
+    stop.
     """
 
     rule = "nothing_new"
@@ -34,36 +34,36 @@ class NothingNew(RoundDetector):
     def __init__(self, times: int = 3, *, waits: int = 30, retries: int = 5) -> None:
         self.times, self.waits, self.retries = times, waits, retries
         self._seen: dict[Signature, int] = {}
-        """The round in which each was new."""
+        """Round in which each signature was new."""
         self._by_call: dict[Key, int] = {}
-        """The last result of each call that is remembered."""
+        """Last result of each remembered call."""
         self._new: deque[Signature] = deque(maxlen=MEMORY)
-        """The calls in a row that were new, right before the stretch."""
+        """Consecutive new calls right before the stretch."""
         self._stretch: set[Signature] = set()
         self._repeats = self._first = self._excused = 0
-        """Calls in the stretch, its first round, and the calls in it that were right although they repeat."""
+        """Calls in the stretch, its first round, and its legitimate repeats."""
 
     def spoke(self, message: Message) -> None:
-        """Forget all calls: the person has said something new."""
+        """Forget all calls: the person's message is new input."""
         self._seen.clear()
         self._by_call.clear()
         self._end_stretch()
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Take in the calls of a round; the same call twice in one reply counts once."""
+        """Process the calls of a round. Identical calls of one reply count once."""
         records = one.records
         if not records:
             return ()
         if len(records) == 1:
             return self._take(records[0], one.index, run)
-        found: tuple[Finding, ...] = ()
-        made: set[Signature] = set()
+        findings: tuple[Finding, ...] = ()
+        signatures: set[Signature] = set()
         for record in records:
             signature = key_of(record.call, run), outcome(record.result)
-            if signature not in made:
-                made.add(signature)
-                found = (*found, *self._take(record, one.index, run))
-        return found[-1:]
+            if signature not in signatures:
+                signatures.add(signature)
+                findings = (*findings, *self._take(record, one.index, run))
+        return findings[-1:]
 
     def _take(self, record: CallRecord, index: int, run: RunFacts) -> tuple[Finding, ...]:
         key = key_of(record.call, run)
@@ -81,26 +81,26 @@ class NothingNew(RoundDetector):
         self._repeats += 1
         self._stretch.add(signature)
         before = self._made_before()
-        made = self._repeats + len(before)
-        if made < self.times * len(self._stretch):
+        call_count = self._repeats + len(before)
+        if call_count < self.times * len(self._stretch):
             return ()
-        first = min([self._first, *[self._seen[one] for one in before]])
-        return self._tell(record, (first, index), made // len(self._stretch))
+        first = min([self._first, *[self._seen[earlier] for earlier in before]])
+        return self._tell(record, (first, index), call_count // len(self._stretch))
 
     def _made_before(self) -> list[Signature]:
-        """Return the calls of the stretch that were new right before it: so far they were made once."""
+        """Return the stretch's calls that were new right before it, made once so far."""
         return [*takewhile(self._stretch.__contains__, reversed(self._new))]
 
     def _tell(self, record: CallRecord, rounds: tuple[int, int], times: int) -> tuple[Finding, ...]:
         severity: Severity = "nudge" if times == self.times else "block" if times == self.times + 1 else "stop"
         names = ", ".join(dict.fromkeys(sorted(key[0] for key, _ in self._stretch)))
-        same = f"same call of {names}" if len(self._stretch) == 1 else f"same {len(self._stretch)} calls ({names})"
-        again = "came without a recorded result" if is_lost(record) else "returned the same"
-        sentence = f"The {same} {again} {times} times, and nothing new came in between"
+        subject = f"same call of {names}" if len(self._stretch) == 1 else f"same {len(self._stretch)} calls ({names})"
+        predicate = "came without a recorded result" if is_lost(record) else "returned the same"
+        sentence = f"The {subject} {predicate} {times} times, and nothing new came in between"
         return self.found(*rounds, severity, sentence, shown(record.call))
 
     def _is_excused(self, record: CallRecord) -> bool:
-        """Return whether the call may be made again: it waits, or tries again what may pass, and not too often."""
+        """True if the call may repeat: it waits or retries a transient failure, within its limit."""
         most = self.retries if is_transient_failure(record) else self.waits if is_waiting(record) else 0
         if self._excused >= most:
             return False

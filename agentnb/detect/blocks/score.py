@@ -1,4 +1,4 @@
-"""A score of a whole run that combines repeated calls, repeated texts and cycles, as DeepEval's metric does."""
+"""A score of a whole run that combines repeated calls, repeated texts and cycles, like DeepEval's metric."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from agentnb.detect.detector import Finding
 
 WEIGHTS: Mapping[str, float] = MappingProxyType({"calls": 0.40, "texts": 0.35, "cycles": 0.25})
 MAX_REMEMBERED = 512
-"""Calls that are counted, and MAX_TEXTS texts that are compared: the original reads a trace that has ended."""
+"""Maximum calls counted. Like MAX_TEXTS a bound that the original, which reads a finished trace, does not need."""
 MAX_TEXTS = 64
 MAX_COMPARED = 1_000
 
 
 class CombinedScore(RoundDetector):
-    """The weighted score of a run falls below ``passes``: 1 is a run without any repeat.
+    """The weighted score of a run fell below ``passes``; 1 is a run without repeats.
 
-    Of the same call, ``calls`` gives the score from a count on; of two texts, ``texts`` from a similarity on, which is that of
-    their words' pairs (Jaccard) or of their characters, whichever is more. A tool that is called inside itself is a cycle.
+    ``calls``: the score from each count of the same call on. ``alike``: the similarities from which two texts score 0.5 and 0,
+    by Jaccard of their word pairs or by characters, whichever is higher. A tool called inside itself is a cycle.
     """
 
     rule = "loop_score"
@@ -52,7 +52,7 @@ class CombinedScore(RoundDetector):
         return sum(self.weights[name] * score for name, score in self._scores.items())
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Take in a round; the run is found once, in the round in which it fails."""
+        """Process a round. The run is reported once, in the round in which it fails."""
         for record in one.records:
             key = call_key(record.call)
             if key in self._counts or len(self._counts) < MAX_REMEMBERED:
@@ -80,9 +80,11 @@ class CombinedScore(RoundDetector):
         text = text[:MAX_COMPARED]
         words = text.lower().split()
         pairs = frozenset(pairwise(words))
-        for other, its_pairs in self._texts:
-            together = len(pairs | its_pairs)
-            alike = max(len(pairs & its_pairs) / together if together else 0.0, Indel.normalized_similarity(text, other))
-            if alike >= self.alike[0]:
-                self._lower("texts", 0.0 if alike > self.alike[1] else 0.5)
+        for earlier, earlier_pairs in self._texts:
+            union_size = len(pairs | earlier_pairs)
+            similarity = max(
+                len(pairs & earlier_pairs) / union_size if union_size else 0.0, Indel.normalized_similarity(text, earlier)
+            )
+            if similarity >= self.alike[0]:
+                self._lower("texts", 0.0 if similarity > self.alike[1] else 0.5)
         self._texts = [*self._texts[1 - MAX_TEXTS :], (text, pairs)]

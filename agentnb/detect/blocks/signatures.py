@@ -1,4 +1,4 @@
-"""What makes two calls and two results the same, and which results say that waiting or trying again is right."""
+"""Signatures of calls and results, and the results that justify waiting or a retry."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from agentnb.core.run.rounds import LOST, CallRecord, WorkflowRound
 Key = tuple[str, bytes]
 
 WAITING_TOOLS = frozenset({"poll", "polling", "wait", "sleep", "status", "watch", "monitor", "await", "heartbeat"})
-"""Words in the name of a tool that is called again and again by nature."""
+"""Words in the names of tools that are called repeatedly by nature."""
 LONGEST_NOTE = 300
-"""Characters of a result in which words such as "pending" or "503" are looked for: long ones hold them by chance."""
+"""Maximum characters searched for words such as "pending" or "503"; longer results contain them by chance."""
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _PENDING = re.compile(
     r"\b(pending|running|queued|in[ _-]?progress|processing|waiting|starting|"
@@ -30,9 +30,9 @@ _TRANSIENT = re.compile(
     re.IGNORECASE,
 )
 LONGEST_NOTHING = 120
-"""Characters of a result that says that there is none: a longer one has something to say."""
+"""Maximum characters of a result that means "nothing found"; longer ones have content."""
 _NEGATIONS = ("no ", "not ", "0 ", "without ", "nothing ")
-"""One of these is in each text that `_NOTHING` finds: looking for them first is twenty times as fast."""
+"""Each match of `_NOTHING` contains one of these; checking them first is twenty times as fast."""
 _NOTHING = re.compile(
     r"\b(no|0|not produce any|without) (output|results?|match(es)?|data|content|rows?|files?|entries|items)\b"
     r"|\bnothing (was )?(found|returned)\b"
@@ -42,7 +42,7 @@ _unsorted = msgspec.json.Encoder().encode
 
 
 def key_of(call: ToolCall, run: RunFacts) -> Key:
-    """Return the `call_key` of a call of the last round, without encoding the arguments again if the run has it."""
+    """Return the `call_key` of a call of the last round, reusing the run's key if it has one."""
     executed = run.calls.executed
     if executed and executed[-1].call_id == call.id:
         return executed[-1].key
@@ -50,12 +50,12 @@ def key_of(call: ToolCall, run: RunFacts) -> Key:
 
 
 def key_as_written(call: ToolCall) -> Key:
-    """Return the name and the arguments in the order in which the model wrote them."""
+    """Return the name and the arguments in the model's own order."""
     return call.name, _unsorted(call.arguments or {})
 
 
 def outcome(result: ToolResult | None) -> int:
-    """Return a number that is the same for the same result, and another for another."""
+    """Return a hash of a result's content."""
     if result is None:
         return 0
     parts = result.parts
@@ -65,12 +65,12 @@ def outcome(result: ToolResult | None) -> int:
 
 
 def is_lost(record: CallRecord) -> bool:
-    """Return whether no trace has the result of the call."""
+    """True if the trace lacks the call's result."""
     return record.result is not None and record.result.error_code == LOST
 
 
 def is_waiting(record: CallRecord) -> bool:
-    """Return whether the call waits for something: by the name of its tool, or as the result says that it is not done yet."""
+    """True if the call waits for something: by its tool's name, or because its result says that work is in progress."""
     if not WAITING_TOOLS.isdisjoint([word.lower() for word in _WORDS.findall(record.call.name)]):
         return True
     text = _note(record.result)
@@ -78,19 +78,19 @@ def is_waiting(record: CallRecord) -> bool:
 
 
 def is_transient_failure(record: CallRecord) -> bool:
-    """Return whether the call failed for a reason that may pass: an overloaded server, a lost connection, a time limit."""
+    """True if the call failed for a transient reason: an overloaded server, a lost connection, a timeout."""
     result = record.result
     return result is not None and result.is_error and bool(_TRANSIENT.search(_note(result)))
 
 
 def returned_nothing(result: ToolResult) -> bool:
-    """Return whether a result is empty, or says in a few words that there is none."""
+    """True if a result is empty, or says in a few words that nothing was found."""
     parts = result.parts
     text = parts[0].text if len(parts) == 1 and type(parts[0]) is Text else "" if not parts else None
     if text is None or len(text) > LONGEST_NOTHING:
         return False
     text = text.strip().lower()
-    return text in _EMPTY_VALUES or (any(one in text for one in _NEGATIONS) and _NOTHING.search(text) is not None)
+    return text in _EMPTY_VALUES or (any(negation in text for negation in _NEGATIONS) and _NOTHING.search(text) is not None)
 
 
 def _note(result: ToolResult | None) -> str:
@@ -104,5 +104,5 @@ def shown(call: ToolCall) -> dict[str, Any]:
 
 
 def step_key(one: WorkflowRound, *, with_results: bool) -> tuple[Any, ...]:
-    """Return what makes two rounds the same: their calls, and their results if asked."""
+    """Return the key by which rounds are compared: their calls and, with ``with_results``, their results."""
     return tuple([(call_key(record.call), outcome(record.result) if with_results else 0) for record in one.records])

@@ -17,11 +17,11 @@ from agentnb.detect.detector import Finding
 from agentnb.detect.similarity import both_ends
 
 SHORTEST = 40
-"""Minimum characters of a text that is compared: short ones are alike by chance."""
+"""Minimum characters of a compared text; short ones are alike by chance."""
 MAX_COMPARED = 1_000
 """Maximum characters compared, half of them at the end."""
 ALIKE = 80.0
-"""Per cent of similarity from which two texts are near-identical; on the labelled traces 75 to 90 find nearly the same."""
+"""Per cent of similarity that makes texts near-identical; 75 to 90 find nearly the same in the labelled traces."""
 _NAMES = re.compile(r"\w*\d\w*|\b[A-Z]\w*|\w+(?:[./_-]\w+)+")
 _WORDS = re.compile(r"\w+(?:[./_-]\w+)*")
 
@@ -36,12 +36,13 @@ class _Reply(NamedTuple):
 
 
 class RepeatedText(RoundDetector):
-    """Replies without a call that say nearly what their author said shortly before; a call without a recorded result is text.
+    """Replies without a call that nearly repeat a recent text of the same author.
 
-    They are found from the ``repeats``-th one within ``within`` replies on. A text is compared with the last ``window`` of its
-    author, by rapidfuzz: from ``alike`` per cent on they are the same, unless each has a name or a number that the other lacks,
-    as a form has that is filled in again for each item of a list. ``embed`` compares by meaning instead: ``alike`` is then 100
-    times the cosine of the vectors. From the ``stop_after``-th finding on, its severity is stop.
+    A call without a recorded result counts as text. Reported from the ``repeats``-th repeat within ``within`` replies on. A
+    text is compared with its author's last ``window`` texts by rapidfuzz: from ``alike`` per cent on they are the same, unless
+    each has a name or a number that the other lacks, as in a form filled in for each item of a list. ``embed`` compares by
+    meaning instead: ``alike`` is then 100 times the cosine of the vectors. From the ``stop_after``-th finding on, the severity
+    is stop.
     """
 
     rule = "repeated_text"
@@ -63,11 +64,11 @@ class RepeatedText(RoundDetector):
         self._replied: dict[str, deque[_Reply]] = {}
         self._replies = self._times = 0
         self._found: deque[tuple[int, int]] = deque(maxlen=max(repeats, 1))
-        """For each of the last repeats, which reply it was, and the round that it repeats."""
+        """For each of the last repeats, its reply number and the round that it repeats."""
         self._heard = ""
 
     def spoke(self, message: Message) -> None:
-        """Forget what was said, unless another agent has only repeated itself."""
+        """Forget earlier texts, unless another agent has only repeated itself."""
         if is_new_input(message, self._heard):
             self._replied.clear()
             self._found.clear()
@@ -75,7 +76,7 @@ class RepeatedText(RoundDetector):
         self._heard = message.text
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Compare a reply without calls, or with calls whose results no trace has, with the last ones of its author."""
+        """Compare a reply with its author's last texts, if it has no calls or only calls without recorded results."""
         if one.reply is None or not all(is_lost(record) for record in one.records):
             return ()
         text = "\n".join([one.text, *[_written(record.call) for record in one.records]]).strip()
@@ -85,51 +86,51 @@ class RepeatedText(RoundDetector):
         if len(text) < SHORTEST:
             return ()
         text = both_ends(text, MAX_COMPARED)
-        this = _Reply(one.index, text, self.embed([text])[0] if self.embed is not None else None)
+        current = _Reply(one.index, text, self.embed([text])[0] if self.embed is not None else None)
         before = self._before(one.reply.author)
-        same = next((old for old in reversed(before) if self._is_same(this, old)), None)
-        before.append(this)
-        if same is None:
+        repeated = next((old for old in reversed(before) if self._is_same(current, old)), None)
+        before.append(current)
+        if repeated is None:
             return ()
-        self._found.append((self._replies, same.round))
+        self._found.append((self._replies, repeated.round))
         reply, first = self._found[0]
         if len(self._found) < self.repeats or self._replies - reply >= self.within:
             return ()
         self._times += 1
         severity = "stop" if self._times >= self.stop_after else self.severity
-        sentence = f"Round {one.index + 1} says nearly what round {same.round + 1} said"
+        sentence = f"Round {one.index + 1} says nearly what round {repeated.round + 1} said"
         if self.repeats > 1:
             sentence += f", and there were {self.repeats} such repeats within {self.within} replies"
-        return self.found(min(first, same.round), one.index, severity, sentence, [same.text, text])
+        return self.found(min(first, repeated.round), one.index, severity, sentence, [repeated.text, text])
 
     def _before(self, author: str) -> deque[_Reply]:
-        """Return the last texts of an author, at most of 16 authors."""
+        """Return an author's last texts, keeping at most 16 authors."""
         if author not in self._replied and len(self._replied) == 16:
             del self._replied[next(iter(self._replied))]
         return self._replied.setdefault(author, deque(maxlen=self.window))
 
-    def _is_same(self, one: _Reply, other: _Reply) -> bool:
-        if one.vector is not None and other.vector is not None:
-            return 100 * cosine(one.vector, other.vector) >= self.alike
+    def _is_same(self, reply: _Reply, earlier: _Reply) -> bool:
+        if reply.vector is not None and earlier.vector is not None:
+            return 100 * cosine(reply.vector, earlier.vector) >= self.alike
         from rapidfuzz import fuzz
 
-        if not fuzz.ratio(one.text, other.text, score_cutoff=self.alike):
+        if not fuzz.ratio(reply.text, earlier.text, score_cutoff=self.alike):
             return False
-        return not self.same_names or has_same_names(one.text, other.text)
+        return not self.same_names or has_same_names(reply.text, earlier.text)
 
 
 def _written(call: ToolCall) -> str:
-    """Return what a call says, as a reply would that has it as text."""
+    """Return a call as the text that a reply would contain."""
     values = call.arguments.values() if isinstance(call.arguments, dict) else (call.arguments,)
     return "\n".join([call.name, *[value if isinstance(value, str) else repr(value) for value in values]])
 
 
 def has_same_names(one: str, other: str) -> bool:
-    """Return whether not each of the texts has a name, a number or a path that the other lacks."""
+    """False if each text has a name, a number or a path that the other lacks."""
     if one == other:
         return True
-    lacks = [_names(text) - _words(against) for text, against in ((one, other), (other, one))]
-    return not (lacks[0] and lacks[1])
+    missing = [_names(text) - _words(reference) for text, reference in ((one, other), (other, one))]
+    return not (missing[0] and missing[1])
 
 
 def _names(text: str) -> set[str]:
@@ -137,22 +138,22 @@ def _names(text: str) -> set[str]:
 
 
 def _words(text: str) -> set[str]:
-    found = {word.lower() for word in _WORDS.findall(text)}
-    return found | {part for word in found for part in re.split(r"[./_-]", word)}
+    words = {word.lower() for word in _WORDS.findall(text)}
+    return words | {part for word in words for part in re.split(r"[./_-]", word)}
 
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return the cosine of two vectors; 0 if one of them is 0."""
+    """Return the cosine of two vectors; 0 if either is 0."""
     product = sum(x * y for x, y in zip(one, other, strict=True))
     size = (sum(x * x for x in one) * sum(y * y for y in other)) ** 0.5
     return product / size if size else 0.0
 
 
 class UnheededMessage(RoundDetector):
-    """Nearly the same message came ``times`` times in a row, each time in answer to a reply without a call.
+    """Nearly the same message ``times`` times in a row, each after a reply without a call.
 
-    So it is where an agent acts by calls, and its replies are refused for their form. Runs that never called a tool are
-    conversations, and are left out.
+    Typical of agents that act by calls and whose replies are refused for their form. Runs that never called a tool are
+    conversations, and are skipped.
     """
 
     rule = "unheeded_message"
@@ -166,11 +167,11 @@ class UnheededMessage(RoundDetector):
         self._heard: list[str] = []
 
     def spoke(self, message: Message) -> None:
-        """Take in a message; it is compared when the next round is over."""
+        """Store a message, to be compared when the next round is over."""
         self._heard = [*self._heard, message.text][-1:]
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Compare the message that this round answers with the one before; a call ends the row."""
+        """Compare the message that this round answers with the previous one. A call ends the row."""
         heard, self._heard = self._heard, []
         if heard:
             return self._take(heard[0], one, bool(one.records))
@@ -178,16 +179,16 @@ class UnheededMessage(RoundDetector):
             self._has_called, self._count, self._message = True, 0, ""
         return ()
 
-    def _take(self, text: str, one: WorkflowRound, has_called: bool) -> tuple[Finding, ...]:
-        same = self._is_same(text)
-        self._count, self._first = (self._count + 1, self._first) if same else (1, one.index)
+    def _take(self, text: str, run_round: WorkflowRound, has_called: bool) -> tuple[Finding, ...]:
+        is_same = self._is_same(text)
+        self._count, self._first = (self._count + 1, self._first) if is_same else (1, run_round.index)
         count, self._message = self._count, text[:MAX_COMPARED]
         if has_called:
             self._has_called, self._count, self._message = True, 0, ""
         if count < self.times or not self._has_called:
             return ()
         sentence = f"Nearly the same message came {count} times in a row, and the replies to it called no tool"
-        return self.found(max(self._first - 1, 0), one.index, self.severity, sentence, text[:MAX_COMPARED])
+        return self.found(max(self._first - 1, 0), run_round.index, self.severity, sentence, text[:MAX_COMPARED])
 
     def _is_same(self, text: str) -> bool:
         if not self._message or len(text) < SHORTEST:
@@ -198,7 +199,7 @@ class UnheededMessage(RoundDetector):
 
 
 class RepeatedThought(RowDetector):
-    """The model thinks the same ``times`` times in a row."""
+    """The same thinking ``times`` times in a row."""
 
     rule = "repeated_thought"
 
@@ -208,7 +209,7 @@ class RepeatedThought(RowDetector):
         self._last = ""
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Compare the thinking of a round with that before; a round without any leaves the row as it is."""
+        """Compare a round's thinking with the previous one. A round without thinking leaves the row as it is."""
         parts: tuple[Any, ...] = one.reply.parts if one.reply is not None else ()
         thought = "".join([part.text for part in parts if isinstance(part, Thinking)]).strip()
         if not thought:
@@ -223,7 +224,7 @@ class RepeatedThought(RowDetector):
 
 
 class Monologue(RowDetector):
-    """``times`` replies in a row without a call, and without anything from the person between them."""
+    """``times`` replies in a row without a call or a message from the person between them."""
 
     rule = "monologue"
     family = "stall"

@@ -1,4 +1,4 @@
-"""Work that does not follow its todo list: talk instead of work, planning without work, and todos that are opened again."""
+"""Work that does not follow its todo list: talk instead of work, planning without work, and reopened todos."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from agentnb.detect.blocks.rounds import Ladder, RoundDetector, RowDetector, lad
 from agentnb.detect.detector import Finding
 
 MAX_TODOS = 256
-"""Todos whose completions are remembered."""
+"""Maximum todos tracked."""
 
 
 class TalkWithOpenTodos(RowDetector):
-    """``times`` replies in a row that call no tool although todos are open, with nothing from the person between them.
+    """``times`` replies in a row without a call although todos are open, with no message from the person between them.
 
-    A reply that announced calls is no talk: the trace has its calls elsewhere, or has lost them.
+    A reply that announced calls does not count: the trace has its calls elsewhere, or has lost them.
     """
 
     rule = "talk_with_open_todos"
@@ -44,7 +44,7 @@ class TalkWithOpenTodos(RowDetector):
 
 
 class PlanningOnly(RowDetector):
-    """More than ``most`` rounds of planning calls alone. Completing a todo is progress; replies without calls do not count."""
+    """More than ``most`` rounds with only planning calls. Completing a todo is progress; replies without calls do not count."""
 
     rule = "planning_only"
     family = "stall"
@@ -69,7 +69,7 @@ class PlanningOnly(RowDetector):
 
 
 class ReopenedTodo(RoundDetector):
-    """The model opened a todo again that it had completed, for the ``times``-th time."""
+    """The model reopened a completed todo for the ``times``-th time."""
 
     rule = "todo_reopened"
     family = "discipline"
@@ -77,15 +77,15 @@ class ReopenedTodo(RoundDetector):
     def __init__(self, times: int | Ladder = 1, severity: Severity = "notice") -> None:
         self.times = ladder_of(times, severity)
         self._completed: dict[int, int] = {}
-        """For each todo that is completed, the round."""
+        """Round in which each todo was completed."""
         self._reopened: dict[int, int] = {}
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
-        """Take in a change of the list."""
+        """Process a change of the list."""
         if type(event) is not TodosChanged or event.by != "model":
             return ()
         index = max(len(run.rounds) - 1, 0)
-        found: tuple[Finding, ...] = ()
+        findings: tuple[Finding, ...] = ()
         for todo in event.todos[:MAX_TODOS]:
             if todo.status == "completed":
                 self._completed.setdefault(todo.id, index)
@@ -94,5 +94,5 @@ class ReopenedTodo(RoundDetector):
                 self._reopened[todo.id] = count = self._reopened.get(todo.id, 0) + 1
                 if (severity := severity_at(self.times, count)) is not None:
                     sentence = f"Todo {todo.id} was completed and then opened again, {count} times so far"
-                    found = (*found, *self.found(first, index, severity, sentence, {"todo": todo.title}))
-        return found
+                    findings = (*findings, *self.found(first, index, severity, sentence, {"todo": todo.title}))
+        return findings

@@ -1,4 +1,4 @@
-"""What is frequent among the last calls or rounds."""
+"""Frequent patterns among the last calls or rounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.detect.blocks.signatures import Key, shown, step_key
 from agentnb.detect.detector import Finding
 
 READS = frozenset({"read", "list", "ls", "glob", "grep", "search", "find", "view", "cat", "show", "get", "open", "fetch"})
-"""Words in the name of a tool that only reads."""
+"""Words in the names of tools that only read."""
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
@@ -35,16 +35,16 @@ class FrequentCall(RoundDetector):
         self._last.clear()
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Take in the calls of a round."""
-        found: tuple[Finding, ...] = ()
+        """Process the calls of a round."""
+        findings: tuple[Finding, ...] = ()
         for record in one.records:
             key = call_key(record.call)
             self._last.append((key, one.index))
-            rounds = [index for known, index in self._last if known == key]
+            rounds = [index for earlier, index in self._last if earlier == key]
             if len(rounds) >= self.times:
                 sentence = f"The same call of {record.call.name} is {len(rounds)} of the last {len(self._last)}"
-                found = self.found(rounds[0], one.index, self.severity, sentence, shown(record.call))
-        return found
+                findings = self.found(rounds[0], one.index, self.severity, sentence, shown(record.call))
+        return findings
 
 
 class FrequentStep(RoundDetector):
@@ -66,7 +66,7 @@ class FrequentStep(RoundDetector):
             return ()
         key = step_key(one, with_results=True)
         self._last.append((key, one.index))
-        rounds = [index for known, index in self._last if known == key]
+        rounds = [index for earlier, index in self._last if earlier == key]
         if len(rounds) <= self.most:
             return ()
         names = ", ".join(call.name for call in one.calls)
@@ -75,7 +75,7 @@ class FrequentStep(RoundDetector):
 
 
 class RepeatedBatch(RoundDetector):
-    """Rounds in a row whose calls are all among those of the round before: ``times`` such rounds, the first included."""
+    """Rounds in a row whose calls all occur in the previous round: ``times`` such rounds, including the first."""
 
     rule = "repeated_batch"
 
@@ -89,7 +89,7 @@ class RepeatedBatch(RoundDetector):
         self._batch, self._count = frozenset(), 0
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Compare the calls of a round with those of the round before; a round without calls ends the row."""
+        """Compare a round's calls with the previous round's. A round without calls ends the row."""
         batch = frozenset([call_key(record.call) for record in one.records])
         if not batch or not batch <= self._batch:
             self._count, self._first = 0, one.index
@@ -103,7 +103,7 @@ class RepeatedBatch(RoundDetector):
 
 
 class MostlyReading(RoundDetector):
-    """``least`` of the last ``window`` calls only read, once another tool was called."""
+    """``least`` of the last ``window`` calls only read, after another tool was called."""
 
     rule = "mostly_reading"
     family = "stall"
@@ -119,8 +119,8 @@ class MostlyReading(RoundDetector):
         self._has_worked = False
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Take in the calls of a round."""
-        found: tuple[Finding, ...] = ()
+        """Process the calls of a round."""
+        findings: tuple[Finding, ...] = ()
         for record in one.records:
             reads = not self.reads.isdisjoint([word.lower() for word in _WORDS.findall(record.call.name)])
             self._has_worked = self._has_worked or not reads
@@ -128,5 +128,5 @@ class MostlyReading(RoundDetector):
             count = sum(read for read, _ in self._last)
             if reads and self._has_worked and count >= self.least:
                 sentence = f"{count} of the last {len(self._last)} calls only read"
-                found = self.found(self._last[0][1], one.index, self.severity, sentence)
-        return found
+                findings = self.found(self._last[0][1], one.index, self.severity, sentence)
+        return findings

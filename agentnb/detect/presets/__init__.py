@@ -1,4 +1,4 @@
-"""Detectors under a name: our `default`, the rules of other projects, and naive rules to compare them with."""
+"""Detectors by name: our `default`, the rules of other projects, and naive rules for comparison."""
 
 from agentnb.detect.presets.preset import Preset, Source
 from agentnb.detect.presets.registry import DEFAULT, describe, names, preset

@@ -1,4 +1,4 @@
-"""The rules of coding agents, as read in their sources, with the thresholds that they ship with."""
+"""The rules of coding agents, as read in their sources, with their shipped thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our own rules: few, each for one kind of trouble, quick enough to look on while a run goes."""
+"""Our own rules: few, each for one kind of trouble, and fast enough for live runs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from agentnb.detect.presets.preset import Preset, Source, rule
 
 
 class Default:
-    """The rules of `default` as one detector: one look at each event, however many rules there are.
+    """The rules of `default` in a single detector, which examines each event once.
 
     Loops: `NothingNew` and `NearRepeat`, of calls, and `RepeatedText`, of replies. Stalls: `PlanningOnly`, `TalkWithOpenTodos`
     and `UnheededMessage`. Failures: `FailingTool`. Discipline: `ReopenedTodo`. Ends: `EmptyAnswer` and `ClaimAgainstRecord`.
-    ``texts=False`` leaves out all comparisons of texts; ``alike`` and ``embed`` are those of `RepeatedText`.
+    ``texts=False`` omits all comparisons of texts; ``alike`` and ``embed`` are passed to `RepeatedText`.
     """
 
     def __init__(self, *, texts: bool = True, embed: Embed | None = None, alike: float = ALIKE) -> None:
@@ -37,7 +37,7 @@ class Default:
             *([RepeatedText(embed=embed, alike=alike), UnheededMessage()] if texts else []),
             *self._ends,
         )
-        self._looks = tuple([one.finished for one in self._rules])  # bound once: this runs in every round
+        self._looks = tuple([rule_detector.finished for rule_detector in self._rules])  # bound once: this runs in every round
 
     @property
     def rule_names(self) -> tuple[str, ...]:
@@ -46,29 +46,33 @@ class Default:
 
     @property
     def thresholds(self) -> dict[str, dict[str, Any]]:
-        """The arguments of each of its rules, by name."""
+        """The arguments of its rules, by rule name."""
         rules = (*self._rules, self._near, self._reopened)
-        return {one.rule: {name: value for name, value in vars(one).items() if not name.startswith("_")} for one in rules}
+        return {
+            rule_detector.rule: {name: value for name, value in vars(rule_detector).items() if not name.startswith("_")}
+            for rule_detector in rules
+        }
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
-        """Take in an event."""
+        """Process an event."""
         kind = type(event)
-        found: tuple[Finding, ...] = NOTHING
+        findings: tuple[Finding, ...] = NOTHING
         if kind is RoundFinished:
-            one = run.last_round
+            finished_round = run.last_round
             for look in self._looks:
-                if more := look(one, run):
-                    found = (*found, *more)
-            near = self._near.finished(one, run)
-            if near and not any(each.family == self._near.family for each in found):  # the same calls are told once
-                found = (*found, *near)
+                if more := look(finished_round, run):
+                    findings = (*findings, *more)
+            near_repeats = self._near.finished(finished_round, run)
+            # Report the same calls once.
+            if near_repeats and not any(finding.family == self._near.family for finding in findings):
+                findings = (*findings, *near_repeats)
         elif kind is TodosChanged or kind is RunFinished:
-            for each_rule in (self._reopened, *self._ends):
-                found = (*found, *each_rule.take(event, run))
+            for rule_detector in (self._reopened, *self._ends):
+                findings = (*findings, *rule_detector.take(event, run))
         elif (message := event.person_message) is not None:
-            for each_rule in (*self._rules, self._near):
-                each_rule.spoke(message)
-        return found
+            for rule_detector in (*self._rules, self._near):
+                rule_detector.spoke(message)
+        return findings
 
 
 PRESETS = (

@@ -1,4 +1,4 @@
-"""The rules of libraries and metrics, limits of rounds, and naive rules that every detector is held against."""
+"""The rules of libraries and metrics, round limits, and naive rules as baselines for every detector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a preset is: rules with thresholds, and where they were read."""
+"""Presets: rules with thresholds and their source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentnb.detect.detector import Detector, DetectorMaker
 
 
 class Source(NamedTuple):
-    """Where the rules of a project were read."""
+    """Origin of a project's rules."""
 
     project: str
     version: str = ""
@@ -19,26 +19,28 @@ class Source(NamedTuple):
 
 
 class Preset(NamedTuple):
-    """Rules under a name. ``rules``: the detectors with their thresholds, which are plain data."""
+    """Named rules. ``rules``: detectors with their thresholds, which are plain data."""
 
     name: str
     source: Source
     rules: tuple[tuple[Callable[..., Detector], Mapping[str, Any]], ...]
     about: str
-    """What it does, in one sentence."""
+    """Its effect, in a sentence."""
     omits: str = ""
-    """What the project has besides that is not among the rules."""
+    """Features of the project that the rules omit."""
 
     @property
     def makers(self) -> tuple[DetectorMaker, ...]:
-        """What makes its detectors, for one run each."""
+        """The makers of its detectors, which make new ones for each run."""
         return tuple([partial(make, **thresholds) for make, thresholds in self.rules])
 
     @property
     def rule_names(self) -> tuple[str, ...]:
-        """The names of the rules by which it may find something."""
-        made: list[Any] = [make() for make in self.makers]
-        return tuple(dict.fromkeys(name for one in made for name in getattr(one, "rule_names", None) or (one.rule,)))
+        """The names of the rules that may produce findings."""
+        detectors: list[Any] = [make() for make in self.makers]
+        return tuple(
+            dict.fromkeys(name for detector in detectors for name in getattr(detector, "rule_names", None) or (detector.rule,))
+        )
 
 
 def rule(make: Callable[..., Detector], **thresholds: Any) -> tuple[Callable[..., Detector], Mapping[str, Any]]:

@@ -8,9 +8,9 @@ from agentnb.detect.presets.preset import Preset
 from agentnb.errors import SettingsError, near
 
 DEFAULT = "default"
-NAIVE = tuple([one.name for one in others.NAIVE])
-"""The rules that every detector is held against."""
-_PRESETS = {one.name: one for one in (*default.PRESETS, *coding_agents.PRESETS, *others.PRESETS)}
+NAIVE = tuple([item.name for item in others.NAIVE])
+"""Baselines for every detector."""
+_PRESETS = {item.name: item for item in (*default.PRESETS, *coding_agents.PRESETS, *others.PRESETS)}
 
 
 def names() -> tuple[str, ...]:
@@ -19,12 +19,12 @@ def names() -> tuple[str, ...]:
 
 
 def describe(name: str) -> Preset:
-    """Return a preset with its rules, thresholds and source. Raises `SettingsError` for a name that there is not."""
+    """Return a preset with its rules, thresholds and source. Raises `SettingsError` for an unknown name."""
     if name not in _PRESETS:
         raise SettingsError(f"There is no preset {name!r} of detectors", near(str(name), _PRESETS))
     return _PRESETS[name]
 
 
 def preset(name: str) -> tuple[DetectorMaker, ...]:
-    """Return what makes the detectors of a preset. Raises `SettingsError` for a name that there is not."""
+    """Return the makers of a preset's detectors. Raises `SettingsError` for an unknown name."""
     return describe(name).makers

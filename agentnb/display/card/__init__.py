@@ -1,1 +1,1 @@
-"""One run shown whole: the live card, the saved form, the page, the text."""
+"""Views of a whole run: live card, saved card, page, text."""

@@ -1,4 +1,4 @@
-"""A run in a few kilobytes, whatever its length, for lists of many runs."""
+"""A run in a few kilobytes of HTML, whatever its length, for lists of runs."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ MAX_OF_A_PROMPT = 300
 MAX_OF_AN_ANSWER = 2_500
 LAST_ROUNDS = 20
 LINE = 130
-"""Characters of a line about a round."""
+"""Maximum characters of a line about a round."""
 ROOM = {"answer": 6_000, "todos": 1_800, "rounds": 3_200, "notes": 1_200}
-"""Bytes of HTML that each part may have; the whole stays under 15,000."""
+"""Maximum bytes of HTML of each part; the whole stays under 15,000."""
 
 
 def compact_html(run: Run) -> Html:
-    """Return state, prompt, answer, todos, a line for each of the last rounds, and what to type to see it all."""
+    """Return state, prompt, answer, todos, a line for each of the last rounds, and the command that shows the whole run."""
     return inlined(tag("div", "compact", _head(run), *compact_pieces(run)))
 
 
 def compact_pieces(run: Run, *, stored: bool = True) -> list[Html]:
-    """Return the pieces of `compact_html` below its first line. ``stored``: `%agent load` finds the run."""
+    """Return the pieces of `compact_html` below its first line. ``stored``: `%agent load` can load the run."""
     hint = tag(
         "div",
         "compact-hint",
@@ -76,13 +76,15 @@ def _notes(run: Run) -> Iterable[Html]:
 
 
 def _rounds(run: Run) -> Html:
-    """Return the last rounds, without the final one if it is the answer, which is shown above; without any, the steps."""
+    """Return the last rounds, without a final answer shown above; in a run without rounds, its steps."""
     if has_steps(run):
         return _lines("compact-lines", _that_fit([line[2:] for line in work_lines(run)], ROOM["rounds"], newest=True))
     rounds = as_left(run)
     count = len(rounds) - bool(shown_answer(run))
     last = rounds[max(0, count - LAST_ROUNDS) : count]
-    lines = _that_fit([round_line(one, run.settings, run.questions_of(one.index)) for one in last], ROOM["rounds"], newest=True)
+    lines = _that_fit(
+        [round_line(shown, run.settings, run.questions_of(shown.index)) for shown in last], ROOM["rounds"], newest=True
+    )
     if earlier := count - len(lines):
         lines.insert(0, counted(earlier, "earlier round"))
     return _lines("compact-lines", lines)
@@ -93,15 +95,15 @@ def round_line(one: WorkflowRound, settings: Mapping[str, Any], questions: Itera
     answer = [first_line(clean(one.text), 60)] if one.text.strip() else []
     asked = by_call(questions)
     calls = ", ".join(_call(record, asked.get(record.call.id, ())) for record in one.records)
-    told = [line.text for line in round_notes(one, settings) if line.at_once]
-    line = "  ".join([*answer, calls] if calls else answer or told or [one.status])
+    notes = [line.text for line in round_notes(one, settings) if line.at_once]
+    line = "  ".join([*answer, calls] if calls else answer or notes or [one.status])
     return f"{one.index + 1:>3}  {line if len(line) <= LINE else line[: LINE - 1] + '…'}"
 
 
 def _call(record: CallRecord, questions: Iterable[AskedQuestion]) -> str:
     kind = state(record)
-    told = [first_line(clean(answer_told(one)), 40) for one in questions if one.outcome != "open"]
-    answers = f" ({', '.join(told)})" if told else ""
+    replies = [first_line(clean(answer_told(question)), 40) for question in questions if question.outcome != "open"]
+    answers = f" ({', '.join(replies)})" if replies else ""
     return f"{first_line(clean(record.call.name), 40)} {MARKS[kind]}" + ("" if kind == "ok" else f" {kind}") + answers
 
 
@@ -110,7 +112,7 @@ def _lines(kind: str, lines: list[str]) -> Html:
 
 
 def _that_fit(lines: list[str], room: int, *, newest: bool = False) -> list[str]:
-    """Return as many lines as fit in ``room`` bytes of HTML: from the first, or from the last."""
+    """Return as many lines as fit into ``room`` bytes of HTML: the first, or with ``newest`` the last."""
     kept: list[str] = []
     for line in reversed(lines) if newest else lines:
         room -= _size(words(line)) + 1

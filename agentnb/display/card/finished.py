@@ -1,4 +1,4 @@
-"""What stands above the transcript of a run that has ended: its answer or why there is none, its figures, what went wrong."""
+"""The part of a finished run's card around its transcript: answer or reason, figures, problems."""
 
 from __future__ import annotations
 
@@ -37,39 +37,39 @@ _SENTENCE = re.compile(r"(?s)(.{8,200}?[.:!?])(\s.*)")
 
 
 def answer_html(text: str) -> Html:
-    """Return an answer: the model's text as Markdown."""
+    """Return an answer, rendered as Markdown."""
     return tag("div", "answer", markdown_html(text.strip(), MAX_OF_AN_ANSWER))
 
 
 def result_html(run: Run) -> Html:
-    """Return the answer; without one, why there is none, the last reply, and the questions that are open."""
+    """Return the answer or, without one, the reason, the last reply, and the open questions."""
     answer = shown_answer(run)
     reason = pieces_html(why_in_pieces(run), lead="bad" if run.status == "failed" else "warn")
     kind = "why why-bad" if run.status == "failed" else "why"
     boxes = [tag("div", kind, reason, _traceback(run))] if reason else []
     boxes += [tag("div", "why", pieces_html(note)) for note in notes_in_pieces(run)]
     form = Form(over=not run.should_continue)
-    asked = [question_html(one, form) for one in run.questions if one.outcome == "open"]
+    asked = [question_html(question, form) for question in run.questions if question.outcome == "open"]
     open_questions = tag("div", "list", *asked) if asked else NOTHING
     return joined(answer_html(answer) if answer else NOTHING, *boxes, open_questions)
 
 
 def has_last_reply(run: Run) -> bool:
-    """Return whether the run was ended before its model could answer, and has a reply with text."""
+    """True if the run ended before its model could answer, but has a reply with text."""
     return not shown_answer(run) and run.status in ("limited", "stopped", "cancelled") and bool(run.text.strip())
 
 
 def _traceback(run: Run) -> Html:
-    """Return the traceback of the person's own model, folded, as tools have theirs."""
+    """Return the traceback of the person's own model, folded like those of tools."""
     if run.error is None or not run.error.traceback:
         return NOTHING
-    told = long_html(run.error.traceback, Way(where="run.error.traceback"))
+    body = long_html(run.error.traceback, Way(where="run.error.traceback"))
     title = tag("summary", "tool-fold-title", "Traceback of your model")
-    return tag("details", "tool-fold", title, told, data_fold="error:traceback")
+    return tag("details", "tool-fold", title, body, data_fold="error:traceback")
 
 
 def pieces_html(pieces: Iterable[str], lead: str = "") -> Html:
-    """Mark up the commands among the pieces of a text as code; its first sentence in the tone ``lead``."""
+    """Mark up the commands among these pieces as code, and the first sentence in the tone ``lead``."""
     marked: list[Html] = []
     for piece in pieces:
         if isinstance(piece, Command):
@@ -77,34 +77,34 @@ def pieces_html(pieces: Iterable[str], lead: str = "") -> Html:
         elif lead and not marked:
             text = cut(piece, MAX_OF_A_REASON)
             first = _SENTENCE.fullmatch(text)
-            head, rest = (first.group(1), first.group(2)) if first else (text, "")
-            marked += [tag("b", lead, words(head)), words(rest)]
+            head, remainder = (first.group(1), first.group(2)) if first else (text, "")
+            marked += [tag("b", lead, words(head)), words(remainder)]
         else:
             marked.append(words(cut(piece, MAX_OF_A_REASON)))
     return joined(*marked)
 
 
 def pictured_calls(run: Run) -> list[CallRecord]:
-    """Return the calls whose pictures are shown above the transcript: the last ones, while there is room."""
-    found: list[CallRecord] = []
+    """Return the last calls whose pictures fit above the transcript."""
+    pictured: list[CallRecord] = []
     room, count = MAX_OF_PICTURES, 0
-    for record in reversed([record for one in run.rounds for record in one.records]):
+    for record in reversed([record for run_round in run.rounds for record in run_round.records]):
         if state(record) == "ok" and is_pictured(record) and record.result is not None:
             images = [part for part in record.result.parts if isinstance(part, Image)]
             room, count = room - sum(len(part.data) for part in images), count + len(images)
             if room < 0 or count > MAX_FIGURES:
                 break
-            found.append(record)
-    return found[::-1]
+            pictured.append(record)
+    return pictured[::-1]
 
 
 def figures_html(records: list[CallRecord]) -> Html:
-    """Return the pictures of these calls, side by side where there is room."""
-    return tag("div", "figures", *[each for record in records for each in pictures_html(record)]) if records else NOTHING
+    """Return the pictures of these calls, side by side where possible."""
+    return tag("div", "figures", *[picture for record in records for picture in pictures_html(record)]) if records else NOTHING
 
 
 def foot_html(run: Run, totals: Totals, form: Form, shown: Transcript) -> Html:
-    """Return what opens to the transcript, the todos and the details, what went wrong, and what to type next."""
+    """Return folds for the transcript, todos and details, the problems, and the next command."""
     items = [*_folds(run, totals, form, shown)]
     step = next_step(run)
     if step is not None:
@@ -120,7 +120,7 @@ def _folds(run: Run, totals: Totals, form: Form, shown: Transcript) -> Iterator[
         text = run.text.strip()
         reply = tag("div", "list", markdown_html(cut_after_paragraph(text, MAX_OF_A_LAST_REPLY)))
         yield _part("reply", f"Last reply, {counted(len(text.splitlines()), 'line')}", reply, form.is_open("reply"))
-    if shown.rounds:  # what the person opened in the live card stays in sight
+    if shown.rounds:  # folds opened in the live card stay visible
         opened = any(is_open for key, is_open in form.folds.items() if form.details or not key.startswith("saw:"))
         title = f"Transcript, {counted(totals.rounds, 'round')}"
         yield _part("rounds", title, tag("div", "rounds", shown.rounds), form.is_open("rounds", opened))

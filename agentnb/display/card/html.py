@@ -1,7 +1,7 @@
 """A run as HTML that survives saving: inline styles, ``<details>``, no script, no style sheet.
 
 All text of models and tools is escaped, or sanitised Markdown; pictures from tools are embedded as data, and nothing is
-fetched. The pieces are those of the live card.
+fetched. The live card uses the same pieces.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def run_html(
     variable: str = "run",
     nested: Callable[[str, Mapping[str, bool]], Html] = no_nested_runs,
 ) -> Html:
-    """Return an ended run: its answer first, then what went wrong, and folded all that it did.
+    """Return a finished run: its answer first, then problems, and a folded transcript.
 
-    ``folds`` are those that the person opened (or closed) in the live card, and that stay so; ``details``: the rounds show
-    their details; ``variable`` holds the run; ``nested`` returns the runs that a call began.
+    ``folds``: folds that the person opened or closed in the live card, which stay so; ``details``: show details in the rounds;
+    ``variable``: the variable that holds the run; ``nested``: returns a call's nested runs.
     """
     form = Form(folds=folds or {}, details=details, variable=variable, nested=nested)
     return kept(plain_html(run, form, prompt=prompt))
@@ -57,14 +57,14 @@ def run_html(
 def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
     """Return the HTML of `run_html` without inline styles, for a page with a style sheet."""
     totals, pictured, findings = Totals(as_left(run)), pictured_calls(run), lines_of(run)
-    above = frozenset([record.call.id for record in pictured])
+    shown_above = frozenset([record.call.id for record in pictured])
     form = form._replace(
         marks=findings.marks,
         foreign=is_foreign(run),
         effects=effects_of(run.tools),
         settings=run.settings,
         over=not run.should_continue,
-        shown_above=above,
+        shown_above=shown_above,
         run=run,
     )
     return tag(
@@ -101,49 +101,49 @@ def running_html(
     hint: str = "",
     nested: Callable[[str, Mapping[str, bool]], Html] = no_nested_runs,
 ) -> Html:
-    """Return a run in progress, where no live card is possible: its last rounds, and the streaming text.
+    """Return a run in progress for places without a live card: its last rounds, and the streaming text.
 
-    ``drawn`` caches finished rounds from one call to the next.
+    ``drawn`` caches finished rounds between calls.
     """
     drawn = {} if drawn is None else drawn
     shown = run.rounds[-ROUNDS_WHILE_RUNNING:]
-    left_out = len(run.rounds) - len(shown)
-    # Without pictures: it is drawn many times a second.
+    omitted = len(run.rounds) - len(shown)
+    # No pictures: redrawn many times a second.
     form = Form(pictures=False, effects=effects_of(run.tools), settings=run.settings, nested=nested, run=run)
-    rounds = [_drawn(one, drawn, form, run.questions_of(one.index)) for one in shown]
-    earlier = tag("div", "list quiet", counted(left_out, "earlier round")) if left_out else NOTHING
+    rounds = [_drawn(run_round, drawn, form, run.questions_of(run_round.index)) for run_round in shown]
+    earlier = tag("div", "list quiet", counted(omitted, "earlier round")) if omitted else NOTHING
     text = tag("div", "streaming", words(streaming, MAX_OF_A_TEXT)) if streaming else NOTHING
     todos = tag("div", "list", todos_html(run.todos, live=False)) if run.todos else NOTHING
-    hinted = tag("div", "list quiet", hint) if hint else NOTHING
+    hint_html = tag("div", "list quiet", hint) if hint else NOTHING
     user_messages = NOTHING if run.rounds else _user_messages(run, form)
     work = [user_messages, workflow_html(run), steps_html(run, form), todos, earlier, *rounds, text]
     step = live_answer(run)
     answer = NOTHING if step is None else tag("div", "why", pieces_html(pieces("", [step], NOTEBOOK)))
-    return kept(tag("div", "run", head_html(run, Totals(run.rounds)), hinted, *work, notes_html(run), answer))
+    return kept(tag("div", "run", head_html(run, Totals(run.rounds)), hint_html, *work, notes_html(run), answer))
 
 
-def _drawn(one: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Sequence[AskedQuestion]) -> Html:
-    if one.status == "running" or any(each.outcome == "open" for each in questions):
-        return inlined(round_html(one.index, round_pieces(one, form, questions=questions)))
-    if one.index not in drawn:
-        drawn[one.index] = inlined(round_html(one.index, round_pieces(one, form, questions=questions)))
-    return drawn[one.index]
+def _drawn(run_round: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Sequence[AskedQuestion]) -> Html:
+    if run_round.status == "running" or any(question.outcome == "open" for question in questions):
+        return inlined(round_html(run_round.index, round_pieces(run_round, form, questions=questions)))
+    if run_round.index not in drawn:
+        drawn[run_round.index] = inlined(round_html(run_round.index, round_pieces(run_round, form, questions=questions)))
+    return drawn[run_round.index]
 
 
 def head_html(run: Run, totals: Totals) -> Html:
-    """Return state and usage, on one line where there is room."""
+    """Return state and usage, on one line where possible."""
     return tag("div", "head", state_html(run, leads=True), " ", meta_html(run, totals))
 
 
 def without_rounds(run: Run) -> Sequence[str]:
-    """Return the lines of all that happened in a run that made no rounds, besides its steps."""
+    """Return lines about the events of a run without rounds, except for its steps."""
     if run.rounds:
         return ()
     return AlsoHappened(without_steps(run.events) if has_steps(run) else run.events).during(0)
 
 
 def notes_html(run: Run, also: Sequence[str] = ()) -> Html:
-    """Return the notes to the person, why the run ended and what to type next; before them what ``also`` happened."""
+    """Return the notes to the person, the reason for the end and the next command, preceded by the lines ``also``."""
     return joined(_also(also, Form()), *[tag("div", "why", pieces_html(note)) for note in told_in_pieces(run)])
 
 

@@ -1,4 +1,4 @@
-"""What stays of a run whose kernel died while a page showed its card: a frame that the page fills with what it last knew."""
+"""The card of a run whose kernel died: a frame that the page fills with its last received content."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_STORED = (
 
 
 def remains_html(run_id: str = "") -> Html:
-    """Return the frame, which says what to type next. ``run_id``: of a run whose log is kept, so that it can be recovered.
+    """Return the frame with the next command. ``run_id``: the run's id if its log is kept, so that it can be recovered.
 
     The page fills elements with ``data-slot`` from the slots of the card, and the one with ``data-rounds`` with its rounds.
     """
@@ -28,16 +28,16 @@ def remains_html(run_id: str = "") -> Html:
     mark = tag("span", "mark", MARKS[kind], aria_hidden="true")
     chip = tag("span", f"chip {kind}", mark, f" {STATES['interrupted']}")
     head = tag("div", "head", chip, " ", tag("span", "", data_slot="meta"))
-    told = pieces("", [RecoverRun(short_id(run_id), lead=DIED, in_new_kernel=True)], NOTEBOOK) if run_id else NOT_STORED
-    note = tag("div", f"note {kind}", pieces_html(told))
+    sentence = pieces("", [RecoverRun(short_id(run_id), lead=DIED, in_new_kernel=True)], NOTEBOOK) if run_id else NOT_STORED
+    note = tag("div", f"note {kind}", pieces_html(sentence))
     rounds = tag("div", "rounds", tag("div", "", data_rounds=True), tag("div", "list", data_slot="totals"))
-    did = tag("details", "", tag("summary", "summary", "Transcript"), rounds, open=True)
+    transcript = tag("details", "", tag("summary", "summary", "Transcript"), rounds, open=True)
     graph = tag("div", "", data_slot="graph")
-    todos, found = (tag("div", "list", data_slot=name) for name in ("todos", "findings"))
-    return inlined(tag("div", "run", head, note, graph, todos, found, did, tag("div", "", data_slot="notes")))
+    todos, findings = (tag("div", "list", data_slot=name) for name in ("todos", "findings"))
+    return inlined(tag("div", "run", head, note, graph, todos, findings, transcript, tag("div", "", data_slot="notes")))
 
 
 @cache
 def inline_styles() -> dict[str, str]:
-    """Return the inline style of each class, for what the page fills in."""
+    """Return the inline style of each class, for content filled in by the page."""
     return {name: style for name in rules() if (style := inline_style(name))}

@@ -1,4 +1,4 @@
-"""Many runs in one line: how many there are in each state, the time since the first began, and what they cost."""
+"""Many runs on one line: their number by state, the elapsed time, and their cost."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from agentnb.display.texts.labels import clean, counted, duration, first_line
 from agentnb.display.texts.states import STATES, chip
 
 ORDER = ("completed", "running", "waiting_on_user", "limited", "stopped", "cancelled", "interrupted", "unknown", "failed")
-"""The states of runs in a line about many, in order."""
+"""Order of the states on the line."""
 WORST_FIRST = ("bad", "warn", "asking", "neutral", "good")
-"""Tones of ended runs: the line about many has the worst of theirs."""
+"""Tones from worst to best; the line has the worst tone of its ended runs."""
 MAX_LISTED = 100
-"""Ended runs that are listed, the failed ones among them for certain."""
+"""Maximum ended runs listed, and as many failed ones besides."""
 LINE = 100
-"""Characters of a prompt in the list."""
+"""Maximum characters of a prompt in the list."""
 
 
 class ManyRuns:
-    """Counts runs. Of a run that has ended it keeps a line of text, not the run."""
+    """Counts runs. For an ended run it keeps a line of text instead of the run."""
 
     def __init__(self) -> None:
         self._live: dict[str, Run] = {}
@@ -37,12 +37,12 @@ class ManyRuns:
         self._left_out = 0
 
     def add(self, run_id: str, run: Run) -> None:
-        """Count this run from now on."""
+        """Start counting this run."""
         self._since = self._since or perf_counter()
         self._live[run_id] = run
 
     def ended(self, run_id: str) -> None:
-        """Count a run as ended, and let go of it."""
+        """Count a run as ended, and release it."""
         run = self._live.pop(run_id, None)
         if run is None:
             return
@@ -58,19 +58,19 @@ class ManyRuns:
 
     @property
     def is_over(self) -> bool:
-        """Whether all have ended."""
+        """True if all runs have ended."""
         return not self._live
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of runs."""
         return len(self._live) + self._ended.total()
 
     @property
     def states(self) -> str:
         """``5 done, 1 running, 1 failed``."""
-        found = self._ended + Counter(run.status for run in list(self._live.values()))
-        return ", ".join(f"{found[status]:,} {STATES[status].lower()}" for status in ORDER if found[status])
+        counts = self._ended + Counter(run.status for run in list(self._live.values()))
+        return ", ".join(f"{counts[status]:,} {STATES[status].lower()}" for status in ORDER if counts[status])
 
     @property
     def _seconds(self) -> float:
@@ -88,31 +88,33 @@ class ManyRuns:
         return " · ".join([f"{counted(self.count, 'run')}: {self.states}", *self._figures])
 
     def html(self) -> Html:
-        """Return the line with a bar while runs go on; at the end it opens to a line for each run."""
-        kind = next((one for one in WORST_FIRST if one in self._tones), "neutral") if self.is_over else "active"
+        """Return the line, with a progress bar while runs are in progress; once all have ended it opens to a line for each."""
+        kind = (
+            next((candidate for candidate in WORST_FIRST if candidate in self._tones), "neutral") if self.is_over else "active"
+        )
         mark = tag("span", "mark", MARKS[kind], aria_hidden="true")
         ended = self._ended.total()
         bar = tag("progress", "bar", aria_label="Runs that have ended", value=str(ended), max=str(self.count))
         pieces = [
             tag("span", f"chip {kind}", mark, f" {counted(self.count, 'run')}"),
             NOTHING if self.is_over else bar,
-            tag("span", "meta", *[Html(f"{tag('span', 'part', one)} ") for one in (self.states, *self._figures)]),
+            tag("span", "meta", *[Html(f"{tag('span', 'part', figure)} ") for figure in (self.states, *self._figures)]),
         ]
         line = Html(" ".join(piece for piece in pieces if piece))
         if not self.is_over:
             return tag("div", "head", line)
-        rest = [f"{self._left_out:,} more"] if self._left_out else []
-        lines = tag("pre", "many-lines", "\n".join([*self._failed, *self._lines, *rest]))
+        more = [f"{self._left_out:,} more"] if self._left_out else []
+        lines = tag("pre", "many-lines", "\n".join([*self._failed, *self._lines, *more]))
         return tag("details", "", tag("summary", "many-summary", tag("span", "many-head", line)), lines)
 
 
 def many_runs_html(runs: ManyRuns) -> Html:
-    """Return the line as an output of its own."""
+    """Return the line as a separate output."""
     return kept(tag("div", "run", runs.html()))
 
 
 def run_line_html(run: Run, told: str) -> Html:
-    """Return a run that is shown elsewhere in one line."""
+    """Return a line for a run that is shown elsewhere."""
     return kept(tag("div", "quiet", chip_html(run), f" · {', '.join(meta(run))} · {told}"))
 
 

@@ -1,4 +1,4 @@
-"""The runs nested in a run, as they are shown at the tool call that began them."""
+"""Nested runs, shown at the tool calls that started them."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from agentnb.display.texts.labels import first_line
 from agentnb.runtime.host.host import Beginning
 
 MAX_CARDS = 4
-"""Runs of one call that are shown one by one; of more, only a line is."""
+"""Maximum runs of a call shown individually; more become a single line."""
 MAX_KEPT = 200
-"""Runs nested in one run that are kept whole; of more, as of the steps of a long workflow, the oldest are a line."""
+"""Maximum nested runs kept whole; beyond it, as for the steps of a long workflow, the oldest become a line."""
 MAX_DEPTH = 3
-"""Levels of nested runs that are shown within one another."""
+"""Maximum levels of nested runs shown."""
 MAX_SAYING = 2_000
-"""Characters kept of a reply while it streams, of which the last line is shown."""
+"""Maximum characters kept of a streaming reply; its last line is shown."""
 
 
 class NestedRun:
-    """One nested run: the watcher that notes that it has changed."""
+    """A nested run, and the watcher that records its changes."""
 
     def __init__(
         self, beginning: Beginning, changed: Callable[[], None], depth: int, spoke: Callable[[], None] | None = None
     ) -> None:
-        """``spoke`` is called, from any thread, when more of a reply has come in."""
+        """``spoke`` is called, from any thread, when more of a reply arrives."""
         self.run, self.name, self.stored = beginning.run, beginning.agent, beginning.stored
         self.run_id = beginning.run_id
         self.within = NestedRuns(depth + 1)
         self.changes = 0
         self.is_over = False
         self.saying = ""
-        """The end of the reply that streams."""
+        """The end of the streaming reply."""
         self._changed = changed
         self._spoke = spoke
 
     def __call__(self, item: AnyEvent | Delta) -> None:
-        """Note that the run has changed."""
+        """Record a change of the run."""
         if isinstance(item, Event):
             self.is_over = self.is_over or isinstance(item, RunFinished)
             self.saying = ""
@@ -54,7 +54,7 @@ class NestedRun:
             self._spoke()
 
     def nested(self, beginning: Beginning) -> NestedRun | None:
-        """Return the watcher of a run that is nested in this one."""
+        """Return the watcher for a run nested in this one."""
         return self.within.add(beginning, self._told)
 
     def _told(self) -> None:
@@ -62,11 +62,11 @@ class NestedRun:
         self._changed()
 
     def html(self, folds: Mapping[str, bool]) -> Html:
-        """Return the run, folded: its state and progress; it opens to its rounds."""
+        """Return the run, folded to its state and progress; it opens to its rounds."""
         key = f"nested:{self.run_id}"
         name = tag("b", "nested-name", first_line(self.name, 60)) if self.name else NOTHING
         figures = tag("span", "meta", first_line(", ".join(meta(self.run)), 200))
-        head = tag("span", "nested-line", Html(" ".join(one for one in (state_html(self.run), name, figures) if one)))
+        head = tag("span", "nested-line", Html(" ".join(part for part in (state_html(self.run), name, figures) if part)))
         inner = joined(*[self.within.html(call_id, folds) for call_id in self.within.calls])
         body = tag("div", "nested-body", *compact_pieces(self.run, stored=self.stored), inner)
         summary = tag("summary", "nested-summary", head)
@@ -74,7 +74,7 @@ class NestedRun:
 
 
 class NestedRuns:
-    """The runs nested in one run, by the tool call that began them."""
+    """The runs nested in a run, by the tool call that started them."""
 
     def __init__(self, depth: int = 0) -> None:
         self._depth = depth
@@ -86,69 +86,71 @@ class NestedRuns:
     def add(
         self, beginning: Beginning, changed: Callable[[], None], spoke: Callable[[], None] | None = None
     ) -> NestedRun | None:
-        """Return the watcher of a run that begins.
+        """Return the watcher for a new run.
 
-        ``changed`` is called, from any thread, when it has changed; ``spoke`` when more of a reply has come in.
+        ``changed`` is called, from any thread, when it changes; ``spoke`` when more of a reply arrives.
         """
         call_id = beginning.call_id
         if call_id is None or self._depth >= MAX_DEPTH:
             return None
 
-        def told() -> None:
+        def note_change() -> None:
             self._changes[call_id] = self._changes.get(call_id, 0) + 1
-            if made.is_over:
-                self._many[call_id].ended(made.run_id)
+            if nested_run.is_over:
+                self._many[call_id].ended(nested_run.run_id)
             changed()
 
-        made = NestedRun(beginning, told, self._depth, spoke)
-        self._many.setdefault(call_id, ManyRuns()).add(made.run_id, made.run)
-        few = self._few.setdefault(call_id, [])
+        nested_run = NestedRun(beginning, note_change, self._depth, spoke)
+        self._many.setdefault(call_id, ManyRuns()).add(nested_run.run_id, nested_run.run)
+        cards = self._few.setdefault(call_id, [])
         if self._many[call_id].count <= MAX_CARDS:
-            few.append(made)
-            self._kept.append((call_id, made))
+            cards.append(nested_run)
+            self._kept.append((call_id, nested_run))
             self._let_go()
         else:
-            few.clear()
-        return made
+            cards.clear()
+        return nested_run
 
     def _let_go(self) -> None:
-        """Let go of the oldest run that is over, if there are too many."""
+        """Release the oldest finished run if there are too many."""
         if len(self._kept) > MAX_KEPT:
-            oldest = next((one for one in self._kept if one[1].is_over), None)
+            oldest = next((entry for entry in self._kept if entry[1].is_over), None)
             if oldest is not None:
                 self._kept.remove(oldest)
                 call_id, run = oldest
-                self._few[call_id] = [one for one in self._few[call_id] if one is not run]
+                self._few[call_id] = [kept for kept in self._few[call_id] if kept is not run]
 
     def share(self, other: NestedRuns) -> None:
-        """Hold what ``other`` holds, and what is added to either from now on."""
+        """Share the contents of ``other``, and all later additions to either."""
         self._few, self._many, self._changes, self._kept = other._few, other._many, other._changes, other._kept
 
     @property
     def plan_position(self) -> PlanPosition | None:
-        """How far the plan has come that the newest of them executes; None if none does."""
-        going_on = (one.run.plan_position for _, one in reversed([*self._kept]) if not one.is_over)
-        return next((position for position in going_on if position is not None), None)
+        """The position in the plan that the newest of them is executing, if any."""
+        positions = (nested_run.run.plan_position for _, nested_run in reversed([*self._kept]) if not nested_run.is_over)
+        return next((position for position in positions if position is not None), None)
 
     @property
     def calls(self) -> list[str]:
-        """The calls that began runs."""
+        """The calls that started runs."""
         return list(self._many)
 
     def changes(self, call_id: str) -> int:
-        """Return a number that grows with each change of the runs of a call."""
+        """Return a number that grows with each change of a call's runs."""
         return self._changes.get(call_id, 0)
 
     def saying(self, call_id: str) -> str:
-        """Return the last line of what the newest run of a call is saying; empty while it says nothing."""
-        few = self._few.get(call_id)
-        return few[-1].saying.rstrip().rpartition("\n")[2] if few else ""
+        """Return the last line of the reply streaming in a call's newest run, or ""."""
+        cards = self._few.get(call_id)
+        return cards[-1].saying.rstrip().rpartition("\n")[2] if cards else ""
 
     def html(self, call_id: str, folds: Mapping[str, bool]) -> Html:
-        """Return the runs of a call: each by itself, or a line about many."""
-        many = self._many.get(call_id)
-        if many is None:
+        """Return a call's runs, individually or as one line."""
+        counted_runs = self._many.get(call_id)
+        if counted_runs is None:
             return NOTHING
-        few = self._few.get(call_id, [])
-        are_kept = few and len(few) == many.count
-        return inlined(joined(*[one.html(folds) for one in few]) if are_kept else tag("div", "nested", many.html()))
+        cards = self._few.get(call_id, [])
+        are_kept = cards and len(cards) == counted_runs.count
+        return inlined(
+            joined(*[nested_run.html(folds) for nested_run in cards]) if are_kept else tag("div", "nested", counted_runs.html())
+        )

@@ -1,4 +1,4 @@
-"""One self-contained page of a run: no script, nothing fetched, readable in light and dark."""
+"""A self-contained page of a run: no script, nothing fetched, readable in light and dark."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ from agentnb.display.texts.labels import counted, first_line
 from agentnb.interchange.page_log import ELEMENT, packed_log
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""Makes the browser itself refuse everything but our style sheet and the pictures in the page."""
+"""Content security policy that allows only our style sheet and the pictures in the page."""
 
 
 LEFT_OUT = "Parts of very long texts are left out of this page, where it says so"
 
 
 def page_html(run: Run) -> str:
-    """Return the whole page, with what the model saw in each round, and the log of the run, from which it is loaded again."""
+    """Return the complete page with the request of each round, and with the run's log for loading it again."""
     title = f"{first_line(run.prompt, 70)} · agentnb"
     started = f"{run.started_at:%Y-%m-%d %H:%M} UTC" if run.started_at else ""
-    about = " · ".join(part for part in (run.id, started, counted(len(run.events), "event")) if part)
+    origin = " · ".join(part for part in (run.id, started, counted(len(run.events), "event")) if part)
     card = plain_html(run, Form(whole=True, folds={"rounds": True}), prompt=True)
     log = tag("code", "tool-code", f"{run.id}.jsonl")
-    whole = f"{LEFT_OUT}. Its log has them whole: load_trace opens this page, and "
-    note = tag("p", "quiet", whole, log) if _is_cut(run) else NOTHING
+    cut_note = f"{LEFT_OUT}. Its log has them whole: load_trace opens this page, and "
+    note = tag("p", "quiet", cut_note, log) if _is_cut(run) else NOTHING
     packed = Html(f'<template id="{ELEMENT}">{packed_log(run.events)}</template>')
-    return page_of(title, tag("main", "", note, card, tag("p", "quiet", about)), packed)
+    return page_of(title, tag("main", "", note, card, tag("p", "quiet", origin)), packed)
 
 
 def page_of(title: str, *content: Html, style: str = "") -> str:
-    """Return a page that fetches nothing and runs no script, in light and dark. ``style``: rules besides those of all pages."""
+    """Return a page that fetches nothing and runs no script, in light and dark. ``style``: rules in addition to the common
+    ones.
+    """
     head = joined(
         Html('<meta charset="utf-8">'),
         Html('<meta name="generator" content="agentnb">'),
@@ -52,19 +54,22 @@ def page_of(title: str, *content: Html, style: str = "") -> str:
 
 
 def _is_cut(run: Run) -> bool:
-    """Return whether a text of the run is longer than a page shows."""
+    """True if the page truncates a text of the run."""
     return any(length > most for length, most in _lengths(run))
 
 
 def _lengths(run: Run) -> Iterator[tuple[int, int]]:
-    """Yield the length of each text that may be cut, and how much of it a page shows."""
+    """Yield the length of each text that may be truncated, and its limit."""
     yield len(run.prompt), MAX_OF_A_TEXT
-    for one in run.rounds:
-        yield len(one.text), MAX_OF_A_TEXT
-        yield sum(len(part.text) for part in one.reply.parts if isinstance(part, Thinking)) if one.reply else 0, MAX_OF_THINKING
-        for each in one.compactions:
-            yield len(each.compacted.text) if each.compacted else 0, MAX_OF_A_TEXT
-        for record in one.records:
+    for run_round in run.rounds:
+        yield len(run_round.text), MAX_OF_A_TEXT
+        yield (
+            sum(len(part.text) for part in run_round.reply.parts if isinstance(part, Thinking)) if run_round.reply else 0,
+            MAX_OF_THINKING,
+        )
+        for compaction in run_round.compactions:
+            yield len(compaction.compacted.text) if compaction.compacted else 0, MAX_OF_A_TEXT
+        for record in run_round.records:
             for value in given(record).values():
                 yield len(as_text(value)), MAX_OF_ALL
             for part in record.result.parts if record.result else ():

@@ -1,4 +1,4 @@
-"""The offer to replay a run that failed under ``matrix``: the command to type, in whose place a notebook puts a button."""
+"""The offer to replay a failed run under ``matrix``: a command, which a notebook replaces by a button."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ FAILED_ENDS = frozenset({"failed", "limited", "stopped"})
 
 
 def is_offered(run: Run) -> bool:
-    """Return whether the run ended badly or failed its task, and has rounds to replay."""
+    """True if the run ended badly or failed its task, and has rounds to replay."""
     has_failed = run.status in FAILED_ENDS or (not run.should_continue and run.outcome == "failed")
     return has_failed and bool(run.rounds) and not works_in_steps(run)
 
 
 def replay_offer(run: Run, variable: str = "") -> ReplayRun | None:
-    """Return how to replay the run; None unless that is offered.
+    """Return the advice to replay the run, if offered.
 
-    ``variable``: the expression that is the run, by default the variable of its cell.
+    ``variable``: the expression that holds the run, by default the variable of its cell.
     """
     if not is_offered(run):
         return None

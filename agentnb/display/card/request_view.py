@@ -1,6 +1,6 @@
-"""What the model saw in a round, as HTML: the exact request, with the origin of each piece in words.
+"""The request of a round as HTML, with the origin of each piece in words.
 
-All its text is shown as it was sent, in ``<pre>``, except for control characters.
+All text is shown as sent, in ``<pre>``, except for control characters.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.texts.labels import clean, counted, first_line, thousands
 
 MAX_OF_A_SCHEMA = 600
-"""Characters of a tool's schema in a saved notebook: the todo tool's alone has twelve thousand, the same in each run."""
+"""Maximum characters of a tool's schema in a saved notebook; the todo tool's alone has twelve thousand in each run."""
 SHORT = 100
-"""Longest JSON that stays on one line, in characters."""
+"""Maximum characters of JSON on one line."""
 MAX_NAMES = 200
-"""Characters of the line that names the tools."""
+"""Maximum characters of the line with the tools' names."""
 
 STORED = "stored; some earlier messages of round {} are not sent"
 NEWEST = 2
-"""Messages that a round adds at the end: a reply, and the message that follows it."""
+"""Messages added by a round: a reply, and the message after it."""
 
 WHY_LEFT_OUT = {
     "workflow_mode": "text that workflow mode continued from is not sent again",
@@ -36,7 +36,7 @@ WHY_LEFT_OUT = {
 
 
 class _Origin(NamedTuple):
-    """Where a piece came from."""
+    """Origin of a piece."""
 
     kind: str
     mark: str
@@ -44,7 +44,7 @@ class _Origin(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """How many characters are shown; None: all."""
+    """Maximum characters shown; None: unlimited."""
 
     result: int | None = None
     text: int | None = None
@@ -55,19 +55,21 @@ _CUT = _Form(MAX_OF_A_SENT_RESULT, MAX_OF_A_SENT_TEXT)
 
 
 def request_view_html(seen: SentRequest, *, whole: bool, schemas: bool = False) -> Html:
-    """Return the request of one round. ``whole``: all of it; otherwise what is new in it, and a line about the rest, so that
-    the rounds of a long run take no more room than the run. ``schemas``: all of the tools' schemas in any case.
+    """Return the request of a round.
+
+    ``whole``: all of it; otherwise its new parts, and a line about the others, so that the requests of a long run take no more
+    room than the run. ``schemas``: include the tools' full schemas in any case.
     """
     form = _WHOLE if whole else _CUT
-    told = whole or seen.index == 0
-    frame = _frame(seen, whole or schemas) if told else _line("same", "= System prompt and tools: as in round 1")
+    has_frame = whole or seen.index == 0
+    frame = _frame(seen, whole or schemas) if has_frame else _line("same", "= System prompt and tools: as in round 1")
     return tag("div", "sight", tag("div", "sight-summary", summary(seen)), frame, _messages(seen, form, whole))
 
 
 def summary(seen: SentRequest) -> str:
     """Return ``7 messages, about 2.1k tokens, 5 as in the round before (cached 1.8k tokens)``."""
-    about = "about " if seen.tokens_estimated else ""
-    parts = [counted(len(seen.request.messages), "message"), f"{about}{thousands(seen.tokens)} tokens"]
+    prefix = "about " if seen.tokens_estimated else ""
+    parts = [counted(len(seen.request.messages), "message"), f"{prefix}{thousands(seen.tokens)} tokens"]
     if seen.unchanged:
         parts.append(f"{seen.unchanged} as in the round before")
     if seen.kept > seen.unchanged:
@@ -82,7 +84,7 @@ def summary(seen: SentRequest) -> str:
 
 
 def _unsummed(seen: SentRequest) -> int:
-    """Return how many messages were left out by a compaction without a summary."""
+    """Return the number of messages that a compaction dropped without a summary."""
     return seen.compacted.count if seen.compacted is not None and not seen.compacted.text else 0
 
 
@@ -102,7 +104,7 @@ def _fold(title: str, *content: Html) -> Html:
 
 def _pre(text: str, most: int | None = None, kind: str = "sight-text") -> Html:
     shown = words(text, most)
-    return tag("pre", kind, Html(f"\n{shown}") if shown.startswith("\n") else shown)  # HTML drops the first line break
+    return tag("pre", kind, Html(f"\n{shown}") if shown.startswith("\n") else shown)  # HTML drops a leading line break
 
 
 def _json(value: Any, most: int | None = None) -> Html:
@@ -118,8 +120,8 @@ def _json(value: Any, most: int | None = None) -> Html:
 def _frame(seen: SentRequest, whole: bool) -> Html:
     request = seen.request
     system = _fold(f"System prompt, {counted(len(request.system), 'character')}", _pre(request.system))
-    named = first_line(clean(", ".join(tool.name for tool in request.tools)), MAX_NAMES)
-    tools = _fold(f"{counted(len(request.tools), 'tool')}: {named}", *[_tool(tool, whole) for tool in request.tools])
+    tool_names = first_line(clean(", ".join(tool.name for tool in request.tools)), MAX_NAMES)
+    tools = _fold(f"{counted(len(request.tools), 'tool')}: {tool_names}", *[_tool(tool, whole) for tool in request.tools])
     return joined(
         system if request.system else _line("same", "No system prompt"),
         tools if request.tools else _line("same", "No tools"),
@@ -137,65 +139,66 @@ def _tool(tool: ToolSpec, whole: bool) -> Html:
 
 
 def _messages(seen: SentRequest, form: _Form, whole: bool) -> Html:
-    """Return all messages in order: those of the round before on one line or folded, then the new ones."""
-    known, since = _known(seen)
-    split = seen.left_out_before if seen.sent_before else sum(one.place < known for one in seen.left_out)
+    """Return all messages in order: those of the previous round on one line or folded, then the new ones."""
+    repeated, origin = _known(seen)
+    split = seen.left_out_before if seen.sent_before else sum(one.place < repeated for one in seen.left_out)
     end = len(seen.request.messages)
-    moved = range(max(1, known), end - NEWEST) if _is_made_anew(seen) and not whole else range(0)
-    later = (*_between(seen, known, end, seen.left_out[split:], form, moved), _ephemeral(seen))
-    title = f"{_numbers(known)}: {since}" if known else f"As in round {seen.index}"
+    moved = range(max(1, repeated), end - NEWEST) if _is_made_anew(seen) and not whole else range(0)
+    later = (*_between(seen, repeated, end, seen.left_out[split:], form, moved), _ephemeral(seen))
+    title = f"{_numbers(repeated)}: {origin}" if repeated else f"As in round {seen.index}"
     title += f"; {split} left out there too" if split else ""
-    if known > 1 and (gap := _unsummed(seen) + seen.truncated):
+    if repeated > 1 and (gap := _unsummed(seen) + seen.truncated):
         title += f"; {counted(gap, 'message')} left out behind the first"
-    title += f"; the summary among them stands for {_summed_up(seen)}" if _place_of_summary(seen) in range(known) else ""
-    if not known and not split:
+    title += f"; the summary among them stands for {_summed_up(seen)}" if _place_of_summary(seen) in range(repeated) else ""
+    if not repeated and not split:
         return joined(*later)
     if whole:
-        return joined(_fold(f"= {title}", *_between(seen, 0, known, seen.left_out[:split], form)), *later)
+        return joined(_fold(f"= {title}", *_between(seen, 0, repeated, seen.left_out[:split], form)), *later)
     return joined(_line("same", f"= {title}"), *later)
 
 
 def _is_made_anew(seen: SentRequest) -> bool:
-    """Return whether messages in the middle of the previous request are no longer sent: a summary replaces them, or nothing."""
+    """True if messages in the middle of the previous request are no longer sent, with or without a summary."""
     return seen.kept < seen.sent_before - 1
 
 
 def _known(seen: SentRequest) -> tuple[int, str]:
-    """Return how many messages at the beginning need not be shown again, and where they come from."""
+    """Return the number of leading messages not to be shown again, and their origin."""
     if not seen.sent_before:
         return seen.inherited, "stored, from the run that this one continues"
     but = "" if seen.unchanged == seen.kept else f"{'' if seen.kept == 1 else ', the last'} but for the reminder"
     return seen.kept, f"stored, as in round {seen.index}{but}"
 
 
-def _numbers(known: int) -> str:
-    return "Message 1" if known == 1 else f"Messages 1 to {known}"
+def _numbers(count: int) -> str:
+    return "Message 1" if count == 1 else f"Messages 1 to {count}"
 
 
 def _between(
     seen: SentRequest, start: int, end: int, left_out: Iterable[LeftOut], form: _Form, moved: range = range(0)
 ) -> Iterator[Html]:
-    """Yield these messages of the request and, in their places, those left out of it. Those that have only ``moved`` share one
-    line, except for the summary.
+    """Yield these messages of the request, with omitted ones at their positions.
+
+    Messages that have only ``moved`` share one line, except for the summary.
     """
     waiting = list(left_out)
     summary = _place_of_summary(seen) if moved else None
-    for place in range(start, end):
-        if place == max(1, start) and start <= 1:
+    for index in range(start, end):
+        if index == max(1, start) and start <= 1:
             yield _gap(seen)
-        while waiting and waiting[0].place <= place:
+        while waiting and waiting[0].place <= index:
             yield _left_out(waiting.pop(0), form)
-        if place not in moved or place == summary:
-            yield _message(seen, place, form)
-        elif place == moved.start or place - 1 == summary:
-            first = f"Message {place + 1}" if place == moved.stop - 1 else f"Messages {place + 1} to {moved.stop}"
+        if index not in moved or index == summary:
+            yield _message(seen, index, form)
+        elif index == moved.start or index - 1 == summary:
+            first = f"Message {index + 1}" if index == moved.stop - 1 else f"Messages {index + 1} to {moved.stop}"
             yield _line("same", f"= {first}: {STORED.format(seen.index)}")
-    for one in waiting:
-        yield _left_out(one, form)
+    for message in waiting:
+        yield _left_out(message, form)
 
 
 def _gap(seen: SentRequest) -> Html:
-    """Return lines about what is missing after the first message."""
+    """Return lines about messages missing after the first."""
     lines = []
     if count := _unsummed(seen):
         lines.append(f"{counted(count, 'stored message')} left out: they could not be summarized")
@@ -204,35 +207,35 @@ def _gap(seen: SentRequest) -> Html:
     return joined(*[tag("div", "sight-message sight-bar-left-out", tag("div", "sight-head", f"⊘ {line}")) for line in lines])
 
 
-def _message(seen: SentRequest, place: int, form: _Form) -> Html:
-    is_last = place == len(seen.request.messages) - 1
-    message = seen.lasting if is_last else seen.request.messages[place]
-    number = f"{place + 1} · {message.role}" + (f" · {first_line(clean(message.author), MAX_NAMES)}" if message.author else "")
-    if seen.compacted is not None and place == _place_of_summary(seen):
-        told = f"Σ a summary, in the place of {_summed_up(seen)}"
-        alone, content = _with_summary(seen.compacted.text, told, message, form)
-        word = told[2:] if alone else "stored, and joined to it a summary"
+def _message(seen: SentRequest, index: int, form: _Form) -> Html:
+    is_last = index == len(seen.request.messages) - 1
+    message = seen.lasting if is_last else seen.request.messages[index]
+    number = f"{index + 1} · {message.role}" + (f" · {first_line(clean(message.author), MAX_NAMES)}" if message.author else "")
+    if seen.compacted is not None and index == _place_of_summary(seen):
+        label = f"Σ a summary, in the place of {_summed_up(seen)}"
+        alone, content = _with_summary(seen.compacted.text, label, message, form)
+        word = label[2:] if alone else "stored, and joined to it a summary"
         return _framed(number, _Origin("summed", "Σ", word), content)
-    return _framed(number, _origin(seen, place), *[_part(part, form) for part in message.parts])
+    return _framed(number, _origin(seen, index), *[_part(part, form) for part in message.parts])
 
 
 def _place_of_summary(seen: SentRequest) -> int | None:
-    """Return the place of the message that holds the summary, if any: one of the first, which may hold other text too."""
+    """Return the index of the message with the summary, if any: one of the first, possibly with other text."""
     if seen.compacted is None or not seen.compacted.text:
         return None
     first = enumerate(list(seen.request.messages[: seen.compacted.first + 2]))
-    return next((place for place, message in first if seen.compacted.text in message.text), None)
+    return next((index for index, message in first if seen.compacted.text in message.text), None)
 
 
-def _with_summary(summary: str, told: str, message: Message, form: _Form) -> tuple[bool, Html]:
-    """Return whether the message holds only the summary, and the message: any other text in it is stored text."""
+def _with_summary(summary: str, label: str, message: Message, form: _Form) -> tuple[bool, Html]:
+    """Return whether the message holds only the summary, and the message; any other text in it is stored text."""
     alone = len(message.parts) == 1 and message.text.strip() == summary.strip()
     pieces: list[Html] = []
     for part in message.parts:
-        before, found, after = part.text.partition(summary) if isinstance(part, Text) else ("", "", "")
-        head = NOTHING if alone else tag("div", "sight-part", tag("span", "sight-summed", told))
+        before, match, after = part.text.partition(summary) if isinstance(part, Text) else ("", "", "")
+        head = NOTHING if alone else tag("div", "sight-part", tag("span", "sight-summed", label))
         around = [_pre(words.strip(), form.text) if words.strip() else NOTHING for words in (before, after)]
-        pieces.append(joined(around[0], head, _pre(found, form.text), around[1]) if found else _part(part, form))
+        pieces.append(joined(around[0], head, _pre(match, form.text), around[1]) if match else _part(part, form))
     return alone, joined(*pieces)
 
 
@@ -241,7 +244,7 @@ def _summed_up(seen: SentRequest) -> str:
 
 
 def _ephemeral(seen: SentRequest) -> Html:
-    """Return the reminder in full: the end of the request."""
+    """Return the full reminder, which ends the request."""
     if not seen.ephemeral:
         return NOTHING
     origin = _Origin("ephemeral", "◌", "ephemeral, in this request only")
@@ -249,32 +252,32 @@ def _ephemeral(seen: SentRequest) -> Html:
     return _framed(number, origin, _pre(seen.ephemeral))
 
 
-def _left_out(one: LeftOut, form: _Form) -> Html:
-    origin = _Origin("left-out", "⊘", f"left out: {WHY_LEFT_OUT[one.why]}")
-    return _framed(one.message.role, origin, *[_part(part, form) for part in one.message.parts])
+def _left_out(omitted: LeftOut, form: _Form) -> Html:
+    origin = _Origin("left-out", "⊘", f"left out: {WHY_LEFT_OUT[omitted.why]}")
+    return _framed(omitted.message.role, origin, *[_part(part, form) for part in omitted.message.parts])
 
 
-def _origin(seen: SentRequest, place: int) -> _Origin:
+def _origin(seen: SentRequest, index: int) -> _Origin:
     if not seen.sent_before:
         return (
             _Origin("stored", "=", "stored, of the run before")
-            if place < seen.inherited
+            if index < seen.inherited
             else _Origin("new", "+", "new, stored")
         )
-    if place < seen.unchanged:
+    if index < seen.unchanged:
         return _Origin("stored", "=", f"stored, as in round {seen.index}")
-    if place < seen.kept:
+    if index < seen.kept:
         return _Origin("stored", "=", f"stored, as in round {seen.index} but for the reminder")
     if _is_made_anew(seen):
         return _Origin("stored", "=", STORED.format(seen.index))
-    if place < seen.sent_before:
+    if index < seen.sent_before:
         return _Origin("new", "+", f"stored, and longer: text was added since round {seen.index}")
     return _Origin("new", "+", f"new since round {seen.index}, stored")
 
 
 def _framed(number: str, origin: _Origin, *content: Html) -> Html:
-    told = tag("span", f"sight-{origin.kind}", f"{origin.mark} {origin.word}")
-    head = tag("div", "sight-head", tag("b", "", number), " · ", told)
+    mark = tag("span", f"sight-{origin.kind}", f"{origin.mark} {origin.word}")
+    head = tag("div", "sight-head", tag("b", "", number), " · ", mark)
     return tag("div", f"sight-message sight-bar-{origin.kind}", head, *content)
 
 
@@ -306,7 +309,7 @@ def _call(part: ToolCall, form: _Form) -> Html:
 
 
 def _result(part: ToolResult, form: _Form) -> Html:
-    inner = [_given(one, form) for one in part.parts] or [_line("part", "nothing in it")]
+    inner = [_given(item, form) for item in part.parts] or [_line("part", "nothing in it")]
     return joined(_part_line("result of", part.name, part.call_id, _failure(part)), *inner)
 
 
@@ -318,18 +321,18 @@ def _failure(part: ToolResult) -> str:
     return f"✗ error {part.error_code or ''}".rstrip() if part.is_error else ""
 
 
-def _part_line(what: str, name: str, call_id: str, more: str = "") -> Html:
+def _part_line(kind: str, name: str, call_id: str, more: str = "") -> Html:
     identity = tag("span", "sight-id", call_id)
-    return tag("div", "sight-part", f"{what} ", tag("b", "", name), " · ", identity, f" · {more}" if more else "")
+    return tag("div", "sight-part", f"{kind} ", tag("b", "", name), " · ", identity, f" · {more}" if more else "")
 
 
 def _for_the_provider(part: AnyPart) -> Html:
-    """Return a line if opaque data goes back to the provider with the part."""
+    """Return a line if opaque data for the provider is sent with the part."""
     data = None if isinstance(part, Image | ToolResult) else part.provider_metadata
     if data is None:
         return NOTHING
-    named = first_line(clean(", ".join(data)), MAX_NAMES)
-    return _line("part", f"with data of the provider, {size(len(msgspec.json.encode(data)))}: {named}")
+    keys = first_line(clean(", ".join(data)), MAX_NAMES)
+    return _line("part", f"with data of the provider, {size(len(msgspec.json.encode(data)))}: {keys}")
 
 
 _SHOWN: dict[type[Any], Callable[[Any, _Form], Html]] = {
@@ -342,7 +345,7 @@ _SHOWN: dict[type[Any], Callable[[Any, _Form], Html]] = {
 
 
 def size(count: int) -> str:
-    """Return ``312 B``, ``12 kB``, ``3.4 MB``."""
+    """Format a number of bytes: ``312 B``, ``12 kB``, ``3.4 MB``."""
     if count < 1_000:
         return f"{count} B"
     return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"

@@ -1,4 +1,4 @@
-"""A run as plain text: for terminals, nbconvert and readers of the saved file."""
+"""A run as plain text, for terminals, nbconvert and readers of the saved file."""
 
 from __future__ import annotations
 
@@ -26,25 +26,24 @@ from agentnb.display.texts.round_notes import round_notes
 from agentnb.display.texts.user_messages import USER, UserMessages
 
 SHORTEST = 0.1
-"""Shortest time of a call that is shown, in seconds."""
+"""Minimum duration of a call that is shown, in seconds."""
 ROUNDS_WHILE_RUNNING = 12
 """Rounds shown of a run in progress; a finished run shows all."""
 MARGIN = "     "
 LINE = 110
-"""Characters of a line that shows a result."""
+"""Maximum characters of a line with a result."""
 MAX_INNER = 20
-"""Lines for the calls that one tool made itself."""
+"""Maximum lines for calls made by a tool."""
 MAX_PRINTED = 3
-"""Lines shown of what one tool printed: the last."""
+"""Maximum lines shown of a tool's output; the last ones."""
 MAX_OF_AN_ANSWER = 100_000
 MAX_READ = 10_000
-"""Characters of a text that are searched for its first words."""
+"""Maximum characters read for the first words of a text."""
 
 
 def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) -> str:
-    """Return the whole run: its state, its answer, then a few lines per round.
-
-    ``commands``: the surface whose words say what to type.
+    """Return the whole run: its state, its answer, then a few lines per round. ``commands``: the surface's wording of
+    advice.
     """
     lines = [head_line(run)]
     answer = labels.clean(labels.cut(states.shown_answer(run).strip(), MAX_OF_AN_ANSWER))
@@ -55,10 +54,12 @@ def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) ->
     rounds = states.as_left(run)
     also = AlsoHappened(without_steps(run.events) if has_steps(run) else run.events)
     user_messages = UserMessages(run.events, USER if states.is_foreign(run) else "You")
-    for one in rounds[first:]:
-        with_text = not (answer and one is rounds[-1])
-        lines += round_lines(one, run.settings, run.questions_of(one.index), with_text=with_text, also=also.during(one.index))
-        lines += user_message_lines(user_messages.during(one.index))
+    for run_round in rounds[first:]:
+        with_text = not (answer and run_round is rounds[-1])
+        lines += round_lines(
+            run_round, run.settings, run.questions_of(run_round.index), with_text=with_text, also=also.during(run_round.index)
+        )
+        lines += user_message_lines(user_messages.during(run_round.index))
     if has_steps(run):
         lines += workflow_lines(run)
     if not rounds:
@@ -83,11 +84,11 @@ def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) ->
 
 
 def _ready_answers(run: Run, step: AnyAdvice | None, commands: Commands) -> list[str]:
-    """Return lines to type, one for each answer to the question whether a call may run."""
+    """Return commands for each possible answer to an approval question."""
     if not isinstance(step, AnswerRun) or not run.waiting:
         return []
-    ready = [replace(step, text=answer, lead="") for answer in typed_answers(run.waiting[0])]
-    return [f"  {typed}" for one in ready if (typed := in_words([one], commands))]
+    answers = [replace(step, text=answer, lead="") for answer in typed_answers(run.waiting[0])]
+    return [f"  {typed}" for command in answers if (typed := in_words([command], commands))]
 
 
 def head_line(run: Run) -> str:
@@ -104,8 +105,9 @@ def round_lines(
     with_text: bool = True,
     also: Iterable[str] = (),
 ) -> Iterator[str]:
-    """Yield the lines of a round, in a run with these settings: the reply, its calls, the closed questions, and what ``also``
-    happened.
+    """Yield the lines of a round: the reply, its calls, the closed questions, and the lines ``also``.
+
+    ``settings``: the run's settings.
     """
     asked = by_call(questions)
     number = f"{one.index + 1:>3}  "
@@ -138,17 +140,17 @@ def user_message_lines(messages: Iterable[str]) -> Iterator[str]:
 
 
 def inner_lines(record: CallRecord) -> Iterator[str]:
-    """Yield a line for each call that the tool made itself; of many, for the last ones."""
-    found = [one for _, one in with_inner(record.inner)]
-    if len(found) > MAX_INNER:
-        yield f"       ↳ {len(found) - MAX_INNER:,} earlier calls"
-    for one in found[-MAX_INNER:]:
-        yield f"       ↳ {call_line(one)}"
-        yield from begun_lines(one.nested, "         ")
+    """Yield a line for each of the last calls made by the tool."""
+    calls = [call for _, call in with_inner(record.inner)]
+    if len(calls) > MAX_INNER:
+        yield f"       ↳ {len(calls) - MAX_INNER:,} earlier calls"
+    for call in calls[-MAX_INNER:]:
+        yield f"       ↳ {call_line(call)}"
+        yield from begun_lines(call.nested, "         ")
 
 
 def printed_lines(record: CallRecord) -> Iterator[str]:
-    """Yield the last lines that the tool printed."""
+    """Yield the last lines printed by the tool."""
     lines = record.printed.rstrip().split("\n")
     if len(lines) > MAX_PRINTED:
         yield f"       | {labels.counted(len(lines) - MAX_PRINTED, 'earlier line')} printed"
@@ -157,8 +159,8 @@ def printed_lines(record: CallRecord) -> Iterator[str]:
 
 
 def _question_lines(questions: Iterable[AskedQuestion]) -> Iterator[str]:
-    for one in questions:
-        yield from (f"       {line}" for line in closed_question_lines(one, LINE))
+    for question in questions:
+        yield from (f"       {line}" for line in closed_question_lines(question, LINE))
 
 
 def call_line(record: CallRecord) -> str:

@@ -1,4 +1,4 @@
-"""The rounds of an ended run, within the room that a saved notebook has for them."""
+"""The rounds of a finished run, within the size limits of a saved notebook."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _PICTURE = re.compile(r"base64,[A-Za-z0-9+/=]+")
 
 
 class Transcript(NamedTuple):
-    """The rounds of a run, drawn."""
+    """Rendered rounds of a run."""
 
     rounds: Html
     details: Html
-    """A line of guidance for each round, which opens to what the model saw."""
+    """A line of guidance for each round, which opens to its request."""
 
 
 def transcript(run: Run, form: Form) -> Transcript:
-    """Return the rounds, and the details of each. What has no room is cut, and the transcript says so."""
-    rounds = [one for place, one in enumerate(as_left(run)) if form.whole or not _is_left_out(run, place)]
+    """Return the rounds and their details. Rounds beyond the size limits are cut, with a note."""
+    rounds = [run_round for index, run_round in enumerate(as_left(run)) if form.whole or not _is_left_out(run, index)]
     saw, details = _requests(run, rounds, form)
     drawn = _drawn(run, rounds, form, saw)
     cut = _cut(run, drawn, form)
@@ -49,7 +49,7 @@ def transcript(run: Run, form: Form) -> Transcript:
 
 
 def _drawn(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Html]) -> list[tuple[Html, bool]]:
-    """Return each round, and whether it is whole: the last ones are, while there is room."""
+    """Return each round, and whether it is complete: the last ones are, while there is room."""
     answer = run.rounds[-1].index if run.rounds and shown_answer(run) else -1  # its text is shown above
     pictured = pictured_rounds(rounds, None if form.whole else MAX_OF_PICTURES, form.shown_above)
     user_messages, also, room = (
@@ -58,47 +58,53 @@ def _drawn(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Htm
         MAX_ROUND_BYTES,
     )
     drawn: list[tuple[Html, bool]] = []
-    for one in reversed(rounds):
-        questions = [each for each in run.questions_of(one.index) if each.outcome != "open"]  # those stand above
-        more = also.during(one.index)
-        about = _is_remarkable(one) or user_messages.during(one.index) or questions or more
-        if one.index == answer and not (about or len(run.rounds) > 1):
+    for run_round in reversed(rounds):
+        questions = [question for question in run.questions_of(run_round.index) if question.outcome != "open"]  # shown above
+        also_lines = also.during(run_round.index)
+        has_details = _is_remarkable(run_round) or user_messages.during(run_round.index) or questions or also_lines
+        if run_round.index == answer and not (has_details or len(run.rounds) > 1):
             continue
-        anchor = round_anchor(run.id, one.index)
+        anchor = round_anchor(run.id, run_round.index)
         html = Html("")
         if room > 0:
             pieces = round_pieces(
-                one,
-                form._replace(pictures=one.index in pictured),
-                saw=saw.get(one.index, NOTHING),
-                user_messages=user_messages.during(one.index),
-                also=more,
+                run_round,
+                form._replace(pictures=run_round.index in pictured),
+                saw=saw.get(run_round.index, NOTHING),
+                user_messages=user_messages.during(run_round.index),
+                also=also_lines,
                 questions=questions,
-                with_text=one.index != answer,
+                with_text=run_round.index != answer,
             )
-            html = round_html(one.index, pieces, anchor)
+            html = round_html(run_round.index, pieces, anchor)
             html = html if form.whole else inlined(html)
             room -= 0 if form.whole else size(html)
-        whole = room >= 0 and bool(html)
-        line = tag("div", "quiet round-line", round_line(one, run.settings, questions), data_round=str(one.index), id=anchor)
-        drawn.append((html if whole else line, whole))
+        is_whole = room >= 0 and bool(html)
+        line = tag(
+            "div",
+            "quiet round-line",
+            round_line(run_round, run.settings, questions),
+            data_round=str(run_round.index),
+            id=anchor,
+        )
+        drawn.append((html if is_whole else line, is_whole))
     return drawn[::-1]
 
 
 def size(html: str) -> int:
-    """Return the bytes of the HTML, without its pictures."""
+    """Return the size of the HTML in bytes, without pictures."""
     return len(_PICTURE.sub("", html).encode("utf-8", "replace"))
 
 
-def _is_left_out(run: Run, place: int) -> bool:
-    return FIRST <= place < len(run.rounds) - MAX_SAVED_ROUNDS
+def _is_left_out(run: Run, index: int) -> bool:
+    return FIRST <= index < len(run.rounds) - MAX_SAVED_ROUNDS
 
 
 def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:
-    """Return what is cut, and what to type to see it."""
+    """Return a note on the cuts, with the command that shows the whole run."""
     if form.whole:
         return NOTHING
-    lines = sum(not whole for _, whole in drawn)
+    lines = sum(not is_whole for _, is_whole in drawn)
     left_out = max(0, len(run.rounds) - MAX_SAVED_ROUNDS - FIRST)
     cuts = [f"{counted(left_out, 'round')} left out"] if left_out else []
     cuts += [f"{counted(lines, 'round')} cut to a line"] if lines else []
@@ -112,47 +118,49 @@ def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:
     return tag("div", "list quiet", f"{', '.join(cuts)}. All of it is in the log: ", load, ", then ", save)
 
 
-def _is_remarkable(one: WorkflowRound) -> bool:
-    return any(line.at_once for line in round_notes(one))
+def _is_remarkable(run_round: WorkflowRound) -> bool:
+    return any(line.at_once for line in round_notes(run_round))
 
 
 def _requests(run: Run, rounds: Iterable[WorkflowRound], form: Form) -> tuple[dict[int, Html], Html]:
-    """Return what the model saw in the rounds that show it, and the details of the others."""
+    """Return the requests of rounds that show them, and details for the other rounds."""
     views = _views(run, form)
-    shown = {one.index for one in rounds if form.details or ignored_guidance(one)}
-    lines = [saw_detail(one, views.get(one.index, NOTHING), form) for one in rounds if one.index not in shown]
+    shown = {run_round.index for run_round in rounds if form.details or ignored_guidance(run_round)}
+    lines = [
+        saw_detail(run_round, views.get(run_round.index, NOTHING), form) for run_round in rounds if run_round.index not in shown
+    ]
     return {index: views[index] for index in shown if index in views}, joined(*lines)
 
 
 def _views(run: Run, form: Form) -> dict[int, Html]:
-    found = dict(sent_requests(run))
+    requests = dict(sent_requests(run))
     if form.whole:
-        return {index: request_view_html(seen, whole=False, schemas=True) for index, seen in found.items()}
+        return {index: request_view_html(seen, whole=False, schemas=True) for index, seen in requests.items()}
     room = MAX_REQUEST_BYTES
     views: dict[int, Html] = {}
-    for index in dict.fromkeys((0, *sorted(found, reverse=True))):
-        if index in found and room > 0:
-            html = inlined(request_view_html(found[index], whole=False))
+    for index in dict.fromkeys((0, *sorted(requests, reverse=True))):
+        if index in requests and room > 0:
+            html = inlined(request_view_html(requests[index], whole=False))
             room -= size(html)
             views |= {index: html} if room >= 0 else {}
     return views
 
 
 def pictured_rounds(rounds: Iterable[WorkflowRound], room: int | None, above: Collection[str] = ()) -> frozenset[int]:
-    """Return the rounds whose pictures are shown: from the last backwards, while there is ``room`` (bytes; None: for all).
+    """Return the rounds with visible pictures: from the last backwards, while there is ``room`` (bytes; None: for all).
 
-    Pictures of the calls ``above`` are shown elsewhere, and take room too.
+    Pictures of the calls ``above`` are shown elsewhere, but count.
     """
-    found: set[int] = set()
-    for one in reversed(list(rounds)):
-        size_of = {record.call.id: _bytes_of_pictures(record) for record in one.records}
+    indexes: set[int] = set()
+    for run_round in reversed(list(rounds)):
+        size_of = {record.call.id: _bytes_of_pictures(record) for record in run_round.records}
         if room is not None:
             room -= sum(size_of.values())
             if room < 0:
                 break
         if any(bytes_of and call_id not in above for call_id, bytes_of in size_of.items()):
-            found.add(one.index)
-    return frozenset(found)
+            indexes.add(run_round.index)
+    return frozenset(indexes)
 
 
 def _bytes_of_pictures(record: CallRecord) -> int:

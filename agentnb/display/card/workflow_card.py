@@ -1,4 +1,4 @@
-"""The card of a workflow's run: its graph, and below it the steps with the runs nested in them, finished or live."""
+"""The card of a workflow's run: its graph, and its steps with their nested runs, finished or live."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ from agentnb.workflow.graph.drawing import Drawing
 from agentnb.workflow.graph.node_states import StepProgress, node_states
 
 MAX_PRINTED = 200
-"""Characters of the last line that a step has printed or its agent is saying."""
+"""Maximum characters of the last line printed by a step or streaming from its agent."""
 _NOTHING_PRINTED: Mapping[str, str] = {}
 
 
 class StepPieces:
-    """The steps and plans of a run as pieces of its card. Pass it each event of a run that grows."""
+    """The steps and plans of a run as pieces of its card. Pass it each event of a growing run."""
 
     def __init__(self, run: Run, events: Iterable[AnyEvent] = ()) -> None:
         self._run = run
         self._history = PlanHistory(events)
         self._drawn = DrawnPieces()
-        # Empty for a run that begins: while it grows, its card shows the runs themselves.
+        # Empty for a new run: its live card shows the nested runs themselves.
         self._begun, self._tracebacks = begun_by_steps(run), tracebacks_of_steps(run)
         self._asked: Mapping[str, AskedQuestion] = {}
         self._form, self._printed, self._nested = Form(), _NOTHING_PRINTED, NestedRuns()
@@ -75,34 +75,34 @@ class StepPieces:
     def pieces(
         self, form: Form, printed: Mapping[str, str] = _NOTHING_PRINTED, nested: NestedRuns | None = None
     ) -> dict[str, Html]:
-        """Return the steps and their questions by their keys, and the plans, which follow the tasks that make and run them.
+        """Return the steps and their questions by key, and the plans after the tasks that make and execute them.
 
-        ``printed``: the end of what steps have printed, shown while they run; ``nested``: the runs nested in them.
+        ``printed``: the latest output of running steps; ``nested``: their nested runs.
         """
         self._form, self._printed, self._nested = form, printed, nested or self._nested
         run, history = self._run, self._history
-        asked = [one for one in run.questions if form.live or is_going_on(run) or one.outcome != "open"]
-        self._asked = {one.question.id: one for one in asked}
-        of_steps: dict[str, list[AskedQuestion]] = {}
-        for one in asked:
-            if one.question.id not in history.questions:
-                of_steps.setdefault(one.question.call_id, []).append(one)
-        found, place = dict[str, Html](), 0
+        asked = [question for question in run.questions if form.live or is_going_on(run) or question.outcome != "open"]
+        self._asked = {question.question.id: question for question in asked}
+        step_questions: dict[str, list[AskedQuestion]] = {}
+        for question in asked:
+            if question.question.id not in history.questions:
+                step_questions.setdefault(question.question.call_id, []).append(question)
+        pieces, position = dict[str, Html](), 0
         for row in step_rows(run, history.children):
             if isinstance(row, LeftOut):
-                found["steps:more"] = left_out_html(row)
+                pieces["steps:more"] = left_out_html(row)
                 continue
             record, path = row[0], row[0].id
             if record.agent in (PLANNING, EXECUTION):
-                place = len(found) + 1
+                position = len(pieces) + 1
             drawn, depth = partial(self._step, *row), path.count("/")
-            found.update(self._piece(f"step:{path}", row, record, depth, drawn, of_steps.pop(path, ())))
-        rest = [one for one in chain.from_iterable(of_steps.values()) if one.outcome == "open"]
-        every = [*(found | question_pieces(rest, form)).items()]
-        place = place or len(every)
-        found = dict([*every[:place], *self._plans(), *every[place:]])
-        self._drawn.keep(found)
-        return found
+            pieces.update(self._piece(f"step:{path}", row, record, depth, drawn, step_questions.pop(path, ())))
+        remaining = [question for question in chain.from_iterable(step_questions.values()) if question.outcome == "open"]
+        all_pieces = [*(pieces | question_pieces(remaining, form)).items()]
+        position = position or len(all_pieces)
+        pieces = dict([*all_pieces[:position], *self._plans(), *all_pieces[position:]])
+        self._drawn.keep(pieces)
+        return pieces
 
     def _piece(
         self,
@@ -113,7 +113,7 @@ class StepPieces:
         draw: Callable[[], Html],
         asked: Iterable[AskedQuestion],
     ) -> Iterator[tuple[str, Html]]:
-        """Yield the piece of a step, drawn again if a source of it was replaced, and those below it."""
+        """Yield the piece of a step, redrawn if a source was replaced, and the pieces below it."""
         changes = 0 if record is None else self._nested.changes(record.id)
         yield key, self._drawn.get(key, (*sources, changes), draw)
         if record is not None and (line := self._last_line(record)):
@@ -128,12 +128,12 @@ class StepPieces:
         plans = listed_plans(self._history, self._run)
         if earlier := len(self._history.plans) - len(plans):
             yield "plans:earlier", left_out_html(f"… {counted(earlier, 'earlier plan')}")
-        rest = sum(len(one.rows) for one in plans)
-        for one in plans[:-1]:
-            is_open = not self._form.live and rest <= MAX_OPEN
-            rest -= len(one.rows)
-            made_of = (one.plan, one.plan.changes, one.status, is_open)
-            yield one.key, self._drawn.get(one.key, made_of, partial(self._folded, one, is_open))
+        row_count = sum(len(listed.rows) for listed in plans)
+        for listed in plans[:-1]:
+            is_open = not self._form.live and row_count <= MAX_OPEN
+            row_count -= len(listed.rows)
+            made_of = (listed.plan, listed.plan.changes, listed.status, is_open)
+            yield listed.key, self._drawn.get(listed.key, made_of, partial(self._folded, listed, is_open))
         for last in plans[-1:]:
             yield last.key, tag("div", "step", opening_html(line_html(plan_row(last)), NOTHING, last.key, False))
             yield from question_pieces(self._questions(last.plan.questions, is_open=True), self._form).items()
@@ -147,24 +147,29 @@ class StepPieces:
                 drawn = partial(self._step_of_plan, last, row)
                 yield from self._piece(f"{last.key}:{step.number}", sources, step.record, 1, drawn, asked)
 
-    def _folded(self, found: ListedPlan, is_open: bool) -> Html:
+    def _folded(self, listed: ListedPlan, is_open: bool) -> Html:
         steps = [
-            left_out_html(row, 1) if isinstance(row, LeftOut) else self._step_of_plan(found, row) for row in shown_steps(found)
+            left_out_html(row, 1) if isinstance(row, LeftOut) else self._step_of_plan(listed, row)
+            for row in shown_steps(listed)
         ]
-        body, opened = joined(self._closed(found.plan.questions), *steps), self._form.is_open(found.key, is_open)
-        return tag("div", "step", opening_html(line_html(plan_row(found)), body, found.key, opened))
+        body, opened = joined(self._closed(listed.plan.questions), *steps), self._form.is_open(listed.key, is_open)
+        return tag("div", "step", opening_html(line_html(plan_row(listed)), body, listed.key, opened))
 
-    def _step_of_plan(self, found: ListedPlan, row: Row) -> Html:
-        return row_html(row_of_step(found.key, *row), self._form, self._closed(row[0].questions))
+    def _step_of_plan(self, listed: ListedPlan, row: Row) -> Html:
+        return row_html(row_of_step(listed.key, *row), self._form, self._closed(row[0].questions))
 
     def _closed(self, ids: Iterable[str]) -> Html:
         return joined(*question_pieces(self._questions(ids, is_open=False), self._form).values())
 
     def _questions(self, ids: Iterable[str], *, is_open: bool) -> list[AskedQuestion]:
-        return [self._asked[one] for one in ids if one in self._asked and (self._asked[one].outcome == "open") == is_open]
+        return [
+            self._asked[question_id]
+            for question_id in ids
+            if question_id in self._asked and (self._asked[question_id].outcome == "open") == is_open
+        ]
 
     def _last_line(self, record: StepRecord) -> Html:
-        """Return the last line of what a step that runs has printed, or what its agent is saying: small, as it comes often."""
+        """Return the last line printed by a running step or streaming from its agent; short, as it changes often."""
         if record.status != "running":
             return NOTHING
         text, kind = self._printed.get(record.id, "").rstrip().rpartition("\n")[2], "tool-printing"
@@ -174,30 +179,30 @@ class StepPieces:
 
 
 def graph_in(run: Run) -> Drawing | None:
-    """Return the graph of the workflow that a run is of; None for other runs, or if its log does not hold it."""
+    """Return the workflow's graph of a run; None for other runs, and if the log does not have it."""
     spec = logged_workflow(run.settings) if run.kind == "workflow" else None
     return None if spec is None else drawing_of(spec)
 
 
 def workflow_html(run: Run) -> Html:
-    """Return the graph of a run, coloured by the states of its steps; nothing for other runs than those of workflows."""
+    """Return the graph of a workflow's run, coloured by its steps' states; empty for other runs."""
     graph = graph_in(run)
     return NOTHING if graph is None else GraphPicture(graph).html(node_states(graph, run))
 
 
 def steps_html(run: Run, form: Form) -> Html:
-    """Return the steps of a run, each with what it did and asked; nothing if it has rounds instead."""
+    """Return the steps of a run, each with its results and questions; empty for a run with rounds."""
     return tag("div", "steps", *StepPieces(run, run.events).pieces(form).values()) if has_steps(run) else NOTHING
 
 
 def steps_title(run: Run) -> str:
-    """Return ``Steps 12``, the title of the list; of a run that plans, ``Plans 3``."""
+    """Return the title of the list: ``Steps 12``, or for a run that plans ``Plans 3``."""
     plans = PlanHistory(run.events).plans
     return f"Plans {len(plans):,}" if plans else f"Steps {len(shown_records(run)):,}"
 
 
 def workflow_lines(run: Run) -> Iterator[str]:
-    """Yield the steps of a run as lines, as an outline of its workflow if its log holds that, and the runs that tools began."""
+    """Yield the steps of a run as lines, outlined by its workflow if the log has it, and the runs started by tools."""
     graph = graph_in(run)
     if graph is None:
         yield from work_lines(run)
@@ -208,7 +213,7 @@ def workflow_lines(run: Run) -> Iterator[str]:
 
 
 class LiveSteps(StepPieces):
-    """The same of a run that grows, with its graph."""
+    """The steps of a growing run, with its graph."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -220,7 +225,7 @@ class LiveSteps(StepPieces):
 
     @staticmethod
     def of(run: Run) -> LiveSteps | None:
-        """Return those of a run that begins; None for the run of an agent."""
+        """Return the steps of a new run; None for an agent's run."""
         return None if run.kind == "agent" else LiveSteps(run)
 
     def take(self, event: AnyEvent) -> None:
@@ -231,7 +236,7 @@ class LiveSteps(StepPieces):
             self._progress.take(event)
 
     def graph_html(self) -> Html:
-        """Return the graph as it is now; nothing if the log does not hold it."""
+        """Return the current graph; empty if the log does not have it."""
         if self._picture is not None and self._progress is not None and self._is_stale:
             self._graph = self._picture.html(self._progress.states(self._run))
         self._is_stale = False

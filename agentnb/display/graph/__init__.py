@@ -1,1 +1,1 @@
-"""The graph of a workflow: its layout, as SVG and as text."""
+"""Graphs of workflows: layout, HTML and text."""

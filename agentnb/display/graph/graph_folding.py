@@ -1,4 +1,4 @@
-"""What is shown of a large graph: the steps of a long list and the branches of a wide block are folded into one node."""
+"""Folding of large graphs: the steps of a long list and the branches of a wide block become single nodes."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode
 from agentnb.workflow.graph.node_states import NodeState
 
 MAX_NODES = 24
-"""Steps of one list that are drawn; of more, the first and the last, and those between that lead elsewhere."""
+"""Maximum steps drawn of a list; beyond it, the first, the last, and those between with other edges."""
 ENDS = 6
-"""Steps that are always drawn at the begin and at the end of a long list."""
+"""Steps always drawn at either end of a long list."""
 MAX_BRANCHES = 9
-"""Branches of a parallel step that are drawn."""
+"""Maximum branches drawn of a parallel step."""
 MAX_DEPTH = 3
-"""Blocks that are drawn within one another."""
+"""Maximum levels of nested blocks drawn."""
 FOLDED = "folded"
-"""The kind of a node that stands for several steps."""
+"""Kind of a node that represents several steps."""
 URGENT = ("waiting", "retrying", "failed", "interrupted", "cancelled", "running", "skipped", "completed")
-"""Of several steps, the state of the first of these is shown."""
+"""States by priority: a node of several steps shows the first that occurs."""
 
 
 class Folded(NamedTuple):
-    """A graph that is small enough to be drawn."""
+    """A graph small enough to draw."""
 
     graph: Drawing
     members: Mapping[str, tuple[str, ...]]
-    """By the path of a node that stands for several steps: the paths of these."""
+    """Paths of the steps represented by a folded node, by its path."""
 
     def states(self, states: Mapping[str, NodeState]) -> dict[str, NodeState]:
-        """Return the states for its nodes; those that stand for several steps count theirs."""
-        found = dict(states)
+        """Return the states of its nodes; a folded node counts its steps' states."""
+        result = dict(states)
         for path, members in self.members.items():
-            counts = Counter(state.status for one in members if (state := states.get(one)) is not None)
-            status = next((one for one in URGENT if counts[one]), "")
-            found[path] = NodeState(status, 1, items=dict(counts))
-        return found
+            counts = Counter(state.status for candidate in members if (state := states.get(candidate)) is not None)
+            status = next((candidate for candidate in URGENT if counts[candidate]), "")
+            result[path] = NodeState(status, 1, items=dict(counts))
+        return result
 
 
 def folded(graph: Drawing) -> Folded:
-    """Return the graph as it is drawn."""
+    """Return the graph to draw."""
     members: dict[str, tuple[str, ...]] = {}
     return Folded(_folded(graph, 0, members), members)
 
@@ -55,7 +55,7 @@ def _folded(graph: Drawing, depth: int, members: dict[str, tuple[str, ...]]) -> 
     for run in _runs(graph.nodes, kept):
         node = _inner(run[0], depth, members) if len(run) == 1 else _stand_in(run, "step", members)
         nodes.append(node)
-        shown_as |= {one.path: node.path for one in run}
+        shown_as |= {member.path: node.path for member in run}
     edges = [
         replace(edge, source=shown_as[edge.source], target=shown_as[edge.target])
         for edge in graph.edges
@@ -65,7 +65,7 @@ def _folded(graph: Drawing, depth: int, members: dict[str, tuple[str, ...]]) -> 
 
 
 def _kept(graph: Drawing) -> set[str]:
-    """Return the paths of the nodes that are drawn by themselves."""
+    """Return the paths of the nodes drawn individually."""
     paths = [node.path for node in graph.nodes]
     if len(paths) <= MAX_NODES:
         return set(paths)
@@ -81,29 +81,29 @@ def _kept(graph: Drawing) -> set[str]:
 
 
 def _runs(nodes: Sequence[DrawnNode], kept: set[str]) -> Iterator[list[DrawnNode]]:
-    """Yield each node that is kept by itself, and those between two of them together."""
+    """Yield each kept node by itself, and the others in groups between them."""
     for is_kept, group in groupby(nodes, lambda node: node.path in kept):
         run = [*group]
         yield from ([node] for node in run) if is_kept else [run]
 
 
 def _inner(node: DrawnNode, depth: int, members: dict[str, tuple[str, ...]]) -> DrawnNode:
-    """Return a node with what is drawn inside it."""
+    """Return a node with folded children."""
     if not node.children:
         return node
     if depth >= MAX_DEPTH:
-        members[node.path] = tuple(one.path for child in node.children for one in child.all_nodes)
+        members[node.path] = tuple(inner_node.path for child in node.children for inner_node in child.all_nodes)
         return replace(node, words=f"{len(node.children):,} branches", children=())
-    few = node.children if len(node.children) <= MAX_BRANCHES else node.children[: MAX_BRANCHES - 1]
-    children = [_folded(child, depth + 1, members) for child in few]
-    rest = [one for child in node.children[len(few) :] for one in child.nodes]
-    if rest:
-        children.append(Drawing((_stand_in(rest, "branch", members),)))
+    shown = node.children if len(node.children) <= MAX_BRANCHES else node.children[: MAX_BRANCHES - 1]
+    children = [_folded(child, depth + 1, members) for child in shown]
+    remaining = [inner_node for child in node.children[len(shown) :] for inner_node in child.nodes]
+    if remaining:
+        children.append(Drawing((_stand_in(remaining, "branch", members),)))
     return replace(node, children=tuple(children))
 
 
 def _stand_in(nodes: Sequence[DrawnNode], noun: str, members: dict[str, tuple[str, ...]]) -> DrawnNode:
     path = f"{nodes[0].path} … {nodes[-1].path}"
-    members[path] = tuple(one.path for node in nodes for one in Drawing((node,)).all_nodes)
+    members[path] = tuple(inner_node.path for node in nodes for inner_node in Drawing((node,)).all_nodes)
     plural = {"step": "steps", "branch": "branches"}[noun] if len(nodes) != 1 else noun
     return DrawnNode(path, f"{len(nodes):,} {plural}", FOLDED, f"{nodes[0].id} to {nodes[-1].id}")

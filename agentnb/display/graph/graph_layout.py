@@ -1,7 +1,7 @@
-"""Where the nodes and edges of a workflow's graph are drawn, in pixels.
+"""Layout of a workflow's graph: positions of its nodes and edges, in pixels.
 
-The order of the nodes and their columns are those of fast-sugiyama, a library for layered graphs; here they get their sizes,
-and the edges their way between the layers. Blocks are laid out by themselves first, and are one large node around them.
+The order of the nodes and their columns come from fast-sugiyama, a library for layered graphs; this module adds their sizes and
+the routes of the edges between the layers. Blocks are laid out separately, as large nodes around their contents.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ WIDTH, HEIGHT = 190, 46
 """Size of a node."""
 EXIT_WIDTH, EXIT_HEIGHT = 52, 22
 BESIDE = 12
-"""Pixels between two nodes side by side."""
+"""Pixels between adjacent nodes."""
 LINE = 26
-"""Width that an edge takes where it passes between nodes."""
+"""Width of an edge that passes between nodes."""
 MAX_ROW = 640
-"""Width at which the branches of a parallel step go on in a further row: a card of 700 pixels holds it."""
+"""Width at which the branches of a parallel step wrap into another row; fits a card of 700 pixels."""
 TITLE, PADDING = 26, 10
-"""Height of a block's title, and the space around what is inside it."""
+"""Height of a block's title, and the padding around its contents."""
 SIDE = 7
-"""How far from the middle of a node's side loops leave it and come in."""
+"""Distance from the middle of a node's side at which loops leave and enter."""
 LANE = 14
-"""Pixels between two loops side by side."""
+"""Pixels between adjacent loops."""
 LETTER = 6.2
 """Width of a letter of an edge's label."""
 LEFT, RIGHT = -1, 1
@@ -37,7 +37,7 @@ _ROOT = 0
 
 
 class Box(NamedTuple):
-    """A node where it is drawn."""
+    """A positioned node."""
 
     node: DrawnNode
     left: float
@@ -47,26 +47,26 @@ class Box(NamedTuple):
 
     @property
     def middle(self) -> float:
-        """Where its middle is, from the left."""
+        """X of its middle."""
         return self.left + self.width / 2
 
     @property
     def right(self) -> float:
-        """Where its right side is."""
+        """X of its right side."""
         return self.left + self.width
 
     @property
     def bottom(self) -> float:
-        """Where it ends, from the top."""
+        """Y of its lower side."""
         return self.top + self.height
 
     def edge(self, side: int) -> float:
-        """Return where its left or right side is."""
+        """Return the x of its left or right side."""
         return self.left if side == LEFT else self.right
 
 
 class Wire(NamedTuple):
-    """An edge where it is drawn: its corners, of which the last is the head of the arrow, and the place of its label."""
+    """A positioned edge: its corners, ending with the arrowhead, and its label's position."""
 
     edge: Edge
     corners: tuple[tuple[float, float], ...]
@@ -75,16 +75,16 @@ class Wire(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """A graph where it is drawn."""
+    """A positioned graph."""
 
     boxes: list[Box] = field(default_factory=list)
-    """Blocks before what is inside them."""
+    """Blocks precede their contents."""
     wires: list[Wire] = field(default_factory=list)
     width: float = 0
     height: float = 0
 
     def add(self, inner: Plan, left: float, top: float) -> None:
-        """Take over what is drawn of a block."""
+        """Add the contents of a block."""
         self.boxes += [box._replace(left=box.left + left, top=box.top + top) for box in inner.boxes]
         for wire in inner.wires:
             corners = tuple((x + left, y + top) for x, y in wire.corners)
@@ -92,17 +92,17 @@ class Plan:
 
 
 def laid_out(graph: Drawing) -> Plan:
-    """Return where a graph is drawn. It should be a folded one: the time grows faster than its size."""
+    """Lay out a graph, which should be folded: the time grows faster than its size."""
     return _Level(graph).plan()
 
 
 def label_of(edge: Edge, count: int = 0) -> str:
-    """Return the words at an edge; for a loop, with how often it was followed."""
+    """Return the label of an edge; for a loop, with its number of iterations."""
     return ", ".join([*([" / ".join(edge.labels)] if edge.labels else []), *([times(count)] if edge.is_back and count else [])])
 
 
 class _Inside(NamedTuple):
-    """What is drawn inside a node, and the size of the node."""
+    """The contents of a node, and the node's size."""
 
     plan: Plan | None
     width: float
@@ -113,20 +113,20 @@ def _inside(node: DrawnNode) -> _Inside:
     """Lay out the branches of a block side by side, in rows."""
     if not node.children:
         return _Inside(None, WIDTH, HEIGHT)
-    whole = Plan()
-    left, top, row = float(PADDING), float(TITLE), 0.0
+    plan = Plan()
+    x, top, row = float(PADDING), float(TITLE), 0.0
     for child in map(laid_out, node.children):
-        if left > PADDING and left + child.width > MAX_ROW:
-            left, top, row = float(PADDING), top + row + BESIDE, 0.0
-        whole.add(child, left, top)
-        left += child.width
-        whole.width = max(whole.width, left + PADDING)
-        left, row = left + BESIDE, max(row, child.height)
-    return _Inside(whole, max(whole.width, WIDTH), top + row + PADDING)
+        if x > PADDING and x + child.width > MAX_ROW:
+            x, top, row = float(PADDING), top + row + BESIDE, 0.0
+        plan.add(child, x, top)
+        x += child.width
+        plan.width = max(plan.width, x + PADDING)
+        x, row = x + BESIDE, max(row, child.height)
+    return _Inside(plan, max(plan.width, WIDTH), top + row + PADDING)
 
 
 class _Vertex(NamedTuple):
-    """A place in a layer: of a node, or where an edge passes."""
+    """A position in a layer, occupied by a node or a passing edge."""
 
     x: float
     layer: int
@@ -134,22 +134,22 @@ class _Vertex(NamedTuple):
 
 
 class _Level:
-    """Lays out one graph."""
+    """Lays out a graph without its nested blocks."""
 
     def __init__(self, graph: Drawing) -> None:
         self._graph = graph
         self._inside = [_inside(node) for node in graph.nodes]
-        self._index = {node.path: place + 1 for place, node in enumerate(graph.nodes)}
+        self._index = {node.path: index + 1 for index, node in enumerate(graph.nodes)}
         self._has_exit = any(edge.labels for edge in graph.edges if edge.target == EXIT)
         if self._has_exit:
             self._index[EXIT] = len(graph.nodes) + 1
         shown = [edge for edge in graph.edges if edge.target in self._index]
-        # Whatever the edges say of themselves: an edge from a node to itself makes the library end the process.
+        # Computed, not read from the edges: an edge from a node to itself makes the library end the process.
         self._loops = [edge for edge in shown if self._index[edge.target] <= self._index[edge.source]]
         self._forward = [edge for edge in shown if self._index[edge.target] > self._index[edge.source]]
         self._chains: dict[tuple[int, int], list[int]] = {}
         self._vertices = self._placed()
-        self._layers = max((one.layer for one in self._vertices.values()), default=-1) + 1
+        self._layers = max((vertex.layer for vertex in self._vertices.values()), default=-1) + 1
         self._gaps = [Gap() for _ in range(self._layers + 1)]
         """The gap above each layer, and the one below the last."""
 
@@ -160,8 +160,8 @@ class _Level:
         boxes = self._boxes()
         plan = Plan(height=self._top_of(self._layers) + self._gaps[-1].height(is_outer=True))
         wires = [*self._forward_wires(boxes), *self._loop_wires(boxes)]
-        for place, (inside, _, _) in enumerate(self._inside, start=1):
-            box = boxes[place]
+        for number, (inside, _, _) in enumerate(self._inside, start=1):
+            box = boxes[number]
             plan.boxes.append(box)
             if inside is not None:
                 plan.add(inside, box.left + (box.width - inside.width) / 2 if inside.width < box.width else box.left, box.top)
@@ -173,10 +173,10 @@ class _Level:
     # The library
 
     def _placed(self) -> dict[int, _Vertex]:
-        """Return the vertices by their number: those of the nodes, and those that the library put where edges pass."""
+        """Return the vertices by number: nodes, and the library's dummy vertices of passing edges."""
         ends = list(dict.fromkeys((self._index[edge.source], self._index[edge.target]) for edge in self._forward))
         reached = {target for _, target in ends}
-        ends += [(_ROOT, one) for one in self._index.values() if one not in reached]
+        ends += [(_ROOT, vertex) for vertex in self._index.values() if vertex not in reached]
         positions, pieces = _layered(ends)
         after: dict[int, list[int]] = {}
         for source, target in pieces:
@@ -188,11 +188,11 @@ class _Level:
                 while chain[-1] not in real:
                     chain += after[chain[-1]]
                 self._chains[source, chain[-1]] = chain
-        used = real | {one for chain in self._chains.values() for one in chain}
-        widths = {one: self._width_of(one) for one in used}
-        top = max(positions[one][1] for one in used) if used else 0
-        layers = {one: round(top - positions[one][1]) for one in used}
-        columns = self._unmirrored({one: positions[one][0] for one in used})
+        used = real | {vertex for chain in self._chains.values() for vertex in chain}
+        widths = {vertex: self._width_of(vertex) for vertex in used}
+        top = max(positions[vertex][1] for vertex in used) if used else 0
+        layers = {vertex: round(top - positions[vertex][1]) for vertex in used}
+        columns = self._unmirrored({vertex: positions[vertex][0] for vertex in used})
         return self._scaled(columns, layers, widths)
 
     def _width_of(self, vertex: int) -> float:
@@ -201,45 +201,45 @@ class _Level:
         return self._inside[vertex - 1].width if vertex <= len(self._inside) else LINE
 
     def _unmirrored(self, columns: dict[int, float]) -> dict[int, float]:
-        """Return the columns so that the branch that is declared first, such as ``true``, is on the left."""
+        """Return the columns mirrored if necessary, so that the first declared branch, such as ``true``, is on the left."""
         firsts: dict[str, float] = {}
         for edge in self._forward:
             x = columns[self._chain(edge)[1]]
             before = firsts.setdefault(edge.source, x)
             if x != before:
-                return columns if before < x else {one: -x for one, x in columns.items()}
+                return columns if before < x else {vertex: -x for vertex, x in columns.items()}
         return columns
 
     @staticmethod
     def _scaled(columns: dict[int, float], layers: dict[int, int], widths: dict[int, float]) -> dict[int, _Vertex]:
-        """Spread the columns so far that no two vertices of a layer touch."""
+        """Spread the columns so that no two vertices of a layer touch."""
         rows: dict[int, list[int]] = {}
-        for one in sorted(columns, key=columns.__getitem__):
-            rows.setdefault(layers[one], []).append(one)
-        beside = [pair for row in rows.values() for pair in pairwise(row)]
-        scales = [((widths[a] + widths[b]) / 2 + BESIDE) / (columns[b] - columns[a]) for a, b in beside]
+        for vertex in sorted(columns, key=columns.__getitem__):
+            rows.setdefault(layers[vertex], []).append(vertex)
+        neighbours = [pair for row in rows.values() for pair in pairwise(row)]
+        scales = [((widths[a] + widths[b]) / 2 + BESIDE) / (columns[b] - columns[a]) for a, b in neighbours]
         scale = max(scales, default=WIDTH + BESIDE)
-        left = min((columns[one] * scale - widths[one] / 2 for one in columns), default=0)
-        return {one: _Vertex(columns[one] * scale - left, layers[one], widths[one]) for one in columns}
+        shift = min((columns[vertex] * scale - widths[vertex] / 2 for vertex in columns), default=0)
+        return {vertex: _Vertex(columns[vertex] * scale - shift, layers[vertex], widths[vertex]) for vertex in columns}
 
     # From top to bottom
 
     def _reserve(self) -> None:
-        """Give each stretch of an edge that runs sideways its height in the gap between two layers."""
+        """Reserve height for the horizontal segments of edges in the gaps between layers."""
         for edge in self._forward:
             chain = self._chain(edge)
             for above, below in pairwise(chain):
                 start, end = self._vertices[above], self._vertices[below]
                 gap = self._gaps[end.layer]
                 gap.add(Bar(below, above, start.x, end.x), is_labelled=above == chain[0] and bool(edge.labels))
-        for place, edge in enumerate(self._loops):
+        for index, edge in enumerate(self._loops):
             source, target = self._ends(edge)
             side = self._side(source)
             if not self._is_outermost(source, side):
-                bar = Bar(f"out {place}", None, source.x + side * LINE, side * 1e6)
+                bar = Bar(f"out {index}", None, source.x + side * LINE, side * 1e6)
                 self._gaps[source.layer + 1].add(bar, is_labelled=True)
             if not self._is_outermost(target, side):
-                self._gaps[target.layer].add(Bar(f"in {place}", None, target.x + side * LINE, side * 1e6))
+                self._gaps[target.layer].add(Bar(f"in {index}", None, target.x + side * LINE, side * 1e6))
 
     def _chain(self, edge: Edge) -> list[int]:
         return self._chains[self._index[edge.source], self._index[edge.target]]
@@ -248,20 +248,20 @@ class _Level:
         return self._vertices[self._index[edge.source]], self._vertices[self._index[edge.target]]
 
     def _is_outermost(self, vertex: _Vertex, side: int) -> bool:
-        """Return whether nothing is beside it on this side in its layer."""
-        return not any(one.layer == vertex.layer and side * one.x > side * vertex.x for one in self._vertices.values())
+        """True if no vertex of its layer is further out on this side."""
+        return not any(other.layer == vertex.layer and side * other.x > side * vertex.x for other in self._vertices.values())
 
     def _side(self, source: _Vertex) -> int:
-        """Return the side on which a loop runs that begins here: the right, unless only the left is free."""
+        """Return the side of a loop that starts here: right, unless only the left is free."""
         return LEFT if not self._is_outermost(source, RIGHT) and self._is_outermost(source, LEFT) else RIGHT
 
     def _top_of(self, layer: int) -> float:
-        """Return the top of a layer; of the one after the last, the bottom of the last."""
-        top = sum(gap.height(is_outer=not place) for place, gap in enumerate(self._gaps[: min(layer, self._layers - 1) + 1]))
+        """Return the top of a layer; for the index after the last, the bottom of the last."""
+        top = sum(gap.height(is_outer=not index) for index, gap in enumerate(self._gaps[: min(layer, self._layers - 1) + 1]))
         heights = dict.fromkeys(range(self._layers), 0.0)
-        for vertex, one in self._vertices.items():
-            heights[one.layer] = max(heights[one.layer], self._height_of(vertex))
-        return top + sum(heights[one] for one in range(min(layer, self._layers)))
+        for number, vertex in self._vertices.items():
+            heights[vertex.layer] = max(heights[vertex.layer], self._height_of(number))
+        return top + sum(heights[above] for above in range(min(layer, self._layers)))
 
     def _height_of(self, vertex: int) -> float:
         if vertex == self._index.get(EXIT):
@@ -273,17 +273,17 @@ class _Level:
         if self._has_exit:
             nodes[self._index[EXIT]] = DrawnNode(EXIT, "end", "end")
         tops = [self._top_of(layer) for layer in range(self._layers)]
-        found: dict[int, Box] = {}
-        for place, node in nodes.items():
-            one = self._vertices[place]
-            found[place] = Box(node, one.x - one.width / 2, tops[one.layer], one.width, self._height_of(place))
-        return found
+        boxes: dict[int, Box] = {}
+        for number, node in nodes.items():
+            vertex = self._vertices[number]
+            boxes[number] = Box(node, vertex.x - vertex.width / 2, tops[vertex.layer], vertex.width, self._height_of(number))
+        return boxes
 
     def _bar_top(self, layer: int, key: object) -> float:
-        """Return the height of a sideways stretch in the gap above this layer."""
+        """Return the y of a horizontal segment in the gap above this layer."""
         gap = self._gaps[layer]
-        above = self._top_of(layer) - (gap.height(is_outer=layer == 0) if layer < self._layers else 0)
-        return above + gap.offset(key)
+        gap_top = self._top_of(layer) - (gap.height(is_outer=layer == 0) if layer < self._layers else 0)
+        return gap_top + gap.offset(key)
 
     # Edges
 
@@ -304,30 +304,30 @@ class _Level:
             yield Wire(edge, tuple(corners), label_at or (x, y))
 
     def _loop_wires(self, boxes: dict[int, Box]) -> Iterator[Wire]:
-        """Yield the loops, which run on the outer side of all nodes: the shorter ones further inside."""
+        """Yield the loops, which run outside all nodes, shorter ones further inside."""
         spans = [source.layer - target.layer for source, target in map(self._ends, self._loops)]
         lanes = {LEFT: 0, RIGHT: 0}
-        for place in sorted(range(len(spans)), key=spans.__getitem__):
-            edge = self._loops[place]
+        for index in sorted(range(len(spans)), key=spans.__getitem__):
+            edge = self._loops[index]
             source, target = self._ends(edge)
             start, end = boxes[self._index[edge.source]], boxes[self._index[edge.target]]
             side = self._side(source)
             x = self._lane(side, boxes) + side * lanes[side] * LANE
             lanes[side] += 1
-            out, into = start.top + min(start.height, HEIGHT) / 2 + SIDE, end.top + min(end.height, HEIGHT) / 2 - SIDE
-            first: Sequence[tuple[float, float]] = [(start.edge(side), out)]
+            leave_y, enter_y = start.top + min(start.height, HEIGHT) / 2 + SIDE, end.top + min(end.height, HEIGHT) / 2 - SIDE
+            first: Sequence[tuple[float, float]] = [(start.edge(side), leave_y)]
             if not self._is_outermost(source, side):
-                out = self._bar_top(source.layer + 1, f"out {place}")
-                first = [(start.middle + side * LINE, start.bottom), (start.middle + side * LINE, out)]
-            last: Sequence[tuple[float, float]] = [(end.edge(side), into)]
+                leave_y = self._bar_top(source.layer + 1, f"out {index}")
+                first = [(start.middle + side * LINE, start.bottom), (start.middle + side * LINE, leave_y)]
+            last: Sequence[tuple[float, float]] = [(end.edge(side), enter_y)]
             if not self._is_outermost(target, side):
-                into = self._bar_top(target.layer, f"in {place}")
-                last = [(end.middle + side * LINE, into), (end.middle + side * LINE, end.top)]
-            left = first[0][0] + 6 if side == RIGHT else first[0][0] - 2 - _label_width(edge)
-            yield Wire(edge, (*first, (x, out), (x, into), *last), (left, out - 16))
+                enter_y = self._bar_top(target.layer, f"in {index}")
+                last = [(end.middle + side * LINE, enter_y), (end.middle + side * LINE, end.top)]
+            label_x = first[0][0] + 6 if side == RIGHT else first[0][0] - 2 - _label_width(edge)
+            yield Wire(edge, (*first, (x, leave_y), (x, enter_y), *last), (label_x, leave_y - 16))
 
     def _lane(self, side: int, boxes: dict[int, Box]) -> float:
-        """Return where the innermost loop of a side runs: past all nodes, and past the labels of the loops."""
+        """Return the x of a side's innermost loop, outside all nodes and the loops' labels."""
         outer = [side * box.edge(side) + LANE for box in boxes.values()]
         loops = [edge for edge in self._loops if self._side(self._ends(edge)[0]) == side]
         labels = [side * boxes[self._index[edge.source]].edge(side) + _label_width(edge) + 8 for edge in loops]
@@ -335,14 +335,14 @@ class _Level:
 
 
 def _at_left(plan: Plan) -> Plan:
-    """Return the plan with its leftmost line at 0."""
+    """Shift the plan so that its leftmost line is at 0."""
     corners = [x for wire in plan.wires for x, _ in wire.corners]
     labels = [wire.label_at[0] + LETTER * len(label_of(wire.edge)) for wire in plan.wires if wire.edge.labels]
-    left = min([box.left for box in plan.boxes] + corners)
-    right = max([box.right for box in plan.boxes] + [x + 2 for x in corners] + labels)
-    whole = Plan(width=right - left, height=plan.height)
-    whole.add(plan, -left, 0)
-    return whole
+    leftmost = min([box.left for box in plan.boxes] + corners)
+    rightmost = max([box.right for box in plan.boxes] + [x + 2 for x in corners] + labels)
+    shifted = Plan(width=rightmost - leftmost, height=plan.height)
+    shifted.add(plan, -leftmost, 0)
+    return shifted
 
 
 def _label_width(edge: Edge) -> float:
@@ -350,7 +350,7 @@ def _label_width(edge: Edge) -> float:
 
 
 def _layered(ends: list[tuple[int, int]]) -> tuple[dict[int, tuple[float, float]], list[tuple[int, int]]]:
-    """Return the position of each vertex, and the edges, cut where they pass a layer; each layer is 1 below the one before."""
+    """Return the position of each vertex, and the edges, split at the layers they pass; each layer is 1 below the previous."""
     from fast_sugiyama import from_edges
 
     positions: dict[Any, tuple[float, float]] = {}

@@ -1,4 +1,4 @@
-"""The gaps between the layers of a graph: edges that run sideways there get heights of their own."""
+"""Gaps between the layers of a graph, in which horizontal segments of edges get separate heights."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 MARGIN = 9
-"""Pixels above the first stretch in a gap, and below the last."""
+"""Pixels above the first segment in a gap, and below the last."""
 TRACK = 8
-"""Pixels between two stretches, one below the other."""
+"""Vertical pixels between two segments."""
 LABEL = 17
-"""Height of a label below its stretch."""
+"""Height of a label below its segment."""
 APART = 10
-"""Pixels between two stretches at the same height."""
+"""Horizontal pixels between two segments at the same height."""
 LEAST = 24
-"""Height of a gap at least."""
+"""Minimum height of a gap."""
 
 
 class Bar(NamedTuple):
-    """A stretch of an edge that runs sideways."""
+    """A horizontal segment of an edge."""
 
     key: Hashable
-    """Stretches with the same key are one line: they lead to the same node."""
+    """Segments with the same key lead to the same node and form one line."""
     source: Hashable
-    """Those that come from the same node may touch."""
+    """Segments from the same node may touch."""
     start: float
     end: float
 
@@ -49,39 +49,39 @@ class Gap:
     _has_label: bool = False
 
     def add(self, bar: Bar, *, is_labelled: bool = False) -> None:
-        """Reserve room for a stretch, and for a label below it."""
+        """Reserve room for a segment, and for a label below it."""
         self._has_label = self._has_label or is_labelled
-        left, right = sorted((bar.start, bar.end))
+        start, end = sorted((bar.start, bar.end))
         line = self._lines.get(bar.key)
         if line is None:
-            self._lines[bar.key] = _Line(left, right, {bar.source})
+            self._lines[bar.key] = _Line(start, end, {bar.source})
             return
-        line.left, line.right = min(line.left, left), max(line.right, right)
+        line.left, line.right = min(line.left, start), max(line.right, end)
         line.sources.add(bar.source)
 
     def height(self, *, is_outer: bool = False) -> float:
-        """Return how many pixels it takes. ``is_outer``: it is above the first layer or below the last."""
+        """Return its height in pixels. ``is_outer``: it is above the first layer or below the last."""
         if is_outer and not self._lines:
             return 1
         bars = (self._tracks() - 1) * TRACK if self._lines else 0
         return max(LEAST, MARGIN + max(bars, 0) + (LABEL if self._has_label else 0) + MARGIN)
 
     def offset(self, key: Hashable) -> float:
-        """Return how far below its top a stretch is."""
+        """Return a segment's distance from its top."""
         self._tracks()
         return MARGIN + max(self._lines[key].track, 0) * TRACK
 
     def _tracks(self) -> int:
-        """Give each line that runs sideways the first height that is free; return how many heights there are."""
-        taken: list[list[_Line]] = []
+        """Assign each horizontal line the first free height; return the number of heights."""
+        tracks: list[list[_Line]] = []
         for line in sorted(self._lines.values(), key=lambda one: one.right - one.left):
             if line.right - line.left < 1:
                 line.track = 0
                 continue
             line.track = next(
-                (place for place, others in enumerate(taken) if all(line.is_clear_of(one) for one in others)), len(taken)
+                (index for index, others in enumerate(tracks) if all(line.is_clear_of(other) for other in others)), len(tracks)
             )
-            if line.track == len(taken):
-                taken.append([])
-            taken[line.track].append(line)
-        return len(taken)
+            if line.track == len(tracks):
+                tracks.append([])
+            tracks[line.track].append(line)
+        return len(tracks)

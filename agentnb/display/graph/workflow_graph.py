@@ -1,7 +1,7 @@
-"""The graph of a workflow as HTML: boxes and lines in their places, coloured by state.
+"""The graph of a workflow as HTML: positioned boxes and lines, coloured by state.
 
-No SVG: JupyterLab drops it in notebooks that are not trusted, and leaves its words. Placed boxes stay; where styles are
-dropped too, the boxes are a list of the steps with their states, and the labels of edges say where they lead.
+Not SVG: in untrusted notebooks, JupyterLab drops it and leaves its text. Positioned boxes stay; where styles are dropped too,
+they become a list of the steps with their states, and the labels of edges name their targets.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from agentnb.workflow.graph.drawing import EXIT, Drawing
 from agentnb.workflow.graph.node_states import UNKNOWN, NodeState
 
 SHAPES = {"condition": "graph-condition", "map": "graph-many", "folded": "graph-many"}
-"""The shapes of nodes that are not plain boxes, by kind."""
+"""Shapes of nodes other than plain boxes, by kind."""
 GREY = "#808080"
-"""The colour of lines: three times as bright or dark as light and dark ground alike."""
+"""The colour of lines: contrast 3 on both light and dark backgrounds."""
 WIDE = 480
-"""Pixels: a wider graph is drawn smaller in a narrow window."""
+"""Width in pixels above which a graph is scaled down in a narrow window."""
 
 
 class GraphPicture:
-    """The picture of a workflow, laid out once; `html` colours it."""
+    """A workflow's graph, laid out once; `html` colours it."""
 
     def __init__(self, graph: Drawing) -> None:
         self._folded: Folded = folded(graph)
@@ -37,7 +37,7 @@ class GraphPicture:
         self._ids = {node.path: node.id for node in self._folded.graph.all_nodes} | {EXIT: "end"}
 
     def html(self, states: Mapping[str, NodeState] | None = None) -> Html:
-        """Return the picture, without inline styles of its classes. ``states`` by path; without them nothing has begun."""
+        """Return the graph without its classes' inline styles. ``states``: by path; without them nothing has begun."""
         shown = self._folded.states(states or {})
         plan = self._plan
         lines = [_lines(wire) for wire in plan.wires]
@@ -59,13 +59,13 @@ class GraphPicture:
         count = states.get(edge.source, UNKNOWN).loops.get(edge.target, 0)
         words = label_of(edge, count)
         leads = f" leads to {self._ids.get(edge.target, edge.target)}" + (f", followed {times(count)}" if count else "")
-        rest = tag("span", "unseen", clean(leads))
+        destination = tag("span", "unseen", clean(leads))
         x, y = wire.label_at
-        return _placed(x, y, tag("div", "graph-label", words, rest))
+        return _placed(x, y, tag("div", "graph-label", words, destination))
 
 
 def graph_html(spec: WorkflowDefinition, states: Mapping[str, NodeState] | None = None) -> Html:
-    """Return a workflow as the output of a cell: its graph, coloured by the states of the steps (by path), if given."""
+    """Return a workflow's graph as a cell output, coloured by the steps' states (by path), if given."""
     return kept(tag("div", "run", GraphPicture(drawing_of(spec)).html(states)))
 
 
@@ -78,15 +78,15 @@ def _node(box: Box, state: NodeState) -> Html:
     kind = "graph-block" if is_block else f"graph-node {SHAPES.get(node.kind, '')}".strip()
     mark, state_word = mark_html(status), state_html(status)
     name = tag("span", "graph-block-name" if is_block else "graph-name", row.name)
-    what = tag("span", "graph-words", row.words)
-    counted_as = tag("span", "graph-figures", row.figures) if row.figures else NOTHING
+    words_html = tag("span", "graph-words", row.words)
+    figures = tag("span", "graph-figures", row.figures) if row.figures else NOTHING
     if is_block:
-        inner = tag("div", "graph-line", mark, " ", name, " ", what, " ", counted_as, " ", state_word)
+        inner = tag("div", "graph-line", mark, " ", name, " ", words_html, " ", figures, " ", state_word)
     else:
         first = tag("div", "graph-line", mark, " ", name, " ", state_word)
-        inner = joined(first, tag("div", "graph-line", what, " ", counted_as))
-    again = f"up to {retries_told(node.retries)}" if node.retries else ""
-    title = ": ".join(filter(None, [short(node.id, 100), about(node), again, short(state.error, 300)]))
+        inner = joined(first, tag("div", "graph-line", words_html, " ", figures))
+    retries = f"up to {retries_told(node.retries)}" if node.retries else ""
+    title = ": ".join(filter(None, [short(node.id, 100), about(node), retries, short(state.error, 300)]))
     tone = TONES.get(status, "")
     frame = f"graph-frame-{tone or status}" if tone or status == "skipped" else ""
     tint = f"graph-{tone}" if tone and not is_block else ""
@@ -100,32 +100,32 @@ def _placed(left: float, top: float, content: Html, width: float | None = None, 
 
 
 def _lines(wire: Wire) -> Html:
-    """Return an edge as straight lines, with a head at its end."""
+    """Return an edge as straight lines with an arrowhead."""
     stroke = "dashed" if wire.edge.is_back else "solid"
-    found: list[str] = []
+    segments: list[str] = []
     for (x, y), (to_x, to_y) in zip(wire.corners, wire.corners[1:], strict=False):
-        left, top = min(x, to_x), min(y, to_y)
+        x_min, y_min = min(x, to_x), min(y, to_y)
         if abs(to_x - x) > abs(to_y - y):
             size = f"width:{_px(abs(to_x - x) + 1)};border-top:1px {stroke} {GREY}"
         else:
             size = f"height:{_px(abs(to_y - y) + 1)};border-left:1px {stroke} {GREY}"
-        found.append(f'<div style="position:absolute;left:{_px(left)};top:{_px(top)};{size}"></div>')
-    return Html("".join([*found, _head(wire)]))
+        segments.append(f'<div style="position:absolute;left:{_px(x_min)};top:{_px(y_min)};{size}"></div>')
+    return Html("".join([*segments, _head(wire)]))
 
 
 def _head(wire: Wire) -> str:
     (before, above), (x, y) = wire.corners[-2:]
-    if abs(x - before) > abs(y - above):  # it comes from the side
+    if abs(x - before) > abs(y - above):  # horizontal
         is_left = x < before
-        left, top = (x if is_left else x - 6), y - 3.5
+        x_min, top = (x if is_left else x - 6), y - 3.5
         sides = (
             f"border-top:4px solid transparent;border-bottom:4px solid transparent;border-{'right' if is_left else 'left'}:6px"
         )
     else:
-        left, top = x - 3.5, y - 6
+        x_min, top = x - 3.5, y - 6
         sides = "border-left:4px solid transparent;border-right:4px solid transparent;border-top:6px"
-    place = f"position:absolute;left:{_px(left)};top:{_px(top)};width:0;height:0"
-    return f'<div style="{place};{sides} solid {GREY}"></div>'
+    position = f"position:absolute;left:{_px(x_min)};top:{_px(top)};width:0;height:0"
+    return f'<div style="{position};{sides} solid {GREY}"></div>'
 
 
 def _px(value: float) -> str:

@@ -1,4 +1,4 @@
-"""A workflow as plain text: an outline of its steps, with a mark for the state of each."""
+"""A workflow as plain text: an outline of its steps, each marked with its state."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from agentnb.workflow.graph.node_states import UNKNOWN, NodeState
 
 
 def graph_text(spec: WorkflowDefinition, states: Mapping[str, NodeState] | None = None) -> str:
-    """Return a workflow as an outline, with the states of its steps, by path, if given."""
+    """Return a workflow as an outline, with its steps' states (by path), if given."""
     return "\n".join(graph_lines(drawing_of(spec), states or {}))
 
 
 def graph_lines(graph: Drawing, states: Mapping[str, NodeState]) -> Iterator[str]:
-    """Yield a line for each step, and one for each way that does not lead to the step below it."""
+    """Yield a line for each step, and for each edge that does not lead to the step below."""
     small = folded(graph)
     yield from _lines(small.graph, small.states(states), "")
 
 
 def _lines(graph: Drawing, states: Mapping[str, NodeState], margin: str) -> Iterator[str]:
-    ways: dict[str, list[Edge]] = {}
+    edges: dict[str, list[Edge]] = {}
     for edge in graph.edges:
-        ways.setdefault(edge.source, []).append(edge)
+        edges.setdefault(edge.source, []).append(edge)
     names = {node.path: first_line(clean(node.id), 60) for node in graph.nodes} | {EXIT: "end"}
-    for place, node in enumerate(graph.nodes):
+    for index, node in enumerate(graph.nodes):
         state = states.get(node.path, UNKNOWN)
         yield f"{margin}{row_text(row_of_node(node, state))}"
-        following = graph.nodes[place + 1].path if place + 1 < len(graph.nodes) else EXIT
-        for edge in ways.get(node.path, ()):
+        following = graph.nodes[index + 1].path if index + 1 < len(graph.nodes) else EXIT
+        for edge in edges.get(node.path, ()):
             if edge.labels or edge.target != following:
                 yield f"{margin}    {_way(edge, names, state)}"
         for child in node.children:
@@ -42,5 +42,5 @@ def _lines(graph: Drawing, states: Mapping[str, NodeState], margin: str) -> Iter
 def _way(edge: Edge, names: Mapping[str, str], state: NodeState) -> str:
     arrow = "↑ back to" if edge.is_back else "→"
     count = state.loops.get(edge.target, 0)
-    taken = f", {times(count)}" if count and edge.is_back else ""
-    return f"{' / '.join(edge.labels)} {arrow} {names[edge.target]}{taken}".strip()
+    count_words = f", {times(count)}" if count and edge.is_back else ""
+    return f"{' / '.join(edge.labels)} {arrow} {names[edge.target]}{count_words}".strip()

@@ -1,1 +1,1 @@
-"""Several runs shown: lists, the trace browser, two runs side by side."""
+"""Views of several runs: lists, the trace browser, two runs side by side."""

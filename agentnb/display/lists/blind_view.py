@@ -1,4 +1,4 @@
-"""A run for a person who judges it: what was asked, answered, called and returned, and nothing that agentnb made of it."""
+"""A run for a person who judges it: prompt, calls, results and answer, without any of agentnb's judgements."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from agentnb.display.texts.states import as_left
 
 MAX_OF_A_PROMPT = 20_000
 FIRST, LAST = 50, 150
-"""Rounds shown of a longer run."""
+"""First and last rounds shown of a longer run."""
 MAX_OF_AN_ERROR = 2_000
 
 
 def blind_html(run: Run, until: int | None = None, given: Guidance | None = None) -> Html:
-    """Return a run to be judged: its prompt, its rounds, its todos and its error, and nothing that judges it.
+    """Return a run to be judged: its prompt, its rounds, its todos and its error, without judgements.
 
-    ``until``: only so many rounds, to judge whether the last of them follows the guidance that is ``given``.
+    ``until``: only so many rounds, to judge whether the last of them follows the guidance ``given``.
     """
     form = Form(effects=effects_of(run.tools), over=not run.should_continue)
-    rounds = [_without_judgements(one) for one in as_left(run)][:until]
-    shown, left_out = rounds, 0
+    rounds = [_without_judgements(run_round) for run_round in as_left(run)][:until]
+    shown, omitted = rounds, 0
     if len(rounds) > FIRST + LAST:
-        shown, left_out = [*rounds[:FIRST], *rounds[-LAST:]], len(rounds) - FIRST - LAST
-    drawn = [round_html(one.index, round_pieces(one, form)) for one in shown]
-    if left_out:
-        drawn.insert(FIRST, tag("div", "list quiet", f"{counted(left_out, 'round')} not shown"))
+        shown, omitted = [*rounds[:FIRST], *rounds[-LAST:]], len(rounds) - FIRST - LAST
+    drawn = [round_html(run_round.index, round_pieces(run_round, form)) for run_round in shown]
+    if omitted:
+        drawn.insert(FIRST, tag("div", "list quiet", f"{counted(omitted, 'round')} not shown"))
     prompt = tag("div", "prompt", tag("b", "", "Asked: "), words(asked(run).strip(), MAX_OF_A_PROMPT))
     if given is not None:
         reminder = tag("div", "prompt", tag("b", "", "Reminder: "), words(given.text.strip(), MAX_OF_A_PROMPT))
@@ -44,11 +44,11 @@ def blind_html(run: Run, until: int | None = None, given: Guidance | None = None
     return kept(tag("div", "run", prompt, tag("div", "rounds", *drawn), todos, error))
 
 
-def _without_judgements(one: WorkflowRound) -> WorkflowRound:
-    """Return the round without guidance, warnings and verdicts, which tell what agentnb made of it."""
+def _without_judgements(run_round: WorkflowRound) -> WorkflowRound:
+    """Return the round without guidance, warnings and verdicts, which reveal agentnb's judgement."""
     return replace(
-        one,
-        status="running" if one.status == "running" else "success",
+        run_round,
+        status="running" if run_round.status == "running" else "success",
         note="",
         guidance=(),
         followed=(),

@@ -1,4 +1,4 @@
-"""The trace browser as HTML and text: rows of runs, the run that is opened, and the form that stays in a saved notebook."""
+"""The trace browser as HTML and text: rows of runs, the opened run, and the form for a saved notebook."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from agentnb.display.texts.states import with_outcome
 from agentnb.interchange.trace_file import Problem
 
 OPENING = 10
-"""Runs of a saved list that open to a short form; the others of its first page are lines."""
+"""Runs of a saved list that open to a short form; the others on its first page are lines."""
 OPENED = "<!-- the opened run -->"
-"""Where the opened run goes in the frame that `saved_frame` returns."""
+"""Placeholder for the opened run in the frame of `saved_frame`."""
 AGAIN = "Run this cell again to find, filter and step through them."
 UNKNOWN = "unknown"
-"""The model of a trace that does not name it."""
+"""Model of a trace without a model name."""
 MAX_OF_A_PROMPT = 160
 MAX_OF_A_TITLE = 600
 MAX_READ = 10_000
-"""Characters of a prompt that are searched for its first words."""
+"""Maximum characters read for the first words of a prompt."""
 WIDTH_OF_A_STATE = 36
-"""Characters of a state and an outcome in a line of text."""
+"""Width of state and outcome in a line of text, in characters."""
 _OPEN = {"rounds": True, "findings": True}
 
 
 def key_class(key: str) -> str:
-    """Return the class of the saved form by which a page finds the output of this browser; empty if no page is to."""
+    """Return the class by which a page finds this browser's saved output; empty without a key."""
     return f" browser-{key}" if key else ""
 
 
 def rows_html(rows: Iterable[RunRow]) -> Html:
-    """Return a button for each run, with its place among all runs in ``data-place``."""
+    """Return a button for each run, with its index among all runs in ``data-place``."""
     return tag("ol", "browser-runs", *map(_row, rows))
 
 
 def no_hit_html(find: str) -> Html:
-    """Return the list of runs when none fits the words and filters."""
+    """Return the list for a search without results."""
     words = first_line(clean(find), MAX_OF_A_PROMPT)
     return tag("p", "browser-none", f"No run has “{words}”." if words else "No run fits these filters.")
 
@@ -57,9 +57,9 @@ def no_hit_html(find: str) -> Html:
 def _row(row: RunRow) -> Html:
     first = tag("span", "browser-first", _state(row), " ", tag("span", "browser-where", _where(row)))
     asked = tag("span", "browser-asked", _asked(row.run), title=first_line(clean(row.run.prompt[:MAX_READ]), MAX_OF_A_TITLE))
-    told = tag("span", "browser-figures", " · ".join(figures(row)))
+    facts = tag("span", "browser-figures", " · ".join(figures(row)))
     button = tag(
-        "button", "browser-open", first, " ", asked, " ", told, type="button", data_place=str(row.place), tabindex="-1"
+        "button", "browser-open", first, " ", asked, " ", facts, type="button", data_place=str(row.place), tabindex="-1"
     )
     return tag("li", "browser-item", button)
 
@@ -71,11 +71,11 @@ def _state(row: RunRow) -> Html:
 def _where(row: RunRow) -> str:
     """Return the format, task and trial of a run."""
     origin = row.run.origin
-    about = [row.format]
+    parts = [row.format]
     if origin is not None:
-        about += [f"task {origin.task}"] if origin.task else []
-        about += [f"trial {origin.trial}"] if origin.trial else []
-    return first_line(clean(" · ".join(about)), 60)
+        parts += [f"task {origin.task}"] if origin.task else []
+        parts += [f"trial {origin.trial}"] if origin.trial else []
+    return first_line(clean(" · ".join(parts)), 60)
 
 
 def _asked(run: Run) -> str:
@@ -100,15 +100,12 @@ def figures(row: RunRow) -> list[str]:
 
 
 def opened_html(run: Run, variable: str) -> Html:
-    """Return a run as the card has it once it has ended, with its findings and with its transcript open.
-
-    ``variable``: the Python expression that is the run.
-    """
+    """Return a run as its finished card, with findings and transcript open. ``variable``: the Python expression of the run."""
     return kept(plain_html(run, Form(folds=_OPEN, variable=variable), prompt=True))
 
 
 def runs_told(formats: Iterable[str]) -> str:
-    """Return how many runs there are, and of which formats."""
+    """Return the number of runs, and their formats."""
     counts = Counter(formats)
     count = counts.total()
     if len(counts) == 1:
@@ -117,17 +114,17 @@ def runs_told(formats: Iterable[str]) -> str:
 
 
 def page_told(first: int, shown: int, fitting: int, total: int) -> str:
-    """Return which part of a list is shown: ``101 to 200 of 341 runs that fit, of 2,000``."""
-    of_all = f", of {total:,}" if fitting != total else ""
+    """Return the visible part of a list: ``101 to 200 of 341 runs that fit, of 2,000``."""
+    total_words = f", of {total:,}" if fitting != total else ""
     if shown == fitting:
-        return f"{counted(fitting, 'run')}{of_all}"
-    return f"{first + 1:,} to {first + shown:,} of {counted(fitting, 'run')}{of_all}"
+        return f"{counted(fitting, 'run')}{total_words}"
+    return f"{first + 1:,} to {first + shown:,} of {counted(fitting, 'run')}{total_words}"
 
 
 def saved_frame(rows: Sequence[RunRow], total: int, title: str, key: str) -> Html:
-    """Return what stays in a saved notebook: the first rows, and `OPENED` where the HTML of the opened run goes.
+    """Return the form for a saved notebook: the first rows, and `OPENED` in place of the opened run's HTML.
 
-    ``rows``: the first page of ``total`` runs; ``key`` names the browser that a page puts in its place while there is a kernel.
+    ``rows``: the first page of ``total`` runs; ``key``: the browser that a page shows instead while there is a kernel.
     """
     listed = [_saved_row(row) for row in rows[:OPENING]]
     if lines := rows[OPENING:RUNS_IN_A_PAGE]:
@@ -142,7 +139,7 @@ def saved_frame(rows: Sequence[RunRow], total: int, title: str, key: str) -> Htm
 
 
 def saved_html(frame: str, opened: Html = NOTHING) -> Html:
-    """Return the frame with the opened run in it."""
+    """Return the frame with the opened run."""
     return Html(frame.replace(OPENED, opened))
 
 
@@ -161,7 +158,7 @@ def line(row: RunRow) -> str:
 
 
 def state_and_outcome(row: RunRow) -> str:
-    """Return the state with its mark, and the outcome beside it: ``✓ Done, reward 0``."""
+    """Return the marked state and the outcome: ``✓ Done, reward 0``."""
     return first_line(f"{MARKS[row.tone]} {with_outcome(row.state, row.run.assessment)}", WIDTH_OF_A_STATE)
 
 
@@ -174,10 +171,10 @@ def browser_text(rows: Sequence[RunRow], total: int, title: str) -> str:
 def problems_told(
     problems: Sequence[Problem], most: int, *, see_all: str = ": .problems has all", commands: Commands = NOTEBOOK
 ) -> list[str]:
-    """Return how many files, or parts of them, were left out, and why, a line each; of many, the first and where all are."""
+    """Return the number of omitted files or parts, and a line for each of the first with its reason."""
     if not problems:
         return []
-    shown = [f"  {first_line(clean(one.worded(commands)), 200)}" for one in problems[:most]]
-    left_out = len(problems) - len(shown)
-    more = [f"  {left_out:,} more{see_all}"] if left_out else []
+    shown = [f"  {first_line(clean(problem.worded(commands)), 200)}" for problem in problems[:most]]
+    omitted = len(problems) - len(shown)
+    more = [f"  {omitted:,} more{see_all}"] if omitted else []
     return [f"{len(problems):,} left out:", *shown, *more]

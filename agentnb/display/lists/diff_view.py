@@ -1,4 +1,4 @@
-"""Two runs side by side, as HTML and as text: figures, where they part, aligned rounds, todos."""
+"""Two runs side by side, as HTML and as text: figures, divergence, aligned rounds, todos."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ from agentnb.display.texts.states import as_left, chip
 from agentnb.rerun.diff import RoundPair, RunDiff
 
 Calls: TypeAlias = dict[int, list[Html]]
-"""The calls of a round that differ, by their places in it, each with notes of what differs."""
+"""Differing calls of a round by position, each with notes on the differences."""
 MAX_OF_AN_ARGUMENT = 160
 MAX_ARGUMENTS = 6
-"""Arguments of a call that are named; of more, only the count is."""
+"""Maximum arguments of a call named; the others are counted."""
 BEFORE = 20
-"""Characters shown before the first that differs."""
+"""Characters shown before the first difference."""
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
 def differing_calls(one: WorkflowRound, other: WorkflowRound) -> Calls:
-    """Return the calls of ``one`` that ``other`` has not, or has with another result.
+    """Return the calls of ``one`` that ``other`` lacks, or has with a different result.
 
-    Calls are matched by name and arguments; of those left, by name, in their order, to say which arguments differ.
+    Calls are matched by name and arguments, the remaining ones by name in order, to find differing arguments.
     """
-    left = [*other.records]
+    remaining = [*other.records]
     unmatched: list[tuple[int, CallRecord]] = []
-    found: Calls = {}
-    for place, record in enumerate(one.records):
-        match = next((each for each in left if _key(each) == _key(record)), None)
+    differing: Calls = {}
+    for index, record in enumerate(one.records):
+        match = next((candidate for candidate in remaining if _key(candidate) == _key(record)), None)
         if match is None:
-            unmatched.append((place, record))
+            unmatched.append((index, record))
             continue
-        left.remove(match)
+        remaining.remove(match)
         if note := _other_result(record, match):
-            found[place] = [note]
-    for place, record in unmatched:
-        match = next((each for each in left if each.call.name == record.call.name), None)
+            differing[index] = [note]
+    for index, record in unmatched:
+        match = next((candidate for candidate in remaining if candidate.call.name == record.call.name), None)
         if match is not None:
-            left.remove(match)
-        found[place] = _other_arguments(record, match) if match is not None else []
-    return found
+            remaining.remove(match)
+        differing[index] = _other_arguments(record, match) if match is not None else []
+    return differing
 
 
 def _key(record: CallRecord) -> tuple[str, bytes]:
@@ -62,12 +62,14 @@ def _key(record: CallRecord) -> tuple[str, bytes]:
 
 
 def _other_result(record: CallRecord, match: CallRecord) -> Html | None:
-    mine, others = (each.result.text if each.result is not None else "" for each in (record, match))
-    if mine == others and _fails(record) == _fails(match):
+    own, counterpart = (call.result.text if call.result is not None else "" for call in (record, match))
+    if own == counterpart and _fails(record) == _fails(match):
         return None
-    first = next((place for place, (a, b) in enumerate(zip(mine, others, strict=False)) if a != b), min(len(mine), len(others)))
+    first = next(
+        (index for index, (a, b) in enumerate(zip(own, counterpart, strict=False)) if a != b), min(len(own), len(counterpart))
+    )
     start = max(0, first - BEFORE)
-    excerpt = first_line(clean(mine[start : start + 2 * MAX_OF_AN_ARGUMENT]), MAX_OF_AN_ARGUMENT)
+    excerpt = first_line(clean(own[start : start + 2 * MAX_OF_AN_ARGUMENT]), MAX_OF_AN_ARGUMENT)
     return joined("other result: ", tag("span", "diff-value", f"{'…' if start else ''}{excerpt}" or "(empty)"))
 
 
@@ -76,14 +78,14 @@ def _fails(record: CallRecord) -> bool:
 
 
 def _other_arguments(record: CallRecord, match: CallRecord) -> list[Html]:
-    mine, others = record.call.arguments, match.call.arguments
-    if not isinstance(mine, dict) or not isinstance(others, dict):
-        return [joined("other arguments: ", _argument(mine))]
-    names = [name for name in mine if name not in others or mine[name] != others[name]]
-    notes = [joined(f"{first_line(clean(str(name)), 60)}: ", _argument(mine[name])) for name in names[:MAX_ARGUMENTS]]
+    own, counterpart = record.call.arguments, match.call.arguments
+    if not isinstance(own, dict) or not isinstance(counterpart, dict):
+        return [joined("other arguments: ", _argument(own))]
+    names = [name for name in own if name not in counterpart or own[name] != counterpart[name]]
+    notes = [joined(f"{first_line(clean(str(name)), 60)}: ", _argument(own[name])) for name in names[:MAX_ARGUMENTS]]
     if more := len(names) - MAX_ARGUMENTS:
         notes += [joined(f"{more:,} more arguments differ")] if more > 0 else []
-    if gone := [first_line(clean(str(name)), 60) for name in others if name not in mine]:
+    if gone := [first_line(clean(str(name)), 60) for name in counterpart if name not in own]:
         notes.append(joined(f"without {', '.join(gone[:MAX_ARGUMENTS])}"))
     return notes
 
@@ -94,9 +96,9 @@ def _argument(value: Any) -> Html:
 
 
 ROOM = 300_000
-"""Bytes of HTML for rounds that differ; the others are a line each. Rounds that are alike have as much again."""
+"""Maximum bytes of HTML for differing rounds, beyond which they are a line each. Equal rounds have as much again."""
 MAX_PAIRS = 400
-"""Pairs of rounds that differ and are shown; of more, only the count is."""
+"""Maximum differing pairs of rounds shown; the others are counted."""
 MAX_TODOS = 40
 MAX_OF_A_VALUE = 80
 UNKNOWN = "-"
@@ -112,15 +114,15 @@ _PLACE = re.compile(r"round ([0-9,]+) of ([ab])")
 
 
 def diff_html(diff: RunDiff) -> Html:
-    """Return both runs beside each other where there is room, else one below the other. Equal rounds are folded."""
+    """Return both runs side by side where possible, otherwise stacked. Equal rounds are folded."""
     heading = tag("div", "diff-heads", _head_of("a", diff.a), _head_of("b", diff.b))
     parts = (heading, _sentence(diff), _figures(diff), _todos(diff), tag("div", "diff-rounds", *_rounds(diff)))
     return kept(tag("div", "diff", *parts))
 
 
 def _head_of(side: str, run: Run) -> Html:
-    told = first_line(clean(run.prompt), 160)
-    where = first_line(clean(" · ".join(filter(None, (_source(run), run.model.partition("?")[0])))), 160)
+    prompt = first_line(clean(run.prompt), 160)
+    origin = first_line(clean(" · ".join(filter(None, (_source(run), run.model.partition("?")[0])))), 160)
     return tag(
         "div",
         "diff-side",
@@ -128,44 +130,44 @@ def _head_of(side: str, run: Run) -> Html:
         " ",
         state_html(run),
         " ",
-        tag("span", "meta", where),
-        tag("div", "diff-asked", told),
+        tag("span", "meta", origin),
+        tag("div", "diff-asked", prompt),
     )
 
 
 def _source(run: Run) -> str:
-    """Return the file of a run that another product recorded, else the end of its id."""
+    """Return the file name of a foreign run, otherwise the end of the run's id."""
     return run.origin.file_name if run.origin else f"…{short_id(run.id)}"
 
 
 def _sentence(diff: RunDiff) -> Html:
-    """Return where they part, with links to the rounds."""
+    """Return the sentence about the divergence, with links to the rounds."""
     pieces = _PLACE.split(diff.sentence)
     linked = [words(pieces[0][:1].upper() + pieces[0][1:])]
-    for number, side, rest in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
+    for number, side, text in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
         link = tag("a", "to-round", f"round {number}", href=f"#{_anchor(diff, side, int(number.replace(',', '')) - 1)}")
-        linked += [link, words(f" of {side}{rest}")]
+        linked += [link, words(f" of {side}{text}")]
     return tag("div", "why", tag("b", "", *linked), ".")
 
 
 def _figures(diff: RunDiff) -> Html:
-    """Return a row for each figure that differs, and those that are alike on one line; without those known of neither run."""
-    known = [*_known(diff)]
-    rows = [_figure(name, a, b) for name, a, b in known if a != b]
+    """Return a row for each differing figure, and equal ones on one line, without figures unknown for both runs."""
+    figures = [*_known(diff)]
+    rows = [_figure(name, a, b) for name, a, b in figures if a != b]
     table = tag("table", "data", _row("th", ("", "a", "b", "b - a"), "data-column"), *rows) if rows else NOTHING
-    alike = ", ".join(f"{name.replace('_', ' ')} {_value(name, a)}" for name, a, b in known if a == b)
-    return tag("div", "list", table, tag("div", "quiet", f"Alike: {alike}") if alike else NOTHING)
+    equal = ", ".join(f"{name.replace('_', ' ')} {_value(name, a)}" for name, a, b in figures if a == b)
+    return tag("div", "list", table, tag("div", "quiet", f"Alike: {equal}") if equal else NOTHING)
 
 
 def _known(diff: RunDiff) -> Iterator[tuple[str, Any, Any]]:
-    found = diff.figures()
-    yield from ((name, a, b) for name, (a, b) in found.items() if a is not None or b is not None)
+    figures = diff.figures()
+    yield from ((name, a, b) for name, (a, b) in figures.items() if a is not None or b is not None)
 
 
 def _figure(name: str, a: Any, b: Any) -> Html:
-    more = b - a if not isinstance(a, str | None) and not isinstance(b, str | None) else None
-    told = f"{'+' if more > 0 else '-'}{_value(name, abs(more))}" if more is not None else ""
-    return _row("td", (name.replace("_", " "), _value(name, a), _value(name, b), told), "diff-figure")
+    delta = b - a if not isinstance(a, str | None) and not isinstance(b, str | None) else None
+    change = f"{'+' if delta > 0 else '-'}{_value(name, abs(delta))}" if delta is not None else ""
+    return _row("td", (name.replace("_", " "), _value(name, a), _value(name, b), change), "diff-figure")
 
 
 def _row(cell: str, texts: Sequence[str], kind: str) -> Html:
@@ -184,7 +186,7 @@ def _value(name: str, value: Any) -> str:
 
 
 def _todos(diff: RunDiff) -> Html:
-    """Return the todos whose last state differs, by title."""
+    """Return the todos whose final state differs, by title."""
     rows = _differing_todos(diff)
     if not rows:
         return NOTHING
@@ -203,12 +205,12 @@ def _differing_todos(diff: RunDiff) -> list[tuple[str, str, str]]:
 
 def _rounds(diff: RunDiff) -> Iterator[Html]:
     forms = {side: _form(side, run) for side, run in (("a", diff.a), ("b", diff.b))}
-    room, alike, shown = ROOM, ROOM, 0
+    room, equal_room, shown = ROOM, ROOM, 0
     for is_alike, group in groupby(diff.rounds, lambda pair: pair.difference == "same"):
         pairs = [*group]
         if is_alike:
-            html = inlined(_alike(diff, pairs, forms["a"], cut=alike <= 0))
-            alike -= size(html)
+            html = inlined(_alike(diff, pairs, forms["a"], cut=equal_room <= 0))
+            equal_room -= size(html)
             yield html
             continue
         for pair in pairs[: max(0, MAX_PAIRS - shown)]:
@@ -225,57 +227,59 @@ def _form(side: str, run: Run) -> Form:
 
 
 def _alike(diff: RunDiff, pairs: Sequence[RoundPair], form: Form, *, cut: bool) -> Html:
-    """Return rounds that are the same in both, folded; they are drawn once."""
+    """Return equal rounds, folded and drawn once."""
     rounds = [pair.a for pair in pairs if pair.a is not None]
-    drawn = [_round(diff, "a", one, {} if cut else round_pieces(one, form), form) for one in rounds]
+    drawn = [_round(diff, "a", run_round, {} if cut else round_pieces(run_round, form), form) for run_round in rounds]
     summary = tag("summary", "quiet", alike_words(pairs))
     return tag("details", "diff-alike", summary, *drawn)
 
 
 def alike_words(pairs: Sequence[RoundPair]) -> str:
-    """Return ``rounds 1 to 5 are alike``, with the numbers in b where they are others."""
+    """Return ``rounds 1 to 5 are alike``, with b's numbers if they differ."""
     first, last = pairs[0], pairs[-1]
     assert first.a is not None and last.a is not None and first.b is not None and last.b is not None
     in_a, in_b = (
-        f"{one.index + 1} to {other.index + 1}" if one is not other else f"{one.index + 1}"
-        for one, other in ((first.a, last.a), (first.b, last.b))
+        f"{start.index + 1} to {end.index + 1}" if start is not end else f"{start.index + 1}"
+        for start, end in ((first.a, last.a), (first.b, last.b))
     )
     noun, verb = ("round", "is") if len(pairs) == 1 else ("rounds", "are")
     return f"{noun} {in_a}{f' of a and {in_b} of b' if in_a != in_b else ''} {verb} alike"
 
 
 def _pair(diff: RunDiff, pair: RoundPair, forms: Mapping[str, Form], *, cut: bool) -> Html:
-    """Return two rounds that belong together, side by side, with what differs marked; or the one that has no counterpart."""
+    """Return two corresponding rounds side by side with marked differences, or a round without a counterpart."""
     sides = (("a", pair.a, pair.b), ("b", pair.b, pair.a))
-    columns = [_column(diff, side, one, other, forms[side], cut=cut) for side, one, other in sides]
+    columns = [_column(diff, side, own, counterpart, forms[side], cut=cut) for side, own, counterpart in sides]
     return tag("div", "diff-pair", tag("div", "diff-what quiet", WORDS[pair.difference]), tag("div", "diff-columns", *columns))
 
 
-def _column(diff: RunDiff, side: str, one: WorkflowRound | None, other: WorkflowRound | None, form: Form, *, cut: bool) -> Html:
-    if one is None:
+def _column(
+    diff: RunDiff, side: str, own: WorkflowRound | None, counterpart: WorkflowRound | None, form: Form, *, cut: bool
+) -> Html:
+    if own is None:
         return tag("div", "diff-column diff-none", tag("span", "quiet", f"{side}: no such round"))
-    pieces = {} if cut else _marked(one, other, round_pieces(one, form))
-    drawn = tag("div", "diff-round", _round(diff, side, one, pieces, form))
+    pieces = {} if cut else _marked(own, counterpart, round_pieces(own, form))
+    drawn = tag("div", "diff-round", _round(diff, side, own, pieces, form))
     return tag("div", "diff-column", tag("span", "diff-name", side), drawn)
 
 
-def _round(diff: RunDiff, side: str, one: WorkflowRound, pieces: Pieces, form: Form) -> Html:
-    anchor = _anchor(diff, side, one.index)
+def _round(diff: RunDiff, side: str, run_round: WorkflowRound, pieces: Pieces, form: Form) -> Html:
+    anchor = _anchor(diff, side, run_round.index)
     if pieces:
-        return round_html(one.index, pieces, anchor)
-    return tag("div", "quiet round-line", round_line(one, form.settings, ()), id=anchor)
+        return round_html(run_round.index, pieces, anchor)
+    return tag("div", "quiet round-line", round_line(run_round, form.settings, ()), id=anchor)
 
 
-def _marked(one: WorkflowRound, other: WorkflowRound | None, pieces: Pieces) -> Pieces:
-    """Return the pieces of a round, those that its counterpart has not marked."""
-    if other is None:
+def _marked(own: WorkflowRound, counterpart: WorkflowRound | None, pieces: Pieces) -> Pieces:
+    """Return the pieces of a round, with those marked that its counterpart lacks."""
+    if counterpart is None:
         return pieces
-    differing: Calls = differing_calls(one, other)
+    differing: Calls = differing_calls(own, counterpart)
     marked = dict(pieces)
-    for place, notes in differing.items():
-        if (key := f"call:{place}") in marked:
+    for index, notes in differing.items():
+        if (key := f"call:{index}") in marked:
             marked[key] = tag("div", "diff-other", marked[key], *[tag("div", "diff-note", note) for note in notes])
-    if one.text != other.text and "text" in marked:
+    if own.text != counterpart.text and "text" in marked:
         marked["text"] = tag("div", "diff-other", marked["text"])
     return marked
 
@@ -289,7 +293,7 @@ def _anchor(diff: RunDiff, side: str, index: int) -> str:
 
 
 def diff_text(diff: RunDiff) -> str:
-    """Return the same as lines of text: where they part, the figures that differ, the rounds that do, todos."""
+    """Return the diff as lines of text: divergence, differing figures, rounds and todos."""
     lines = [f"a: {chip(diff.a)}, {_source(diff.a)}", f"b: {chip(diff.b)}, {_source(diff.b)}"]
     lines.append(f"{diff.sentence[:1].upper()}{diff.sentence[1:]}.")
     lines += [
@@ -304,6 +308,6 @@ def diff_text(diff: RunDiff) -> str:
 
 def _pair_lines(diff: RunDiff, pair: RoundPair) -> Iterator[str]:
     yield f"  {WORDS[pair.difference]}:"
-    for side, one, run in (("a", pair.a, diff.a), ("b", pair.b, diff.b)):
-        if one is not None:
-            yield from (f"  {side} {line}" for line in round_lines(as_left(run)[one.index], run.settings))
+    for side, run_round, run in (("a", pair.a, diff.a), ("b", pair.b, diff.b)):
+        if run_round is not None:
+            yield from (f"  {side} {line}" for line in round_lines(as_left(run)[run_round.index], run.settings))

@@ -1,4 +1,4 @@
-"""Lists of runs: as text, as HTML that stays in a saved notebook, and as buttons for the panel."""
+"""Lists of runs: as text, as HTML for a saved notebook, and as buttons for the panel."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from agentnb.display.texts.states import RunState, outcome_words, state_words, w
 from agentnb.store.summaries import RunSummary
 
 MAX_OPENING = 20
-"""Runs of a list that can be opened: they are saved in the notebook, so their size is bounded. The rest are lines of text."""
+"""Maximum runs of a list that can be opened, as they are saved in the notebook. The others are lines of text."""
 WIDTH, WIDTH_WITH_OUTCOME = 26, 44
-"""Characters of a state, and of one with an outcome beside it, in a line of text."""
+"""Width of a state, and of a state with an outcome, in a line of text, in characters."""
 MAX_NOTEBOOK = 60
-"""Characters of a notebook's name in a list."""
+"""Maximum characters of a notebook's name in a list."""
 
 
 def history_text(found: Sequence[RunSummary], told: str) -> str:
-    """Return one line per run, below ``told``, the text about the list."""
+    """Return a line per run, below the title ``told``."""
     return "\n".join([clean(told), *_lines(found)])
 
 
 def history_html(found: Sequence[RunSummary], told: str, open_run: Callable[[str], Html]) -> Html:
-    """Return the list, newest first; the first `MAX_OPENING` open to what ``open_run`` returns for their id."""
-    rows = [_row(one, open_run) for one in found[:MAX_OPENING]]
-    rest = _rest(found[MAX_OPENING:]) if len(found) > MAX_OPENING else NOTHING
-    return kept(tag("div", "history", tag("div", "history-title", told), *rows, rest))
+    """Return the list, newest first; the first `MAX_OPENING` open to the result of ``open_run`` for their id."""
+    rows = [_row(summary, open_run) for summary in found[:MAX_OPENING]]
+    remaining = _rest(found[MAX_OPENING:]) if len(found) > MAX_OPENING else NOTHING
+    return kept(tag("div", "history", tag("div", "history-title", told), *rows, remaining))
 
 
 def list_told(found: Sequence[RunSummary], *, count: int, folder: str, most: int, wanted: Sequence[str]) -> str:
-    """Return what a list is of: ``30 runs in runs, the newest 20 matching “failed”``.
+    """Return the title of a list: ``30 runs in runs, the newest 20 matching “failed”``.
 
-    ``count``: runs in the folder; ``most``: top-level runs that were asked for; ``wanted``: the words they had to match.
+    ``count``: runs in the folder; ``most``: maximum top-level runs requested; ``wanted``: the words to match.
     """
-    top_level = [one for one in found if not one.depth]
-    is_cut = len(top_level) == most and count > sum(1 + one.nested for one in top_level)
+    top_level = [summary for summary in found if not summary.depth]
+    is_cut = len(top_level) == most and count > sum(1 + summary.nested for summary in top_level)
     newest = f", the newest {most}" if is_cut else ""
     if wanted:
         shown = " and ".join(f"“{word}”" for word in wanted)
@@ -48,9 +48,9 @@ def list_told(found: Sequence[RunSummary], *, count: int, folder: str, most: int
 
 
 def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = None) -> bool:
-    """Return whether each of these words occurs in the run's state, outcome, recovery, model, tags, notebook or prompt.
+    """True if each of these words occurs in the run's state, outcome, recovery, model, tags, notebook or prompt.
 
-    ``outcome``: only a run with this one matches.
+    ``outcome``: match only runs with this outcome.
     """
     recovered = "recovered" if one.recovered else ""
     words_of = (
@@ -64,53 +64,57 @@ def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = No
         one.notebook,
         one.prompt,
     )
-    told = "\n".join(words_of).casefold()
-    return outcome in (None, one.outcome) and all(word.casefold() in told for word in wanted)
+    text = "\n".join(words_of).casefold()
+    return outcome in (None, one.outcome) and all(word.casefold() in text for word in wanted)
 
 
-def _remarks(one: RunSummary) -> list[str]:
-    """Return ``recovered``, ``2 nested`` (the number of runs nested in this one) and its notebook, as far as they apply."""
-    notebook = first_line(clean(one.notebook), MAX_NOTEBOOK)
-    return [*filter(None, ("recovered" if one.recovered else "", f"{one.nested:,} nested" if one.nested else "", notebook))]
+def _remarks(summary: RunSummary) -> list[str]:
+    """Return ``recovered``, ``2 nested`` (its number of nested runs) and its notebook, where they apply."""
+    notebook = first_line(clean(summary.notebook), MAX_NOTEBOOK)
+    return [
+        *filter(
+            None, ("recovered" if summary.recovered else "", f"{summary.nested:,} nested" if summary.nested else "", notebook)
+        )
+    ]
 
 
-def _lines(found: Sequence[RunSummary]) -> list[str]:
-    """Return a line for each run; the column of states is wider where an outcome is known."""
-    width = WIDTH_WITH_OUTCOME if any(one.assessment is not None for one in found) else WIDTH
-    return [_line(one, width) for one in found]
+def _lines(summaries: Sequence[RunSummary]) -> list[str]:
+    """Return a line for each run; the column of states is wider if an outcome is known."""
+    width = WIDTH_WITH_OUTCOME if any(summary.assessment is not None for summary in summaries) else WIDTH
+    return [_line(summary, width) for summary in summaries]
 
 
-def _line(one: RunSummary, width: int) -> str:
-    state = first_line(with_outcome(state_told(one), one.assessment), width)
-    took = f"{state:<{width}} {work_told(one):>10}  {cost_told(one):>8}"
-    remarks = "".join(f"  ({remark})" for remark in _remarks(one))
-    tags = f"  {tags_told(one)}" if one.tags else ""
-    asked = f"{_indent(one)}{first_line(one.prompt, 34)}{remarks}{tags}"
-    return clean(f"{first_line(one.id, 100)}  {took}  {first_line(one.model, 22):<22}  {asked}")
+def _line(summary: RunSummary, width: int) -> str:
+    state = first_line(with_outcome(state_told(summary), summary.assessment), width)
+    took = f"{state:<{width}} {work_told(summary):>10}  {cost_told(summary):>8}"
+    remarks = "".join(f"  ({remark})" for remark in _remarks(summary))
+    tags = f"  {tags_told(summary)}" if summary.tags else ""
+    asked = f"{_indent(summary)}{first_line(summary.prompt, 34)}{remarks}{tags}"
+    return clean(f"{first_line(summary.id, 100)}  {took}  {first_line(summary.model, 22):<22}  {asked}")
 
 
-def _indent(one: RunSummary) -> str:
-    """Return what stands before the prompt of a nested run, deeper for a deeper one."""
-    return f"{'  ' * (one.depth - 1)}↳ " if one.depth else ""
+def _indent(summary: RunSummary) -> str:
+    """Return the indentation of a nested run's prompt, by depth."""
+    return f"{'  ' * (summary.depth - 1)}↳ " if summary.depth else ""
 
 
-def _row(one: RunSummary, open_run: Callable[[str], Html]) -> Html:
-    remarks = joined(*[joined(tag("span", "quiet", remark), " ") for remark in _remarks(one)])
-    indent = tag("span", "", _indent(one).rstrip().replace(" ", "\N{NO-BREAK SPACE}"), " ") if one.depth else NOTHING
-    asked = tag("span", "history-prompt", asked_html(one))
-    tags = joined(" ", tag("span", "quiet", tags_told(one))) if one.tags else NOTHING
-    first = tag("span", "history-first", status_html(one), " ", indent, remarks, asked, tags)
-    summary = tag("summary", "history-summary", tag("span", "history-line", first, " ", _figures(one)))
-    return tag("details", "history-run", summary, tag("div", "history-open", open_run(one.id)))
+def _row(summary: RunSummary, open_run: Callable[[str], Html]) -> Html:
+    remarks = joined(*[joined(tag("span", "quiet", remark), " ") for remark in _remarks(summary)])
+    indent = tag("span", "", _indent(summary).rstrip().replace(" ", "\N{NO-BREAK SPACE}"), " ") if summary.depth else NOTHING
+    asked = tag("span", "history-prompt", asked_html(summary))
+    tags = joined(" ", tag("span", "quiet", tags_told(summary))) if summary.tags else NOTHING
+    first = tag("span", "history-first", status_html(summary), " ", indent, remarks, asked, tags)
+    heading = tag("summary", "history-summary", tag("span", "history-line", first, " ", _figures(summary)))
+    return tag("details", "history-run", heading, tag("div", "history-open", open_run(summary.id)))
 
 
 def tags_told(one: RunSummary) -> str:
     """Return the tags of a run: ``#night #v2``."""
-    return first_line(clean(" ".join(f"#{one}" for one in one.tags)), 80)
+    return first_line(clean(" ".join(f"#{name}" for name in one.tags)), 80)
 
 
 def status_html(one: RunSummary) -> Html:
-    """Return the state as a mark and a word, for a run stopped at a limit which limit, and the outcome beside it."""
+    """Return the marked state, including which limit was reached, and the outcome."""
     return listed_state_html(tone_of(_state(one)), state_told(one), one.outcome, outcome_words(one.assessment))
 
 
@@ -119,29 +123,29 @@ def state_told(one: RunSummary) -> str:
     return state_words(_state(one))
 
 
-def _state(one: RunSummary) -> RunState:
+def _state(summary: RunSummary) -> RunState:
     return RunState(
-        one.status,
-        one.stop_reason,
-        one.limit_value,
-        one.todos_open,
-        one.paused,
-        one.foreign,
-        one.failed_calls,
-        one.blocked_calls,
-        one.plan_rejected,
-        None if one.assessment is None else one.outcome,
+        summary.status,
+        summary.stop_reason,
+        summary.limit_value,
+        summary.todos_open,
+        summary.paused,
+        summary.foreign,
+        summary.failed_calls,
+        summary.blocked_calls,
+        summary.plan_rejected,
+        None if summary.assessment is None else summary.outcome,
     )
 
 
 def work_told(one: RunSummary) -> str:
-    """Return ``3 rounds``; of a workflow and what else works in steps ``6 steps``."""
+    """Return ``3 rounds``, or for a run that works in steps, such as a workflow's, ``6 steps``."""
     in_steps = not one.rounds and (one.steps or one.kind != "agent")
     return counted(one.steps, "step") if in_steps else counted(one.rounds, "round")
 
 
 def when(one: RunSummary, form: str) -> str:
-    """Return when it began, in local time; empty where that is unknown."""
+    """Return its start in local time; empty if unknown."""
     return "" if one.started_at is None else one.started_at.astimezone().strftime(form)
 
 
@@ -150,55 +154,57 @@ def asked_html(one: RunSummary) -> Html:
     return words(first_line(clean(one.prompt), 160) or "(no prompt)")
 
 
-def _figures(one: RunSummary) -> Html:
+def _figures(summary: RunSummary) -> Html:
     """Return time, rounds, tokens, cost, model and id, in columns."""
     cells = [
-        ("when", when(one, "%d %b %H:%M"), when(one, "%Y-%m-%d %H:%M:%S")),
-        ("rounds", work_told(one), None),
-        ("tokens", f"{thousands(one.tokens)} tokens" if one.tokens is not None else "", None),
-        ("cost", cost_told(one), None),
-        ("model", first_line(clean(one.model), 40), first_line(one.model, 300)),
-        ("id", f"…{short_id(one.id)}" if len(one.id) > SHORT_ID else one.id, one.id),
+        ("when", when(summary, "%d %b %H:%M"), when(summary, "%Y-%m-%d %H:%M:%S")),
+        ("rounds", work_told(summary), None),
+        ("tokens", f"{thousands(summary.tokens)} tokens" if summary.tokens is not None else "", None),
+        ("cost", cost_told(summary), None),
+        ("model", first_line(clean(summary.model), 40), first_line(summary.model, 300)),
+        ("id", f"…{short_id(summary.id)}" if len(summary.id) > SHORT_ID else summary.id, summary.id),
     ]
     shown = [piece for name, text, title in cells for piece in (tag("span", f"history-{name}", text, title=title), " ")]
     return tag("span", "history-figures", *shown[:-1])
 
 
 def cost_told(one: RunSummary) -> str:
-    """Return the cost, that of nested runs included; an unknown price is not shown as free."""
+    """Return the cost including nested runs; an unknown price is not shown as free."""
     if one.cost is None:
         return "no price"
     return f"${one.cost:.4f}" if one.cost else "$0"
 
 
-def _rest(found: Sequence[RunSummary]) -> Html:
-    """Return the runs that do not open, as text in one fold."""
-    summary = tag("summary", "history-summary", f"{counted(len(found), 'run')} before these")
-    return tag("details", "history-run", summary, tag("pre", "history-lines", "\n".join(_lines(found))))
+def _rest(summaries: Sequence[RunSummary]) -> Html:
+    """Return runs that cannot be opened, as text in one fold."""
+    summary = tag("summary", "history-summary", f"{counted(len(summaries), 'run')} before these")
+    return tag("details", "history-run", summary, tag("pre", "history-lines", "\n".join(_lines(summaries))))
 
 
 def run_list_html(found: Sequence[RunSummary]) -> Html:
-    """Return a button for each run, with its id in ``data-run``; the order stays (newest first)."""
+    """Return a button for each run, with its id in ``data-run``, newest first."""
     if not found:
         return tag("p", "runs-none", "No runs yet. Runs of cells and of this panel appear here.")
     return tag("ol", "runs", *map(_button_row, found))
 
 
-def _button_row(one: RunSummary) -> Html:
+def _button_row(summary: RunSummary) -> Html:
     first = tag(
         "span",
         "runs-line",
-        status_html(one),
+        status_html(summary),
         " ",
-        tag("time", "runs-when", when(one, "%d %b %H:%M"), title=when(one, "%Y-%m-%d %H:%M:%S")),
+        tag("time", "runs-when", when(summary, "%d %b %H:%M"), title=when(summary, "%Y-%m-%d %H:%M:%S")),
     )
-    figures = [] if one.status == "running" else [work_told(one), cost_told(one)]  # its card shows them as they grow
-    told = [*figures, *_remarks(one), first_line(clean(one.model.partition("?")[0]), 40)]
+    figures = (
+        [] if summary.status == "running" else [work_told(summary), cost_told(summary)]
+    )  # its card shows their current values
+    facts = [*figures, *_remarks(summary), first_line(clean(summary.model.partition("?")[0]), 40)]
     pieces = (
         first,
         " ",
-        tag("span", "runs-asked", asked_html(one)),
+        tag("span", "runs-asked", asked_html(summary)),
         " ",
-        tag("span", "runs-told", " · ".join(filter(None, told))),
+        tag("span", "runs-told", " · ".join(filter(None, facts))),
     )
-    return tag("li", "runs-item", tag("button", "runs-run", joined(*pieces), type="button", data_run=one.id))
+    return tag("li", "runs-item", tag("button", "runs-run", joined(*pieces), type="button", data_run=summary.id))

@@ -1,4 +1,4 @@
-"""A plan as HTML and as text: what it is for, its steps in their order, and what it asks."""
+"""A plan as HTML and as text: its purpose, its steps in order, and its question."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from agentnb.display.texts.labels import clean, counted, first_line
 from agentnb.workflow.plan import Plan
 
 MAX_OF_WORDS = 300
-"""Characters of a text or of the arguments of a call."""
+"""Maximum characters of a text or of a call's arguments."""
 MAX_TOOLS = 5
-"""Tools that the line to type names."""
+"""Maximum tools named in the command."""
 _NAMES = {NOOP: "does nothing", ABORT: "ends the run"}
 
 
 def plan_html(plan: Plan, variable: str = "plan") -> Html:
-    """Return the plan as a list of its steps. ``variable``: the one that holds it, for what to type next."""
+    """Return the plan as a list of its steps. ``variable``: the variable that holds it, for the next command."""
     rows = [left_out_html(row) if isinstance(row, LeftOut) else tag("div", "", line_html(row)) for row in _rows(plan)]
     parts = (
         tag("div", "plan-head", tag("b", "", "Plan"), " ", tag("span", "meta", _about(plan))),
-        tag("div", "plan-words", told) if (told := _purpose(plan)) else NOTHING,
-        tag("div", "plan-words", told) if (told := _asked_first(plan)) else NOTHING,
+        tag("div", "plan-words", text) if (text := _purpose(plan)) else NOTHING,
+        tag("div", "plan-words", text) if (text := _asked_first(plan)) else NOTHING,
         tag("div", "plan-words", *rows) if rows else NOTHING,
         tag("div", "plan-hint", _how_to_run(plan, variable)),
     )
@@ -36,7 +36,7 @@ def plan_html(plan: Plan, variable: str = "plan") -> Html:
 
 
 def plan_text(plan: Plan, variable: str = "plan") -> str:
-    """Return the same as lines of text."""
+    """Return the plan as lines of text."""
     lines = [f"Plan · {_about(plan)}", _purpose(plan), _asked_first(plan)]
     lines += [f"  {row if isinstance(row, LeftOut) else row_text(row)}" for row in _rows(plan)]
     return "\n".join(filter(None, [*lines, _how_to_run(plan, variable)]))
@@ -55,17 +55,17 @@ def _asked_first(plan: Plan) -> str:
 
 
 def _rows(plan: Plan) -> Iterator[StepRow | LeftOut]:
-    for place in shortened(dict.fromkeys(range(len(plan.steps)), "")):
-        if isinstance(place, LeftOut):
-            yield place
+    for index in shortened(dict.fromkeys(range(len(plan.steps)), "")):
+        if isinstance(index, LeftOut):
+            yield index
             continue
-        step = plan.steps[place]
+        step = plan.steps[index]
         if plan.form == "chat":
-            number, name, about = step.number or place + 1, step.description or "", _of_chat(step)
+            number, name, details = step.number or index + 1, step.description or "", _of_chat(step)
         else:
-            number, name, about = place, _name(step), _why(step)
+            number, name, details = index, _name(step), _why(step)
         arguments = _arguments(step) if plan.form != "chat" and step.kind == TOOL else None
-        yield StepRow("", None, _shown(name), str(number), arguments, words=_shown(about))
+        yield StepRow("", None, _shown(name), str(number), arguments, words=_shown(details))
 
 
 def _name(step: PlanStep) -> str:
@@ -75,17 +75,17 @@ def _name(step: PlanStep) -> str:
 
 
 def _why(step: PlanStep) -> str:
-    again = f"up to {retries_told(step.retries)}" if step.retries else ""
+    retries = f"up to {retries_told(step.retries)}" if step.retries else ""
     content = step.content or "" if step.question is None else ""
-    return ", ".join(filter(None, [step.reason or content, again]))
+    return ", ".join(filter(None, [step.reason or content, retries]))
 
 
 def _of_chat(step: PlanStep) -> str:
     tools = f"with {', '.join(step.tools)}" if step.tools else "without tools"
-    given = f"given {_arguments(step)}" if step.args else ""
+    arguments = f"given {_arguments(step)}" if step.args else ""
     after = f"after {', '.join(map(str, step.depends_on))}" if step.depends_on else ""
-    by = "by an agent" if step.executor_required else ""
-    return ", ".join(filter(None, [step.type, tools, given, after, by]))
+    executor = "by an agent" if step.executor_required else ""
+    return ", ".join(filter(None, [step.type, tools, arguments, after, executor]))
 
 
 def _arguments(step: PlanStep) -> str:

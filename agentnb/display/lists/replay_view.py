@@ -1,4 +1,4 @@
-"""A replay as HTML and as text: recorded beside would-be, round by round, with the place where they part."""
+"""A replay as HTML and as text: recorded beside hypothetical decisions, round by round, with their divergence."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from agentnb.rerun.replay_result import Decision, Replay, ReplayedRound, cells_o
 from agentnb.rerun.turn_endings import AfterText
 
 MAX_ROUNDS = 400
-"""Rounds that are shown; of more, only the count is, and `table` has them all."""
+"""Maximum rounds shown; the others are counted, and `table` has them all."""
 MAX_OF_GUIDANCE = 2_000
 HYPOTHETICAL = "hypothetical: the record no longer says what the model would have done"
 OF_ITSELF = ("tool_results", "continued")
-"""Reasons of a round that say nothing."""
+"""Uninformative reasons of a round."""
 ENDED = "it would have ended before"
 CUT_OFF = "cut off"
 END_NOT_RECORDED = "end not recorded"
@@ -32,119 +32,121 @@ AFTER_TEXT: dict[AfterText, str] = {
     "agent": "another agent speaks",
     "same_agent": "",
 }
-"""What follows a reply without a tool call, in words; empty where the decision says it already."""
+"""The event after a reply without a tool call, in words; empty if the decision already says it."""
 HEADINGS = ("round", "recorded", "would be", "told before the next round", "")
 _ROUND = re.compile(r"round ([0-9]+)")
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
 
 
 class Row(NamedTuple):
-    """What is shown of one round, as text."""
+    """A round's row, as text."""
 
     number: int
     recorded: str
     would_be: str
     told: str
-    """The would-be guidance of the next request, with whether the recorded reply heeds it."""
+    """The hypothetical guidance of the next request, and whether the recorded reply follows it."""
     notes: tuple[str, ...]
 
 
 def rows(replay: Replay) -> list[Row]:
-    """Return what is shown of each round, first to last; at most `MAX_ROUNDS`."""
-    return [_row(replay, one) for one in replay.rounds[:MAX_ROUNDS]]
+    """Return the rows of the rounds in order, at most `MAX_ROUNDS`."""
+    return [_row(replay, replayed) for replayed in replay.rounds[:MAX_ROUNDS]]
 
 
-def _row(replay: Replay, one: ReplayedRound) -> Row:
-    after = AFTER_TEXT[one.after_text] if one.after_text else ""
-    if one.decision is None:
+def _row(replay: Replay, replayed: ReplayedRound) -> Row:
+    after = AFTER_TEXT[replayed.after_text] if replayed.after_text else ""
+    if replayed.decision is None:
         would_be = NOT_KNOWABLE if replay.stop is None else ENDED
     else:
-        would_be = _decision(one.decision, AS_RECORDED if one.not_knowable is not None else "")
-    recorded = _decision(one.recorded_decision, after, END_NOT_RECORDED if replay.recorded.status == "unknown" else CUT_OFF)
-    return Row(one.number, recorded, would_be, _told(one), tuple(_notes(replay, one)))
+        would_be = _decision(replayed.decision, AS_RECORDED if replayed.not_knowable is not None else "")
+    recorded = _decision(
+        replayed.recorded_decision, after, END_NOT_RECORDED if replay.recorded.status == "unknown" else CUT_OFF
+    )
+    return Row(replayed.number, recorded, would_be, _told(replayed), tuple(_notes(replay, replayed)))
 
 
-def _decision(one: Decision, instead: str = "", undecided: str = CUT_OFF) -> str:
+def _decision(decision: Decision, instead: str = "", undecided: str = CUT_OFF) -> str:
     """Return a decision in words.
 
-    ``instead``: replaces its reason; ``undecided``: stands for the end of a record that does not say if it continued.
+    ``instead``: replaces its reason; ``undecided``: the words for a record that does not say whether it continued.
     """
-    parts = ["tools" if one.tools else "text"]
-    parts += [f"{one.open} open"] if one.open else []
-    parts += ["workflow mode"] if one.mode else []
-    ends = {True: "continues", False: "ends", None: undecided}[one.continues]
-    why = instead or ("" if one.reason in OF_ITSELF else one.reason)
+    parts = ["tools" if decision.tools else "text"]
+    parts += [f"{decision.open} open"] if decision.open else []
+    parts += ["workflow mode"] if decision.mode else []
+    ends = {True: "continues", False: "ends", None: undecided}[decision.continues]
+    why = instead or ("" if decision.reason in OF_ITSELF else decision.reason)
     return ", ".join([*parts, f"{ends} ({why})" if why else ends])
 
 
-def _told(one: ReplayedRound) -> str:
-    followed: Sequence[Followed | None] = one.next_followed or [None] * len(one.next_guidance)
+def _told(replayed: ReplayedRound) -> str:
+    followed: Sequence[Followed | None] = replayed.next_followed or [None] * len(replayed.next_guidance)
     marks = {True: " ✓", False: " ✗", None: ""}
     return ", ".join(
-        f"{cells_of([given])}{marks[verdict.followed if verdict else None]}"
-        for given, verdict in zip(one.next_guidance, followed, strict=False)
+        f"{cells_of([guidance])}{marks[verdict.followed if verdict else None]}"
+        for guidance, verdict in zip(replayed.next_guidance, followed, strict=False)
     )
 
 
-def _notes(replay: Replay, one: ReplayedRound) -> list[str]:
-    found = []
-    if one is replay.first_divergence:
-        found.append("first divergence")
-    if one.number == replay.caught_at:
-        found.append("could have been caught here")
-    found += one.caught_by
-    if one.hypothetical:
-        found.append("hypothetical")
-    return found
+def _notes(replay: Replay, replayed: ReplayedRound) -> list[str]:
+    notes = []
+    if replayed is replay.first_divergence:
+        notes.append("first divergence")
+    if replayed.number == replay.caught_at:
+        notes.append("could have been caught here")
+    notes += replayed.caught_by
+    if replayed.hypothetical:
+        notes.append("hypothetical")
+    return notes
 
 
 # As HTML
 
 
 def replay_html(replay: Replay) -> Html:
-    """Return the replay as a table: a row for each round, greyed behind the first divergence, with the guidance to unfold."""
+    """Return the replay as a table: a row per round, grey after the first divergence, with expandable guidance."""
     shown = rows(replay)
     heads = tag("tr", "", *[tag("th", "replay-cell replay-heading", name) for name in HEADINGS if name])
-    body = [_row_html(replay, one, row) for one, row in zip(replay.rounds, shown, strict=False)]
-    left = len(replay.rounds) - len(shown)
+    body = [_row_html(replay, replayed, row) for replayed, row in zip(replay.rounds, shown, strict=False)]
+    omitted = len(replay.rounds) - len(shown)
     parts = (
         tag("div", "replay-head", tag("b", "", _head(replay)), " ", tag("span", "meta", _source(replay))),
         tag("div", "replay-sentence", _linked(replay, replay.sentence)),
         tag("div", "replay-caution", _linked(replay, replay.turn_ending.sentence)),
         tag("div", "replay-caution", _linked(replay, replay.caution)),
         tag("div", "replay-rounds", tag("table", "replay-table", heads, *body)) if body else NOTHING,
-        tag("div", "replay-caution", f"{counted(left, 'more round')}, in table()") if left else NOTHING,
+        tag("div", "replay-caution", f"{counted(omitted, 'more round')}, in table()") if omitted else NOTHING,
     )
     return kept(tag("div", "replay", *parts))
 
 
-def _row_html(replay: Replay, one: ReplayedRound, row: Row) -> Html:
-    kind = " replay-hypothetical" if one.hypothetical else " replay-parting" if one is replay.first_divergence else ""
-    line = first_line(clean(round_line(one.recorded, replay.recorded.settings, ()).strip()).partition("  ")[2], 110)
+def _row_html(replay: Replay, replayed: ReplayedRound, row: Row) -> Html:
+    kind = " replay-hypothetical" if replayed.hypothetical else " replay-parting" if replayed is replay.first_divergence else ""
+    line = first_line(clean(round_line(replayed.recorded, replay.recorded.settings, ()).strip()).partition("  ")[2], 110)
     cells = (
         tag("b", "", str(row.number)),
         joined(words(row.recorded), tag("div", "replay-line", line)),
         joined(words(row.would_be), *[tag("div", "replay-note", note) for note in row.notes]),
-        _guidance_html(row.told, one.next_guidance),
+        _guidance_html(row.told, replayed.next_guidance),
     )
-    title = HYPOTHETICAL if one.hypothetical else None
+    title = HYPOTHETICAL if replayed.hypothetical else None
     shown = [tag("td", f"replay-cell{kind}", cell, title=title) for cell in cells]
     return tag("tr", "", *shown, id=_anchor(replay, row.number))
 
 
-def _guidance_html(told: str, guidance: Sequence[Guidance]) -> Html:
+def _guidance_html(title: str, guidance: Sequence[Guidance]) -> Html:
     if not guidance:
         return NOTHING
-    texts = [tag("div", "replay-text", words(f"{one.cell}: {one.text}", MAX_OF_GUIDANCE)) for one in guidance]
-    return tag("details", "", tag("summary", "replay-told", told), *texts)
+    texts = [tag("div", "replay-text", words(f"{item.cell}: {item.text}", MAX_OF_GUIDANCE)) for item in guidance]
+    return tag("details", "", tag("summary", "replay-told", title), *texts)
 
 
 def _linked(replay: Replay, sentence: str) -> Html:
-    """Return the sentence with links to the rounds that it names."""
+    """Return the sentence with links to the rounds in it."""
     pieces = _ROUND.split(sentence)
     linked = [words(pieces[0])]
-    for number, rest in zip(pieces[1::2], pieces[2::2], strict=True):
-        linked += [tag("a", "", f"round {number}", href=f"#{_anchor(replay, int(number))}"), words(rest)]
+    for number, text in zip(pieces[1::2], pieces[2::2], strict=True):
+        linked += [tag("a", "", f"round {number}", href=f"#{_anchor(replay, int(number))}"), words(text)]
     return joined(*linked)
 
 
@@ -159,21 +161,21 @@ def _head(replay: Replay) -> str:
 
 def _source(replay: Replay) -> str:
     run = replay.recorded
-    named = run.origin.file_name if run.origin else f"…{short_id(run.id)}"
-    return first_line(clean(f"{named} · {run.model} · {run.prompt}"), 160)
+    name = run.origin.file_name if run.origin else f"…{short_id(run.id)}"
+    return first_line(clean(f"{name} · {run.model} · {run.prompt}"), 160)
 
 
 # As text
 
 
 def replay_text(replay: Replay) -> str:
-    """Return the same as lines of text: what would have been done, and a table with a row for each round."""
+    """Return the replay as lines of text: the decisions, and a table with a row for each round."""
     shown = rows(replay)
     cells = [(str(row.number), row.recorded, row.would_be, row.told, ", ".join(row.notes)) for row in shown]
     widths = [max(map(len, column)) for column in zip(HEADINGS, *cells, strict=True)]
     lines = [f"{_head(replay)}: {_source(replay)}", replay.sentence, replay.turn_ending.sentence, replay.caution, ""]
     table = [HEADINGS, *cells] if cells else []
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
-    if left := len(replay.rounds) - len(shown):
-        lines.append(f"{counted(left, 'more round')}, in table()")
+    if omitted := len(replay.rounds) - len(shown):
+        lines.append(f"{counted(omitted, 'more round')}, in table()")
     return clean("\n".join(lines))

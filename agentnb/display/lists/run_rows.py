@@ -1,4 +1,4 @@
-"""The runs of a trace browser as rows of facts, and finding among them by words and by what they have in common."""
+"""Runs of a trace browser as rows of facts, with search and filters."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from agentnb.display.texts.labels import clean, first_line
 from agentnb.display.texts.states import STATES, chip, outcome_words
 
 OWN = "agentnb"
-"""The format of runs that agentnb recorded itself."""
+"""The format of agentnb's own runs."""
 NO_FINDING = "none"
 _WORDS = re.compile(r'"([^"]+)"|(\S+)')
 MAX_OF_A_NAME = 60
-"""Characters of a name to filter by: formats, tools and findings are named by files."""
+"""Maximum characters of a name to filter by: formats, tools and findings come from files."""
 
 
 class RunRow(NamedTuple):
-    """What a list shows of a run, and filters by."""
+    """Facts of a run for lists and filters."""
 
     place: int
     """Its index in the list of runs."""
@@ -38,25 +38,25 @@ class RunRow(NamedTuple):
     """Its state in words: ``Limit reached: 50 rounds``."""
     outcome: Outcome
     outcome_words: str
-    """Its outcome in words: ``reward 0``; empty if nothing says it."""
+    """Its outcome in words: ``reward 0``; empty if unknown."""
     status: str
     format: str
     rounds: int
     calls: int
     updates: int
-    """Calls of todo tools, which ``calls`` does not count."""
+    """Calls of todo tools, not included in ``calls``."""
     failed: int
     findings: tuple[str, ...]
-    """The rules of its findings, one for each finding."""
+    """The rule of each finding."""
     tools: frozenset[str]
-    """Names of the tools that were called."""
+    """Names of called tools."""
 
 
 class Wanted(NamedTuple):
-    """Which runs are looked for. Empty texts want anything."""
+    """Search and filter criteria; empty criteria match any run."""
 
     find: str = ""
-    """Words that all occur in its prompt, texts, results, tools' names and arguments; ``"in quotes"`` they are one."""
+    """Words that must all occur in its prompt, texts, results, tools' names and arguments; ``"in quotes"`` a phrase."""
     status: str = ""
     outcome: str = ""
     finding: str = ""
@@ -65,7 +65,7 @@ class Wanted(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A value to filter by, and how many runs have it."""
+    """A filter value with its number of runs."""
 
     value: str
     label: str
@@ -87,7 +87,7 @@ def row_of(place: int, run: Run) -> RunRow:
         len(run.rounds),
         *call_counts(records),
         run.failed_calls,
-        tuple([_name(one.rule) for one in findings_of(run, MAX_LISTED)]),
+        tuple([_name(finding.rule) for finding in findings_of(run, MAX_LISTED)]),
         frozenset([_name(record.call.name) for record in records]),
     )
 
@@ -97,21 +97,21 @@ def _name(text: str) -> str:
 
 
 def matching(rows: Iterable[RunRow], wanted: Wanted) -> list[RunRow]:
-    """Return the rows that fit, in their order."""
+    """Return the matching rows in order."""
     fitting = (row for row in rows if all(value in VALUES[name](row) for name, value in _filters(wanted)))
     return with_words(fitting, wanted.find)
 
 
 def with_words(rows: Iterable[RunRow], find: str) -> list[RunRow]:
-    """Return the rows that have all words that are looked for."""
+    """Return the rows that contain all the words."""
     words = words_of(find)
     return [row for row in rows if contains(row.run, words)] if words else [*rows]
 
 
 def choices(rows: Sequence[RunRow], wanted: Wanted) -> dict[str, list[Choice]]:
-    """Return the values of each filter, the commonest first, among the rows that fit the other filters and the words."""
-    found = with_words(rows, wanted.find)
-    return {name: _choices(matching(found, wanted._replace(find="", **{name: ""})), name) for name in VALUES}
+    """Return the values of each filter, most frequent first, among rows that match the other filters and the words."""
+    fitting = with_words(rows, wanted.find)
+    return {name: _choices(matching(fitting, wanted._replace(find="", **{name: ""})), name) for name in VALUES}
 
 
 def _choices(rows: Iterable[RunRow], name: str) -> list[Choice]:
@@ -133,16 +133,16 @@ VALUES: dict[str, Callable[[RunRow], Iterable[str]]] = {
     "format": lambda row: (row.format,),
     "tool": lambda row: row.tools,
 }
-"""The filters, and the values of a run for each."""
+"""Filters, as functions that return a run's values."""
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words to find, in lower case; those in quotes are one."""
+    """Return the search words in lower case; a quoted phrase is one word."""
     return [quoted or word for quoted, word in _WORDS.findall(text.casefold())]
 
 
 def contains(run: Run, words: Iterable[str]) -> bool:
-    """Return whether each of these words, in lower case, occurs somewhere in the run."""
+    """True if each of these words, in lower case, occurs somewhere in the run."""
     missing = [*words]
     for text in _texts(run):
         folded = text.casefold()
@@ -153,7 +153,7 @@ def contains(run: Run, words: Iterable[str]) -> bool:
 
 
 def _texts(run: Run) -> Iterator[str]:
-    """Yield what a run can be found by: its prompt and id first, then its messages and calls."""
+    """Yield the searchable texts of a run: prompt and id first, then messages and calls."""
     yield run.prompt
     yield f"{run.id} {run.model} {' '.join(run.tags)}"
     if run.origin is not None:
@@ -166,4 +166,4 @@ def _texts(run: Run) -> Iterator[str]:
         yield msgspec.json.encode(record.call.arguments).decode()
         if record.result is not None:
             yield record.result.text
-    yield from (one.sentence for one in findings_of(run, MAX_LISTED))
+    yield from (finding.sentence for finding in findings_of(run, MAX_LISTED))

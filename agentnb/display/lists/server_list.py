@@ -1,4 +1,4 @@
-"""``%agent mcp``: the MCP servers, with state, tools and the end of their standard error, as HTML and as text."""
+"""``%agent mcp``: the MCP servers, with state, tools and latest standard error, as HTML and as text."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from agentnb.display.texts.labels import clean, counted
 from agentnb.runtime.servers.servers import ListedServer
 
 MAX_SERVERS = 100
-"""Servers that are listed; of more, only the count is."""
+"""Maximum servers listed; the others are counted."""
 MAX_TEXT_LINES = 3
-"""Lines of a standard error that a text shows; HTML folds all that are kept."""
+"""Maximum lines of standard error in text; HTML has all kept lines, folded."""
 
 
 def server_list_html(rows: list[ListedServer], hint: str) -> Html:
-    """Return the list; ``hint``: what to type next."""
+    """Return the list. ``hint``: the next command."""
     shown = [_row(row) for row in rows[:MAX_SERVERS]]
-    left = len(rows) - len(shown)
-    more = tag("div", "server-row", f"{left:,} more") if left > 0 else NOTHING
+    omitted = len(rows) - len(shown)
+    more = tag("div", "server-row", f"{omitted:,} more") if omitted > 0 else NOTHING
     foot = tag("div", "server-hint", hint)
     return kept(tag("div", "history", tag("div", "history-title", server_count(rows)), *shown, more, foot))
 
 
 def server_head_html(row: ListedServer) -> Html:
-    """Return the first line of a server: state, name, command or address, and its figures at the side."""
+    """Return the first line of a server: state, name, command or address, and figures."""
     tone, state = state_of(row)
     first = tag(
         "span",
@@ -49,7 +49,7 @@ def server_head_html(row: ListedServer) -> Html:
 
 
 def stderr_html(row: ListedServer) -> Html:
-    """Return the last lines of the standard error in a fold; nothing if there are none."""
+    """Return the last lines of standard error in a fold, if any."""
     lines = stderr_lines(row)
     if not lines:
         return NOTHING
@@ -58,7 +58,7 @@ def stderr_html(row: ListedServer) -> Html:
 
 
 def problem_html(row: ListedServer) -> Html:
-    """Return why it could not be started."""
+    """Return the reason for a failed start."""
     problem = problem_told(row)
     return tag("div", "server-problem", problem) if problem else NOTHING
 
@@ -71,25 +71,25 @@ def _row(row: ListedServer) -> Html:
 
 
 def server_list_text(rows: list[ListedServer], hint: str) -> str:
-    """Return a line for each server, and below it why it failed and the end of its standard error."""
+    """Return a line for each server, followed by its failure and its latest standard error."""
     lines = [server_count(rows)]
     width = max((len(row.live.server.name) for row in rows[:MAX_SERVERS]), default=0)
     for row in rows[:MAX_SERVERS]:
         lines += server_head_lines(row, min(width, MAX_NAME))
-    left = len(rows) - MAX_SERVERS
-    return clean("\n".join([*lines, *([f"{left:,} more"] if left > 0 else []), *([hint] if hint else [])]))
+    omitted = len(rows) - MAX_SERVERS
+    return clean("\n".join([*lines, *([f"{omitted:,} more"] if omitted > 0 else []), *([hint] if hint else [])]))
 
 
 def server_head_lines(row: ListedServer, width: int = 0) -> list[str]:
-    """Return the lines of a server: its facts, why it failed, the end of its standard error."""
+    """Return the lines of a server: its facts, its failure, its latest standard error."""
     tone, state = state_of(row)
-    named = told(row.live.server.name, MAX_NAME).ljust(width)
+    name = told(row.live.server.name, MAX_NAME).ljust(width)
     figures = ", ".join(figures_of(row))
     problem = [f"    {problem_told(row)}"] if row.live.problem else []
     stderr = [f"    stderr: {line}" for line in stderr_lines(row)[-MAX_TEXT_LINES:]]
-    return [f"{MARKS[tone]} {state:<15} {named}  {figures}  {told(row.live.server.target, MAX_TARGET)}", *problem, *stderr]
+    return [f"{MARKS[tone]} {state:<15} {name}  {figures}  {told(row.live.server.target, MAX_TARGET)}", *problem, *stderr]
 
 
 def stderr_lines(row: ListedServer) -> list[str]:
-    """Return the last lines that the server wrote to its standard error."""
+    """Return the last lines of the server's standard error."""
     return [told(line, MAX_PROBLEM) for line in row.live.stderr]

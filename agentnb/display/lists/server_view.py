@@ -1,4 +1,4 @@
-"""``%agent mcp NAME``: one MCP server with its tools, resources and prompts, as HTML and as text."""
+"""``%agent mcp NAME``: an MCP server with its tools, resources and prompts, as HTML and as text."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from agentnb.tools.mcp.resources import prompt_arguments
 from agentnb.tools.mcp.server_tool import found_tools
 
 MAX_ROWS = 200
-"""Tools, resources or prompts that are listed; of more, only the count is."""
+"""Maximum tools, resources or prompts listed; the others are counted."""
 MAX_OPEN = 40
-"""Rows of a list that is open from the beginning."""
+"""Maximum rows of a list that is initially open."""
 MAX_LINE = 1_000
-"""Characters of a line of instructions."""
+"""Maximum characters of a line of instructions."""
 INSTRUCTIONS = "Instructions of the server, for you: no model reads them"
 
 
 class Section(NamedTuple):
-    """A list of what a server has: per row its name or URI, its arguments or kind, and what the server says of it."""
+    """A list of a server's items: for each, name or URI, arguments or kind, and the server's description."""
 
     noun: str
     rows: list[tuple[str, str, str]]
 
 
 def sections_of(row: ListedServer, catalogue: Catalogue) -> list[Section]:
-    """Return what the server has, without empty lists."""
+    """Return the server's nonempty lists."""
     left_out = found_tools(row.live, row.live.tools).left_out
     usable = [tool for tool in row.live.tools if tool.name not in left_out]
-    found = [
-        Section("tool", [_row(one.name, arguments_told(one.input_schema), one.description) for one in usable]),
+    sections = [
+        Section("tool", [_row(item.name, arguments_told(item.input_schema), item.description) for item in usable]),
         Section("unusable tool", [_row(name, None, why) for name, why in left_out.items()]),
-        Section("resource", [_row(one.uri, one.mime_type, one.description or one.title) for one in catalogue.resources]),
+        Section("resource", [_row(item.uri, item.mime_type, item.description or item.title) for item in catalogue.resources]),
         Section(
             "resource template",
-            [_row(one.uri_template, one.mime_type, one.description or one.title) for one in catalogue.templates],
+            [_row(item.uri_template, item.mime_type, item.description or item.title) for item in catalogue.templates],
         ),
-        Section("prompt", [_row(one.name, prompt_arguments(one), one.description) for one in catalogue.prompts]),
+        Section("prompt", [_row(item.name, prompt_arguments(item), item.description) for item in catalogue.prompts]),
     ]
-    return [section for section in found if section.rows]
+    return [section for section in sections if section.rows]
 
 
-def _row(name: str, kind: str | None, about: str | None) -> tuple[str, str, str]:
-    first = (about or "").strip().partition("\n")[0]
+def _row(name: str, kind: str | None, description: str | None) -> tuple[str, str, str]:
+    first = (description or "").strip().partition("\n")[0]
     return told(name, MAX_TARGET), told(kind or "", MAX_TARGET), told(first)
 
 
 def facts_told(row: ListedServer) -> str:
-    """Return what the server calls itself, the protocol, and its roots."""
+    """Return the server's own name, the protocol, and its roots."""
     if row.live.facts is None:
         return ""
     facts = row.live.facts
@@ -62,12 +62,12 @@ def facts_told(row: ListedServer) -> str:
 
 
 def instructions_of(row: ListedServer) -> str:
-    """Return the instructions of the server; empty if there are none."""
+    """Return the server's instructions, or ""."""
     return "" if row.live.facts is None else row.live.facts.instructions
 
 
 def server_html(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> Html:
-    """Return the server with folds for its lists; ``hints``: what to type next."""
+    """Return the server with folds for its lists. ``hints``: the next commands."""
     facts = facts_told(row)
     parts = (
         tag("div", "server-row server-first-row", server_head_html(row), problem_html(row), tag("div", "quiet", facts)),
@@ -82,16 +82,16 @@ def server_html(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> Ht
 def _section_html(section: Section) -> Html:
     shown = section.rows[:MAX_ROWS]
     rows = [_row_html(*cells) for cells in shown]
-    left = len(section.rows) - len(shown)
-    body = joined(*rows, tag("div", "quiet", f"{left:,} more") if left else NOTHING)
+    omitted = len(section.rows) - len(shown)
+    body = joined(*rows, tag("div", "quiet", f"{omitted:,} more") if omitted else NOTHING)
     title = tag("summary", "server-section-title", _counted(section))
     return tag("details", "server-row", title, tag("div", "server-items", body), open=len(shown) <= MAX_OPEN)
 
 
-def _row_html(name: str, kind: str, about: str) -> Html:
+def _row_html(name: str, kind: str, description: str) -> Html:
     arguments = joined(" ", tag("span", "server-item-kind", f"({kind})")) if kind else NOTHING
     first = tag("div", "server-item-first", tag("code", "server-item-name", name), arguments)
-    return tag("div", "server-item", first, tag("div", "server-item-about", about))
+    return tag("div", "server-item", first, tag("div", "server-item-about", description))
 
 
 def _instructions_html(text: str) -> Html:
@@ -102,7 +102,7 @@ def _instructions_html(text: str) -> Html:
 
 
 def _plain(text: str) -> str:
-    """Return the text with its line breaks, without known keys."""
+    """Return the text with its line breaks, with known keys redacted."""
     return "\n".join(told(line, MAX_LINE) for line in text.splitlines()[:MAX_ROWS])
 
 
@@ -114,15 +114,15 @@ def _counted(section: Section) -> str:
 
 
 def server_text(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> str:
-    """Return the same as lines of text."""
+    """Return the server as lines of text."""
     lines = [*server_head_lines(row), *filter(None, [facts_told(row)])]
     for section in sections_of(row, catalogue):
         lines += [f"{_counted(section)}:", *[_line(*cells) for cells in section.rows[:MAX_ROWS]]]
-        lines += [f"  {left:,} more"] if (left := len(section.rows) - MAX_ROWS) > 0 else []
+        lines += [f"  {omitted:,} more"] if (omitted := len(section.rows) - MAX_ROWS) > 0 else []
     text = instructions_of(row)
     lines += [f"{INSTRUCTIONS}:", *[f"  {line}" for line in _plain(text).splitlines()]] if text else []
     return clean("\n".join([*lines, *hints]))
 
 
-def _line(name: str, kind: str, about: str) -> str:
-    return f"  {name}{f' ({kind})' if kind else ''}{f'  {about}' if about else ''}"
+def _line(name: str, kind: str, description: str) -> str:
+    return f"  {name}{f' ({kind})' if kind else ''}{f'  {description}' if description else ''}"

@@ -1,4 +1,4 @@
-"""MCP servers in words: states, facts, arguments of tools. Every text of a server becomes one bounded line without keys."""
+"""Wording for MCP servers: states, facts, arguments of tools. Server texts become single, bounded lines with keys redacted."""
 
 from __future__ import annotations
 
@@ -18,48 +18,48 @@ STATES: dict[State, tuple[str, str]] = {
     "failed": ("bad", "Failed"),
     "stopped": ("warn", "Stopped"),
 }
-"""The tone and the words of each state."""
+"""Tone and words of each state."""
 MAX_TARGET, MAX_NAME, MAX_TEXT, MAX_PROBLEM = 300, 80, 200, 500
-"""Characters of a command or address, of a name, of a description, and of a reason."""
+"""Maximum characters of a command or address, a name, a description, and a reason."""
 MAX_ARGUMENTS = 12
-"""Arguments of a tool that are named; of more, only the count is."""
+"""Maximum arguments of a tool named; the others are counted."""
 
 
 def told(text: object, most: int = MAX_TEXT) -> str:
-    """Return the text of a stranger on one line, bounded, without known keys and control characters."""
+    """Return an untrusted text on one bounded line, without known keys and control characters."""
     return first_line(clean(redact(str(text))), most)
 
 
 def state_of(row: ListedServer) -> tuple[str, str]:
-    """Return the tone and the words of a server's state."""
+    """Return tone and words of a server's state."""
     tone, state = STATES[row.live.state]
     return tone, "Connected" if row.live.server.is_remote and row.live.state == "ready" else state
 
 
 def figures_of(row: ListedServer) -> list[str]:
-    """Return the number of its tools, since when it runs, where it is configured, and its folder if it has one of its own."""
-    found = []
+    """Return its number of tools, its start time, and where it is configured."""
+    figures = []
     if row.live.facts is not None:
-        found.append(counted(len(row.live.tools), "tool"))
+        figures.append(counted(len(row.live.tools), "tool"))
         if row.live.state == "ready":
-            found.append(f"since {row.live.facts.since.astimezone():%H:%M}")
-    return [*found, told(row.source)]
+            figures.append(f"since {row.live.facts.since.astimezone():%H:%M}")
+    return [*figures, told(row.source)]
 
 
 def problem_told(row: ListedServer) -> str:
-    """Return why it could not be started or reached; empty if that did not happen."""
-    done = "reached" if row.live.server.is_remote else "started"
-    lead = f"Could not be {done}: " if row.live.state == "failed" else ""
+    """Return the reason for a failed start or connection, or ""."""
+    verb = "reached" if row.live.server.is_remote else "started"
+    lead = f"Could not be {verb}: " if row.live.state == "failed" else ""
     return f"{lead}{told(row.live.problem, MAX_PROBLEM)}" if row.live.problem else ""
 
 
 def server_count(rows: list[ListedServer]) -> str:
-    """Return ``3 MCP servers``: those of several connections count once."""
+    """Return ``3 MCP servers``, counting a server with several connections once."""
     return counted(len({(row.live.server.name, row.source) for row in rows}), "MCP server")
 
 
 def arguments_told(schema: Mapping[str, Any]) -> str:
-    """Return the arguments of a tool: ``a: integer, note?: string``; those with ``?`` may be left out."""
+    """Return a tool's arguments: ``a: integer, note?: string``; ``?`` marks optional ones."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping):
         return ""
@@ -76,15 +76,15 @@ def _argument(name: str, schema: Any, is_needed: bool) -> str:
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
-    named = schema.get("type")
+    declared = schema.get("type")
     if isinstance(schema.get("enum"), list):
         return "choice"
-    if isinstance(named, str):
-        return told(named, MAX_NAME)
-    each = named if isinstance(named, list) else [one.get("type") for one in _alternatives(schema)]
-    return " or ".join(told(one, MAX_NAME) for one in each[:3] if isinstance(one, str) and one != "null")
+    if isinstance(declared, str):
+        return told(declared, MAX_NAME)
+    kinds = declared if isinstance(declared, list) else [kind.get("type") for kind in _alternatives(schema)]
+    return " or ".join(told(kind, MAX_NAME) for kind in kinds[:3] if isinstance(kind, str) and kind != "null")
 
 
 def _alternatives(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = schema.get("anyOf") or schema.get("oneOf")
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+    schemas = schema.get("anyOf") or schema.get("oneOf")
+    return [alternative for alternative in schemas if isinstance(alternative, Mapping)] if isinstance(schemas, list) else []

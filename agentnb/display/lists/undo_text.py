@@ -1,4 +1,4 @@
-"""The outcome of an undo in words."""
+"""The result of an undo in words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.display.texts.labels import clean, counted, first_line
 from agentnb.rerun.undo.undoing import UndoneFile, UndoReport, Why
 
 MAX_CALLS, MAX_CALL = 10, 100
-"""Calls that are listed, and characters of each."""
+"""Maximum calls listed, and characters of each."""
 DONE = {"restore": "Put back", "delete": "Deleted, as the run created it", "none": "As it was before the run"}
 WHY: dict[Why, str] = {
     "changed_since": "it has changed since",
@@ -25,11 +25,11 @@ WHY: dict[Why, str] = {
     "denied": "a rule of the run denies it",
     "failed": "it could not be written",
 }
-"""Why changes to a file stay."""
+"""Reasons why changes to a file remain."""
 
 
 def undo_text(report: UndoReport) -> str:
-    """Return the files that were put back or deleted, those that were not touched and why, and what else stays."""
+    """Return the restored and deleted files, the untouched ones with the reason, and other effects that remain."""
     return "\n".join(clean(line) for line in _lines(report))
 
 

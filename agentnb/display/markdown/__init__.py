@@ -1,1 +1,1 @@
-"""Markdown of models as safe HTML, also while it streams."""
+"""Models' Markdown as safe HTML, also while streaming."""

@@ -1,4 +1,4 @@
-"""Markdown of a model as HTML: parsed by one library, sanitised by another, and bounded whatever the text is."""
+"""Models' Markdown as HTML: parsed by one library, sanitised by another, and bounded for any text."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 LANGUAGES = frozenset(
     "bash console css html javascript js json julia py python r rust sh shell sql toml ts typescript xml yaml yml".split()  # noqa: SIM905
 )
-"""The languages that are coloured, by the word after the fence."""
+"""Highlighted languages, by the word after the fence."""
 CLASSES = frozenset(f"language-{name}" for name in LANGUAGES)
 MAX_COLOURED = 20_000
-"""Characters of a block that is coloured; a longer one is shown plain."""
+"""Maximum characters of a highlighted block; longer ones are plain."""
 _BLOCK = re.compile(r'<pre><code(?: class="([^"]*)")?>(.*?)</code></pre>', re.DOTALL)
 _KINDS = (
     ("Comment", "code-comment"),
@@ -34,11 +34,11 @@ _KINDS = (
     ("Name.Decorator", "code-name"),
     ("Name.Builtin", "code-name"),
 )
-"""The classes of tokens, by the beginning of their type; other tokens have the colour of the text."""
+"""Classes of tokens, by the beginning of their type; other tokens have the colour of the text."""
 
 
 def with_code(html: str) -> Html:
-    """Return sanitised Markdown with its code marked up: blocks in the colours of their language."""
+    """Return sanitised Markdown with its code blocks highlighted."""
     return Html(_BLOCK.sub(lambda found: _block(unescape(found[2]), (found[1] or "").removeprefix("language-")), html))
 
 
@@ -59,7 +59,7 @@ def coloured(code: str, language: str) -> Html:
 
 def _class_of(kind: Any) -> str:
     name = str(kind).removeprefix("Token.")
-    return next((found for start, found in _KINDS if name.startswith(start)), "")
+    return next((css_class for start, css_class in _KINDS if name.startswith(start)), "")
 
 
 def _span(kind: str, text: str) -> str:
@@ -67,9 +67,9 @@ def _span(kind: str, text: str) -> str:
 
 
 MAX_CHARACTERS = 100_000
-"""Characters of one text that are shown."""
+"""Maximum characters shown of a text."""
 GROWTH = 30
-"""Maximum length of the HTML as a multiple of the text; ordinary text doubles, only tricks exceed this."""
+"""Maximum length of the HTML as a multiple of the text; ordinary text doubles, only attacks exceed this."""
 _CELL = re.compile(r'<(t[hd])(?: align="(left|center|right)")?>')
 _PLACE = re.compile(f"{MARK}(\\d+){MARK}")
 ELEMENTS = {"p", "br", "strong", "em", "s", "code", "pre", "blockquote", "ul", "ol", "li", "hr", "a"}
@@ -79,22 +79,22 @@ ATTRIBUTES: dict[str, set[str]] = {"a": {"href"}, "ol": {"start"}, "th": {"align
 
 
 def markdown_html(text: str, most: int = MAX_CHARACTERS) -> Html:
-    """Return the text as HTML in a box of its own; of a long text, the beginning and the count of what is left out.
+    """Return the text as HTML in a box; a long text is truncated, with the number of omitted characters.
 
-    Formulas are typeset. HTML in the text is shown as written, and so is TeX that cannot be typeset, text that the library
-    cannot parse, and text that nests too deep.
+    Formulas are typeset. HTML in the text is shown as written, as are TeX that cannot be typeset, text that the library cannot
+    parse, and text nested too deeply.
     """
     shown = clean(text)
     return markdown_box(fragment(shown[:most]), left_out(len(shown) - most))
 
 
 def markdown_box(*content: Html) -> Html:
-    """Put blocks of Markdown in a box."""
+    """Wrap blocks of Markdown in a box."""
     return tag("div", "md", *content)
 
 
 def left_out(count: int) -> Html:
-    """Return the line that says how much of a text is not shown; empty if all of it is shown."""
+    """Return a line with the number of omitted characters, if any."""
     return tag("p", "md-left-out", f"… ({count:,} more characters)") if count > 0 else NOTHING
 
 
@@ -107,16 +107,16 @@ def fragment(text: str) -> Html:
         rendered = parser().render(text, {"formulas": None if MARK in text else formulas})
         if len(rendered) > GROWTH * len(text) + 2_000:
             return _as_written(text)
-        # Clean again: entities such as &#x202e; have become characters only now.
+        # Clean again: only now are entities such as &#x202e; characters.
         shown = with_code(_CELL.sub(_aligned, clean(_cleaner().clean(rendered))))
-        # Formulas only now: the sanitiser lets no MathML through.
+        # Formulas last: the sanitiser drops MathML.
         return Html(_PLACE.sub(lambda found: formulas[int(found[1])], shown)) if formulas else shown
-    except Exception:  # text that the library cannot parse must stay readable
+    except Exception:  # unparsable text must stay readable
         return _as_written(text)
 
 
 def _aligned(cell: re.Match[str]) -> str:
-    """Give a table cell a class for its alignment: without our rule, JupyterLab aligns all cells to the right."""
+    """Add an alignment class to a table cell: without our rule, JupyterLab aligns all cells to the right."""
     return f'<{cell.group(1)} class="{PREFIX}cell-{cell.group(2) or "left"}">'
 
 
@@ -126,7 +126,7 @@ def _as_written(text: str) -> Html:
 
 @cache
 def _cleaner() -> nh3.Cleaner:
-    """Return the sanitiser, made once. It changes nothing that the parser makes: it guards against a hole in the parser."""
+    """Return the cached sanitiser, which guards against flaws in the parser, but normally changes nothing."""
     import nh3
 
     return nh3.Cleaner(

@@ -1,8 +1,7 @@
-"""The Markdown parser for text of models: its output is bounded in size, depth and work, and fetches nothing.
+"""The Markdown parser for models' text: its output is bounded in size, depth and work, and fetches nothing.
 
-A formula becomes MathML if it is surely one; other TeX stays text. A picture becomes a link to it, a heading a paragraph in
-bold (so that no heading of a model appears in the table of contents of the notebook), and an address that is neither web nor
-mail becomes text.
+Certain formulas become MathML; other TeX stays text. Pictures become links, headings bold paragraphs (so that models' headings
+stay out of the notebook's table of contents), and addresses other than web and mail become text.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
 DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
 """The delimiters of formulas in text."""
 MAX_TEX = 1_000
-"""Characters of a formula that is typeset; a longer one is shown as its TeX."""
+"""Maximum characters of a typeset formula; longer ones are shown as TeX."""
 MAX_BRACES = 30
-"""Braces, brackets of ``\\left`` and environments that are open at once in a formula that is typeset."""
+"""Maximum nesting of braces, ``\\left`` brackets and environments in a typeset formula."""
 
 _COMMAND = re.compile(r"\\([A-Za-z]+|.)", re.DOTALL)
 _ENVIRONMENT = re.compile(r"\\(begin|end)\s*\{([^}]*)\}")
@@ -44,10 +43,10 @@ ENVIRONMENTS = {
         name: name
         for name in ("matrix", "pmatrix", "bmatrix", "Bmatrix", "vmatrix", "Vmatrix", "smallmatrix", "cases", "array")
     },
-    # Without the numbers that the library would give to equations.
+    # Avoids the equation numbers that the library would add.
     **dict.fromkeys(("split", "align", "align*", "aligned", "alignedat", "equation", "equation*", "gathered"), "split"),
 }
-"""The environments that are converted, and what the converter calls them."""
+"""Supported environments, with the converter's names for them."""
 COMMANDS = frozenset(
     """
     frac dfrac tfrac cfrac binom dbinom tbinom sqrt left right middle begin end text textbf textit textrm textnormal mbox
@@ -60,14 +59,14 @@ COMMANDS = frozenset(
     phantom prime
     """.split()  # noqa: SIM905
 ) | frozenset(",:;!>{}|%_#& \\")
-"""The commands that are converted, besides symbols such as ``\\alpha``."""
+"""Supported commands, besides symbols such as ``\\alpha``."""
 
 
 def is_formula(text: str, opening: str, before: str = "", after: str = "") -> bool:
-    """Return whether text between delimiters is a formula, rather than prices, names of variables or escaped brackets.
+    """True if text between delimiters is a formula, rather than prices, names of variables or escaped brackets.
 
-    ``before`` and ``after``: the characters beside the delimiters. The rule for ``$`` is that of pandoc (no blank inside the
-    delimiters, no digit after them, one line), and stricter: no word of prose, no price.
+    ``before`` and ``after``: the adjacent characters. The rule for ``$`` is pandoc's (no blank inside the delimiters, no digit
+    after them, one line), but stricter: no prose, no price.
     """
     if not text.strip() or "$" in text or "`" in text or text.endswith("\\"):
         return False
@@ -85,7 +84,7 @@ def is_formula(text: str, opening: str, before: str = "", after: str = "") -> bo
 
 @lru_cache(maxsize=512)
 def formula_html(tex: str, *, block: bool) -> Html:
-    """Return a formula as MathML, on a line of its own if ``block``; empty if it cannot be shown, is too long or too deep."""
+    """Return a formula as MathML, on its own line if ``block``; empty if it is unsupported, too long or too deep."""
     tex = tex.strip()
     if len(tex) > MAX_TEX or "%" in tex.replace("\\%", "") or not _is_shallow(tex):
         return NOTHING
@@ -93,7 +92,7 @@ def formula_html(tex: str, *, block: bool) -> Html:
         return mathml(_known(tex), block=block)
     except NotShownError:
         return NOTHING
-    except Exception:  # TeX that the library cannot convert stays readable as it is
+    except Exception:  # unsupported TeX stays readable as written
         return NOTHING
 
 
@@ -106,7 +105,7 @@ def _is_shallow(tex: str) -> bool:
 
 
 def _known(tex: str) -> str:
-    """Return the TeX with the environments that the converter knows; raise `NotShownError` if it holds an unknown command."""
+    """Return the TeX with the converter's environments. Raises `NotShownError` for an unknown command."""
     from latex2mathml.symbols_parser import SYMBOLS  # takes 50 ms
 
     environments = [name for _, name in _ENVIRONMENT.findall(tex)]
@@ -121,66 +120,66 @@ def _known(tex: str) -> str:
 
 
 MAX_NESTED = 60
-"""Levels of quotes, lists and emphasis; text that nests deeper is shown as written."""
+"""Maximum levels of quotes, lists and emphasis; deeper text is shown as written."""
 MAX_ADDRESS = 1_000
-"""Characters of an address that is a link; longer ones are text."""
+"""Maximum characters of a linked address; longer ones are text."""
 MAX_OF_AN_ADDRESS = 200
-"""Characters shown of an address that is text."""
+"""Maximum characters shown of an unlinked address."""
 MAX_LOOKED_AT = 5_000_000
-"""Characters that unmatched brackets may scan in one text: each scans all the text after it."""
+"""Maximum characters scanned by unmatched brackets in a text: each scans all the text after it."""
 MAX_TOKENS = 50_000
-"""Tokens of a text after which no table begins: a table adds the cells that its rows leave out."""
+"""Maximum tokens before a table: tables add the cells missing from their rows."""
 MAX_MATH = 2_000
-"""Characters of one formula."""
+"""Maximum characters between delimiters of a formula."""
 MARK = "\ue000"
-"""Stands before and after the number of a formula until the text around it is sanitised; a text that holds it gets none."""
+"""Encloses the number of a formula until the text is sanitised; texts that contain it get no formulas."""
 MAX_FORMULAS = 500
-"""Formulas that are typeset in one text; the others stay TeX."""
+"""Maximum formulas typeset in a text; the others stay TeX."""
 
 _LINKED = re.compile(r"https?://|mailto:", re.IGNORECASE)
 
 
 class TooDeepError(Exception):
-    """The text nests deeper than is shown."""
+    """The text is nested too deeply."""
 
 
 @cache
 def parser() -> MarkdownIt:
-    """Return the parser, made once: CommonMark, tables and strikethrough; HTML in the text stays text."""
+    """Return the cached parser: CommonMark, tables and strikethrough; HTML in the text stays text."""
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import table
     from markdown_it.rules_inline import image, link
 
-    made = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTED}).enable(["table", "strikethrough"])
-    made.inline.ruler.at("link", _bounded(link))
-    made.inline.ruler.at("image", _bounded(image))
-    made.inline.ruler.before("escape", "math", _math)
-    made.block.ruler.at("table", _table_unless_too_much(table), {"alt": ["paragraph", "reference"]})
-    made.core.ruler.push("agentnb", _made_plain)
-    made.add_render_rule("heading_open", lambda *_: "<p><strong>")
-    made.add_render_rule("heading_close", lambda *_: "</strong></p>\n")
-    return made
+    markdown = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTED}).enable(["table", "strikethrough"])
+    markdown.inline.ruler.at("link", _bounded(link))
+    markdown.inline.ruler.at("image", _bounded(image))
+    markdown.inline.ruler.before("escape", "math", _math)
+    markdown.block.ruler.at("table", _table_unless_too_much(table), {"alt": ["paragraph", "reference"]})
+    markdown.core.ruler.push("agentnb", _made_plain)
+    markdown.add_render_rule("heading_open", lambda *_: "<p><strong>")
+    markdown.add_render_rule("heading_close", lambda *_: "</strong></p>\n")
+    return markdown
 
 
 def top_blocks(text: str) -> list[tuple[str, int, int]]:
-    """Return type, first line and line after the last of each top-level block."""
+    """Return type, first line and end line (exclusive) of each top-level block."""
     tokens: list[Token] = []
-    made = parser()
-    made.block.parse(text, made, {}, tokens)
+    markdown = parser()
+    markdown.block.parse(text, markdown, {}, tokens)
     return [(token.type, *token.map) for token in tokens if token.level == 0 and token.map and token.nesting >= 0]  # type: ignore[misc]
 
 
 def _bounded(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
-    """Wrap the rule for a bracket: it gives up when the brackets of the text have scanned too much in total."""
+    """Wrap the rule for a bracket so that it gives up after the text's brackets have scanned too much in total."""
 
     def bounded(state: StateInline, silent: bool) -> bool:
         if state.env.get("looked_at", 0) > MAX_LOOKED_AT:
             return False
         start = state.pos
-        found = rule(state, silent)
-        looked_at = (state.pos if found else state.posMax) - start
-        state.env["looked_at"] = state.env.get("looked_at", 0) + looked_at  # read again: nested brackets have changed it
-        return found
+        matched = rule(state, silent)
+        looked_at = (state.pos if matched else state.posMax) - start
+        state.env["looked_at"] = state.env.get("looked_at", 0) + looked_at  # nested brackets have changed it
+        return matched
 
     return bounded
 
@@ -201,19 +200,19 @@ def _math(state: StateInline, silent: bool) -> bool:
 
 
 def _stays_tex(text: str, next_character: str) -> bool:
-    """Return whether text between two dollar signs may be TeX, and stays as it is at least."""
+    """True if text between two dollar signs may be TeX, and so must not be parsed as Markdown."""
     return text == text.strip() and "`" not in text and not next_character.isdigit()
 
 
 def _add_formula(state: StateInline, text: str, opening: str, before: str, start: int) -> None:
-    """Add the place of a formula to the tokens and the formula to those of the text, or its TeX if it cannot be typeset."""
-    formulas, made = state.env.get("formulas"), ""
+    """Add a placeholder to the tokens and the formula to the text's formulas, or its TeX if it cannot be typeset."""
+    formulas, html = state.env.get("formulas"), ""
     after = state.src[state.pos : state.pos + 1]
     if formulas is not None and len(formulas) < MAX_FORMULAS and is_formula(text, opening, before, after):
-        made = formula_html(text, block=opening in ("$$", "\\["))
-    if formulas is not None and made:
+        html = formula_html(text, block=opening in ("$$", "\\["))
+    if formulas is not None and html:
         state.pending += f"{MARK}{len(formulas)}{MARK}"
-        formulas.append(made)
+        formulas.append(html)
     else:
         state.pending += state.src[start : state.pos]
 
@@ -228,7 +227,7 @@ def _table_unless_too_much(
 
 
 def _made_plain(state: StateCore) -> None:
-    """Run after all other rules: alignment without style, pictures as links, addresses outside web and mail as text."""
+    """Run after all other rules: alignment without style, pictures as links, addresses other than web and mail as text."""
     for token in state.tokens:
         if token.nesting > 0 and token.level >= MAX_NESTED - 1:
             raise TooDeepError
@@ -241,22 +240,22 @@ def _made_plain(state: StateCore) -> None:
 def _inline(children: list[Token], source: str) -> list[Token]:
     if any(child.level > MAX_NESTED for child in children):
         return [_text(source)]
-    made: list[Token] = []
+    tokens: list[Token] = []
     open_links: list[str | None] = []
     for child in children:
         if child.type == "link_open":
             address = str(child.attrs.get("href", ""))
             shown_as_it_is = child.markup == "autolink"
             open_links.append(None if _is_linked(address) else "" if shown_as_it_is else address)
-            made += [child] if open_links[-1] is None else []
+            tokens += [child] if open_links[-1] is None else []
         elif child.type == "link_close" and open_links:
             unlinked = open_links.pop()
-            made.append(child if unlinked is None else _text(_told(unlinked)))
+            tokens.append(child if unlinked is None else _text(_told(unlinked)))
         elif child.type == "image":
-            made += _picture(child, inside_a_link=bool(open_links))
+            tokens += _picture(child, inside_a_link=bool(open_links))
         else:
-            made.append(child)
-    return made
+            tokens.append(child)
+    return tokens
 
 
 def _picture(token: Token, *, inside_a_link: bool) -> list[Token]:
@@ -279,9 +278,9 @@ def _told(address: str) -> str:
 
 
 def _text(content: str) -> Token:
-    made = _token("text", "", 0)
-    made.content = content
-    return made
+    token = _token("text", "", 0)
+    token.content = content
+    return token
 
 
 def _token(kind: str, name: str, nesting: Any) -> Token:

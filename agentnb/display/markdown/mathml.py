@@ -1,7 +1,7 @@
-"""TeX as MathML: converted by a library, and written by us, with the elements and attributes that are listed here only.
+"""TeX as MathML: converted by a library, and serialized by us with allowlisted elements and attributes.
 
-Where a sanitiser drops MathML, as JupyterLab's does in a notebook that is not trusted, the text of the formula stays. It must
-not read otherwise then: signs without room, which nobody sees, make ``x^2`` of the text of a power and ``a/b`` of a fraction.
+Where a sanitiser drops MathML, as JupyterLab's does in untrusted notebooks, the formula's text remains and must keep its
+meaning: invisible zero-width signs turn the text of a power into ``x^2`` and of a fraction into ``a/b``.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 MAX_DEPTH = 80
-"""Elements that may be open at once."""
+"""Maximum nesting of elements."""
 MAX_GROWTH = 60
 """Maximum length of the MathML as a multiple of the TeX."""
 MAX_LENGTH = 3.0
-"""Largest length in a formula, in em: nothing may reach out of its place."""
+"""Maximum length in a formula, in em: nothing may extend out of its area."""
 BOXED = "formula-boxed"
-"""Our class of a formula with a frame: browsers do not draw MathML's."""
+"""Our class of a framed formula: browsers do not draw MathML's frame."""
 
 TOKENS = frozenset(["mi", "mn", "mo", "mtext"])
-"""The elements that hold text."""
+"""Elements with text."""
 ATTRIBUTES = {
     "mo": {
         "stretchy",
@@ -48,9 +48,9 @@ ATTRIBUTES = {
     "mstyle": {"displaystyle", "scriptlevel"},
     "mtable": {"displaystyle"},
 }
-"""The attributes of the library's elements that are written as they are."""
+"""Attributes copied from the library's elements."""
 ELEMENTS = {*ATTRIBUTES, *TOKENS, *"mrow mspace msqrt mroot msub msup msubsup munderover mtr mtd mphantom".split()}  # noqa: SIM905
-"""The library's elements that are written."""
+"""Allowed elements of the library."""
 
 _TRUE_OR_FALSE = re.compile("true|false")
 _LENGTH = re.compile(r"(-?\d(?:\.\d{1,3})?)em")
@@ -61,9 +61,9 @@ _VALUES: dict[str, re.Pattern[str]] = {
     "scriptlevel": re.compile("[012]"),
     "linethickness": re.compile("0"),
 }
-"""The values that an attribute of the library may have."""
+"""Allowed values of the library's attributes."""
 _DROPPED = frozenset(["columnspacing", "rowspacing", "columnalign", "mathvariant", "notation"])
-"""Attributes that are not written: browsers do not know them, or they become something else."""
+"""Omitted attributes: unknown to browsers, or replaced by other means."""
 _SPACES = {"thin": "0.167em", "medium": "0.222em", "thick": "0.278em"}
 _VARIANTS = {"bold-italic": "BOLD ITALIC", "sans-serif-italic": "SANS-SERIF ITALIC"}
 _SCRIPTS = {"msub": "_", "msup": "^", "msubsup": "_^", "munder": "_", "mover": "^", "munderover": "_^"}
@@ -71,35 +71,35 @@ _CHILDREN = {"mfrac": 2, "mroot": 2} | {name: len(signs) + 1 for name, signs in 
 _ACCENTS = frozenset(
     "^~`_\u203e\u2032\u2033\u2034\u00b4\u00af\u02d8\u02c7\u02d9\u00a8\u20db\u02da\u23de\u23df\u2015\u2192\u2190"
 )
-"""Signs above and below that are neither powers nor limits."""
+"""Signs above and below other than powers and limits."""
 _ROWS = frozenset(["mrow", "mstyle", "mtd"])
 _LIMITS = {"msub": "munder", "msup": "mover", "msubsup": "munderover"}
 _WITH_LIMITS = frozenset(["lim", "max", "min", "sup", "inf", "argmax", "argmin"])
 _OPERATORS = frozenset("\N{PLUS-MINUS SIGN}\N{DIVISION SIGN}\N{NOT SIGN}")
 _LINES = {"mover": "\u203e", "munder": "_"}
-"""Lines above and below: browsers do not stretch the one that the library writes, U+2015."""
+"""Lines above and below: browsers do not stretch the library's U+2015."""
 
 
 class NotShownError(Exception):
-    """The formula holds something that is not shown."""
+    """The formula contains something unsupported."""
 
 
 def mathml(tex: str, *, block: bool) -> Html:
-    """Return TeX as MathML; raise `NotShownError` or an error of the library if it cannot be shown."""
+    """Return TeX as MathML. Raises `NotShownError` or an error of the library if it is unsupported."""
     from latex2mathml.converter import convert_to_element  # takes 50 ms
 
     display = "block" if block else "inline"
-    made = convert_to_element(tex, display=display)
-    for each in made.iter():
-        _mend(each, block)
-    html = f'<math display="{display}">{"".join(_written(child, 1) for child in made)}</math>'
+    root = convert_to_element(tex, display=display)
+    for element in root.iter():
+        _mend(element, block)
+    html = f'<math display="{display}">{"".join(_written(child, 1) for child in root)}</math>'
     if len(html) > MAX_GROWTH * len(tex) + 300:
         raise NotShownError
     return Html(html)
 
 
 def _mend(element: Element, block: bool) -> None:
-    """Change what browsers would draw otherwise than TeX: lines above and below, limits in a formula on its own line, ±."""
+    """Adjust elements that browsers draw differently from TeX: lines above and below, limits in display formulas, ±."""
     if element.tag in _LINES and len(element) == 2 and element[1].text == "&#x02015;":
         element[1].text = _LINES[element.tag]
     if block and element.tag in _LIMITS and element[0].tag == "mo" and (element[0].text or "") in _WITH_LIMITS:
@@ -109,7 +109,7 @@ def _mend(element: Element, block: bool) -> None:
 
 
 def _written(element: Element, depth: int, before: str = "", after: str = "") -> str:
-    """Return the element as HTML, with unseen signs before and after it."""
+    """Return the element as HTML, with invisible signs before and after it."""
     boxed = element.tag == "menclose" and element.get("notation") == "box"
     name = "mrow" if boxed else element.tag
     if depth > MAX_DEPTH or name not in ELEMENTS or len(element) != _CHILDREN.get(name, len(element)):
@@ -122,12 +122,12 @@ def _written(element: Element, depth: int, before: str = "", after: str = "") ->
         content = "".join(_written(child, depth + 1, *signs) + _blank(element, child) for child, signs in pieces)
     if name == "mtd":
         return f"{opening}{_unseen(before)}{content}</mtd>"
-    made = f"{opening}{content}</{name}>"
-    return f"<mrow>{_unseen(before)}{made}{_unseen(after)}</mrow>" if name != "mtr" and (before or after) else made
+    html = f"{opening}{content}</{name}>"
+    return f"<mrow>{_unseen(before)}{html}{_unseen(after)}</mrow>" if name != "mtr" and (before or after) else html
 
 
 def _blank(element: Element, child: Element) -> str:
-    """Return a blank, of which browsers take no notice, after a script, fraction or name: else its text runs into the next."""
+    """Return a blank, ignored by browsers, after a script, fraction or name, so that its text does not run into the next."""
     is_sign = child.tag in TOKENS and len(unescape(child.text or "")) < 2
     return "" if is_sign or element.tag not in _ROWS or child.tag in ("mn", "mspace", "mrow") else " "
 
@@ -151,33 +151,33 @@ def _attributes(name: str, element: Element) -> str:
 
 
 def _is_upright(element: Element) -> bool:
-    """Return whether a single letter is not italic: the library writes one in roman as the number of its character."""
+    """True if a single letter is not italic: the library writes a roman letter as a character reference."""
     raw = element.text or ""
     return element.get("mathvariant") == "normal" or (raw.startswith("&#x") and unescape(raw).isascii())
 
 
 def _named(width: str) -> str:
-    named = re.fullmatch("(negative)?(thin|medium|thick)mathspace", width)
-    return ("-" if named[1] else "") + _SPACES[named[2]] if named else width
+    match = re.fullmatch("(negative)?(thin|medium|thick)mathspace", width)
+    return ("-" if match[1] else "") + _SPACES[match[2]] if match else width
 
 
 def _length(value: str) -> str:
-    found = _LENGTH.fullmatch(value)
-    if found is None or abs(float(found[1])) > MAX_LENGTH:
+    match = _LENGTH.fullmatch(value)
+    if match is None or abs(float(match[1])) > MAX_LENGTH:
         raise NotShownError
     return value
 
 
 def _text(element: Element) -> str:
     text = clean(unescape(element.text or ""))
-    if "\\" in text:  # a command that the library does not know
+    if "\\" in text:  # a command unknown to the library
         raise NotShownError
     variant = element.get("mathvariant", "normal")
     return text if variant == "normal" or element.tag == "mtext" else "".join(_styled(sign, variant) for sign in text)
 
 
 def _styled(sign: str, variant: str) -> str:
-    """Return the letter or digit in bold, script and the like: browsers know these styles as characters only."""
+    """Return the letter or digit in bold, script and the like; browsers support these styles only as characters."""
     style = _VARIANTS.get(variant, variant.upper())
     letter = re.sub("^(LATIN|GREEK) | LETTER", "", unicodedata.name(sign, ""))
     names = (f"MATHEMATICAL {style} {letter}", f"{style} {letter}", f"{style.replace('FRAKTUR', 'BLACK-LETTER')} {letter}")
@@ -190,38 +190,38 @@ def _styled(sign: str, variant: str) -> str:
 
 
 def _unseen(signs: str) -> str:
-    """Return signs that take no room and are not drawn."""
+    """Return signs that take no space and are not drawn."""
     if not signs:
         return ""
     return f'<mpadded width="0" height="0" depth="0"><mphantom><mtext>{escape(signs)}</mtext></mphantom></mpadded>'
 
 
 def _signs(element: Element, before: str) -> list[tuple[str, str]]:
-    """Return for each child what is unseen before and after it, so that the bare text of the element reads as it should.
+    """Return the invisible signs before and after each child, so that the element's bare text reads correctly.
 
-    ``before``: what is unseen before the element, which a row of a table has in its first cell.
+    ``before``: invisible signs before the element, which a table row puts into its first cell.
     """
     children = list(element)
-    found = [("", "")] * len(children)
+    signs = [("", "")] * len(children)
     scripts = _SCRIPTS.get(element.tag, "")
     if scripts:
-        found[1:] = [_around(child, sign) for sign, child in zip(scripts, children[1:], strict=True)]
+        signs[1:] = [_around(child, sign) for sign, child in zip(scripts, children[1:], strict=True)]
     elif element.tag == "mfrac":
-        found = [_around(children[0]), _around(children[1], "/" if element.get("linethickness") is None else " over ")]
+        signs = [_around(children[0]), _around(children[1], "/" if element.get("linethickness") is None else " over ")]
     elif element.tag == "mroot":
-        found = [("(", ")"), ("^(1/", ")")]
+        signs = [("(", ")"), ("^(1/", ")")]
     elif element.tag == "msqrt" and len(children) == 1:
-        found = [_around(children[0], "√")]
+        signs = [_around(children[0], "√")]
     elif element.tag == "mtable":
-        found[1:] = [("; ", "")] * len(children[1:])
+        signs[1:] = [("; ", "")] * len(children[1:])
     elif element.tag == "mtr":
-        found = [(" " if child.get("columnalign") == "left" else ", ", "") for child in children]
-        found[:1] = [(before, "")] * len(children[:1])
-    return found
+        signs = [(" " if child.get("columnalign") == "left" else ", ", "") for child in children]
+        signs[:1] = [(before, "")] * len(children[:1])
+    return signs
 
 
 def _around(child: Element, sign: str = "") -> tuple[str, str]:
-    """Return the sign before the child, and brackets around it if it is more than one token."""
+    """Return the sign before the child, with brackets around the child if it has several tokens."""
     if sign in ("^", "_") and child.tag in TOKENS and _text(child) in _ACCENTS:
         return "", ""
     while child.tag in ("mrow", "mstyle") and len(child) == 1:

@@ -1,4 +1,4 @@
-"""Markdown that arrives bit by bit: each block becomes HTML once, as soon as nothing that follows can change it."""
+"""Streaming Markdown: each block becomes HTML once, as soon as later text can no longer change it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 _CODE = re.compile(r"(?: {4}| {0,3}\t)")
 _LIST = re.compile(r" {0,3}(?:[-+*]|\d{1,9}[.)])(?:\s|$)")
 _CROSSES_BLANK_LINES = ("bullet_list_open", "ordered_list_open", "code_block", "fence")
-"""Blocks that may go on after a blank line."""
+"""Blocks that may continue after a blank line."""
 
 _Kind = Literal["", "text", "list", "code", "fence"]
 
 
 class Blocks:
-    """The blocks of a text that streams.
+    """The blocks of a streaming text.
 
     ``feed`` only stores the text; ``settle`` (some 30 times a second) returns the blocks that have become final since, and
-    parses only if a line came that can end a block. ``finish`` returns the rest. Joined in `markdown_box`, they equal what
-    `markdown_html` makes of the whole text, except for reference links whose address comes in a later block.
+    parses only after a line that can end a block. ``finish`` returns the remaining ones. Joined in `markdown_box`, they equal
+    `markdown_html` of the whole text, except for reference links whose address comes in a later block.
     """
 
     def __init__(self, most: int = MAX_CHARACTERS) -> None:
@@ -35,7 +35,7 @@ class Blocks:
         self._start()
 
     def _start(self, tail: str = "") -> None:
-        """Continue with the unsettled text: its first line is the first of a block."""
+        """Continue with the unsettled text, whose first line begins a block."""
         self._tail = tail
         self._scanned = 0
         self._kind: _Kind = ""
@@ -49,7 +49,7 @@ class Blocks:
 
     @property
     def tail(self) -> str:
-        """The text that is not settled yet, as written but cleaned."""
+        """The unsettled text, cleaned."""
         self._take()
         return self._tail
 
@@ -67,26 +67,26 @@ class Blocks:
         return self._settled_blocks()
 
     def finish(self) -> list[Html]:
-        """Return what is left when the text has ended."""
+        """Return the remaining blocks at the end of the text."""
         self._take(last=True)
-        rest = fragment(self._tail)
+        remaining = fragment(self._tail)
         self._start()
-        return [one for one in (rest, left_out(-self._most)) if one]
+        return [block for block in (remaining, left_out(-self._most)) if block]
 
     def _take(self, *, last: bool = False) -> None:
-        """Move the text that was fed to the tail; half a line end or half a character waits for its other half."""
+        """Move fed text to the tail; half a line end or half a character waits for its other half."""
         if not self._fed and not last:
             return
         text = self._held + "".join(self._fed)
         self._fed.clear()
-        whole = len(text) - (bool(text) and not last and (text[-1] == "\r" or "\ud800" <= text[-1] <= "\udbff"))
-        self._held = text[whole:]
-        shown = clean(text[:whole])
+        length = len(text) - (bool(text) and not last and (text[-1] == "\r" or "\ud800" <= text[-1] <= "\udbff"))
+        self._held = text[length:]
+        shown = clean(text[:length])
         self._tail += shown[: max(self._most, 0)]
         self._most -= len(shown)
 
     def _saw_an_end(self) -> bool:
-        """Return whether a line that can end a block has come since the last call. Each line is checked once."""
+        """True if a line that can end a block has arrived since the last call. Each line is checked once."""
         end = self._tail.rfind("\n") + 1
         lines = self._tail[self._scanned : end].split("\n")[:-1]
         self._scanned = max(end, self._scanned)
@@ -109,28 +109,28 @@ class Blocks:
     def _settled_blocks(self) -> list[Html]:
         end = self._tail.rfind("\n") + 1
         lines = self._tail[:end].split("\n")[:-1]
-        found = _top_blocks(self._tail[:end])
-        starts = [0, *(first for _, first, _ in found[1:])]
-        if found and _is_final(found[-1], lines):
+        blocks = _top_blocks(self._tail[:end])
+        starts = [0, *(first for _, first, _ in blocks[1:])]
+        if blocks and _is_final(blocks[-1], lines):
             starts.append(len(lines))
         settled = [_of_lines(lines[first:after]) for first, after in pairwise(starts)]
         if settled:
             self._start(_joined(lines[starts[-1] :]) + self._tail[end:])
-            self._saw_an_end()  # for the block that is open now, so that its lines are not checked again
+            self._saw_an_end()  # for the open block, so that its lines are not checked again
         else:
             self._not_before = 2 * len(self._tail)
-        return [one for one in settled if one]
+        return [block for block in settled if block]
 
 
 def _top_blocks(text: str) -> list[tuple[str, int, int]]:
     try:
         return top_blocks(text)
-    except Exception:  # text that the library cannot parse stays in the tail
+    except Exception:  # unparsable text stays in the tail
         return []
 
 
 def _is_final(block: tuple[str, int, int], lines: list[str]) -> bool:
-    """Return whether the last block of these lines can no longer change."""
+    """True if the last block of these lines can no longer change."""
     kind, first, after = block
     if kind == "fence":
         return after - 1 > first and _closes(lines[after - 1], _fence(lines[first]))
@@ -157,9 +157,9 @@ def _kind(line: str) -> _Kind:
 
 
 def _fence(line: str) -> str:
-    """Return the marks that open a fence on this line; empty if there are none."""
-    found = _FENCE.match(line)
-    return found.group(1) if found else ""
+    """Return the fence marks opened on this line, or ""."""
+    match = _FENCE.match(line)
+    return match.group(1) if match else ""
 
 
 def _closes(line: str, fence: str) -> bool:

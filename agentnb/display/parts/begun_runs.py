@@ -1,4 +1,4 @@
-"""The runs that a call began, as its log lists them: lines of text, and HTML with how to see each."""
+"""Runs started by a call, as its log lists them: lines of text, and HTML with the command to show each."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from agentnb.display.texts.labels import clean, counted, first_line
 from agentnb.display.texts.notebook_commands import in_notebook
 
 MAX_LISTED = 20
-"""Runs listed of one call: the last."""
+"""Maximum runs listed of a call; the last ones."""
 MAX_NAME = 80
-"""Characters of the name of an agent, and of the id of a run."""
+"""Maximum characters of an agent's name, and of a run's id."""
 
 
 def begun_lines(begun: Sequence[NestedStart], margin: str) -> Iterator[str]:
-    """Yield a line for each run; of many, for the last ones."""
+    """Yield a line for each of the last runs."""
     if len(begun) > MAX_LISTED:
         yield f"{margin}↳ {counted(len(begun) - MAX_LISTED, 'earlier run')}"
-    for one in begun[-MAX_LISTED:]:
-        yield f"{margin}↳ {first_line(clean(one.agent), MAX_NAME) or 'run'}: run {clean(one.run_id)}"
+    for start in begun[-MAX_LISTED:]:
+        yield f"{margin}↳ {first_line(clean(start.agent), MAX_NAME) or 'run'}: run {clean(start.run_id)}"
 
 
 def begun_html(begun: Sequence[NestedStart]) -> Html:
-    """Return a line for each run, with how to see it; of many, for the last ones."""
-    left_out = max(len(begun) - MAX_LISTED, 0)
+    """Return a line for each of the last runs, with the command to show it."""
+    omitted = max(len(begun) - MAX_LISTED, 0)
     lines = [
         tag(
             "div",
             "nested-line",
-            tag("b", "nested-name", words(one.agent or "run", MAX_NAME)),
+            tag("b", "nested-name", words(start.agent or "run", MAX_NAME)),
             " ",
-            tag("code", "compact-code", in_notebook((LoadRun(first_line(clean(one.run_id), MAX_NAME)),))),
+            tag("code", "compact-code", in_notebook((LoadRun(first_line(clean(start.run_id), MAX_NAME)),))),
         )
-        for one in begun[left_out:]
+        for start in begun[omitted:]
     ]
-    more = tag("div", "quiet", f"{left_out:,} earlier runs") if left_out else NOTHING
+    more = tag("div", "quiet", f"{omitted:,} earlier runs") if omitted else NOTHING
     return tag("div", "nested", more, *lines) if lines else NOTHING

@@ -1,4 +1,4 @@
-"""A table that a tool returned, as HTML."""
+"""Tables returned by tools, as HTML."""
 
 from __future__ import annotations
 
@@ -16,57 +16,57 @@ from agentnb.display.texts.labels import counted
 from agentnb.tools.defaults import MAX_COLUMNS, MAX_ROWS
 
 LONGEST_CELL = 300
-"""Longest JSON text that still fits well in a cell, in characters."""
+"""Maximum characters of JSON text that fits well in a cell."""
 FEWEST_OBJECTS = 2
 MAX_DECIMALS = 6
-"""Digits shown of a number that is not whole."""
+"""Significant digits shown of a fractional number."""
 MAX_INDENTED_LEVELS = 20
-"""Levels of lists and objects that are indented: of deeper ones the indentation would be most of the text."""
+"""Maximum levels of lists and objects indented; deeper ones would be mostly indentation."""
 GAP = "\N{EN DASH}"
 
 
 def table_html(table: Table) -> Html:
-    """Return head and rows in a scrolling box, and beneath them how much of the table is shown."""
-    numeric = [_is_numeric([row[place] for row in table.rows]) for place in range(_width(table))]
-    texts = [_texts([row[place] for row in table.rows]) for place in range(_width(table))]
+    """Return head and rows in a scrolling box, followed by the visible share of the table."""
+    numeric = [_is_numeric([row[column] for row in table.rows]) for column in range(_width(table))]
+    texts = [_texts([row[column] for row in table.rows]) for column in range(_width(table))]
     rows = [_row([text[number] for text in texts], row, numeric, len(table.index)) for number, row in enumerate(table.rows)]
     if 0 < table.gap < len(rows):
-        left_out = f"… {counted(table.row_count - len(rows), 'row')} left out …"
-        rows.insert(table.gap, tag("tr", "", tag("td", "data-cell data-gap", left_out, colspan=str(max(1, _width(table))))))
+        gap_text = f"… {counted(table.row_count - len(rows), 'row')} left out …"
+        rows.insert(table.gap, tag("tr", "", tag("td", "data-cell data-gap", gap_text, colspan=str(max(1, _width(table))))))
     body = tag("table", "data", _head(table, numeric), tag("tbody", "", *rows))
     box = tag("div", "data-box", body, tabindex="0", role="region", aria_label=f"Table, {table_size(table)}")
     return joined(box, tag("div", "data-size", table_size(table)))
 
 
 def table_size(table: Table) -> str:
-    """Return ``30 of 344 rows, 8 columns shown``; for a whole table, only its size."""
+    """Return ``30 of 344 rows, 8 columns shown``; for a complete table, only its size."""
     rows, columns = len(table.rows), len(table.columns)
-    told = [_of(rows, table.row_count, "row"), _of(columns, table.column_count, "column")]
-    whole = rows >= table.row_count and columns >= table.column_count
-    return ", ".join(told) + ("" if whole else " shown")
+    parts = [_of(rows, table.row_count, "row"), _of(columns, table.column_count, "column")]
+    is_whole = rows >= table.row_count and columns >= table.column_count
+    return ", ".join(parts) + ("" if is_whole else " shown")
 
 
 def table_of_objects(value: Any) -> Table | None:
-    """Return a list of flat objects that all have the same keys as a table; None for anything else."""
+    """Return a list of flat objects with the same keys as a table; None for anything else."""
     if not isinstance(value, list) or not FEWEST_OBJECTS <= len(value) <= MAX_ROWS:
         return None
     first = value[0]
     if not isinstance(first, dict) or not 1 <= len(first) <= MAX_COLUMNS:
         return None
-    if not all(isinstance(one, dict) and one.keys() == first.keys() and all(map(_is_flat, one.values())) for one in value):
+    if not all(isinstance(row, dict) and row.keys() == first.keys() and all(map(_is_flat, row.values())) for row in value):
         return None
-    rows = tuple([tuple([one[key] for key in first]) for one in value])
+    rows = tuple([tuple([row[key] for key in first]) for row in value])
     return Table(tuple(first), rows, len(rows), len(first)).mapped(encodable)
 
 
 def pretty(value: Any) -> str:
-    """Format a value as readable JSON: on one line if it is short or nested deep, else a line for each value."""
+    """Format a value as readable JSON: on one line if it is short or deeply nested, otherwise a line for each value."""
     short = encodable(json.dumps(value, ensure_ascii=False))
     if len(short) <= 80 or is_too_deep(value, MAX_INDENTED_LEVELS):
         return short
     try:
         return msgspec.json.format(short, indent=2)
-    except msgspec.DecodeError:  # Python writes NaN, which is no JSON
+    except msgspec.DecodeError:  # Python writes NaN, which JSON does not allow
         return encodable(json.dumps(value, ensure_ascii=False, indent=2))
 
 
@@ -79,7 +79,7 @@ def _of(shown: int, count: int, noun: str) -> str:
 
 
 def _width(table: Table) -> int:
-    """Return the width of the narrowest row, the head included: cells beyond it have no head."""
+    """Return the width of the narrowest row, including the head: cells beyond it have no head."""
     return min([len(table.index) + len(table.columns), *map(len, table.rows)])
 
 
@@ -94,20 +94,20 @@ def _head(table: Table, numeric: Sequence[bool]) -> Html:
 
 def _row(texts: Sequence[str], row: Sequence[Cell], numeric: Sequence[bool], index: int) -> Html:
     cells = []
-    for place, (text, is_number) in enumerate(zip(texts, numeric, strict=True)):
+    for column, (text, is_number) in enumerate(zip(texts, numeric, strict=True)):
         kind = "data-cell data-number" if is_number else "data-cell"
-        if place < index:
+        if column < index:
             cells.append(tag("th", f"{kind} data-index", words(text), scope="row"))
         else:
-            missing = row[place] is None
+            missing = row[column] is None
             cells.append(tag("td", f"{kind} data-gap" if missing else kind, words(text), title="missing" if missing else None))
     return tag("tr", "", *cells)
 
 
 def _is_numeric(column: Sequence[Cell]) -> bool:
-    """Return whether the column holds only numbers and gaps, and at least one number."""
-    there = [cell for cell in column if cell is not None]
-    return bool(there) and all(_is_number(cell) for cell in there)
+    """True if the column has only numbers and gaps, and at least one number."""
+    present = [cell for cell in column if cell is not None]
+    return bool(present) and all(_is_number(cell) for cell in present)
 
 
 def _is_number(cell: Cell) -> bool:
@@ -115,7 +115,7 @@ def _is_number(cell: Cell) -> bool:
 
 
 def _texts(column: Sequence[Cell]) -> list[str]:
-    """Return the cells as text; all numbers of a column have the same number of decimals."""
+    """Return the cells as text, with the same number of decimals for all numbers of the column."""
     decimals = max((_decimals(cell) for cell in column if isinstance(cell, float)), default=0)
     return [_text(cell, decimals) for cell in column]
 
@@ -129,12 +129,12 @@ def _text(cell: Cell, decimals: int) -> str:
 
 
 def _decimals(value: float) -> int:
-    """Return the number of decimals to show: of six digits, without trailing zeros."""
+    """Return the number of decimals to show: six significant digits, without trailing zeros."""
     if _is_extreme(value):
         return 0
     digits = f"{value:.{MAX_DECIMALS}g}"
-    told = len(digits.partition(".")[2]) if "e" not in digits else 0
-    return min(MAX_DECIMALS, told)
+    count = len(digits.partition(".")[2]) if "e" not in digits else 0
+    return min(MAX_DECIMALS, count)
 
 
 def _is_extreme(value: float) -> bool:

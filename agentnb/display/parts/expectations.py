@@ -1,4 +1,4 @@
-"""What a run was expected to hold to, with a mark each, once it has ended."""
+"""Expectations of a run, each with its outcome, once it has ended."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ TITLE = {True: "As expected", False: "Not as expected"}
 
 
 def expectations_html(run: Run) -> Html:
-    """Return a line for each expectation of the cell that started the run; empty without any, and until it has ended."""
+    """Return a line for each expectation of the run's cell; empty without expectations, and until the run has ended."""
     outcomes = logged_outcomes(run)
     if not outcomes:
         return NOTHING
-    kept = all(one.holds for one in outcomes)
+    kept = all(outcome.holds for outcome in outcomes)
     lines = [
-        tag("div", "", tag("b", TONES[one.holds], MARKS[TONES[one.holds]]), " ", words(one.sentence, MAX_OF_A_LINE))
-        for one in outcomes
+        tag("div", "", tag("b", TONES[outcome.holds], MARKS[TONES[outcome.holds]]), " ", words(outcome.sentence, MAX_OF_A_LINE))
+        for outcome in outcomes
     ]
     return tag("div", f"why why-{TONES[kept]}", tag("b", TONES[kept], f"{TITLE[kept]}:"), *lines)
 
 
 def expectation_lines(run: Run) -> list[str]:
-    """Return the same as text, such as ``✗ loops == 0: loops is 2, broken in round 4``."""
-    return [f"{MARKS[TONES[one.holds]]} {cut(clean(one.sentence), MAX_OF_A_LINE)}" for one in logged_outcomes(run)]
+    """Return the expectations as text, such as ``✗ loops == 0: loops is 2, broken in round 4``."""
+    return [f"{MARKS[TONES[outcome.holds]]} {cut(clean(outcome.sentence), MAX_OF_A_LINE)}" for outcome in logged_outcomes(run)]

@@ -1,6 +1,6 @@
-"""The findings of a run as a numbered list with links to their rounds, and the marks in those rounds that lead back.
+"""The findings of a run as a numbered list with links to their rounds, and the links back from those rounds.
 
-Findings of one family and rule say one thing: they are one line.
+Findings of the same family and rule share a line.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from agentnb.display.texts.labels import clean, counted, first_line
 from agentnb.tables.loops import Row, found, found_by
 
 MAX_LISTED = 50
-"""Lines of findings that are listed; of more, only the count is shown."""
+"""Maximum lines of findings listed; the others are counted."""
 MAX_AT_ONCE = 4
-"""Lines that a saved card shows without being opened; of more, the first `FIRST`."""
+"""Maximum lines of a saved card shown unfolded; beyond it, the first `FIRST`."""
 FIRST = 3
 MAX_LIVE = 5
-"""Lines of a live card, those with the newest findings: the list is sent anew with each."""
+"""Maximum lines of a live card, those with the newest findings: each finding sends the list again."""
 MAX_AGAIN = 8
-"""Places of later findings that a line links to; of more, only the count is shown."""
+"""Maximum links to later findings on a line; the others are counted."""
 MAX_OF_A_SENTENCE = 300
 MAX_OF_A_TITLE = 160
 
 
 def findings_of(run: Run, most: int | None = None) -> list[Row]:
-    """Return what was found in a run whose rounds there are, in the order of the last rounds; at most so many."""
-    return [*islice((one for one in found(run) if _is_here(run, one)), most)]
+    """Return at most ``most`` findings of a run whose rounds exist, ordered by last round."""
+    return [*islice((finding for finding in found(run) if _is_here(run, finding)), most)]
 
 
 class Line:
-    """Findings of one family and rule, which are one line: its number stays, its rounds grow."""
+    """Findings of the same family and rule on one line, with a fixed number and growing rounds."""
 
     def __init__(self, number: int, first: Row) -> None:
         self.number = number
         self._first = first
         self._again: list[tuple[Row, Row]] = []
-        """The rounds of the later findings: from those of the one to those of the other, without a round between them."""
+        """First and last findings of each span of adjacent rounds, after the first finding."""
         self.count = 1
 
     def add(self, one: Row) -> None:
-        """Add a later finding. Its rounds join those before it, if they touch."""
+        """Add a later finding, joining its rounds to adjacent ones."""
         self.count += 1
         begin, end = self._again[-1] if self._again else (None, self._first)
         if one.last <= end.last:
@@ -57,7 +57,7 @@ class Line:
             self._again.append((one, one))
 
     def html(self, run: Run) -> Html:
-        """Return the sentence of the first finding with links to its rounds, then links to those of the others."""
+        """Return the first finding's sentence with links to its rounds, then links to the others."""
         parts = [joined(" · ", *_rounds(run, [(self._first, self._first)]))]
         if shown := self._again[:MAX_AGAIN]:
             parts.append(joined(", again in ", *_rounds(run, shown)))
@@ -67,25 +67,25 @@ class Line:
         return tag("li", "finding", mark, f" {self.number}. {_sentence(self._first)}", *parts, id=_anchor(run, self.number))
 
     def link(self, run: Run, one: Row) -> Html:
-        """Return a link from the round of a finding to this line."""
+        """Return a link from a finding's round to this line."""
         return tag(
             "a", "to-finding", f"↑ finding {self.number}", href=address_of(_anchor(run, self.number)), title=_sentence(one)
         )
 
 
 class Lines:
-    """The lines of a run's findings, in the order of the first finding of each."""
+    """The lines of a run's findings, ordered by first finding."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._by_rule: dict[tuple[str, str], Line] = {}
         self._links: dict[int, dict[int, Html]] = {}
-        """For each round, the links to lines by their numbers."""
+        """Links from each round to lines, by line number."""
         self.count = 0
-        """How many findings there are."""
+        """Number of findings."""
 
     def add(self, one: Row) -> Line:
-        """Add a finding to the line of its rule, or begin one; return the line."""
+        """Add a finding to its rule's line, creating it if necessary; return the line."""
         self.count += 1
         line = self._by_rule.get((one.family, one.rule))
         if line is None:
@@ -104,32 +104,32 @@ class Lines:
 
     @property
     def title(self) -> Html:
-        """How many findings there are, and of how many kinds, if several are alike."""
+        """The number of findings, and of kinds if some are alike."""
         kinds = len(self)
-        of_kinds = "" if kinds == self.count else " of one kind" if kinds == 1 else f" of {kinds:,} kinds"
-        return tag("div", "title", f"{counted(self.count, 'finding')}{of_kinds}")
+        kind_words = "" if kinds == self.count else " of one kind" if kinds == 1 else f" of {kinds:,} kinds"
+        return tag("div", "title", f"{counted(self.count, 'finding')}{kind_words}")
 
     def mark(self, index: int) -> Html:
-        """Return the links of a round back to the lines of the findings that end in it."""
+        """Return a round's links back to the lines of findings that end in it."""
         links = self._links.get(index)
         return tag("div", "finding-marks quiet", Html(" · ".join(links.values()))) if links else NOTHING
 
     @property
     def marks(self) -> dict[int, Html]:
-        """The links of each round that has any, by its index."""
+        """The links of each round that has any, by index."""
         return {index: self.mark(index) for index in self._links}
 
 
 def lines_of(run: Run) -> Lines:
     """Return the lines of all findings of a run."""
     lines = Lines(run)
-    for one in findings_of(run):
-        lines.add(one)
+    for finding in findings_of(run):
+        lines.add(finding)
     return lines
 
 
 def findings_html(run: Run, lines: Lines, form: Form) -> Html:
-    """Return the lines of the findings: number, sentence, links to rounds. Of many, the later are folded."""
+    """Return the lines of findings: number, sentence, links to rounds; later lines are folded."""
     if not lines:
         return NOTHING
     listed = [*lines][:MAX_LISTED]
@@ -137,65 +137,67 @@ def findings_html(run: Run, lines: Lines, form: Form) -> Html:
     shown = tag("ol", "findings", *[line.html(run) for line in listed[:first]])
     folded = NOTHING
     if later := listed[first:]:
-        left_out = len(lines) - len(listed)
-        rest = tag("li", "finding quiet", f"{left_out:,} more") if left_out else NOTHING
+        omitted = len(lines) - len(listed)
+        remaining = tag("li", "finding quiet", f"{omitted:,} more") if omitted else NOTHING
         more = f"{counted(lines.count - sum(line.count for line in listed[:first]), 'more finding')}"
         opened = form._replace(folds={"findings": form.whole, **form.folds})
-        folded = fold("findings", more, tag("ol", "findings", *[line.html(run) for line in later], rest), opened)
+        folded = fold("findings", more, tag("ol", "findings", *[line.html(run) for line in later], remaining), opened)
     return tag("div", "list", lines.title, shown, folded)
 
 
 class LiveFindings:
-    """The findings of a run that goes on, in the order in which they are made: a number, once shown, stays."""
+    """The findings of a live run, in order of detection with permanent numbers."""
 
     def __init__(self) -> None:
         self.html = NOTHING
-        """The list: the line with the newest finding first."""
+        """The list, newest finding first."""
         self.marks: dict[int, Html] = {}
-        """For each round, by its index, the links back to the findings that end in it."""
+        """Links back to the findings that end in each round, by round index."""
         self._lines: Lines | None = None
         self._newest: list[Line] = []
 
     def take(self, event: AnyEvent, run: Run) -> Sequence[int]:
-        """Add what this event, the last of the run, brought; return the indices of the rounds that have new marks."""
-        new = [one for one in found_by(event, run) if _is_here(run, one)]
+        """Add the findings of the run's latest event; return the indices of rounds with new marks."""
+        new = [finding for finding in found_by(event, run) if _is_here(run, finding)]
         if not new:
             return ()
         lines = self._lines = self._lines or Lines(run)
-        for one in new:
-            line = lines.add(one)
-            self._newest = [line, *[each for each in self._newest if each is not line]][:MAX_LIVE]
-            self.marks[one.last] = lines.mark(one.last)
+        for finding in new:
+            line = lines.add(finding)
+            self._newest = [line, *[other for other in self._newest if other is not line]][:MAX_LIVE]
+            self.marks[finding.last] = lines.mark(finding.last)
         earlier = len(lines) - len(self._newest)
         more = tag("li", "finding quiet", f"{earlier:,} earlier") if earlier else NOTHING
         self.html = joined(lines.title, tag("ol", "findings", *[line.html(run) for line in self._newest], more))
-        return [one.last for one in new]
+        return [finding.last for finding in new]
 
 
-def _is_here(run: Run, one: Row) -> bool:
-    return 0 <= one.first <= one.last < len(run.rounds)
+def _is_here(run: Run, finding: Row) -> bool:
+    return 0 <= finding.first <= finding.last < len(run.rounds)
 
 
 def _rounds(run: Run, spans: Sequence[tuple[Row, Row]]) -> list[Html]:
-    """Return ``rounds 5, 7 to 9`` with links, each with the sentence of its finding as title."""
-    told = [_span(run, begin, end) for begin, end in spans]
+    """Return ``rounds 5, 7 to 9`` as links, titled with their findings' sentences."""
+    links = [_span(run, begin, end) for begin, end in spans]
     is_one = len(spans) == 1 and spans[0][0].first == spans[0][1].last
-    return [words("round " if is_one else "rounds "), Html(", ".join(told))]
+    return [words("round " if is_one else "rounds "), Html(", ".join(links))]
 
 
 def _span(run: Run, begin: Row, end: Row) -> Html:
     ends = {begin.first: begin} | ({end.last: end} if end.last != begin.first else {})
     return Html(
-        " to ".join([round_link(run.id, index, first_line(_sentence(one), MAX_OF_A_TITLE)) for index, one in ends.items()])
+        " to ".join(
+            [round_link(run.id, index, first_line(_sentence(finding), MAX_OF_A_TITLE)) for index, finding in ends.items()]
+        )
     )
 
 
-def _sentence(one: Row) -> str:
-    told = first_line(clean(one.sentence or one.rule.replace("_", " ")), MAX_OF_A_SENTENCE).rstrip(".")
-    return f"{told[:1].upper()}{told[1:]}"
+def _sentence(finding: Row) -> str:
+    sentence = first_line(clean(finding.sentence or finding.rule.replace("_", " ")), MAX_OF_A_SENTENCE).rstrip(".")
+    return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
 def _anchor(run: Run, number: int) -> str:
-    """Return the id of the element of a finding."""
+    """Return the id of a finding's element."""
     prefix = round_anchor(run.id, 0).rpartition("-")[0] or "agentnb"
     return f"{prefix}-finding-{number}"

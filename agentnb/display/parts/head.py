@@ -1,4 +1,4 @@
-"""The first line of a card, and the totals at its side: state, time, tokens, money."""
+"""The first line of a card, and its totals: state, time, tokens, money."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ TONES = {
 }
 OUTCOME_TONES = {"passed": "good", "failed": "bad", "unknown": "neutral"}
 MARKS = {"active": "●", "asking": "◆", "good": "✓", "neutral": "•", "warn": "■", "bad": "✗"}
-"""Each state has its own mark and word: colour only underlines it."""
+"""Marks of the tones: each state has its own mark and word, and colour only reinforces them."""
 MAX_OF_A_PROMPT = 2_000
 MAX_AT_A_GLANCE = 280
-"""Characters of a prompt that a card shows without being opened."""
+"""Maximum characters of a prompt shown unfolded."""
 MAX_LINES = 5
-"""Lines of such a prompt."""
+"""Maximum lines of a prompt shown unfolded."""
 MAX_OF_A_PLACE = 300
-"""Characters of a file's name, or of another fact about where a run comes from."""
+"""Maximum characters of a file's name, or of another fact about a run's origin."""
 MAX_OF_SPEAKERS = 400
 SHORTEST = 0.1
-"""Shortest time of a run that is shown, in seconds."""
+"""Minimum duration of a run that is shown, in seconds."""
 MAX_WAIT = 1e8
-"""Seconds of the longest wait that is counted down: three years."""
+"""Maximum seconds of a countdown: three years."""
 
 
 def tone(run: Run) -> str:
@@ -64,29 +64,29 @@ def tone(run: Run) -> str:
 
 
 def tone_of(state: RunState) -> str:
-    """Return the tone of a state. A run that completed is good only if it was checked and passed."""
+    """Return the tone of a state. A completed run is good only if it was checked and passed."""
     return completion(state)[0] if state.status == "completed" else TONES.get(state.status, "warn")
 
 
 def marked_html(kind: str, text: str, *more: Html, look: str = "chip", element: str = "span") -> Html:
-    """Return the words for a state or an outcome, behind the mark of their tone."""
+    """Return the words for a state or an outcome, preceded by the mark of its tone."""
     return tag(element, f"{look} {kind}", tag("span", "mark", MARKS[kind], aria_hidden="true"), f" {text}", *more)
 
 
 def listed_state_html(kind: str, state: str, outcome: Outcome, outcome_told: str) -> Html:
-    """Return the state of a run as lists have it, and the outcome beside it if anything says one."""
-    told = [(kind, state), (OUTCOME_TONES[outcome], outcome_told)]
-    marks = [marked_html(tone, text, look="history-status", element="b") for tone, text in told if text]
+    """Return a run's state as lists show it, and its outcome, if known."""
+    parts = [(kind, state), (OUTCOME_TONES[outcome], outcome_told)]
+    marks = [marked_html(tone, text, look="history-status", element="b") for tone, text in parts if text]
     return Html(" ".join(marks))
 
 
 def prompt_html(prompt: str, most: int = MAX_OF_A_PROMPT, kind: str = "prompt") -> Html:
-    """Return the prompt as the person wrote it."""
+    """Return the prompt as written."""
     return tag("div", kind, tag("b", "", "Asked: "), words(prompt.strip(), most)) if prompt.strip() else NOTHING
 
 
 def folded_prompt_html(prompt: str) -> Html:
-    """Return the prompt for a card: a long one is folded to its first words, so that it pushes no answer out of sight."""
+    """Return the prompt for a card, a long one folded to its first words, so that the answer stays in view."""
     text = prompt.strip()
     if len(text) <= MAX_AT_A_GLANCE and text.count("\n") < MAX_LINES:
         return prompt_html(text)
@@ -98,24 +98,24 @@ def folded_prompt_html(prompt: str) -> Html:
 def chip_html(run: Run, *, hears: bool = False, position: PlanPosition | None = None, leads: bool = False) -> Html:
     """Return the state as `chip` does, with its mark; in a live card, the wait for a retry counts down.
 
-    ``leads``: it is a link to the first of the calls that it counts.
+    ``leads``: a state that counts calls is a link to the first of them.
     """
     kind = tone(run)
     until = _wait_ends(run)
-    rest = tag("span", "", "", data_until=str(_milliseconds(until))) if until else _silence(run)
-    told = first_line(chip(run, hears=hears, position=position), 200)
-    return marked_html(kind, "", to_first_call(run, told), rest) if leads else marked_html(kind, told, rest)
+    counter = tag("span", "", "", data_until=str(_milliseconds(until))) if until else _silence(run)
+    state = first_line(chip(run, hears=hears, position=position), 200)
+    return marked_html(kind, "", to_first_call(run, state), counter) if leads else marked_html(kind, state, counter)
 
 
 def _silence(run: Run) -> Html:
-    """Return the place where a live card counts how long an agent of others has said nothing: it does not tell its retries."""
+    """Return the element in which a live card counts the silence of an external agent, which does not report retries."""
     current = run.open_round
     is_awaited = run.status == "running" and current is not None and current.reply is None and is_of_others(run)
     return tag("span", "", "", data_silent="") if is_awaited else NOTHING
 
 
 def state_html(run: Run, *, leads: bool = False) -> Html:
-    """Return the state of a run, and beside it whether it did what it should, if anything says so, and used substitutes."""
+    """Return the state of a run, its outcome, if known, and its use of substitutes. ``leads``: see `chip_html`."""
     return Html(" ".join([mark for mark in (chip_html(run, leads=leads), outcome_html(run), _substitutes(run)) if mark]))
 
 
@@ -125,13 +125,13 @@ def _substitutes(run: Run) -> Html:
 
 
 def outcome_html(run: Run) -> Html:
-    """Return the outcome with what says it: ``failed: reward 0 (tau-bench)``; nothing if nothing says it."""
-    told = outcome_told(run)
-    return marked_html(OUTCOME_TONES[run.outcome], told) if told else NOTHING
+    """Return the outcome and its source: ``failed: reward 0 (tau-bench)``; empty without an outcome."""
+    text = outcome_told(run)
+    return marked_html(OUTCOME_TONES[run.outcome], text) if text else NOTHING
 
 
 def _wait_ends(run: Run) -> datetime | None:
-    """Return the time of the next retry, while one is pending."""
+    """Return the time of a pending retry."""
     retry = pending_retry(run)
     return None if retry is None or retry.at is None else retry.at + timedelta(seconds=min(retry.seconds, MAX_WAIT))
 
@@ -141,14 +141,14 @@ def _milliseconds(at: datetime) -> int:
 
 
 def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
-    """Return progress and usage, each beside its limit. With ``elapsed``, the page keeps counting the time."""
+    """Return progress and usage, each with its limit. With ``elapsed``, the page keeps counting the time."""
     parts = [_rounds(run), words(steps_told(run)), _calls_so_far(run, totals), _elapsed(run, elapsed), *map(words, used(run))]
     shown = [part for part in parts if part]
     return tag("span", "meta", Html(" · ".join([tag("span", "part-of", part) for part in shown])))
 
 
 def _divided(pieces: list[Html], by: str) -> Html:
-    """Join the pieces in a row; the separator is visible only where styles are dropped."""
+    """Join the pieces in a row; the separator is visible only without styles."""
     return Html(tag("span", "unseen", by).join(pieces))
 
 
@@ -161,7 +161,7 @@ def _rounds(run: Run) -> Html:
 
 
 def _calls_so_far(run: Run, totals: Totals) -> Html:
-    """Return the number of calls of an ended run; of a live one beside its limit, in constant width."""
+    """Return the number of calls: in a live run only beside its limit, in constant width."""
     if not run.should_continue:
         return words(calls_told(totals.calls, totals.updates))
     most = amount(run.settings.get("max_tool_calls"))
@@ -183,17 +183,17 @@ def _elapsed(run: Run, elapsed: Elapsed | None) -> Html:
 
 
 def _clock(seconds: float) -> str:
-    """Return ``01:30``, as the page counts; below a second, the text of `duration`."""
+    """Return ``01:30``, in the page's format; below a second, as `duration` does."""
     return f"{int(seconds) // 60:02}:{int(seconds) % 60:02}" if seconds >= 1 or not seconds else duration(seconds)
 
 
 def model_html(run: Run) -> Html:
-    """Return the name of the model."""
+    """Return the model's name."""
     return tag("span", "model detail", words(first_line(run.model.partition("?")[0], 80)), title=first_line(run.model, 300))
 
 
 def details_html(run: Run, totals: Totals) -> Html:
-    """Return the facts of a run that are seldom looked for: its id, model, guidance, tokens and counts."""
+    """Return the rarely needed facts of a run: id, model, guidance, tokens and counts."""
     guidance = run.settings.get("guidance")
     used = ""
     if isinstance(guidance, dict) and guidance.get("set") not in (None, "off"):
@@ -216,22 +216,28 @@ def details_html(run: Run, totals: Totals) -> Html:
 
 
 def _context(run: Run) -> str:
-    """Return the contexts of the run in their order, and the entity of the last."""
-    about = f", {run.entity}" if run.entity else ""
-    return first_line(clean(f"{' → '.join(run.contexts)}{about}"), MAX_OF_A_PLACE) if run.contexts else ""
+    """Return the run's contexts in order, and the entity of the last."""
+    entity = f", {run.entity}" if run.entity else ""
+    return first_line(clean(f"{' → '.join(run.contexts)}{entity}"), MAX_OF_A_PLACE) if run.contexts else ""
 
 
 def _origin(run: Run) -> list[tuple[str, str]]:
-    """Return where a run was read from that another product recorded; empty for agentnb's own."""
-    one = run.origin
-    if one is None:
+    """Return the origin of a foreign run; empty for agentnb's own."""
+    origin = run.origin
+    if origin is None:
         return []
-    found = (("format", one.format), ("file", one.file), ("position", one.position), ("task", one.task), ("trial", one.trial))
-    return [(name, first_line(clean(value), MAX_OF_A_PLACE)) for name, value in found]
+    facts = (
+        ("format", origin.format),
+        ("file", origin.file),
+        ("position", origin.position),
+        ("task", origin.task),
+        ("trial", origin.trial),
+    )
+    return [(name, first_line(clean(value), MAX_OF_A_PLACE)) for name, value in facts]
 
 
 def speakers(run: Run) -> list[str]:
-    """Return the names of those who wrote messages of the run, in the order in which they first did; empty if none has one."""
+    """Return the names of the run's authors, by first message; empty if messages have no authors."""
     return [*dict.fromkeys(message.author for message in run.messages if message.author)]
 
 
@@ -260,7 +266,7 @@ def _rows(rows: list[tuple[str, str]]) -> list[Html]:
 
 
 def _calls(run: Run, totals: Totals) -> tuple[str, str]:
-    """Return the number of calls, behind its name; beside a limit, the number that counts towards it."""
+    """Return the number of calls with its label; beside a limit, the number that counts towards it."""
     most = amount(run.settings.get("max_tool_calls"))
     if most is not None and run.should_continue:
         return ("tool calls", f"{run.calls_made} of {most:g}")

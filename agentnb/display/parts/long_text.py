@@ -1,4 +1,4 @@
-"""Long texts of tools: their beginning and end, how much is left out, and how to see all of it."""
+"""Long texts of tools: beginning and end, the number of omitted characters, and access to the full text."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.texts.labels import clean
 
 LONGEST_LINE = 200
-"""Longest line that is left out rather than cut, in characters."""
+"""Maximum characters of a line that is omitted rather than cut."""
 SHARE_OF_THE_END = 4
-"""The share of the end: one part in this many."""
+"""The end gets one part in this many."""
 
 
 class Way(NamedTuple):
-    """How the person gets to the text that is left out."""
+    """The person's access to omitted text."""
 
     call_id: str = ""
     live: bool = False
-    """Whether a button can request it."""
+    """True if a button can request it."""
     where: str = ""
-    """The Python expression that holds it."""
+    """Its Python expression."""
     key: str = ""
-    """Prefix of the names of its folds."""
+    """Prefix of its folds' keys."""
     most: int = MAX_AT_ONCE
-    """Characters that are shown."""
+    """Maximum characters shown."""
 
 
 def long_html(text: str, way: Way, kind: str = "tool-output") -> Html:
-    """Return the text with its line breaks; of a long text, the beginning and the end."""
+    """Return the text with its line breaks, or the beginning and end of a long one."""
     if len(text) <= way.most:
         return tag("pre", kind, clean(text))
-    start, end = _ends(text, way.most)  # cut first: only what is shown needs cleaning
+    start, end = _ends(text, way.most)  # cut first: only the visible text needs cleaning
     count = len(text) - len(start) - len(end)
-    left_out = tag("div", "tool-left-out", f"… {count:,} characters left out … ", _to_all(len(text), way))
-    return joined(tag("pre", kind, start), left_out, tag("pre", kind, end))
+    gap = tag("div", "tool-left-out", f"… {count:,} characters left out … ", _to_all(len(text), way))
+    return joined(tag("pre", kind, start), gap, tag("pre", kind, end))
 
 
 def _ends(text: str, most: int) -> tuple[str, str]:
-    """Return the beginning and the end of the text, in whole lines unless these are long."""
+    """Return beginning and end of the text, in whole lines unless these are long."""
     length = most // SHARE_OF_THE_END
     start, end = text[: most - length], text[-length:]
     last_line, first_line = start.rfind("\n"), end.find("\n")
@@ -50,7 +50,9 @@ def _ends(text: str, most: int) -> tuple[str, str]:
     return start, end
 
 
-def _to_all(length: int, way: Way) -> Html:
-    if way.live and way.most < MAX_OF_ALL:
-        return tag("button", "button", f"Show all {length:,} characters", type="button", data_do="all", data_call=way.call_id)
-    return joined(tag("code", "tool-code", way.where), words(" has the full text")) if way.where else NOTHING
+def _to_all(length: int, access: Way) -> Html:
+    if access.live and access.most < MAX_OF_ALL:
+        return tag(
+            "button", "button", f"Show all {length:,} characters", type="button", data_do="all", data_call=access.call_id
+        )
+    return joined(tag("code", "tool-code", access.where), words(" has the full text")) if access.where else NOTHING

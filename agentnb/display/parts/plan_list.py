@@ -1,4 +1,4 @@
-"""The plans of a run as lists: each step with its state, its call, why the planner wants it, and what came of it."""
+"""The plans of a run as lists: each step with its state, its call, the planner's reason, and its result."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from agentnb.display.texts.step_labels import ASKS, SHORTEST, counts
 from agentnb.workflow.graph.node_states import INTERRUPTED, RETRYING, WAITING, status_of, waiting_paths
 
 MAX_PLANS = 20
-"""Plans that are listed: the last."""
+"""Maximum plans listed; the last ones."""
 MAX_OPEN = 60
-"""Steps of earlier plans that are shown without opening these, in a run that has ended."""
+"""Maximum steps of earlier plans shown unfolded, in a finished run."""
 LINE = 110
-"""Characters of a result or of arguments on a line."""
+"""Maximum characters of a result or of arguments on a line."""
 ANSWER = "answer"
-"""The status of a plan without steps: the planner had nothing more to do."""
+"""Status of a plan without steps: the planner had nothing more to do."""
 _GOING_ON = ("running", WAITING, RETRYING)
-"""The states that the line of a plan does not count: it has one mark for them."""
+"""States that a plan's line shows by its mark instead of counting."""
 Row = tuple[StepProgress, str]
-"""A step with the state in which it is shown."""
+"""A step with its displayed state."""
 
 
 class ListedPlan(NamedTuple):
-    """A plan as it is listed now."""
+    """A plan as currently listed."""
 
     plan: PlanProgress
     rows: tuple[Row, ...]
@@ -49,7 +49,7 @@ class ListedPlan(NamedTuple):
 
 
 def listed_plans(history: PlanHistory, run: Run) -> list[ListedPlan]:
-    """Return the plans that are listed, as they are now."""
+    """Return the listed plans in their current state."""
     last = len(history.plans)
     return [_listed(plan, run, waits=plan.number == last) for plan in history.plans[-MAX_PLANS:]]
 
@@ -61,7 +61,7 @@ def _listed(plan: PlanProgress, run: Run, *, waits: bool) -> ListedPlan:
     if plan.is_rejected or (not status and has_ended(run)):
         status = NOT_RUN
     elif status == "running":
-        has_asked = any(state == WAITING for _, state in rows) or any(one.id in plan.questions for one in run.waiting)
+        has_asked = any(state == WAITING for _, state in rows) or any(question.id in plan.questions for question in run.waiting)
         status = WAITING if has_asked else status if run.should_continue else INTERRUPTED
     return ListedPlan(plan, rows, status)
 
@@ -73,9 +73,9 @@ def _state(step: StepProgress, run: Run, waiting: Collection[str]) -> str:
 
 
 def shown_steps(found: ListedPlan) -> Iterator[Row | LeftOut]:
-    """Yield the steps of a plan that are listed, and the words in place of the others."""
-    for place in shortened({step.number: state for step, state in found.rows}):
-        yield place if isinstance(place, LeftOut) else found.rows[place]
+    """Yield the listed steps of a plan, and the words in place of omitted ones."""
+    for shown in shortened({step.number: state for step, state in found.rows}):
+        yield shown if isinstance(shown, LeftOut) else found.rows[shown]
 
 
 def plan_row(found: ListedPlan) -> StepRow:
@@ -84,36 +84,36 @@ def plan_row(found: ListedPlan) -> StepRow:
     return StepRow(found.key, status, f"Plan {plan.number:,}", title=short(plan.intention, 160), figures=_figures(found))
 
 
-def _figures(found: ListedPlan) -> str:
-    plan = found.plan
-    told = [counts(Counter(state for _, state in found.rows), _GOING_ON)] if found.rows else []
-    if found.status == ANSWER:
-        told.append("no steps left")
-    elif not found.rows and plan.asks:
-        told.append(ASKS)
+def _figures(listed: ListedPlan) -> str:
+    plan = listed.plan
+    parts = [counts(Counter(state for _, state in listed.rows), _GOING_ON)] if listed.rows else []
+    if listed.status == ANSWER:
+        parts.append("no steps left")
+    elif not listed.rows and plan.asks:
+        parts.append(ASKS)
     if plan.record.edits:
-        told.append(f"edited {counted(plan.record.edits, 'time')}")
+        parts.append(f"edited {counted(plan.record.edits, 'time')}")
     if plan.verdict:
-        told.append(f"review: {short(plan.verdict, 40)}")
-    told += used(sum(plan.usages, NOTHING_USED))
+        parts.append(f"review: {short(plan.verdict, 40)}")
+    parts += used(sum(plan.usages, NOTHING_USED))
     if plan.began_at is not None and plan.ended_at is not None:
         seconds = (plan.ended_at - plan.began_at).total_seconds()
-        told += [duration(seconds)] if seconds >= SHORTEST else []
-    return ", ".join(told)
+        parts += [duration(seconds)] if seconds >= SHORTEST else []
+    return ", ".join(parts)
 
 
 def row_of_step(plan: str, step: StepProgress, state: str) -> StepRow:
-    """Return the row of a step of a plan. ``plan``: the key of the plan."""
+    """Return the row of a plan's step. ``plan``: the plan's key."""
     written, record = step.written, step.record
     is_call = written.kind == TOOL
-    given = written.args if record is None or step.asks else record.inputs
+    arguments = written.args if record is None or step.asks else record.inputs
     note = f"dropped: same as step {step.same_as}" if state == DROPPED else ""
     return StepRow(
         f"{plan}:{step.number}",
         state,
         name=(short(written.label, 80) or "step") if is_call else written.kind if written.kind in (NOOP, ABORT) else ASKS,
         number=str(step.number),
-        arguments=(argument_words(given, LINE) if given else "") if is_call else None,
+        arguments=(argument_words(arguments, LINE) if arguments else "") if is_call else None,
         title="" if is_call else short(written.purpose, 160),
         figures="" if record is None else figures_of(record, state),
         note="not called: it lacked arguments" if is_call and step.asks and state == "completed" else note,
@@ -121,7 +121,7 @@ def row_of_step(plan: str, step: StepProgress, state: str) -> StepRow:
         reason=short(written.purpose, 400) if is_call else "",
         depth=1,
         record=None if record is None else replace(record, error=step.error),
-        given=given if is_call else None,
+        given=arguments if is_call else None,
         has_runs=step.is_open,
         begun=step.begun,
         traceback=step.traceback,
@@ -129,7 +129,7 @@ def row_of_step(plan: str, step: StepProgress, state: str) -> StepRow:
 
 
 def _outcome(step: StepProgress, state: str) -> str:
-    """Return the result of a step in short behind an arrow, or its error; what the person answered, if it asked."""
+    """Return a step's abbreviated result after an arrow, its error, or the person's answer if it asked."""
     if state in ("failed", RETRYING, "cancelled"):
         return short(step.error, 160) if step.written.kind != ABORT else ""
     if step.result in (None, ""):
@@ -143,10 +143,10 @@ def plan_lines(history: PlanHistory, run: Run) -> Iterator[str]:
     plans = listed_plans(history, run)
     if earlier := len(history.plans) - len(plans):
         yield f"  … {counted(earlier, 'earlier plan')}"
-    for found in plans:
-        yield f"  {row_text(plan_row(found))}"
-        for row in shown_steps(found):
-            yield f"    {row}" if isinstance(row, LeftOut) else f"  {row_text(row_of_step(found.key, *row))}"
+    for listed in plans:
+        yield f"  {row_text(plan_row(listed))}"
+        for row in shown_steps(listed):
+            yield f"    {row}" if isinstance(row, LeftOut) else f"  {row_text(row_of_step(listed.key, *row))}"
 
 
 def work_lines(run: Run) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""Tool results, shown as what they are: tables as tables, pictures as pictures, data as data, anything else as text.
+"""Tool results by type: tables as tables, pictures as pictures, data as data, anything else as text.
 
-Nothing in them is ever treated as markup, not even as Markdown: it is third-party text.
+None of it is treated as markup, not even as Markdown: it is third-party text.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from agentnb.display.texts.labels import clean, cut
 from agentnb.tools.pictures import media_type
 
 LONGEST_ON_ITS_LINE = 80
-"""Longest argument that is shown beside its name, in characters."""
+"""Maximum characters of an argument shown beside its name."""
 MAX_READ = 200_000
-"""Longest text that is parsed as JSON, in characters."""
+"""Maximum characters of a text parsed as JSON."""
 MAX_WHILE_RUNNING = 40_000
-"""Characters shown of an argument while its call runs."""
+"""Maximum characters shown of an argument while its call runs."""
 MAX_IN_ALT = 200
 
 _DESCRIBED = re.compile(r"a (?:figure of|picture of|picture \()")
-"""The beginning of text that only describes the picture after it."""
+"""The beginning of text that merely describes the following picture."""
 
 
 class Shown(NamedTuple):
-    """A picture with the text before it."""
+    """A picture with the preceding text."""
 
     image: Image
     alt: str
@@ -50,43 +50,47 @@ def result_html(
     where: str = "",
     key: str = "",
 ) -> Html:
-    """Return the result of a call; nothing while there is none.
+    """Return the result of a call, if it has one yet.
 
     ``where``: the Python expression of its text, shown where a long text is cut; ``live``: a button can request all of it;
-    ``whole``: nothing is cut; ``key``: prefix of the names of its folds.
+    ``whole``: nothing is cut; ``key``: prefix of its folds' keys.
     """
     if record.result is None:
         return NOTHING
-    way = Way(record.call.id, live, where, key, MAX_OF_ALL if whole else MAX_AT_ONCE)
+    access = Way(record.call.id, live, where, key, MAX_OF_ALL if whole else MAX_AT_ONCE)
     if record.result.is_error:
         return joined(
-            *_blocks(record.result, way, pictures, "tool-output tool-problem" if state(record) == "failed" else "tool-output"),
-            _traceback(record, way),
+            *_blocks(
+                record.result, access, pictures, "tool-output tool-problem" if state(record) == "failed" else "tool-output"
+            ),
+            _traceback(record, access),
         )
     if record.display is not None:
         pieces = list(_pieces(record.result, pictures))
-        read = [long_html(piece, way) for piece in pieces if isinstance(piece, str)]
+        read = [long_html(piece, access) for piece in pieces if isinstance(piece, str)]
         shown = [_picture(piece) for piece in pieces if isinstance(piece, Shown)]
-        return joined(table_html(record.display), *shown, _folded("What the model read", way.key and f"{way.key}:read", *read))
-    return joined(*_blocks(record.result, way, pictures, "tool-output"))
+        return joined(
+            table_html(record.display), *shown, _folded("What the model read", access.key and f"{access.key}:read", *read)
+        )
+    return joined(*_blocks(record.result, access, pictures, "tool-output"))
 
 
 def arguments_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "") -> Html:
-    """Return each argument with its value: text with its line breaks, as in code and SQL, else JSON."""
-    waits = live and record.result is None  # no button yet: what it fetched would soon be out of date
+    """Return each argument with its value: text such as code and SQL with its line breaks, other values as JSON."""
+    waits = live and record.result is None  # no button yet: its content would soon be out of date
     most = MAX_OF_ALL if whole else MAX_WHILE_RUNNING if waits else MAX_AT_ONCE
-    way = Way(record.call.id, live and not waits, in_record(where, "call.arguments"), most=most)
-    return joined(*[_argument(name, value, way) for name, value in given(record).items()])
+    access = Way(record.call.id, live and not waits, in_record(where, "call.arguments"), most=most)
+    return joined(*[_argument(name, value, access) for name, value in given(record).items()])
 
 
 def given(record: CallRecord) -> dict[str, Any]:
-    """Return the arguments by name, even if a careless model sent no object."""
+    """Return the arguments by name, even if the model did not send an object."""
     arguments = record.call.arguments
     return arguments if isinstance(arguments, dict) else {"arguments": arguments}
 
 
 def is_pictured(record: CallRecord) -> bool:
-    """Return whether the result has a picture that can be shown."""
+    """True if the result has a displayable picture."""
     return record.result is not None and any(
         isinstance(part, Image) and media_type(part.data) is not None for part in record.result.parts
     )
@@ -100,22 +104,22 @@ def pictures_html(record: CallRecord) -> list[Html]:
 
 
 def is_tabular(record: CallRecord) -> bool:
-    """Return whether the result is shown as a table."""
+    """True if the result is shown as a table."""
     if record.display is not None or record.result is None or record.result.is_error:
         return record.display is not None
     return any(table_of_objects(_data(part.text)) is not None for part in record.result.parts if isinstance(part, Text))
 
 
-def _argument(name: str, value: Any, way: Way) -> Html:
+def _argument(name: str, value: Any, access: Way) -> Html:
     label = tag("span", "tool-argument-name", words(name))
     text = as_text(value)
     if len(text) <= LONGEST_ON_ITS_LINE and "\n" not in text:
         return tag("div", "tool-argument", label, " ", tag("code", "tool-code", words(text)))
-    return tag("div", "tool-argument", label, long_html(text, way))
+    return tag("div", "tool-argument", label, long_html(text, access))
 
 
 def as_json(value: Any) -> str:
-    """Return a value as readable JSON, else as Python shows it."""
+    """Return a value as readable JSON, or its repr."""
     try:
         return pretty(value)
     except (TypeError, ValueError, RecursionError):
@@ -123,20 +127,20 @@ def as_json(value: Any) -> str:
 
 
 def as_text(value: Any) -> str:
-    """Return a text as it is, and any other value as JSON."""
+    """Return a text unchanged, and any other value as JSON."""
     return value if isinstance(value, str) else as_json(value)
 
 
-def _blocks(result: ToolResult, way: Way, pictures: bool, kind: str) -> Iterator[Html]:
+def _blocks(result: ToolResult, access: Way, pictures: bool, kind: str) -> Iterator[Html]:
     for piece in _pieces(result, pictures):
         if isinstance(piece, Shown):
             yield _picture(piece)
         else:
-            yield long_html(piece, way, kind) if result.is_error else _text(piece, way)
+            yield long_html(piece, access, kind) if result.is_error else _text(piece, access)
 
 
 def _pieces(result: ToolResult, pictures: bool) -> Iterator[str | Shown]:
-    """Yield texts and pictures in order. Text that only describes a picture goes with it."""
+    """Yield texts and pictures in order. Text that merely describes a picture becomes its caption."""
     text = ""
     for part in result.parts:
         if isinstance(part, Text):
@@ -144,26 +148,26 @@ def _pieces(result: ToolResult, pictures: bool) -> Iterator[str | Shown]:
         elif pictures and media_type(part.data) is not None:
             before, _, last = text.rpartition("\n")
             described = bool(_DESCRIBED.match(last))
-            if told := before if described else text:
-                yield told
+            if kept_text := before if described else text:
+                yield kept_text
             yield Shown(part, last, last if described else "")
             text = ""
     if text or not any(isinstance(part, Image) for part in result.parts):
         yield text
 
 
-def _text(text: str, way: Way) -> Html:
+def _text(text: str, access: Way) -> Html:
     if text.strip() == "":
         return tag("div", "tool-left-out", "(an empty text)")
     value = _data(text)
     if value is None:
-        return long_html(text, way)
+        return long_html(text, access)
     table = table_of_objects(value)
-    return table_html(table) if table is not None else long_html(_laid_out(value, text), way)
+    return table_html(table) if table is not None else long_html(_laid_out(value, text), access)
 
 
 def _data(text: str) -> Any:
-    """Return the object or array that a JSON text holds; None for any other text."""
+    """Return the object or array in a JSON text; None for any other text."""
     if text.lstrip()[:1] not in ("{", "[") or len(text) > MAX_READ:
         return None
     try:
@@ -190,28 +194,29 @@ def _picture(shown: Shown) -> Html:
 
 
 def printed_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "", apart: bool = False) -> Html:
-    """Return what the tool printed; nothing if it printed nothing. ``apart``: with a line between it and what is above."""
+    """Return the tool's output, if any. ``apart``: with a line between it and the content above."""
     if not record.printed:
         return NOTHING
-    way = Way(record.call.id, live, in_record(where, "printed"), most=MAX_OF_ALL if whole else MAX_AT_ONCE)
+    access = Way(record.call.id, live, in_record(where, "printed"), most=MAX_OF_ALL if whole else MAX_AT_ONCE)
     return joined(
-        tag("div", "tool-label tool-apart" if apart else "tool-label", "printed"), long_html(record.printed.rstrip("\n"), way)
+        tag("div", "tool-label tool-apart" if apart else "tool-label", "printed"),
+        long_html(record.printed.rstrip("\n"), access),
     )
 
 
-def _traceback(record: CallRecord, way: Way) -> Html:
+def _traceback(record: CallRecord, access: Way) -> Html:
     if not record.traceback:
         return NOTHING
-    return traceback_html(record.traceback, way.key, way._replace(where=in_record(way.where, "traceback")))
+    return traceback_html(record.traceback, access.key, access._replace(where=in_record(access.where, "traceback")))
 
 
 def traceback_html(traceback: str, key: str, way: Way) -> Html:
-    """Return the traceback of the person's own code, folded. ``key``: prefix of the name of its fold."""
+    """Return the traceback of the person's own code, folded. ``key``: prefix of its fold's key."""
     return _folded("Traceback of your code", key and f"{key}:traceback", long_html(traceback, way))
 
 
 def in_record(where: str, field: str) -> str:
-    """Return the Python expression of another field of a call, from that of its result's text."""
+    """Return the Python expression of another field of a call, from the one of its result's text."""
     return f"{where.removesuffix('.text').replace('.results[', '.records[')}.{field}" if where else ""
 
 

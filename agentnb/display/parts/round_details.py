@@ -1,4 +1,4 @@
-"""What surrounds the reply and the calls of a round, as HTML: quiet where it is routine, a warning where it is not."""
+"""Context of a round's reply and calls, as HTML: unobtrusive if routine, otherwise a warning."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from agentnb.display.texts.round_notes import RECOVERED, compaction_line, guidan
 MAX_OF_A_SUMMARY = 100_000
 MAX_OF_AN_AUTHOR = 100
 MAX_ALSO = 4
-"""Lines of what else happened that are shown without being opened."""
+"""Maximum lines about other events shown unfolded."""
 SAW = "what the model saw"
 
 
 def fold(
     key: str, summary: Html | str, body: Html, form: Form, kind: str = "quiet-fold", tone: str = "quiet", **about: str
 ) -> Html:
-    """Return something folded into one line, which is quiet unless it has another ``tone``."""
+    """Fold content into one line, which is unobtrusive unless it has another ``tone``."""
     head = tag("summary", tone, summary)
     return tag("details", kind, head, body, data_fold=key, open=form.is_open(key), **about)
 
 
 def odd(sentence: Html | str) -> Html:
-    """Return a line that stands out."""
+    """Return a conspicuous line."""
     return tag("div", "odd", sentence)
 
 
 def saw_html(one: WorkflowRound, saw: Html, form: Form) -> Html:
-    """Return the guidance of a round, which opens to what the model saw. Guidance that was not followed stands out.
+    """Return the guidance of a round, which opens to its request. Ignored guidance is conspicuous.
 
-    The rest is a detail: a saved card shows it in its details, not in the round.
+    Otherwise it is a detail: a saved card shows it in its details, not in the round.
     """
     ignored = ignored_guidance(one)
     if not (ignored or form.live or form.details):
@@ -45,51 +45,51 @@ def saw_html(one: WorkflowRound, saw: Html, form: Form) -> Html:
     key, tone, line = f"saw:{one.index}", "ignored" if ignored else "quiet", _ignored(ignored) if ignored else _line(one)
     if form.live:
         fill = tag("div", "", data_fill=f"saw:{one.index}")
-        found = fold(key, line, fill, form, "saw", tone, data_ask="saw", data_round=str(one.index))
+        detail = fold(key, line, fill, form, "saw", tone, data_ask="saw", data_round=str(one.index))
     else:
-        found = fold(key, line, saw, form, "saw", tone) if saw else tag("div", tone, line)
-    return odd(found) if ignored else tag("div", "detail", found)
+        detail = fold(key, line, saw, form, "saw", tone) if saw else tag("div", tone, line)
+    return odd(detail) if ignored else tag("div", "detail", detail)
 
 
 def saw_detail(one: WorkflowRound, saw: Html, form: Form) -> Html:
-    """Return the line of a round in the details of a saved card: its guidance, which opens to what the model saw."""
+    """Return a round's line in the details of a saved card: its guidance, which opens to its request."""
     line = joined(f"Round {one.index + 1}: ", _line(one))
     return fold(f"saw:{one.index}", line, saw, form, "saw") if saw else tag("div", "quiet", line) if one.guidance else NOTHING
 
 
-def _ignored(found: Sequence[tuple[Guidance, Followed]]) -> Html:
-    reasons = "; ".join(dict.fromkeys(verdict.why for _, verdict in found))
-    what = "intervention" if any(guidance.cell == INTERVENTION for guidance, _ in found) else "guidance"
-    return joined(tag("b", "warn", f"Ignored {what}: "), f"{reasons} · {SAW}")
+def _ignored(ignored: Sequence[tuple[Guidance, Followed]]) -> Html:
+    reasons = "; ".join(dict.fromkeys(verdict.why for _, verdict in ignored))
+    noun = "intervention" if any(guidance.cell == INTERVENTION for guidance, _ in ignored) else "guidance"
+    return joined(tag("b", "warn", f"Ignored {noun}: "), f"{reasons} · {SAW}")
 
 
-def _line(one: WorkflowRound) -> Html:
-    verdicts = (*one.followed, *[None] * (len(one.guidance) - len(one.followed)))
-    told = [guidance_line(given, verdict) for given, verdict in zip(one.guidance, verdicts, strict=True)]
-    return words(" · ".join([*told, SAW]))
+def _line(run_round: WorkflowRound) -> Html:
+    verdicts = (*run_round.followed, *[None] * (len(run_round.guidance) - len(run_round.followed)))
+    lines = [guidance_line(guidance, verdict) for guidance, verdict in zip(run_round.guidance, verdicts, strict=True)]
+    return words(" · ".join([*lines, SAW]))
 
 
 def recovered_html() -> Html:
-    """Return that the run was resumed in this round."""
+    """Return a line saying that the run was resumed in this round."""
     return tag("div", "quiet", f"↻ {RECOVERED}")
 
 
 def also_html(lines: Sequence[str], key: str, form: Form) -> Html:
-    """Return what else happened: a few lines as they are, more of them folded."""
-    told = joined(*[tag("div", "quiet", f"· {line}") for line in lines])
+    """Return lines about other events: few unfolded, many folded."""
+    listed = joined(*[tag("div", "quiet", f"· {line}") for line in lines])
     if len(lines) <= MAX_ALSO:
-        return told
+        return listed
     summary = tag("summary", "quiet", f"· also happened: {counted(len(lines), 'event')}")
-    return tag("details", "quiet-fold", summary, told, data_fold=key, open=form.is_open(key, form.whole))
+    return tag("details", "quiet-fold", summary, listed, data_fold=key, open=form.is_open(key, form.whole))
 
 
 def author_html(author: str) -> Html:
-    """Return who wrote a message, where several share a conversation."""
+    """Return the author of a message in a shared conversation."""
     return tag("div", "quiet", tag("b", "", words(author, MAX_OF_AN_AUTHOR))) if author else NOTHING
 
 
 def said_html(messages: Iterable[str], *, by_you: bool = True) -> Html:
-    """Return the messages to the agent in a round: those of the person, or in a run of another product those of its users."""
+    """Return the messages to the agent in a round, from the person or, in a foreign run, from its users."""
     return joined(*[tag("div", "said", tag("b", "", "You: ") if by_you else NOTHING, text) for text in messages])
 
 
@@ -100,14 +100,14 @@ def retries_html(one: WorkflowRound) -> Html:
 
 def compactions_html(one: WorkflowRound, form: Form) -> Html:
     """Return a line for each compaction before this round, which opens to the summary."""
-    return joined(*[_compaction(one.index, place, each, form) for place, each in enumerate(one.compactions)])
+    return joined(*[_compaction(one.index, position, compaction, form) for position, compaction in enumerate(one.compactions)])
 
 
-def _compaction(index: int, place: int, one: Compaction, form: Form) -> Html:
-    line = compaction_line(one, form.settings)
-    if one.compacted is None:
+def _compaction(index: int, position: int, compaction: Compaction, form: Form) -> Html:
+    line = compaction_line(compaction, form.settings)
+    if compaction.compacted is None:
         return tag("div", "quiet", f"{line} …")
-    if one.problem or not one.compacted.text:
+    if compaction.problem or not compaction.compacted.text:
         return odd(f"▲ {line}")
-    body = tag("div", "summed", markdown_html(one.compacted.text.strip(), MAX_OF_A_SUMMARY))
-    return fold(f"summary:{index}:{place}", line, body, form)
+    body = tag("div", "summed", markdown_html(compaction.compacted.text.strip(), MAX_OF_A_SUMMARY))
+    return fold(f"summary:{index}:{position}", line, body, form)

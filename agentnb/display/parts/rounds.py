@@ -1,4 +1,4 @@
-"""A round of a run as HTML, in pieces: a live card changes one without touching the others, a saved one joins them."""
+"""A round of a run as HTML, in pieces: a live card updates them individually, a saved one joins them."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from agentnb.display.texts.labels import counted
 from agentnb.display.texts.round_notes import round_warnings
 
 ANSWER_ABOVE = "Answer: shown above."
-"""Stands in place of the answer in its round."""
+"""Replaces the answer in its round."""
 Pieces = dict[str, Html]
-"""The pieces of a round by their keys, in order. Keys stay the same as long as the round lives."""
+"""Pieces of a round by key, in order. Keys are permanent."""
 LAST = ("found", "marks", "also", "said", "saw")
-"""The pieces that follow the reply and its calls."""
+"""Pieces that follow the reply and its calls."""
 
 
 def round_pieces(
@@ -52,8 +52,8 @@ def round_pieces(
 ) -> Pieces:
     """Return all pieces of a round.
 
-    ``saw``: what the model saw; ``user_messages``: what the person said during it; ``also``: lines of what else happened;
-    ``questions``: what they were asked in it; ``with_text``: False for the answer, if the card shows it above.
+    ``saw``: its request; ``user_messages``: the person's messages during it; ``also``: lines about other events; ``questions``:
+    questions asked in it; ``with_text``: False for an answer that the card shows above.
     """
     asked = by_call(questions)
     updates = routine_updates(one, asked)
@@ -62,12 +62,12 @@ def round_pieces(
     pieces |= {"compactions": compactions_html(one, form), "retries": retries_html(one), "thinking": thinking_html(one, form)}
     if one.text.strip():
         pieces["text"] = text_html(one) if with_text else tag("div", "quiet", ANSWER_ABOVE)
-    for place, record in enumerate(one.records):
-        if place in updates:
+    for position, record in enumerate(one.records):
+        if position in updates:
             continue
-        pieces[f"call:{place}"] = call_html(one, place, record, form, asked.pop(record.call.id, ()))
-    for each in chain.from_iterable(asked.values()):
-        pieces[f"question:{each.question.id}"] = _question(each, form)
+        pieces[f"call:{position}"] = call_html(one, position, record, form, asked.pop(record.call.id, ()))
+    for question in chain.from_iterable(asked.values()):
+        pieces[f"question:{question.question.id}"] = _question(question, form)
     if one.status != "running":
         pieces["found"] = joined(*[odd(f"▲ {sentence}") for sentence in round_warnings(one)])
     pieces["marks"] = form.marks.get(one.index, NOTHING)
@@ -77,36 +77,36 @@ def round_pieces(
 
 
 def round_html(index: int, pieces: Pieces, anchor: str = "") -> Html:
-    """Return a round with its number. Where styles are dropped, the number is on a line of its own."""
+    """Return a round with its number, which has its own line without styles."""
     number = tag("div", "number", tag("span", "unseen", "Round "), str(index + 1))
     body = tag("div", "pieces", *pieces.values())
     return tag("div", "round", number, body, data_round=str(index), id=anchor or None)
 
 
 def routine_updates(one: WorkflowRound, asked: Mapping[str, Sequence[AskedQuestion]]) -> dict[int, CallRecord]:
-    """Return the calls of todo tools that need no line of their own, by their places: nothing about them is odd."""
+    """Return the routine calls of todo tools, which need no line of their own, by position."""
     remarkable = {violation.call_id for violation in one.todo_violations} | {*asked}
 
     def is_routine(record: CallRecord) -> bool:
         is_well = state(record) in ("ok", "running")
         return record.role == "list" and is_well and record.call.id not in remarkable and not record.nested
 
-    return {place: record for place, record in enumerate(one.records) if is_routine(record)}
+    return {position: record for position, record in enumerate(one.records) if is_routine(record)}
 
 
 def todo_updates_html(one: WorkflowRound, updates: Mapping[int, CallRecord], form: Form) -> Html:
-    """Return a mark beside the number of the round, which opens to these calls; in a round of nothing else, their words too."""
+    """Return a mark beside the round's number, which opens to these calls; in a round of nothing else, also their words."""
     if not updates:
         return NOTHING
     reply = one.reply
     calls = len(reply.calls) if reply is not None else len(one.records)
     thought = reply is not None and any(isinstance(part, Thinking) for part in reply.parts)
     is_all = len(updates) == calls and not one.text.strip() and not thought
-    told = f"todos: {todo_words(updates.values())}"
-    mark = tag("span", "updates-sign", "☰", title=told, aria_hidden="true")
-    summary = tag("span", "quiet" if is_all else "unseen", f" {told}")
-    cards = [call_html(one, place, record, form) for place, record in updates.items()]
-    opened = any(form.folds.get(f"call:{one.index}:{place}") for place in updates)
+    label = f"todos: {todo_words(updates.values())}"
+    mark = tag("span", "updates-sign", "☰", title=label, aria_hidden="true")
+    summary = tag("span", "quiet" if is_all else "unseen", f" {label}")
+    cards = [call_html(one, position, record, form) for position, record in updates.items()]
+    opened = any(form.folds.get(f"call:{one.index}:{position}") for position in updates)
     key = f"todos:{one.index}"
     return tag(
         "details",
@@ -135,7 +135,7 @@ def text_html(one: WorkflowRound) -> Html:
 
 
 def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, questions: Iterable[AskedQuestion] = ()) -> Html:
-    """Return the card of a call, and below it the runs that it began and what it asked the person."""
+    """Return the card of a call, followed by the runs it started and its questions to the person."""
 
     def nested(each: CallRecord) -> Html:
         return form.nested(each.call.id, form.folds) or begun_html(each.nested)
@@ -151,7 +151,7 @@ def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, qu
         where=f"{form.variable}.rounds[{one.index}].results[{place}].text",
         nested=nested,
     )
-    asked = [_question(each, form, may_wait=record.waits) for each in questions]
+    asked = [_question(question, form, may_wait=record.waits) for question in questions]
     return joined(card, plan_notes(record, form.run), nested(record), *asked)
 
 

@@ -1,4 +1,4 @@
-"""What went wrong in a run, by kind: how often, and in which rounds. Each is a link to those rounds."""
+"""Problems of a run, by kind: how often, and links to their rounds."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from agentnb.display.texts.round_notes import ignored_guidance, round_warnings
 from agentnb.display.texts.states import counted_calls, state_of
 
 MAX_LINKED = 8
-"""Rounds of a kind that are linked; of more, only the count is shown."""
+"""Maximum rounds of a kind linked; the others are counted."""
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
 
 
 class Trouble(NamedTuple):
-    """How often one kind of thing went wrong, in how many rounds, and the indices of the first of them."""
+    """A kind of problem: its total, its number of rounds, and the indices of the first ones."""
 
     total: int = 0
     in_rounds: int = 0
     rounds: tuple[int, ...] = ()
 
     def and_in(self, index: int, count: int) -> Trouble:
-        """Return this, with ``count`` more in a later round."""
+        """Return this with ``count`` added for a later round."""
         return Trouble(self.total + count, self.in_rounds + 1, (*self.rounds, index)[:MAX_LINKED])
 
 
 TONES = {"failed": "bad", "skipped": "warn", "interrupted": "warn", "ignored": "warn", "retried": "warn", "found": "warn"}
-"""The tone of each kind, in the order in which they are shown."""
+"""Tone of each kind, in display order."""
 
 
 def trouble_of(one: WorkflowRound) -> dict[str, int]:
-    """Return how often each kind of thing went wrong in this round."""
+    """Return the number of problems in this round, by kind."""
     states = [state(record) for record in one.records]
     return {
         "failed": states.count("failed"),
@@ -44,7 +44,7 @@ def trouble_of(one: WorkflowRound) -> dict[str, int]:
         "interrupted": states.count("interrupted"),
         "ignored": len(ignored_guidance(one)),
         "retried": one.failed_attempts,
-        "found": len(round_warnings(one)) - (one.said_before is not None),  # which is among the findings
+        "found": len(round_warnings(one)) - (one.said_before is not None),  # listed as a finding
     }
 
 
@@ -61,11 +61,11 @@ def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
         trouble = found.get(kind, Trouble())
         if trouble.total:
             links = Html(", ".join([round_link(run_id, index) for index in trouble.rounds]))
-            left_out = trouble.in_rounds - len(trouble.rounds)
-            more = f" and {left_out:,} more" if left_out else ""
+            omitted = trouble.in_rounds - len(trouble.rounds)
+            more = f" and {omitted:,} more" if omitted else ""
             noun = "round" if trouble.in_rounds == 1 else "rounds"
-            told = joined(words(trouble_words(kind, trouble.total)), f": {noun} ", links, more)
-            yield tag("span", f"wrong {tone}", told)
+            text = joined(words(trouble_words(kind, trouble.total)), f": {noun} ", links, more)
+            yield tag("span", f"wrong {tone}", text)
 
 
 def to_first_call(run: Run, words: str) -> Html:
@@ -76,16 +76,16 @@ def to_first_call(run: Run, words: str) -> Html:
 
 
 def round_anchor(run_id: str, index: int) -> str:
-    """Return the id of the element that shows a round."""
+    """Return the id of a round's element."""
     name = _NOT_IN_AN_ID.sub("", short_id(run_id))
     return f"agentnb-{name}-{index + 1}" if name else ""
 
 
 def address_of(anchor: str) -> str:
-    """Return the address of an element of the same card.
+    """Return the address of an element in the same card.
 
-    Its hyphens are encoded: JupyterLab would scroll to an element whose id it finds as written, and open no fold around it.
-    Of an address that it does not understand it leaves the link to the browser, which opens what the element is folded in.
+    Its hyphens are encoded: JupyterLab would scroll to an element whose literal id it finds, without opening the folds around
+    it. It leaves an unknown address to the browser, which opens them.
     """
     return f"#{anchor.replace('-', '%2D')}"
 

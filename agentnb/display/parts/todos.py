@@ -1,4 +1,4 @@
-"""The todo list of a card."""
+"""A card's todo list."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from agentnb.display.texts.labels import first_line
 from agentnb.display.texts.todo_labels import TODO_MARKS, shown_todos, todos_done
 
 SAID = {"not-started": "open: ", "completed": "done: "}
-"""Text of the marks for screen readers; the other states are in visible words beside the todo."""
+"""Text of the marks for screen readers; other states have visible words beside the todo."""
 MOVES = (("↑", "up", "Move up"), ("↓", "down", "Move down"), ("✕", "remove", "Remove"))
 """Other actions on a todo: sign, name of the message, label."""
 
 
 def todos_html(todos: tuple[Todo, ...], *, live: bool) -> Html:
-    """Return the list below its title; in a live card, each todo can be ticked, moved and removed."""
+    """Return the titled list; in a live card, todos can be ticked, moved and removed."""
     title = tag("div", "title", f"Todos {todos_done(todos)}")
     return joined(title, todo_list_html(todos, live=live)) if todos else NOTHING
 
@@ -25,15 +25,15 @@ def todo_list_html(todos: tuple[Todo, ...], *, live: bool) -> Html:
     return tag("ul", "todos", _rest(before), *[_todo(todo, live=live) for todo in shown], _rest(after))
 
 
-def _rest(told: str) -> Html:
-    return tag("li", "todo todo-rest", told) if told else NOTHING
+def _rest(text: str) -> Html:
+    return tag("li", "todo todo-rest", text) if text else NOTHING
 
 
 def _todo(todo: Todo, *, live: bool) -> Html:
     status = todo.status if todo.status in TODO_MARKS else "not-started"
     why = f": {first_line(todo.blocked_reason, 100)}" if status == "blocked" and todo.blocked_reason else ""
-    told = "" if status in ("not-started", "completed") else f" ({status.replace('-', ' ')}{why})"
-    state = tag("span", "unseen" if status == "in-progress" else "todo-state", told)  # which its mark and weight show
+    state_text = "" if status in ("not-started", "completed") else f" ({status.replace('-', ' ')}{why})"
+    state = tag("span", "unseen" if status == "in-progress" else "todo-state", state_text)  # shown by its mark and weight
     text = tag("span", "todo-text", words(first_line(todo.title, 200)), state)
     mark = TODO_MARKS[status]
     if not live:
@@ -50,15 +50,15 @@ def _status_label(status: str) -> Html:
 
 def _tick(todo: Todo, mark: str) -> Html:
     """Return the mark as a checkbox."""
-    done = todo.status == "completed"
-    label = f"Todo {todo.id}, {first_line(todo.title, 60)}: {'reopen it' if done else 'mark it as done'}"
-    checked = "true" if done else "false"
-    about = {"aria_checked": checked, "aria_label": label, "title": "Reopen" if done else "Done"}
-    return tag("button", "tick", mark, type="button", role="checkbox", **_does("tick", todo), **about)
+    is_done = todo.status == "completed"
+    label = f"Todo {todo.id}, {first_line(todo.title, 60)}: {'reopen it' if is_done else 'mark it as done'}"
+    checked = "true" if is_done else "false"
+    labels = {"aria_checked": checked, "aria_label": label, "title": "Reopen" if is_done else "Done"}
+    return tag("button", "tick", mark, type="button", role="checkbox", **_does("tick", todo), **labels)
 
 
-def _move(todo: Todo, sign: str, do: str, what: str) -> Html:
-    return tag("button", "move", sign, type="button", **_does(do, todo), aria_label=f"{what} todo {todo.id}", title=what)
+def _move(todo: Todo, sign: str, do: str, label: str) -> Html:
+    return tag("button", "move", sign, type="button", **_does(do, todo), aria_label=f"{label} todo {todo.id}", title=label)
 
 
 def _does(do: str, todo: Todo) -> dict[str, str]:

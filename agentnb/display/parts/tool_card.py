@@ -1,4 +1,4 @@
-"""The card of a tool call: shown from the moment of the call, with the tool's name as title and the result inside."""
+"""Tool cards: shown from the moment of the call, with the tool's name as title and the result inside."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from agentnb.display.texts import call_labels, labels
 
 LONGEST_TITLE = 80
 MAX_IN_LINE = 200
-"""Characters of the arguments in the head of a card; what does not fit is cut by its width."""
+"""Maximum characters of arguments in a card's head, which is also cut by its width."""
 MAX_INNER = 20
-"""Calls shown of those that a tool made itself."""
+"""Maximum calls shown of those made by a tool."""
 FITS = 60
-"""Characters of arguments that can be read in the head of even a narrow card."""
+"""Maximum characters of arguments readable in the head of a narrow card."""
 ICONS = {"planning": "☰", "execute": "$", "network": "⇄", "write": "✎", "read": "◇", "work": "◆"}
-"""A sign for each category; of several effects of a tool, the first in this order counts."""
+"""Signs of the categories; of a tool's effects, the first in this order counts."""
 TONES = {
     "running": "active",
     "waiting": "warn",
@@ -36,22 +36,22 @@ TONES = {
 
 
 ODD = ("blocked", "stopped", "interrupted")
-"""States of calls that stand out, besides failed."""
+"""Conspicuous states of calls, besides failed."""
 SHORTEST = 0.1
-"""Shortest time of a call that is shown, in seconds."""
+"""Minimum duration of a call that is shown, in seconds."""
 MAX_OF_A_RESULT = 160
-"""Characters of a result in the head of a card; what does not fit is cut by its width."""
+"""Maximum characters of a result in a card's head, which is also cut by its width."""
 
 
 NestedHtml: TypeAlias = Callable[[CallRecord], Html]
-"""Returns the runs that a call began."""
+"""Returns the runs started by a call."""
 
 
 class ToolCard(NamedTuple):
     """The content of a tool card, as data."""
 
     name: str
-    """The name of the tool; the title of its card from beginning to end."""
+    """The name of the tool, and permanent title of its card."""
     status: str
     """running, waiting, ok, failed, blocked, stopped or interrupted."""
     call_id: str
@@ -60,16 +60,16 @@ class ToolCard(NamedTuple):
     display: Table | None = None
     seconds: float | None = 0.0
     category: str = "work"
-    """planning, or the effect of the tool as far as it is known."""
+    """planning, or the tool's effect, if known."""
     icon: str = ICONS["work"]
     parent: str | None = None
-    """The tool that made the call, if one did."""
+    """The tool that made the call, if any."""
     metadata: dict[str, Any] = {}  # noqa: RUF012  # never changed
-    """The error code, and what the provider sent with the call."""
+    """The error code, and the provider's metadata of the call."""
 
 
 def tool_card(record: CallRecord, effects: Collection[str] | None = None, parent: str | None = None) -> ToolCard:
-    """Return the card of a call. ``effects``: those of its tool, if they are known."""
+    """Return the card of a call. ``effects``: its tool's effects, if known."""
     category = _category(record, effects)
     metadata = dict(record.call.provider_metadata or {})
     if record.result is not None and record.result.error_code:
@@ -100,10 +100,10 @@ def tool_card_html(
     effects: Collection[str] | None = None,
     nested: NestedHtml | None = None,
 ) -> Html:
-    """Return the card of a call, folded unless its result is to be seen at once (or as ``is_open`` says).
+    """Return the card of a call, folded unless its result opens by itself (or as ``is_open`` says).
 
-    ``key`` names its fold, and those within it; ``live``: a button can request all of a long result; ``where``: the Python
-    expression that holds its text; ``whole``: nothing is cut; ``nested`` returns the runs that its inner calls began, by
+    ``key``: its fold's key, and prefix of those within it; ``live``: a button can request all of a long result; ``where``: the
+    Python expression of its text; ``whole``: nothing is cut; ``nested``: returns the runs started by its inner calls, by
     default as the log lists them.
     """
     card = tool_card(record, effects)
@@ -131,9 +131,9 @@ def tool_body_html(
     where: str = "",
     nested: NestedHtml | None = None,
 ) -> Html:
-    """Return the body of a card: the result, and before it what it printed, and the arguments if the head has no room for them.
+    """Return the body of a card: arguments that do not fit into the head, printed output, and the result.
 
-    With ``whole`` it is the answer to the button of a live card that requests everything, and replaces the body.
+    With ``whole`` it answers a live card's request for everything, and replaces the body.
     """
     result = result_html(record, pictures=pictures, whole=whole, live=live, where=where, key=key)
     inner = _inner_cards(record, nested or _logged, key=key, live=live, pictures=pictures, whole=whole)
@@ -146,15 +146,15 @@ def tool_body_html(
 
 
 def _inner_cards(record: CallRecord, nested: NestedHtml, *, key: str, live: bool, pictures: bool, whole: bool) -> Html:
-    """Return the cards of the calls that the tool made itself, each with the runs that it began; of many, the last ones."""
-    left_out = max(len(record.inner) - MAX_INNER, 0)
+    """Return the cards of the last calls made by the tool, each with the runs it started."""
+    omitted = max(len(record.inner) - MAX_INNER, 0)
     form: dict[str, Any] = {"live": live, "pictures": pictures, "whole": whole, "nested": nested}
     cards = [
-        joined(tool_card_html(one, key=f"{key}:{place}" if key else "", is_open=False, **form), nested(one))
-        for place, one in enumerate(record.inner)
-        if whole or place >= left_out
+        joined(tool_card_html(inner, key=f"{key}:{position}" if key else "", is_open=False, **form), nested(inner))
+        for position, inner in enumerate(record.inner)
+        if whole or position >= omitted
     ]
-    more = tag("div", "quiet", f"{left_out:,} earlier calls") if left_out and not whole else NOTHING
+    more = tag("div", "quiet", f"{omitted:,} earlier calls") if omitted and not whole else NOTHING
     return tag("div", "tool-inner", more, *cards) if cards else NOTHING
 
 
@@ -163,12 +163,12 @@ def _logged(record: CallRecord) -> Html:
 
 
 def opens_by_itself(record: CallRecord, *, live: bool, pictures: bool = True) -> bool:
-    """Return whether the result is to be seen without opening the card: pictures; in a live card also tables."""
+    """True if the result is shown unfolded: pictures; in a live card also tables."""
     return (live and is_tabular(record)) or (pictures and is_pictured(record))
 
 
 def _loudness(card: ToolCard) -> str:
-    """Return the class by which a call stands out, or by which a planning call that went well does not."""
+    """Return the class that makes a call conspicuous, or a successful planning call unobtrusive."""
     if card.status == "failed":
         return "bad-call"
     return "odd" if card.status in ODD else "routine" if card.category == "planning" and card.status == "ok" else ""
@@ -194,13 +194,13 @@ def _head(card: ToolCard, record: CallRecord) -> Html:
 
 
 def _printing(record: CallRecord) -> Html:
-    """Return the last line that a running tool has printed."""
+    """Return the last line printed by a running tool."""
     last = record.printed.rstrip()[-4 * MAX_IN_LINE :].rpartition("\n")[2]
     return tag("div", "tool-printing", words(labels.clean(last), MAX_IN_LINE)) if last.strip() else NOTHING
 
 
 def _result_line(record: CallRecord) -> Html:
-    """Return a result in a few words: the size of a table, the first words of a text; of a figure, that it is one."""
+    """Return an abbreviated result: the size of a table, or the first words of a text."""
     if call_labels.state(record) not in ("ok", "failed") or record.result is None or not record.is_work:
         return NOTHING
     if record.display is not None:
@@ -213,19 +213,19 @@ def _result_line(record: CallRecord) -> Html:
 
 
 def _progress(progress: Progress | None) -> Html:
-    """Return a bar with how far the call has come, or had come when it failed or was stopped."""
+    """Return a progress bar with the call's last progress."""
     if progress is None:
         return NOTHING
     text = call_labels.progress(progress)
-    known = progress.total is not None and progress.total > 0
-    value = {"value": f"{max(progress.done, 0):g}", "max": f"{progress.total:g}"} if known else {}
+    has_total = progress.total is not None and progress.total > 0
+    value = {"value": f"{max(progress.done, 0):g}", "max": f"{progress.total:g}"} if has_total else {}
     return tag("span", "tool-progress", tag("progress", "bar", aria_label="Progress", **value), " ", words(text, MAX_IN_LINE))
 
 
 def _category(record: CallRecord, effects: Collection[str] | None) -> str:
     if not record.is_work:
         return "planning"
-    return next((one for one in ICONS if one in (effects or ())), "work")
+    return next((category for category in ICONS if category in (effects or ())), "work")
 
 
 def _details(record: CallRecord) -> tuple[str, ...]:
@@ -235,7 +235,7 @@ def _details(record: CallRecord) -> tuple[str, ...]:
 
 
 def _fits(record: CallRecord) -> bool:
-    """Return whether the head already shows the arguments in full."""
+    """True if the head shows the arguments in full."""
     if record.call.name == TODO_TOOL:
         return False
     return len(call_labels.arguments(record, 2 * FITS)) <= FITS

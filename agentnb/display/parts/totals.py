@@ -12,7 +12,7 @@ from agentnb.display.texts.figures import call_counts, calls_told
 
 
 class Totals:
-    """Counts over rounds. A live view adds each round when it ends, so that nothing is counted again."""
+    """Counts over rounds. A live view adds each finished round, so that nothing is counted again."""
 
     __slots__ = (
         "blocked",
@@ -33,9 +33,9 @@ class Totals:
         self.rounds = self.calls = self.blocked = self.failed = self.guided = self.judged = self.followed = self.retried = 0
         self.cut = self.summed = self.updates = 0
         self.wrong: dict[str, Trouble] = {}
-        """What went wrong, by kind. Replaced when it grows, never changed."""
-        for one in rounds:
-            self.add(one)
+        """Problems by kind. Replaced when it grows, never mutated."""
+        for run_round in rounds:
+            self.add(run_round)
 
     def add(self, one: WorkflowRound) -> None:
         """Add a round to the counts."""
@@ -47,7 +47,7 @@ class Totals:
         self.blocked += states.count("blocked")
         self.failed += states.count("failed")
         self.cut += states.count("interrupted")
-        self.summed += sum(each.compacted is not None and not each.problem for each in one.compactions)
+        self.summed += sum(compaction.compacted is not None and not compaction.problem for compaction in one.compactions)
         self.guided += sum(guidance.cell not in INFORMS for guidance in one.guidance)
         self.judged += sum(verdict.followed is not None for verdict in one.followed)
         self.followed += sum(verdict.followed is True for verdict in one.followed)
@@ -58,16 +58,16 @@ class Totals:
             self.wrong = self.wrong | grown
 
     def including(self, one: WorkflowRound | None) -> Totals:
-        """Return these totals plus those of the open round; these stay unchanged."""
-        both = Totals()
+        """Return a copy of these totals with the open round added."""
+        totals = Totals()
         for name in self.__slots__:
-            setattr(both, name, getattr(self, name))
+            setattr(totals, name, getattr(self, name))
         if one is not None:
-            both.add(one)
-        return both
+            totals.add(one)
+        return totals
 
     def calls_told(self) -> str:
-        """Return the number of calls, and how many were skipped, were interrupted, and failed; empty without any."""
+        """Return the number of calls, with skipped, interrupted and failed ones; empty without calls."""
         counts = ((self.blocked, "skipped"), (self.cut, "interrupted"), (self.failed, "failed"))
-        extra = [f"{count:,} {what}" for count, what in counts if count]
+        extra = [f"{count:,} {word}" for count, word in counts if count]
         return ", ".join(filter(None, [calls_told(self.calls, self.updates), *extra]))

@@ -1,1 +1,1 @@
-"""Words of what is shown: labels, states, commands. No HTML."""
+"""Wording: labels, states, commands. No HTML."""

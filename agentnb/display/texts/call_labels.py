@@ -1,4 +1,4 @@
-"""The words for a tool call: its arguments on one line, its state and its outcome."""
+"""Wording for tool calls: arguments on one line, state and outcome."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WHY_SKIPPED = {
     MAX_TOOL_CALLS: "limit of tool calls reached",
     MAX_TOOL_CALLS_PER_TURN: "limit of tool calls in this turn reached",
 }
-"""Why a gate blocked a call, by its rule."""
+"""Reasons for blocked calls, by the gate's rule."""
 WHY_NOT_ENDED = {
     "cancelled": "stopped by you",
     TIME_LIMIT: "cut off by the time limit",
@@ -42,7 +42,7 @@ WHY_NOT_ENDED = {
     LOST: "no result in the trace",
     AWAITS_APPROVAL: "waits for approval",
 }
-"""Why a call was not run, or not to its end, by its error code."""
+"""Reasons for calls that did not run to completion, by error code."""
 MARKS = {"running": "…", "waiting": "…", "ok": "✓", "failed": "✗", "stopped": "■", "interrupted": "■", "blocked": "⊘"}
 
 
@@ -51,34 +51,34 @@ MAX_OF_TODO_WORDS = 160
 
 def arguments(record: CallRecord, most: int) -> str:
     """Return the arguments of a call on one line: ``name=JSON``; for the todo tool, its operation: ``update 1 completed``."""
-    if record.call.name == TODO_TOOL and (told := _todo_arguments(record.call.arguments)):
-        return first_line(clean(told), most)
+    if record.call.name == TODO_TOOL and (operation := _todo_arguments(record.call.arguments)):
+        return first_line(clean(operation), most)
     return argument_words(record.call.arguments, most)
 
 
 def argument_words(arguments: Any, most: int) -> str:
     """Return any arguments on one line: ``name=JSON``."""
-    given = arguments if isinstance(arguments, dict) else {"arguments": arguments}
-    pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in given.items())
+    by_name = arguments if isinstance(arguments, dict) else {"arguments": arguments}
+    pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in by_name.items())
     return first_line(clean(", ".join(pairs)), most)
 
 
 def todo_words(records: Iterable[CallRecord]) -> str:
-    """Return what these calls do to the todo list: ``update 1 completed; add 2 todos``; of other products, names of tools."""
-    given = ((record.call.name, _todo_arguments(record.call.arguments)) for record in records)
-    told = [words if name == TODO_TOOL and words else name for name, words in given]
-    return first_line(clean("; ".join(dict.fromkeys(told))), MAX_OF_TODO_WORDS)
+    """Return these calls' todo operations: ``update 1 completed; add 2 todos``; for other products, names of tools."""
+    operations = ((record.call.name, _todo_arguments(record.call.arguments)) for record in records)
+    parts = [words if name == TODO_TOOL and words else name for name, words in operations]
+    return first_line(clean("; ".join(dict.fromkeys(parts))), MAX_OF_TODO_WORDS)
 
 
-def _todo_arguments(given: Any) -> str:
-    """Return the operation and its todos; empty if the tool does not know the arguments."""
-    if not isinstance(given, dict):
+def _todo_arguments(arguments: Any) -> str:
+    """Return the operation and its todos; empty for invalid arguments."""
+    if not isinstance(arguments, dict):
         return ""
-    operation = given.get("operation")
-    updates = given.get("todoUpdates")
-    if operation == "update" and isinstance(updates, list) and all(isinstance(one, dict) for one in updates):
-        return "update " + ", ".join(f"{one.get('id')} {one.get('status', 'changed')}" for one in updates)
-    items = given.get({"write": "todoList", "add": "newTodos"}.get(str(operation), ""))
+    operation = arguments.get("operation")
+    updates = arguments.get("todoUpdates")
+    if operation == "update" and isinstance(updates, list) and all(isinstance(update, dict) for update in updates):
+        return "update " + ", ".join(f"{update.get('id')} {update.get('status', 'changed')}" for update in updates)
+    items = arguments.get({"write": "todoList", "add": "newTodos"}.get(str(operation), ""))
     if isinstance(items, list):
         return f"{operation} {counted(len(items), 'todo')}"
     return "read" if operation == "read" else ""
@@ -92,7 +92,7 @@ def state(record: CallRecord) -> CallState:
 
 
 def progress(one: Progress) -> str:
-    """Return how far a call has come: ``3 of 10: reading``."""
+    """Return the progress of a call: ``3 of 10: reading``."""
     count = _count(one.done) if one.total is None else f"{_count(one.done)} of {_count(one.total)}"
     return f"{count}: {clean(one.text)}" if one.text else count
 
@@ -102,7 +102,7 @@ def _count(number: float) -> str:
 
 
 def outcome(record: CallRecord) -> str:
-    """Return the state of a call, as a mark and in words: ``✓ ok``, ``⊘ skipped: repeated call``."""
+    """Return a call's mark and state in words: ``✓ ok``, ``⊘ skipped: repeated call``."""
     kind = state(record)
     code = record.result.error_code if record.result is not None else None
     if code in WHY_NOT_ENDED:

@@ -1,4 +1,4 @@
-"""The elapsed time of a live run, without the time in which no process was working on it."""
+"""The elapsed time of a live run, without time in which no process worked on it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from agentnb.core.log.events import AnyEvent, RoundFinished, RunFinished, RunRec
 from agentnb.core.run.wait_state import WaitState
 
 MAX_SHOWN = 1e8
-"""Seconds before a recovery that are counted at most: three years."""
+"""Maximum seconds counted from before a recovery: three years."""
 
 
 class Elapsed:
     """Counts the elapsed time of a run. Pass it each event.
 
-    Time spent waiting for the person is counted too, unless the run has ``max_seconds``: then only the time that counts towards
-    that limit is shown.
+    Waiting for the person counts too, unless the run has ``max_seconds``: then only time that counts towards that limit is
+    shown.
     """
 
     def __init__(self) -> None:
@@ -47,12 +47,12 @@ class Elapsed:
 
     @property
     def since(self) -> datetime | None:
-        """The start from which a clock without pauses would show the elapsed time; None while the clock is paused."""
+        """The start from which a clock without pauses would show the elapsed time; None while paused."""
         return None if self._held_at is not None else self._since
 
     @property
     def standing(self) -> float | None:
-        """The elapsed seconds while the clock is paused; else None."""
+        """The elapsed seconds while paused, otherwise None."""
         if self._held_at is None or self._since is None:
             return None
         return max(0.0, (self._held_at - self._since).total_seconds())

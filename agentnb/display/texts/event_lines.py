@@ -1,4 +1,4 @@
-"""A line for each event that no other part of the display shows: steps, plans, other model calls, findings, unknown kinds."""
+"""Lines for events without another display: steps, plans, other model calls, findings, unknown kinds."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from agentnb.display.texts.question_labels import server_of_rule
 from agentnb.display.texts.step_labels import ASKS, call_name
 
 LONGEST = 200
-"""Characters of a line."""
+"""Maximum characters of a line."""
 MAX_LINES = 40
-"""Lines shown of one round."""
+"""Maximum lines shown per round."""
 MAX_NAMES = 4
-"""Names of tools in a line."""
+"""Maximum names of tools on a line."""
 SHOWN = frozenset({*w.WorkEvent.__args__, RunSuspended, RunRecovered} - {w.ResultGiven, w.OutcomeGiven})
-"""The kinds of events that are shown by their lines; the result of a workflow is its answer, an outcome is beside the state."""
+"""Kinds of events shown as lines; a workflow's result is shown as its answer, an outcome beside the state."""
 
 
 LISTED = w.StepEvent | w.PlanProposed
-"""The events that lists of steps and plans show."""
+"""Events shown by lists of steps and plans."""
 
 
 class WorkNames:
-    """The names of the steps and plans of a run, for its lines. Pass it each event."""
+    """The names of a run's steps and plans, for its lines. Pass it each event."""
 
     def __init__(self) -> None:
         self._calls: dict[str, str] = {}
@@ -50,22 +50,22 @@ class WorkNames:
             self._calls[event.step] = call_name(event.step, event.agent, event.title)
 
     def of_step(self, path: str) -> str:
-        """Return the name of a step: ``step load``, ``step 0 tides_fetch``, ``planning``, or of a plan that is one."""
+        """Return the name of a step: ``step load``, ``step 0 tides_fetch``, ``planning``, or a plan's name."""
         if path in self._plans:
             return self.of_plan(path)
         name = self._calls.get(path, path)
         return f"step {name}" if path not in self._calls or name[:1].isdigit() else name
 
     def of_plan(self, plan_id: str) -> str:
-        """Return the name of a plan: its number if that is known, else its id."""
+        """Return the name of a plan: its number if known, otherwise its id."""
         return f"plan {self._plans.get(plan_id, plan_id)}"
 
 
 def event_line(event: AnyEvent, tools: Sequence[ToolSpec] | None = None, names: WorkNames | None = None) -> str:
-    """Return what happened, in one short line without control characters: ``step load completed in 1.2 s``.
+    """Return an event as a short line without control characters: ``step load completed in 1.2 s``.
 
-    Empty for kinds that the display shows in other ways. ``tools``: those that the run had before, if they are known: a
-    change of the tools is then told as what was added, removed and changed. ``names``: those of steps and plans.
+    Empty for kinds with another display. ``tools``: the run's previous tools, if known: a change is then worded as tools added,
+    removed and changed. ``names``: names of steps and plans.
     """
     if (of_work := _OF_WORK.get(type(event))) is not None:
         return first_line(clean(of_work(event, names or WorkNames())), LONGEST)
@@ -76,19 +76,19 @@ def event_line(event: AnyEvent, tools: Sequence[ToolSpec] | None = None, names: 
 
 
 def without_steps(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
-    """Yield the events that are not about steps and plans, which lists show."""
+    """Yield the events that lists of steps and plans do not show."""
     return (event for event in events if not is_listed(event))
 
 
 def is_listed(event: AnyEvent) -> bool:
-    """Return whether the lists of steps and plans of a run show an event; they have the usage of planning that succeeded."""
+    """True if the lists of steps and plans show an event; they include the usage of successful planning."""
     if isinstance(event, w.ModelCalled):
         return event.operation == GENERATION and not event.error
     return isinstance(event, LISTED)
 
 
 class AlsoHappened:
-    """The lines of a run's events, by the index of the round during which they came. Pass it each event."""
+    """The lines of a run's events, by the index of their round. Pass it each event."""
 
     def __init__(self, events: Iterable[AnyEvent] = ()) -> None:
         self._by_round: dict[int, list[str]] = {}
@@ -114,7 +114,7 @@ class AlsoHappened:
             self._tools = event.tools
 
     def during(self, index: int) -> Sequence[str]:
-        """Return the lines of this round; those from before the first round belong to the first."""
+        """Return the lines of this round; lines from before the first round belong to the first."""
         more = self._more.get(index)
         lines = self._by_round.get(index, [])
         return [*lines, f"and {counted(more, 'more event')}: tables.events has them all"] if more else lines
@@ -129,14 +129,14 @@ def _because(reason: str) -> str:
 
 
 def _step_started(event: w.StepStarted, names: WorkNames) -> str:
-    again = f", iteration {event.iteration}" if event.iteration > 1 else ""
+    iteration = f", iteration {event.iteration}" if event.iteration > 1 else ""
     if event.step_kind == CALL:
         message = event.inputs.get("message") if isinstance(event.inputs, dict) else None
         is_question = names.of_step(event.step) == ASKS
         run = f": run {event.nested}" if event.agent == EXECUTION and event.nested else ""
         return f"{ASKS}: {message}" if is_question and isinstance(message, str) else f"{names.of_step(event.step)} began{run}"
     title = f" ({event.title})" if event.title else ""
-    return f"step {event.step}{title} began{again}"
+    return f"step {event.step}{title} began{iteration}"
 
 
 def _step_attempted(event: w.StepAttempted, names: WorkNames) -> str:
@@ -159,16 +159,16 @@ def _plan_proposed(event: w.PlanProposed, names: WorkNames) -> str:
 
 def _model_called(event: w.ModelCalled) -> str:
     if event.operation == CLARIFY_BLANK:
-        return ""  # no model was called
-    by = f" by {event.model.partition('?')[0]}" if event.model else ""
+        return ""  # not a model call
+    model = f" by {event.model.partition('?')[0]}" if event.model else ""
     facts = [*used(event.usage), *([duration(event.seconds)] if event.seconds else [])]
     failed = f" failed: {event.error}" if event.error else ""
     purpose = "planning" if event.operation == GENERATION else f"model call for {event.operation}"
-    return " · ".join([f"{purpose}{by}{failed}", *facts])
+    return " · ".join([f"{purpose}{model}{failed}", *facts])
 
 
 def used(usage: Usage) -> list[str]:
-    """Return the tokens and the cost of a model call, as far as they are known."""
+    """Return tokens and cost of a model call, as far as they are known."""
     tokens = (usage.input or 0) + (usage.output or 0)
     cost = [f"${usage.cost:.4f}"] if usage.cost else []
     return [f"{thousands(tokens)} tokens", *cost] if tokens else cost
@@ -179,19 +179,19 @@ def _tools_changed(event: w.ToolsChanged) -> str:
 
 
 def _tools_changed_from(tools: Sequence[ToolSpec], event: w.ToolsChanged) -> str:
-    """Return the difference to the tools before; all tools if there is none."""
+    """Return the difference to the previous tools; all tools without a difference."""
     before, after = {tool.name: tool for tool in tools}, {tool.name: tool for tool in event.tools}
     differences = {
         "added": [name for name in after if name not in before],
         "removed": [name for name in before if name not in after],
         "changed": [name for name, tool in after.items() if before.get(name, tool) != tool],
     }
-    told = [f"{word}: {_some(names)}" for word, names in differences.items() if names]
-    return f"tools {'; '.join(told)}{_for_reason(event)}" if told else _tools_changed(event)
+    parts = [f"{word}: {_some(names)}" for word, names in differences.items() if names]
+    return f"tools {'; '.join(parts)}{_for_reason(event)}" if parts else _tools_changed(event)
 
 
 def _some(names: Sequence[str]) -> str:
-    """Return names, of many the first ones and how many more there are."""
+    """Return the first names and the number of others."""
     more = len(names) - MAX_NAMES
     return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
@@ -202,9 +202,9 @@ def _for_reason(event: w.ToolsChanged) -> str:
 
 def _server_changed(event: w.ServerChanged) -> str:
     before = f", before: {event.target_before}" if event.target_before else ""
-    now = f"is now {event.target}{before}" if event.is_other else ""
+    target = f"is now {event.target}{before}" if event.is_other else ""
     tools = f"changed since first seen: {', '.join(event.tools)}" if event.tools else ""
-    return f"MCP server {event.server}: {'; '.join(filter(None, [now, tools]))}"
+    return f"MCP server {event.server}: {'; '.join(filter(None, [target, tools]))}"
 
 
 def _finding_made(event: w.FindingMade) -> str:
@@ -224,8 +224,8 @@ def _reply_given(event: w.ReplyGiven) -> str:
 
 
 def _guidance_drawn(event: w.GuidanceDrawn) -> str:
-    of_round = "" if event.round is None else f" for round {event.round + 1}"
-    return f"guidance {event.set} drawn{of_round}, with a probability of {event.propensity:.3g}"
+    round_words = "" if event.round is None else f" for round {event.round + 1}"
+    return f"guidance {event.set} drawn{round_words}, with a probability of {event.propensity:.3g}"
 
 
 def _context_shifted(event: w.ContextShifted) -> str:
@@ -254,7 +254,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     w.ServerChanged: _server_changed,
     w.FindingMade: _finding_made,
     w.GuidanceDrawn: _guidance_drawn,
-    # Those of the run around are shown there, and those of single calls are of the approval of their plan.
+    # Grants of the parent run are shown there; grants of single calls belong to their plan's approval.
     w.GrantGiven: lambda event: "" if event.given_in or event.arguments else _grant_given(event),
     w.GrantWithdrawn: lambda event: "" if event.by == w.BY_PLAN else f"grant {event.grant_id} taken back",
     w.ContextShifted: _context_shifted,
@@ -273,4 +273,4 @@ _OF_WORK: dict[type[Event], Callable[[Any, WorkNames], str]] = {
     w.PlanRejected: lambda event, names: _decided(event, names, "rejected", event.reason or event.words),
     w.PlanReviewed: lambda event, names: f"{names.of_plan(event.plan_id)} reviewed: {event.verdict}{_because(event.notes)}",
 }
-"""The lines about steps and plans."""
+"""Lines about steps and plans."""

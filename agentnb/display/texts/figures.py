@@ -1,4 +1,4 @@
-"""The figures of a run: rounds, calls, time, tokens and cost, a few words each."""
+"""The figures of a run in a few words each: rounds, calls, time, tokens and cost."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ def meta(run: Run) -> list[str]:
     if run.failed_calls and counted_calls(state_of(run)) != "failed":
         parts.append(f"{run.failed_calls:,} failed")
     if run.todos:
-        done = len(run.todos) - len(open_todos(run.todos))
-        parts.append(f"{done} of {counted(len(run.todos), 'todo')}")
+        done_count = len(run.todos) - len(open_todos(run.todos))
+        parts.append(f"{done_count} of {counted(len(run.todos), 'todo')}")
     if has_ended(run) and run.seconds is not None:
         parts.append(duration(run.seconds))
     return [*parts, *used(run), *filter(None, [clean(run.model)])]
 
 
 def call_counts(records: Iterable[CallRecord]) -> tuple[int, int]:
-    """Return how many of these calls are of tools other than todo lists, and how many are todo updates."""
+    """Return the number of calls of tools other than todo lists, and the number of todo updates."""
     roles = [record.role for record in records]
     updates = roles.count("list")
     return len(roles) - updates, updates
 
 
 def calls_told(calls: int, updates: int, noun: str = "call") -> str:
-    """Return ``4 calls and 6 todo updates``; empty if there were none."""
-    return " and ".join([counted(count, what) for count, what in ((calls, noun), (updates, "todo update")) if count])
+    """Return ``4 calls and 6 todo updates``; empty for neither."""
+    return " and ".join([counted(count, name) for count, name in ((calls, noun), (updates, "todo update")) if count])
 
 
 def asked(run: Run) -> str:
-    """Return the prompt, behind the name of its author if it has one."""
+    """Return the prompt, preceded by its author's name, if known."""
     first = run.messages[run.inherited] if len(run.messages) > run.inherited else None
     return f"{first.author}: {run.prompt}" if first is not None and first.author else run.prompt
 
@@ -49,18 +49,18 @@ def used(run: Run) -> list[str]:
     """Return tokens and cost, as far as they are known, each with its limit if the run has one."""
     settings = run.settings
     most = amount(settings.get("max_tokens"))
-    # The limit is on the tokens of its own calls.
+    # The limit covers only the run's own calls.
     tokens = _tokens(run.usage if most is None else run.own_usage, most, grows=run.should_continue)
     return [part for part in (tokens, _cost(run, amount(settings.get("budget")))) if part]
 
 
 def _tokens(usage: Usage, most: float | None, *, grows: bool) -> str:
     count = (usage.input or 0) + (usage.output or 0)
-    about = "about " if usage.estimated else ""
+    prefix = "about " if usage.estimated else ""
     if most is not None:
-        told = count_of(count, round(most))
-        return f"{about}{told if grows else told.lstrip(FIGURE_SPACE)} tokens"
-    return f"{about}{thousands(count)} tokens" if count else ""
+        text = count_of(count, round(most))
+        return f"{prefix}{text if grows else text.lstrip(FIGURE_SPACE)} tokens"
+    return f"{prefix}{thousands(count)} tokens" if count else ""
 
 
 def _cost(run: Run, budget: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The question about a log from elsewhere whose run is to be resumed: what it would do, and whether its answers count."""
+"""The question about resuming a run from a foreign log: what it would do, and whether its answers count."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from agentnb.policies.permissions.approval_mode import SETTING as MODE
 from agentnb.policies.permissions.permissions import Permissions
 
 MAX_SHOWN = 2_000
-"""Characters of each fact about a log; the number of further ones is shown."""
+"""Maximum characters of each fact about a log; the others are counted."""
 MAX_ANSWERS = 10
-"""The newest answers that are shown; earlier ones are counted, except those that allow all calls of a tool."""
+"""Maximum answers shown, the newest; earlier ones are counted, except for grants for all calls of a tool."""
 TAKE, ASK_AGAIN = "yes", "ask"
-"""The words that accept the log, and that have everything asked again."""
+"""Answers that accept the log, and that have every call asked again."""
 CHOICES = f"Answer ({TAKE}: take this as yours; {ASK_AGAIN}: ask me about each call; nothing: leave the run alone): "
 ANSWER_UNUSED = "Your answer is not used: the log is not yours, so you are asked again"
 
 
 def decide_trust(run: Run, trust_log: bool | None, ask: Callable[[str], str] | None, *, show: str) -> bool | None:
-    """Return ``trust_log``, or if it is None and the log of the run is from elsewhere, the person's decision.
+    """Return ``trust_log``, or the person's decision if it is None and the run's log is foreign.
 
-    ``ask``: writes a question and returns the line that the person types; None if nobody is present. ``show``: the command that
-    shows the run. Raises `SettingsError` if the person leaves the run alone.
+    ``ask``: writes a question and returns the person's line; None if nobody is present. ``show``: the command that shows the
+    run. Raises `SettingsError` if the person declines both.
     """
     if trust_log is not None or run.gives_consent or ask is None:
         return trust_log
@@ -42,7 +42,7 @@ def decide_trust(run: Run, trust_log: bool | None, ask: Callable[[str], str] | N
 
 
 def describe_log(run: Run) -> str:
-    """Return what a log from elsewhere would have the run do without asking, as lines for a person."""
+    """Return lines for the person about everything that the log would have the run do without asking."""
     lines = [
         f"The log of run {run.id} was not written by your agentnb, or was changed since. If you take it as yours:",
         *(f"  {name:<14} {_indent(cut(visible(value), MAX_SHOWN))}" for name, value in _facts(run)),
@@ -51,12 +51,12 @@ def describe_log(run: Run) -> str:
 
 
 def _indent(text: str) -> str:
-    """Indent all further lines, so that none can pass for another fact."""
+    """Indent all further lines, so that they cannot pass for another fact."""
     return text.replace("\n", f"\n{' ' * 19}")
 
 
 def _facts(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield a name and a value for each thing that the person would accept."""
+    """Yield name and value of each fact that the person would accept."""
     settings = run.settings
     if run.model:
         yield "model", run.model
@@ -97,8 +97,8 @@ def _allowed(run: Run) -> Iterator[tuple[str, str]]:
     others = [asked for asked in answered if not _is_always(asked)]
     for asked in (*granted, *others[-MAX_ANSWERS:]):
         name, call = "always allowed" if _is_always(asked) else "answered", asked.question.about
-        about = "" if call is None else f" ({call.tool} {call.arguments})"
-        yield name, f"{choice_in_words(asked.answer)}, to: {asked.question.message}{about}"
+        call_text = "" if call is None else f" ({call.tool} {call.arguments})"
+        yield name, f"{choice_in_words(asked.answer)}, to: {asked.question.message}{call_text}"
     shown = {asked.question.id for asked in granted}
     for grant in run.grants:
         if grant.question_id not in shown:
@@ -108,6 +108,6 @@ def _allowed(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _is_always(asked: AskedQuestion) -> bool:
-    """Return whether the answer allows all calls of a tool: for an approval mode, or as a gate of one's own takes it."""
+    """True if the answer allows all calls of a tool, for an approval mode or a custom gate."""
     is_of_gate = asked.answer == ALWAYS and asked.question.kind == "approval"
     return is_of_gate or given_grant(asked.question, asked.answer) is not None

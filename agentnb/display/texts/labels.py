@@ -1,4 +1,4 @@
-"""How texts, counts, amounts and times are worded, for text and HTML alike."""
+"""Wording for texts, counts, amounts and times, for text and HTML alike."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from agentnb.core.messages import encodable
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Terminal escapes and bidirectional marks: no text of a model or tool may control a display."""
+"""Terminal escapes and bidirectional marks: models' and tools' text must not control a display."""
 SHORT_ID = 8
-"""Characters from the end of an id, enough to name a run for ``%agent load`` and ``%agent recover``."""
+"""Characters from the end of an id that identify a run for ``%agent load`` and ``%agent recover``."""
 FIGURE_SPACE = "\N{FIGURE SPACE}"
 
 
@@ -20,12 +20,14 @@ def clean(text: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Return at most ``most`` characters, with the number of those left out."""
+    """Truncate the text to ``most`` characters, adding the number of omitted ones."""
     return text if len(text) <= most else f"{text[:most].rstrip()} … ({len(text) - most:,} more characters)"
 
 
 def cut_after_paragraph(text: str, most: int) -> str:
-    """Return the paragraphs that fit into ``most`` characters, or one paragraph cut, with the number of characters left out."""
+    """Return the paragraphs that fit into ``most`` characters, or one truncated paragraph, with the number of omitted
+    characters.
+    """
     if len(text) <= most:
         return text
     end = text.rfind("\n\n", 0, most + 2)
@@ -39,17 +41,17 @@ def first_line(text: str, most: int) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return ``3 rounds``, ``1 round``."""
+    """Return a count with its noun: ``3 rounds``, ``1 round``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def times(count: int) -> str:
-    """Return ``once``, ``twice``, ``3 times``."""
+    """Return a frequency: ``once``, ``twice``, ``3 times``."""
     return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
 def thousands(count: int) -> str:
-    """Return ``812``, ``8.4k``, ``1.2M``."""
+    """Return an abbreviated number: ``812``, ``8.4k``, ``1.2M``."""
     if count < 1_000:
         return str(count)
     return f"{count / 1_000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
@@ -72,23 +74,23 @@ def duration(seconds: float) -> str:
 
 
 def count_of(count: int, most: int) -> str:
-    """Return `` 8.4k of 20k``: in the unit of the limit, and of constant width, because the count grows while it is shown."""
+    """Return `` 8.4k of 20k`` in the limit's unit, with constant width for a growing count."""
     limit = thousands(most)
-    now = {"k": f"{count / 1_000:.1f}k", "M": f"{count / 1_000_000:.1f}M"}.get(limit[-1], str(count))
-    return f"{now.rjust(len(limit), FIGURE_SPACE)} of {limit.replace('.0', '')}"
+    shown = {"k": f"{count / 1_000:.1f}k", "M": f"{count / 1_000_000:.1f}M"}.get(limit[-1], str(count))
+    return f"{shown.rjust(len(limit), FIGURE_SPACE)} of {limit.replace('.0', '')}"
 
 
 def dollars(value: float) -> str:
-    """Return ``$0.50``, ``$5.00``, ``$0.0025``: two decimals, or as many as the value has."""
+    """Return an amount: ``$0.50``, ``$5.00``, ``$0.0025``; two decimals, or as many as the value has."""
     exact = f"{value:.6f}".rstrip("0")
     return "$" + (exact if len(exact.partition(".")[2]) > 2 else f"{value:.2f}")
 
 
 def amount(value: Any) -> float | None:
-    """Return a limit from the settings of a log; None if the value is not one."""
+    """Return a limit from a log's settings; None if the value is unusable."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
 
 
 def short_id(run_id: str) -> str:
-    """Return the end of an id, which commands accept for a run."""
+    """Return the end of a run's id, as accepted by commands."""
     return run_id[-SHORT_ID:]

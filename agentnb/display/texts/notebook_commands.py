@@ -1,6 +1,7 @@
-"""The commands of a notebook, by kind of advice: what cells, cards and lists show of what to do next.
+"""Notebook commands by kind of advice, shown as next steps by cells, cards and lists.
 
-It lies in display, not above it, because cards and saved pages are made there: no other text below `session` names a magic.
+Part of display, not of a layer above it, because cards and saved pages are made there: no other text below `session` names a
+magic.
 """
 
 from __future__ import annotations
@@ -16,44 +17,44 @@ from agentnb.policies.limits import LIMITS, SESSION_BUDGET
 from agentnb.settings import KEY_NAMES
 
 MAX_OF_NAMES = 400
-"""Characters of the names after an option of a command; of more, the command says what belongs there."""
+"""Maximum characters of names after an option; longer lists become a placeholder."""
 LOAD_EXTENSION = "%load_ext agentnb"
 
 
 def in_notebook(advice: Iterable[a.AnyAdvice]) -> str:
-    """Return advice in the words of a notebook."""
+    """Return advice as notebook commands."""
     return a.in_words(advice, NOTEBOOK)
 
 
 def error_in_notebook(error: AgentnbError) -> str:
-    """Return an error in the words of a notebook."""
+    """Return an error with advice as notebook commands."""
     return error.worded(NOTEBOOK)
 
 
 def is_variable(name: str) -> bool:
-    """Return whether a run can be assigned to a variable of this name."""
+    """True if a run can be assigned to a variable of this name."""
     return name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("__")
 
 
 def _raised(advice: a.ContinueRun | a.RerunSteps) -> str:
-    """Return the option that raises a limit; empty if none is raised."""
+    """Return the option that raises a limit, or ""."""
     return f" {LIMITS[advice.limit].option} {advice.value:g}" if advice.limit in LIMITS else ""
 
 
 def _typed(by: a.Invocation | None) -> a.Invocation:
-    """Return what the options of the cell were; without a cell, none were given."""
+    """Return the options of the cell; empty options without a cell."""
     return by if by is not None and by.surface == "notebook" else a.Invocation()
 
 
 def _again(advice: a.ContinueRun | a.TryAgain) -> str:
-    """Return the options of the cell that continues a conversation: it keeps its model, unless that was an object."""
+    """Return the options of a cell that continues a conversation; they include the model only if it was a variable."""
     typed = _typed(advice.by)
     model = typed.model if typed.model.isidentifier() else ""
     return _options(replace(typed, model=model, inputs="", tools=typed.tools or advice.tools))
 
 
 def _options(typed: a.Invocation) -> str:
-    """Return these options as a cell takes them, with a space before them."""
+    """Return these options as a cell takes them, preceded by a space."""
     values = {
         "-t": " ".join(typed.tools) if len(" ".join(typed.tools)) <= MAX_OF_NAMES else "TOOLS",
         "-m": typed.model,
@@ -67,8 +68,8 @@ def _options(typed: a.Invocation) -> str:
 
 def _continue(advice: a.ContinueRun) -> tuple[str, ...]:
     opens = [f"%agent todos open {advice.todo}"] if advice.todo else []
-    named = f" {advice.run}" if advice.run else ""
-    return (*opens, *_session_budget(advice), f"%%agent --continue{named}{_again(advice)}{_raised(advice)}")
+    run_id = f" {advice.run}" if advice.run else ""
+    return (*opens, *_session_budget(advice), f"%%agent --continue{run_id}{_again(advice)}{_raised(advice)}")
 
 
 def _rerun(advice: a.RerunSteps) -> tuple[str, ...]:
@@ -81,7 +82,7 @@ def _session_budget(advice: a.ContinueRun | a.RerunSteps) -> list[str]:
 
 
 def _model(by: a.Invocation | None) -> str:
-    """Return the option that names the variable with the model of a run, if its cell named one."""
+    """Return the option with the variable of a run's model, if its cell had one."""
     model = _typed(by).model
     return f"-m {model}" if model.isidentifier() else ""
 
@@ -96,7 +97,7 @@ def _answer(advice: a.AnswerRun) -> str:
 
 
 def _replay(advice: a.ReplayRun) -> str:
-    """Return the magic for a run in a variable; for another expression, which no magic takes, the function."""
+    """Return the magic for a run in a variable; for another expression, the function call."""
     is_named = is_variable(advice.variable)
     return f"%replay {advice.variable} -g matrix -p matrix" if is_named else a.replay_call(advice)
 
@@ -116,7 +117,7 @@ OPTIONS: a.Commands = {
     a.AskInstead: lambda _: "--approve ask",
     a.CountAsFree: lambda _: "--unpriced",
 }
-"""The options that cells and commands of a shell have in common."""
+"""Options common to cells and shell commands."""
 NOTEBOOK: a.Commands = {
     **a.PYTHON,
     **OPTIONS,

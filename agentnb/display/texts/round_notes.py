@@ -1,4 +1,4 @@
-"""What is remarkable about a round beside its reply, a line each: notes of what happened, warnings of what the model did."""
+"""Remarkable facts about a round besides its reply, a line each: notes on events, warnings about the model."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from agentnb.display.texts.labels import amount, clean, counted, duration, first
 RECOVERED = "the kernel died here; resumed in a new kernel"
 RESUMED = "resumed: it waited for you"
 SHORTEST = 0.05
-"""Shortest compaction time that is shown, in seconds; without a model it takes almost none."""
+"""Minimum compaction time that is shown, in seconds; without a model it is almost 0."""
 
 
 def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
-    """Return ephemeral guidance and its outcome: ``guidance todos_text, level 2: not followed (no tool was called)``."""
+    """Return guidance with its verdict: ``guidance todos_text, level 2: not followed (no tool was called)``."""
     level = f", level {guidance.level}" if guidance.level > 1 or guidance.cell == INTERVENTION else ""
-    what = f"guidance {guidance.cell}" if guidance.cell in CELLS else guidance.cell.replace("_", " ")
+    name = f"guidance {guidance.cell}" if guidance.cell in CELLS else guidance.cell.replace("_", " ")
     if followed is None or guidance.cell in INFORMS:
-        return f"{what}{level}"
+        return f"{name}{level}"
     state = {True: "followed", False: "not followed", None: "could not be judged"}[followed.followed]
-    return f"{what}{level}: {state} ({followed.why})"
+    return f"{name}{level}: {state} ({followed.why})"
 
 
 def ignored_guidance(one: WorkflowRound) -> list[tuple[Guidance, Followed]]:
-    """Return the guidance of this round that was not followed, each with its verdict."""
+    """Return the guidance of this round that was not followed, with its verdicts."""
     judged = zip(one.guidance, one.followed, strict=False)
     return [(guidance, verdict) for guidance, verdict in judged if verdict.followed is False and guidance.cell not in INFORMS]
 
 
 class RoundNote(NamedTuple):
-    """One thing that happened beside the reply of a round, for display."""
+    """An event of a round other than its reply, for display."""
 
     text: str
     at_once: bool
-    """Whether it is shown without being opened: interventions, guidance that was not followed, failed attempts."""
+    """True if shown unfolded: interventions, guidance that was not followed, failed attempts."""
     wrong: bool
 
 
 def round_notes(one: WorkflowRound, settings: Mapping[str, Any] | None = None) -> list[RoundNote]:
-    """Return a note for each piece of guidance in this round, and for whatever else came before its reply.
+    """Return a note for each piece of guidance in this round, and for each other event before its reply.
 
-    ``settings``: those of the run, with the limits of its conversation.
+    ``settings``: the run's settings, with the limits of its conversation.
     """
     verdicts = (*one.followed, *[None] * (len(one.guidance) - len(one.followed)))
     lines = []
@@ -56,7 +56,10 @@ def round_notes(one: WorkflowRound, settings: Mapping[str, Any] | None = None) -
         lines.append(RoundNote(clean(guidance_line(guidance, verdict)), at_once, ignored))
     if one.recovered:
         lines.append(RoundNote(RECOVERED, at_once=True, wrong=False))
-    lines += [RoundNote(compaction_line(each, settings), at_once=True, wrong=bool(each.problem)) for each in one.compactions]
+    lines += [
+        RoundNote(compaction_line(compaction, settings), at_once=True, wrong=bool(compaction.problem))
+        for compaction in one.compactions
+    ]
     lines += [RoundNote(retry_line(retry), at_once=True, wrong=True) for retry in one.retries]
     return lines
 
@@ -75,16 +78,16 @@ def compaction_line(one: Compaction, settings: Mapping[str, Any] | None = None) 
     return " · ".join([f"{messages} summarized, because {why}", *cost, *took])
 
 
-def _why_compacted(one: Compaction, settings: Mapping[str, Any]) -> str:
+def _why_compacted(compaction: Compaction, settings: Mapping[str, Any]) -> str:
     history = settings.get("history")
     logged = history if isinstance(history, dict) else {}
-    if one.why == "overflow":
+    if compaction.why == "overflow":
         return "the provider refused the conversation as too long"
-    if one.why == "recorded":
+    if compaction.why == "recorded":
         return "the product that was recorded did so"
-    if one.why == "messages":
-        above = amount(logged.get("compact_above"))
-        return f"the conversation had {f'more than {above:,g}' if above else 'too many'} messages"
+    if compaction.why == "messages":
+        threshold = amount(logged.get("compact_above"))
+        return f"the conversation had {f'more than {threshold:,g}' if threshold else 'too many'} messages"
     share = amount(logged.get("share"))
     return f"the conversation filled {f'{share * 100:.0f} %' if share else 'its share'} of the context window"
 
@@ -105,22 +108,22 @@ _STATUS = {
     "todo_nudge": "text-only reply while todos were open",
     "auto_continue_todos": "text-only reply while todos were open",
 }
-"""Warnings that follow from the status of a round alone."""
+"""Warnings implied by a round's status."""
 
 
 def round_warnings(one: WorkflowRound) -> list[str]:
-    """Return one sentence per warning, without markup; empty for an ordinary round."""
-    found = []
+    """Return a sentence per warning, without markup; empty for an ordinary round."""
+    warnings = []
     if one.said_before is not None:
-        found.append(f"repeated the answer of round {one.said_before + 1}")
+        warnings.append(f"repeated the answer of round {one.said_before + 1}")
     if one.is_text_only and one.status in _STATUS:
-        found.append(_STATUS[one.status])
+        warnings.append(_STATUS[one.status])
     if one.stop_reason == "broken_off":
-        found.append("the reply was cut off")
+        warnings.append("the reply was cut off")
     is_untracked = any(violation.rule == UNTRACKED_WORK for violation in one.todo_violations)
     if is_untracked and not any(SENTENCES["undisciplined"] in verdict.why for _, verdict in ignored_guidance(one)):
-        found.append("worked while no todo was in progress")
-    done = [str(violation.todo_id) for violation in one.todo_violations if violation.rule != UNTRACKED_WORK]
-    if done:
-        found.append(f"completed todo {', '.join(done)}, which was not in progress")
-    return found
+        warnings.append("worked while no todo was in progress")
+    todo_ids = [str(violation.todo_id) for violation in one.todo_violations if violation.rule != UNTRACKED_WORK]
+    if todo_ids:
+        warnings.append(f"completed todo {', '.join(todo_ids)}, which was not in progress")
+    return warnings

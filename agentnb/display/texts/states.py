@@ -1,4 +1,4 @@
-"""The words for the state of a run: one for each, wherever it is shown. Also why it ended, and what to type next."""
+"""Wording for the state of a run, the same everywhere, the reason for its end, and the next command."""
 
 from __future__ import annotations
 
@@ -75,41 +75,41 @@ ENDED = {
     "refusal": "model declined",
     "loop_detected": "loop detected",
 }
-"""Why a policy ended a run, in two words, by stop reason."""
+"""Reasons of policies that ended a run, in two words, by stop reason."""
 WHY_ENDED = {
     "todo_intervention_exhausted": "The agent was reminded of its open todos several times and did not continue with them.",
     "workflow_mode_exhausted": "The agent was reminded to continue several times and replied only with text.",
     "refusal": "The model declined to answer.",
 }
-"""The same in a sentence."""
+"""Reasons of policies as sentences."""
 PLAN_WAITS = "Plan awaits your approval"
 OF_OTHERS = {"cancelled": "Stopped", "waiting_on_user": "Waiting for its person"}
-"""The words for what a person did to a run that another product recorded."""
+"""Words for a person's action in a foreign run."""
 ENDS_EARLY = "The trace ends before the run does."
-LIMIT_WORDS = {one.name: one.word for one in (*LIMITS.values(), SESSION_BUDGET)}
-"""What a run at a limit ran out of, in a word."""
+LIMIT_WORDS = {limit.name: limit.word for limit in (*LIMITS.values(), SESSION_BUDGET)}
+"""The word for each limit."""
 COUNTED = {"max_rounds": "round", "max_tool_calls": "tool call", "max_tokens": "token"}
-"""What some limits count."""
+"""Nouns counted by limits."""
 FINAL_ERRORS = frozenset({"ScriptEnded"})
-"""Errors after which a run that is continued fails again."""
+"""Errors that recur if the run is continued."""
 SAYS_HOW_TO_CONTINUE = (TryAgain, StartAgain, AskInstead)
-"""Advice of an error that needs no other beside it."""
+"""Advice of an error that is sufficient on its own."""
 VALUES_OF_OUTCOMES = {"passed": "true", "failed": "false", "unknown": "differ"}
-"""The value of a field of a trace that says an outcome; ``differ``: that of several scores."""
+"""Value of a trace's outcome field; ``differ``: several scores disagree."""
 MAX_OF_AN_OUTCOME = 40
-"""Characters of the name of a score, which a file chose."""
+"""Maximum characters of a score's name, which comes from a file."""
 MAX_OF_AN_EXPECTATION = 120
 MAX_NAMED = 3
-"""Open steps and blocked todos that are named; of more, the number is shown."""
+"""Maximum open steps and blocked todos named; the others are counted."""
 MAX_EXPLAINED = 300
-"""Characters of a provider's explanation of a refusal, of the reason of a blocked todo, and of a tool's error."""
+"""Maximum characters of a provider's explanation of a refusal, a blocked todo's reason, and a tool's error."""
 
 
 Tone: TypeAlias = Literal["good", "neutral", "warn"]
 
 
 class RunState(NamedTuple):
-    """Facts behind the words for the state of a run, taken from the run or from its summary."""
+    """Facts behind the words for a run's state, from the run or its summary."""
 
     status: str
     stop_reason: str = ""
@@ -122,11 +122,11 @@ class RunState(NamedTuple):
     """True if another product recorded it."""
     failed_calls: int = 0
     blocked_calls: int = 0
-    """Calls that a gate, a limit or the person refused."""
+    """Calls refused by a gate, a limit or the person."""
     plan_rejected: bool = False
     """True if its last plan was rejected."""
     outcome: Outcome | None = None
-    """None if nothing says its outcome: it was not checked."""
+    """None if it was not checked."""
 
 
 def state_of(run: Run) -> RunState:
@@ -167,47 +167,47 @@ def state_words(state: RunState) -> str:
 
 
 def completion(state: RunState) -> tuple[Tone, str]:
-    """Return the tone and the words for a run that completed: good only if it was checked and passed.
+    """Return tone and words for a completed run: good only if it was checked and passed.
 
-    A recorded outcome stands beside these words.
+    A recorded outcome is shown beside these words.
     """
-    done = STATES["completed"]
+    done_word = STATES["completed"]
     cases: tuple[tuple[bool, Tone, str], ...] = (
         (state.plan_rejected, "warn", PLAN_REJECTED),
         (state.todos_open, "warn", TODOS_OPEN),
-        (state.outcome == "passed", "good", done),
-        (state.failed_calls > 0, "warn", f"{done}, {counted(state.failed_calls, 'call')} failed"),
-        (state.blocked_calls > 0, "warn", f"{done}, {counted(state.blocked_calls, 'call')} skipped"),
-        (state.outcome is not None, "neutral", done),
+        (state.outcome == "passed", "good", done_word),
+        (state.failed_calls > 0, "warn", f"{done_word}, {counted(state.failed_calls, 'call')} failed"),
+        (state.blocked_calls > 0, "warn", f"{done_word}, {counted(state.blocked_calls, 'call')} skipped"),
+        (state.outcome is not None, "neutral", done_word),
         (state.stop_reason == UNCHECKED, "neutral", ENDED_UNCHECKED),
     )
     return next(((tone, words) for holds, tone, words in cases if holds), ("neutral", NOT_CHECKED))
 
 
 def counted_calls(state: RunState) -> Literal["failed", "skipped", ""]:
-    """Return the kind of calls that the words for the state count; empty if they count none."""
+    """Return the kind of calls that the words for the state count, or an empty text."""
     if state.status != "completed" or state.plan_rejected or state.todos_open or state.outcome == "passed":
         return ""
     return "failed" if state.failed_calls else "skipped" if state.blocked_calls else ""
 
 
 def chip(run: Run, *, hears: bool = False, position: PlanPosition | None = None) -> str:
-    """Return the state in a few words; while the agent works, its state with more: the running tool, or the step of a plan.
+    """Return the state in a few words; while the agent works, also the running tool or the step of a plan.
 
-    ``hears``: a reply is streaming; ``position``: that of a plan which a run nested in this one executes.
+    ``hears``: a reply is streaming; ``position``: position in a plan that a nested run executes.
     """
-    if run.status == "waiting_on_user" and any(one.kind == "plan_review" for one in run.waiting):
+    if run.status == "waiting_on_user" and any(question.kind == "plan_review" for question in run.waiting):
         return PLAN_WAITS
     if run.status != "running":
-        told = state_words(state_of(run))
-        return f"{told} by you" if told == PLAN_REJECTED and [*run.plans.values()][-1].by == "person" else told
+        label = state_words(state_of(run))
+        return f"{label} by you" if label == PLAN_REJECTED and [*run.plans.values()][-1].by == "person" else label
     if run.agent_state == "waiting_on_user":
         return STATES[run.agent_state]
     return _executing(position or run.plan_position) if run.agent_state == "executing_plan" else _doing(run, hears)
 
 
 def outcome_words(assessment: Assessment | None) -> str:
-    """Return the outcome in a few words beside the state: ``reward 0``, ``expectation failed``; empty if nothing says it."""
+    """Return the outcome in a few words beside the state: ``reward 0``, ``expectation failed``; empty if unknown."""
     if assessment is None:
         return ""
     if assessment.source != "trace":
@@ -219,25 +219,25 @@ def outcome_words(assessment: Assessment | None) -> str:
 
 
 def outcome_told(run: Run) -> str:
-    """Return the outcome with what says it: ``failed: reward 0 (tau-bench)``, ``passed: total == 28``; empty without any."""
-    found = run.assessment
-    if found is None:
+    """Return the outcome with its source: ``failed: reward 0 (tau-bench)``, ``passed: total == 28``; empty if unknown."""
+    assessment = run.assessment
+    if assessment is None:
         return ""
-    if found.source == "trace":
+    if assessment.source == "trace":
         product = f" ({run.origin.format.replace('_', '-')})" if run.origin is not None else ""
-        return f"{found.outcome}: {outcome_words(found)}{clean(product)}"
-    name = clean(first_line(found.name, MAX_OF_AN_EXPECTATION))
-    about = name if found.source in ("expectation", "check") else f"label by {name}" if name else "label"
-    return f"{found.outcome}: {about}" if about else found.outcome
+        return f"{assessment.outcome}: {outcome_words(assessment)}{clean(product)}"
+    name = clean(first_line(assessment.name, MAX_OF_AN_EXPECTATION))
+    label = name if assessment.source in ("expectation", "check") else f"label by {name}" if name else "label"
+    return f"{assessment.outcome}: {label}" if label else assessment.outcome
 
 
 def with_outcome(state: str, assessment: Assessment | None) -> str:
-    """Return the words for a state with those for the outcome beside them: ``Done, reward 0``."""
+    """Return the words for state and outcome: ``Done, reward 0``."""
     return ", ".join(filter(None, (state, outcome_words(assessment))))
 
 
 def _executing(position: PlanPosition | None) -> str:
-    """Return ``Executing plan, step 2 of 5``, without the step before the first."""
+    """Return ``Executing plan, step 2 of 5``, without a step before the first."""
     is_at_step = position is not None and 0 < position.step <= position.steps
     return f"Executing plan, step {position.step} of {position.steps}" if position and is_at_step else "Executing plan"
 
@@ -255,36 +255,36 @@ def _doing(run: Run, hears: bool) -> str:
 
 
 def _doing_steps(run: Run) -> str:
-    """Return the names of the open steps, blocks left out; ``Starting`` before the first."""
+    """Return the names of the open steps, without blocks; ``Starting`` before the first."""
     if not run.step_records:
         return "Starting"
-    going_on = [one for one in run.step_records.values() if one.status == "running"]
-    blocks = {one.parent for one in going_on}
-    names = [one.agent if one.kind == CALL else one.id.rpartition("/")[2] for one in going_on if one.id not in blocks]
-    if any(one.agent == PLANNING for one in going_on):
+    running = [step for step in run.step_records.values() if step.status == "running"]
+    blocks = {step.parent for step in running}
+    names = [step.agent if step.kind == CALL else step.id.rpartition("/")[2] for step in running if step.id not in blocks]
+    if any(step.agent == PLANNING for step in running):
         return "Planning"
-    few = ", ".join(clean(first_line(name, 40)) for name in names)
-    return f"Running {few if len(names) <= MAX_NAMED else counted(len(names), 'step')}".strip()
+    listed = ", ".join(clean(first_line(name, 40)) for name in names)
+    return f"Running {listed if len(names) <= MAX_NAMED else counted(len(names), 'step')}".strip()
 
 
 def is_foreign(run: Run) -> bool:
-    """Return whether another product recorded the run: no command of agentnb continues it."""
+    """True if another product recorded the run: no command of agentnb can continue it."""
     return run.origin is not None
 
 
 def pending_retry(run: Run) -> RetryScheduled | None:
-    """Return the retry that the run waits for; None if it waits for none."""
+    """Return the pending retry, if any."""
     last = run.events[-1] if run.events else None
     return last if isinstance(last, RetryScheduled) else None
 
 
 def _being_replaced(run: Run) -> int:
-    """Return how many messages the summary in progress will replace."""
+    """Return the number of messages that the summary in progress will replace."""
     return next((event.messages for event in reversed(run.events) if isinstance(event, CompactionStarted)), 0)
 
 
 def limit_words(name: str, value: float) -> str:
-    """Return a limit: ``50 rounds``, ``$0.50``, ``30 minutes``."""
+    """Return a limit in words: ``50 rounds``, ``$0.50``, ``30 minutes``."""
     if name in COUNTED:
         return counted(round(value), COUNTED[name])
     if name == MAX_TOOL_CALLS_PER_TURN:
@@ -299,23 +299,23 @@ def limit_words(name: str, value: float) -> str:
 
 
 def shown_answer(run: Run) -> str:
-    """Return the answer, including a final answer at a limit, the last output of a workflow, and a reply without a model.
+    """Return the answer, including a final answer at a limit, a workflow's last output, and a reply without a model.
 
-    Empty if there is none.
+    Empty without an answer.
     """
-    if run.is_plan_rejected:  # its last words are about a plan that nobody wanted
+    if run.is_plan_rejected:  # its last words are about the rejected plan
         return ""
     return run.text if run.is_answered or (run.status == "completed" and not run.rounds) else ""
 
 
 def as_left(run: Run) -> list[WorkflowRound]:
-    """Return the rounds; calls left without a result because the process died, or the trace ends, are interrupted."""
+    """Return the rounds; calls without a result, because the process died or the trace ends, are interrupted."""
     rounds = list(run.rounds)
     if run.status == "interrupted" and rounds:
-        whole = tuple([one for one in rounds[-1].compactions if one.compacted is not None])
+        compactions = tuple([compaction for compaction in rounds[-1].compactions if compaction.compacted is not None])
         code = LOST if is_foreign(run) else INTERRUPTED
         records = tuple([_cut_off(record, code) for record in rounds[-1].records])
-        rounds[-1] = replace(rounds[-1], records=records, compactions=whole)
+        rounds[-1] = replace(rounds[-1], records=records, compactions=compactions)
     return rounds
 
 
@@ -326,14 +326,14 @@ def _cut_off(record: CallRecord, code: str) -> CallRecord:
 
 
 def rounds_told(run: Run) -> str:
-    """Return ``3 rounds``; ``no reply`` of a run that is over and has none; empty if no round began."""
-    if run.rounds and not run.should_continue and all(one.reply is None for one in run.rounds):
+    """Return ``3 rounds``; ``no reply`` for a finished run without a reply; empty before the first round."""
+    if run.rounds and not run.should_continue and all(run_round.reply is None for run_round in run.rounds):
         return "no reply"
     return counted(len(run.rounds), "round") if run.rounds else ""
 
 
 def steps_told(run: Run) -> str:
-    """Return ``3 steps``, of a run that plans ``2 plans``; empty if the run works in rounds."""
+    """Return ``3 steps``, or for a run that plans ``2 plans``; empty if the run works in rounds."""
     if run.rounds:
         return ""
     first = next(iter(run.step_records.values()), None)
@@ -343,22 +343,22 @@ def steps_told(run: Run) -> str:
 
 
 def has_ended(run: Run) -> bool:
-    """Return whether the run has its end; an interrupted one has none."""
+    """True if the run has ended; an interrupted run has not."""
     return not run.should_continue and run.status != "interrupted"
 
 
 def is_going_on(run: Run) -> bool:
-    """Return whether a process works on the run: it has no end, and is not suspended."""
+    """True if a process works on the run: it has neither ended nor been suspended."""
     return run.should_continue and not run.is_suspended
 
 
 def why(run: Run, commands: Commands = NOTEBOOK) -> str:
-    """Return why the run ended, in a sentence, as far as its state does not say it already."""
+    """Return a sentence on why the run ended, unless its state already says so."""
     return "".join(why_in_pieces(run, commands))
 
 
 def why_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
-    """Return why the run ended, as `why`; each command is a piece of its own."""
+    """Return the reason as `why` does; each command is a separate piece."""
     if run.status == "failed" and run.error is not None:
         return pieces(clean(run.error.message), _for_run(run, run.error.advice), commands)
     reason = _why(run)
@@ -381,7 +381,7 @@ def _why(run: Run) -> str:
 
 
 def _why_stopped(run: Run) -> str:
-    """Return why a policy ended the run, with the provider's explanation of a refusal."""
+    """Return the policy's reason to end the run, with the provider's explanation of a refusal."""
     if (run.stop_reason or "").endswith("_detected") and (run.loops or run.findings):
         sentence = run.loops[-1].sentence if run.loops else run.findings[-1].sentence
         return f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}."
@@ -389,36 +389,38 @@ def _why_stopped(run: Run) -> str:
         return _why_blocked(run)
     sentence = WHY_ENDED.get(run.stop_reason or "", "")
     details = run.last_round.metadata.get("stop_details") if run.stop_reason == "refusal" and run.rounds else None
-    found = [details.get(key) for key in ("category", "explanation")] if isinstance(details, dict) else []
-    explained = ": ".join(first_line(one, MAX_EXPLAINED).rstrip(".") for one in found if isinstance(one, str) and one.strip())
+    values = [details.get(key) for key in ("category", "explanation")] if isinstance(details, dict) else []
+    explained = ": ".join(
+        first_line(value, MAX_EXPLAINED).rstrip(".") for value in values if isinstance(value, str) and value.strip()
+    )
     return f"{sentence.rstrip('.')} ({explained})." if explained else sentence
 
 
 def _why_blocked(run: Run) -> str:
-    """Return the blocked todos with their reasons, the last failed call, and how much else is done."""
+    """Return the blocked todos with their reasons, the last failed call, and the number of completed todos."""
     blocked = [todo for todo in run.todos if todo.status == "blocked"]
     sentences = [_blocked_todo(todo) for todo in blocked[:MAX_NAMED]]
     if len(blocked) > MAX_NAMED:
         sentences.append(f"{counted(len(blocked) - MAX_NAMED, 'more todo')} blocked.")
     if failures := [*_failures(run)]:
         sentences.append(f"Last failed call: {failures[-1]}.")
-    if done := len(run.todos) - len(open_todos(run.todos)):
-        sentences.append(f"Nothing else is left to do: {done} of {counted(len(run.todos), 'todo')} completed.")
+    if done_count := len(run.todos) - len(open_todos(run.todos)):
+        sentences.append(f"Nothing else is left to do: {done_count} of {counted(len(run.todos), 'todo')} completed.")
     return " ".join(sentences)
 
 
 def _failures(run: Run, kind: str = "failed") -> Iterator[str]:
-    """Yield each call of a round or step that failed (or has the state ``kind``): its name, its place, its error."""
-    in_rounds = ((f"round {one.index + 1}", record) for one in run.rounds for record in one.records)
-    in_steps = ((f"step {first_line(one.step, 60)}", one.record) for one in run.step_calls)
-    for place, record in chain(in_rounds, in_steps):
+    """Yield name, position and error of each call of a round or step in the state ``kind``."""
+    in_rounds = ((f"round {run_round.index + 1}", record) for run_round in run.rounds for record in run_round.records)
+    in_steps = ((f"step {first_line(call.step, 60)}", call.record) for call in run.step_calls)
+    for position, record in chain(in_rounds, in_steps):
         if record.result is not None and state(record) == kind:
             error = first_line(record.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED).rstrip(".:")
-            yield f"{first_line(record.call.name, 60)} in {place} ({error})"
+            yield f"{first_line(record.call.name, 60)} in {position} ({error})"
 
 
 def _why_not_good(run: Run) -> str:
-    """Return why a run that completed is no success: its plan was rejected, or a call failed."""
+    """Return why a completed run is not a success: a rejected plan, or a failed call."""
     if run.is_plan_rejected:
         plan = [*run.plans.values()][-1]
         words = first_line(plan.words or plan.reason, MAX_EXPLAINED).rstrip(".")
@@ -436,14 +438,14 @@ def _blocked_todo(todo: Todo) -> str:
 
 
 def _who_else(run: Run) -> str:
-    """Return a note if nested runs spent part of the run's budget; else empty."""
+    """Return a note if nested runs spent part of the run's budget, or ""."""
     limit = run.limit
     shared = limit is not None and limit.limit == "budget" and run.own_spent < limit.value
     return "Nested runs spent part of it." if shared else ""
 
 
 def next_step(run: Run) -> AnyAdvice | None:
-    """Return how to continue the run; None if it completed, is in progress, or was recorded by another product."""
+    """Return advice on continuing the run; None if it completed, is in progress, or was recorded by another product."""
     is_over = run.status in ("limited", "cancelled", "stopped") and continuation(run) is None
     return None if is_over or is_foreign(run) else _next_step(run)
 
@@ -465,26 +467,26 @@ def _next_step(run: Run) -> AnyAdvice | None:
 
 
 def live_answer(run: Run) -> AnswerRun | None:
-    """Return how the first open question of a run in progress is answered where its card has no buttons; None without any."""
+    """Return advice on answering the first open question of a live run whose card has no buttons, if any."""
     if not (run.waiting and is_going_on(run)):
         return None
     return AnswerRun(clean(short_id(run.id)), _first_of_several(run), is_live=True, lead="Answer it")
 
 
 def _first_of_several(run: Run) -> str:
-    """Return the id of the first open question; empty if it is the only one."""
+    """Return the id of the first open question, or "" if it is the only one."""
     return clean(run.waiting[0].id) if len(run.waiting) > 1 else ""
 
 
 def _invocation(run: Run) -> Invocation | None:
-    """Return the options that the run was started with, as they can be shown."""
+    """Return the run's start options in displayable form."""
     return change_texts(run.invocation, clean)
 
 
 def continuation(run: Run) -> ContinueRun | RerunSteps | None:
-    """Return how the run is continued, with its tools; of a workflow, at its unfinished step.
+    """Return advice on continuing the run with its tools; for a workflow, at its unfinished step.
 
-    None if it cannot be: a task file, or a workflow that was stopped before its first step, is run again as a whole.
+    None if impossible: a task file, or a workflow that was stopped before its first step, is run again as a whole.
     """
     if works_in_steps(run):
         step = step_to_rerun(run)
@@ -493,78 +495,82 @@ def continuation(run: Run) -> ContinueRun | RerunSteps | None:
 
 
 def continue_command(run: Run) -> str:
-    """Return what a notebook's cell begins with that continues the run; empty if there is none."""
+    """Return the first line of a notebook cell that continues the run, or ""."""
     step = continuation(run)
     return in_notebook([replace(step, lead="")]) if step is not None else ""
 
 
 def continue_hint(run: Run) -> str:
-    """Return how a run that was stopped is continued, or begun again if it cannot be, in the words of a notebook."""
+    """Return a hint on continuing a stopped run, or starting it again, as a notebook command."""
     command = continue_command(run)
     return f"Continue with {command}" if command else "To begin it again, run its cell again"
 
 
 def _blocked(run: Run) -> str:
-    """Return the id of the blocked todo: it stays blocked when the run is continued."""
+    """Return the id of the blocked todo, which stays blocked when the run continues."""
     blocked = [todo.id for todo in run.todos if todo.status == "blocked"]
     return str(blocked[0]) if len(blocked) == 1 else "ID"
 
 
 def _after_failure(run: Run) -> AnyAdvice | None:
-    """Return what continues a failed run, unless its error says so itself, or it would only fail again."""
+    """Return advice on continuing a failed run, unless its error already has some, or it would only fail again."""
     error, step = run.error, continuation(run)
     if step is None or (
-        error is not None and (error.type in FINAL_ERRORS or any(isinstance(one, SAYS_HOW_TO_CONTINUE) for one in error.advice))
+        error is not None
+        and (error.type in FINAL_ERRORS or any(isinstance(item, SAYS_HOW_TO_CONTINUE) for item in error.advice))
     ):
         return None
     return replace(step, lead="Then continue") if error is not None and error.advice else step
 
 
 def _with_more(run: Run, name: str, value: float) -> AnyAdvice | None:
-    """Return what continues the run with this limit, if it can be set; the count of calls per turn restarts by itself."""
+    """Return advice on continuing the run with this limit, if settable; the count of calls per turn restarts by itself."""
     step = continuation(run)
-    known = LIMITS.get(name)
-    may_be_more = known is not None and known.name != MAX_TOOL_CALLS_PER_TURN and value <= known.maximum
-    takes_it = name == "budget" or run.kind == "agent"  # other limits of a workflow are in its text
+    limit = LIMITS.get(name)
+    may_be_more = limit is not None and limit.name != MAX_TOOL_CALLS_PER_TURN and value <= limit.maximum
+    takes_it = name == "budget" or run.kind == "agent"  # a workflow's other limits are in its text
     is_raised = name == SESSION_BUDGET.name or (may_be_more and takes_it)
     return replace(step, limit=name, value=value) if step is not None and is_raised else step
 
 
 def ending(run: Run, commands: Commands = NOTEBOOK) -> str:
-    """Return why the run ended and what to type next, on one line; empty if it simply completed."""
+    """Return why the run ended and the next command, on one line; empty if it simply completed."""
     return "".join(ending_in_pieces(run, commands))
 
 
 def ending_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
-    """Return what `ending` does; each command is a piece of its own."""
+    """Return the text of `ending`; each command is a separate piece."""
     step, reason = next_step(run), why_in_pieces(run, commands)
     return reason if step is None else with_advice(reason, [step], commands)
 
 
 def notes(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
-    """Return the warnings to the person, without those of open todos, which the list shows, and of filled gaps."""
+    """Return the warnings to the person, except for open todos, which the list shows, and for filled gaps."""
     return ["".join(note) for note in notes_in_pieces(run, commands)]
 
 
 def notes_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[list[str]]:
-    """Return what `notes` does; each command is a piece of its own."""
+    """Return the texts of `notes`; each command is a separate piece."""
     shown = [warned for warned in run.warned if warned.topic != "filled" and not (run.todos and warned.topic == "todos")]
     return [pieces(clean(warned.message), _for_run(run, warned.advice), commands) for warned in shown]
 
 
 def _for_run(run: Run, advice: tuple[AnyAdvice, ...]) -> tuple[AnyAdvice, ...]:
-    """Return the advice of an error or a warning with the options of its run, which what raised it did not know."""
-    tools, by = tuple(map(clean, run.tool_words)), _invocation(run)
+    """Add the run's options to the advice of an error or a warning, whose origin did not know them."""
+    tools, invocation = tuple(map(clean, run.tool_words)), _invocation(run)
     return tuple(
-        [replace(one, tools=tools, by=by) if isinstance(one, TryAgain) else one for one in change_texts(advice, clean)]
+        [
+            replace(item, tools=tools, by=invocation) if isinstance(item, TryAgain) else item
+            for item in change_texts(advice, clean)
+        ]
     )
 
 
 def filled(run: Run) -> str:
-    """Return the gaps of a foreign trace that its reader filled, in sentences; empty without any."""
+    """Return sentences about gaps of a foreign trace that its reader filled, or ""."""
     return " ".join(clean(warned.message) for warned in run.warned if warned.topic == "filled")
 
 
 def told_in_pieces(run: Run) -> list[list[str]]:
-    """Return the notes, and why the run ended and what to type next; each command is a piece of its own."""
+    """Return the notes, the reason for the end and the next command; each command is a separate piece."""
     return [note for note in (*notes_in_pieces(run), ending_in_pieces(run)) if note]

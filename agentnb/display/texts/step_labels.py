@@ -1,4 +1,4 @@
-"""How the steps of a workflow are worded, for HTML and text alike."""
+"""Wording for the steps of a workflow, for HTML and text alike."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentnb.workflow.graph.drawing import DrawnNode
 from agentnb.workflow.graph.node_states import RETRYING, NodeState
 
 SUBSTITUTED = "substituted"
-"""The mark of a step that failed and completed with a substitute, `NodeState.is_substituted`; its status is completed."""
+"""State of a step that failed and completed with a substitute, `NodeState.is_substituted`; its status is completed."""
 SUBSTITUTE = "used a substitute"
 MARKS = {
     "": "○",
@@ -29,7 +29,7 @@ MARKS = {
     SUBSTITUTED: "▲",
     **dict.fromkeys((DROPPED, KNOWN, PASSED, NOT_RUN, BLOCKED), "⊘"),
 }
-"""The mark of each state, as runs and todos have them; the last ones are those of plans."""
+"""Mark of each state, like those of runs and todos; the last ones belong to plans."""
 TONES = {
     "running": "active",
     "waiting": "asking",
@@ -41,7 +41,7 @@ TONES = {
     SUBSTITUTED: "warn",
     BLOCKED: "warn",
 }
-"""The tone of each state; others are quiet."""
+"""Tone of each state; other states are neutral."""
 WORDS = {
     **STEP_STATES,
     SUBSTITUTED: SUBSTITUTE,
@@ -51,28 +51,28 @@ WORDS = {
     NOT_RUN: "not run",
     PASSED: "nothing to do",
 }
-"""The word for each state in which a step is shown, of a workflow or a plan."""
+"""Word for each displayed state of a step in a workflow or plan."""
 DONE = ("completed", PASSED, KNOWN)
-"""The states of steps that count as done."""
+"""States that count as done."""
 COUNTED = {"failed": "failed", BLOCKED: "blocked", DROPPED: "dropped", NOT_RUN: "not run", **STEP_STATES}
-"""The words for the states of steps that are counted, in their order."""
+"""Words for the counted states, in order."""
 SHORTEST = 0.1
-"""Shortest time of a step that is shown, in seconds."""
+"""Minimum duration of a step that is shown, in seconds."""
 KINDS = {"condition": "if", "human": "asks you:", "folded": ""}
-"""The words for kinds of steps that read better than their own."""
+"""Words for kinds of steps whose own names read badly."""
 ASKS = "asks you"
-"""The name of a call that asks the person."""
+"""Name of a call that asks the person."""
 LONGEST = 200
-"""Characters of a condition or a question."""
+"""Maximum characters of a condition or a question."""
 
 
 def name_of_step(record: StepRecord) -> str:
-    """Return the name of a step: the last part of its path; of a call that an action makes, what it calls."""
+    """Return the name of a step: the last part of its path, or for an action's call, its target."""
     return call_name(record.id, record.agent, record.title) if record.kind == CALL else record.id.rpartition("/")[2]
 
 
 def call_name(path: str, agent: str, title: str) -> str:
-    """Return the name of a call of an action: ``planning``, ``asks you``, ``0 tides_fetch``."""
+    """Return the name of an action's call: ``planning``, ``asks you``, ``0 tides_fetch``."""
     last = path.rpartition("/")[2]
     if title == GENERATION:
         return "planning"
@@ -82,22 +82,22 @@ def call_name(path: str, agent: str, title: str) -> str:
 
 
 def state_of_step(state: NodeState | StepRecord, status: str) -> str:
-    """Return the state in which a step is shown: its status, or that it used a substitute."""
+    """Return the displayed state of a step: its status, or that it used a substitute."""
     return SUBSTITUTED if status == "completed" and state.is_substituted else status
 
 
 def word_of(state: str) -> str:
-    """Return the word for a state in which a step is shown; empty of one that has not begun."""
+    """Return the word for a step's displayed state; empty before it begins."""
     return WORDS.get(state, "")
 
 
 def mark_of(state: str) -> str:
-    """Return the mark of a state; of an unknown one, that of a step that has not begun."""
+    """Return the mark of a state; for an unknown one, the mark of a step that has not begun."""
     return MARKS.get(state, MARKS[""])
 
 
 def about(node: DrawnNode, longest: int = LONGEST) -> str:
-    """Return what a step is: ``agent writer``, ``tool search``, ``if $steps.qa.output.ok``."""
+    """Return a step's kind and content: ``agent writer``, ``tool search``, ``if $steps.qa.output.ok``."""
     words = clean(node.words[:10_000]).strip()
     if node.kind == "condition":
         words = words.removeprefix("{{").removesuffix("}}").strip()
@@ -107,20 +107,20 @@ def about(node: DrawnNode, longest: int = LONGEST) -> str:
 
 
 def figures(count: int, attempts: int, status: str, seconds: float | None = None) -> str:
-    """Return ``3 times, 2 attempts, 1 retry, 1.2 s``; empty where all is routine. ``count``: how often the step was started."""
-    found = [times(count)] if count > 1 else []
+    """Return ``3 times, 2 attempts, 1 retry, 1.2 s``; empty for a routine step. ``count``: the number of starts."""
+    parts = [times(count)] if count > 1 else []
     if status == RETRYING:
-        found.append(f"{counted(attempts, 'attempt')} failed")
+        parts.append(f"{counted(attempts, 'attempt')} failed")
     elif attempts > 1:
-        found.append(f"{counted(attempts, 'attempt')}, {retries_told(attempts - 1)}")
-    return ", ".join([*found, *([duration(seconds)] if seconds and seconds >= SHORTEST else [])])
+        parts.append(f"{counted(attempts, 'attempt')}, {retries_told(attempts - 1)}")
+    return ", ".join([*parts, *([duration(seconds)] if seconds and seconds >= SHORTEST else [])])
 
 
 def counts(states: Mapping[str, int], unsaid: Collection[str] = ()) -> str:
-    """Return ``12 done``, ``9 of 12 done, 1 failed``, ``5 steps``. ``unsaid``: states that are not counted by themselves."""
-    total, done = sum(states.values()), sum(states.get(one, 0) for one in DONE)
-    if done == total:
+    """Return ``12 done``, ``9 of 12 done, 1 failed``, ``5 steps``. ``unsaid``: states that are not listed separately."""
+    total, done_count = sum(states.values()), sum(states.get(state, 0) for state in DONE)
+    if done_count == total:
         return f"{total:,} done"
-    beside = COUNTED.keys() - {*DONE, *unsaid}
-    rest = [f"{states[state]:,} {word}" for state, word in COUNTED.items() if states.get(state) and state in beside]
-    return ", ".join([f"{done:,} of {total:,} done" if done or rest else counted(total, "step"), *rest])
+    listed_states = COUNTED.keys() - {*DONE, *unsaid}
+    parts = [f"{states[state]:,} {word}" for state, word in COUNTED.items() if states.get(state) and state in listed_states]
+    return ", ".join([f"{done_count:,} of {total:,} done" if done_count or parts else counted(total, "step"), *parts])

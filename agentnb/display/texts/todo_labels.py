@@ -1,4 +1,4 @@
-"""The words for todos: a line for each, and the part of a long list that is shown."""
+"""Wording for todos: a line for each, and the visible part of a long list."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TODO_MARKS = {"not-started": "○", "in-progress": "◐", "completed": "✓", "b
 
 
 class ShownTodos(NamedTuple):
-    """The todos shown of a list, and in words how many come before and after them (empty if none)."""
+    """The visible todos of a list, and words for the number before and after them, if any."""
 
     before: str
     todos: tuple[Todo, ...]
@@ -21,8 +21,8 @@ class ShownTodos(NamedTuple):
 
 
 def shown_todos(todos: tuple[Todo, ...]) -> ShownTodos:
-    """Return the part of a long list around the first todo that is not completed."""
-    first = next((place for place, todo in enumerate(todos) if todo.status != "completed"), 0)
+    """Return the part of a long list around the first unfinished todo."""
+    first = next((index for index, todo in enumerate(todos) if todo.status != "completed"), 0)
     start = max(0, min(first - MAX_TODOS // 2, len(todos) - MAX_TODOS))
     after = max(0, len(todos) - start - MAX_TODOS)
     return ShownTodos(
@@ -33,7 +33,7 @@ def shown_todos(todos: tuple[Todo, ...]) -> ShownTodos:
 
 
 def todo_lines(run: Run) -> list[str]:
-    """Return the list, one line per todo."""
+    """Return the list, a line per todo."""
     before, shown, after = shown_todos(run.todos)
     return [line for line in (before, *map(todo_line, shown), after) if line]
 
@@ -45,7 +45,7 @@ def todo_line(todo: Todo) -> str:
 
 
 def todos_done(todos: tuple[Todo, ...]) -> str:
-    """Return how many of the todos are completed: ``5 of 6``, ``5 of 6, 1 blocked``."""
+    """Return the number of completed todos: ``5 of 6``, ``5 of 6, 1 blocked``."""
     blocked = sum(todo.status == "blocked" for todo in todos)
     done = f"{len(todos) - len(open_todos(todos))} of {len(todos)}"
     return f"{done}, {blocked} blocked" if blocked else done

@@ -1,4 +1,4 @@
-"""Text with its blanks and invisible characters made visible, for what a person approves."""
+"""Text with visible signs for blanks and invisible characters, for a person's approval."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import msgspec
 from agentnb.core.messages import encodable
 
 MAX_DOTS = 7
-"""Spaces in a row that are shown one by one; more are counted."""
+"""Maximum consecutive spaces shown individually; more are counted."""
 _HIDDEN = re.compile(r" {2,}|\n{2,}|[^\n -~]")
-"""Candidates: runs of blanks and of line breaks, and every character beyond printable ASCII, which is looked up."""
+"""Candidates: runs of blanks and of line breaks, and characters beyond printable ASCII, which are looked up."""
 _INVISIBLE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 _BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Letters, marks and signs that are drawn as nothing."""
+"""Letters, marks and signs drawn as nothing."""
 _SELECTORS = (range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
-"""Variation selectors, which are marks that are drawn as nothing."""
+"""Variation selectors, marks drawn as nothing."""
 _NAME = re.compile(r"[\w./:@#-]+(?<!:)")
-"""Names that cannot pass for anything else."""
+"""Unambiguous names."""
 
 
 def visible(text: str) -> str:
-    """Return the text with runs of blanks, tabs, control characters and other invisible characters as visible signs.
+    """Return the text with visible signs for runs of blanks, tabs, control and other invisible characters.
 
     A single space and a single line break stay. The result cannot control a terminal or the direction of the text.
     """
@@ -31,7 +31,7 @@ def visible(text: str) -> str:
 
 
 def visible_name(text: str) -> str:
-    """Return a name for a line of its own, as JSON if it is unusual, so that it cannot pass for other lines or for a value."""
+    """Return a name on its own line, as JSON if it is unusual, so that it cannot pass for other lines or for a value."""
     return visible(text if _NAME.fullmatch(text) else msgspec.json.encode(encodable(text)).decode())
 
 

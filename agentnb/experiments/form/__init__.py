@@ -1,1 +1,1 @@
-"""Experiments that a person wrote as text: YAML in a cell or a file, and Python that ends in one."""
+"""Experiments written as text: YAML in a cell or a file, or Python that defines one."""

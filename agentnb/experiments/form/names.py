@@ -1,4 +1,4 @@
-"""The names that an experiment in YAML may use: variables of a notebook or of a file with tools, and guidance sets."""
+"""Names that an experiment in YAML may use: variables of a notebook or tools file, and guidance sets."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from agentnb.workflow.workflow import Workflow
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a name in the text stands for. Nothing is executed: a name is looked up, or it is a problem."""
+    """Names in scope of the text. Nothing is executed: a name is looked up, or reported as a problem."""
 
     variables: Mapping[str, Any]
     problems: Problems
     sets: Mapping[str, GuidanceSet] = field(default_factory=dict)
     """Guidance sets written with ``%%guidance``, by name."""
     folder: str | None = None
-    """That of the file; None for a cell, whose text is the person's own word."""
+    """Folder of the file, or None for a cell, whose text the user wrote."""
     is_file: bool = False
 
     def variable(self, name: Any, line: int, what: str, fits: Callable[[Any], bool], *, hint: Advised = "") -> Any:
-        """Return the variable of this name; a missing one is noted as a problem. ``what``: such as ``tool``."""
+        """Return the variable of this name, or report that it is missing. ``what``: such as ``tool``."""
         if isinstance(name, str) and name in self.variables:
             return self.variables[name]
         self.problems.add(line, f"There is no {what} {name!r}", near(str(name), self._public(fits)) or hint)
         return None
 
     def model(self, name: Any) -> str | Model | Any:
-        """Return the model object in the variable of this name, or the name, marked as a file's if it is one's."""
+        """Return the model object in the variable of this name, or the name, marked if it comes from a file."""
         value = self.variables.get(name) if isinstance(name, str) and ":" not in name else None
         if value is not None and (is_model(value) or (isinstance(value, str) and ":" in value)):
             return value
@@ -56,7 +56,7 @@ class Names:
             return None
 
     def arm(self, name: Any, line: int) -> Any:
-        """Return what a variant names: a variable with a set, a policy, settings, an Agent or a Workflow, or a guidance set."""
+        """Resolve a variant: a variable with a set, a policy, settings, an Agent or a Workflow, or a guidance set."""
         value = self.variables.get(name) if isinstance(name, str) else None
         if is_arm(value):
             return value
@@ -67,7 +67,7 @@ class Names:
         return None
 
     def check(self, name: Any, line: int) -> Any:
-        """Return the function of this name; a shipped check, a measure or an expectation stays a text."""
+        """Return the function of this name; the name of a shipped check, a measure or an expectation stays text."""
         if isinstance(name, str) and name not in SHIPPED and name not in MEASURES and name in self.variables:
             value = self.variables[name]
             if callable(value):
@@ -75,22 +75,22 @@ class Names:
             self.problems.add(line, f"{name} is a {type(value).__name__}, not a check", "A check is a function of the run")
             return None
         if isinstance(name, str) and name.isidentifier() and name not in SHIPPED and name not in MEASURES:
-            known = [*SHIPPED, *MEASURES, *self._public(callable)]
-            self.problems.add(line, f"There is no check {name!r}", near(name, known))
+            names = [*SHIPPED, *MEASURES, *self._public(callable)]
+            self.problems.add(line, f"There is no check {name!r}", near(name, names))
             return None
         return name
 
     def _public(self, fits: Callable[[Any], bool]) -> list[str]:
-        """Return the names of the variables that fit, without private ones."""
+        """Return the names of the public variables that fit."""
         return [name for name, value in self.variables.items() if not name.startswith("_") and fits(value)]
 
 
 def is_arm(value: Any) -> bool:
-    """Return whether a value can be a variant."""
+    """True if a value can be a variant."""
     is_policy = callable(getattr(value, "rules", None)) and hasattr(value, "name")
     return isinstance(value, GuidanceSet | Agent | Workflow | Mapping) or (is_policy and not isinstance(value, type))
 
 
 def is_frame(value: Any) -> bool:
-    """Return whether a value can be the tasks: a data frame, rows, or functions."""
+    """True if a value can be the tasks: a data frame, rows, or functions."""
     return hasattr(value, "to_dict") or (isinstance(value, list | tuple) and bool(value))

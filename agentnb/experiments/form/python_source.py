@@ -1,4 +1,4 @@
-"""The experiment at the end of Python code."""
+"""Experiment defined by Python code."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from agentnb.experiments.experiment import Experiment
 
 
 def experiment_in(variables: Mapping[str, Any], name: str = "") -> Experiment:
-    """Return the experiment among the variables of a module; ``name`` chooses one of several. Raises `SettingsError`."""
-    held = {key: value for key, value in variables.items() if isinstance(value, Experiment) and not key.startswith("_")}
+    """Return the experiment among a module's variables; ``name`` selects one of several. Raises `SettingsError`."""
+    experiments = {key: value for key, value in variables.items() if isinstance(value, Experiment) and not key.startswith("_")}
     if name:
-        if name not in held:
-            known = f"It has {', '.join(held)}" if held else "It has no experiment"
-            raise SettingsError(f"There is no experiment {name!r}", known)
-        return held[name]
-    distinct = {id(value): key for key, value in held.items()}
+        if name not in experiments:
+            hint = f"It has {', '.join(experiments)}" if experiments else "It has no experiment"
+            raise SettingsError(f"There is no experiment {name!r}", hint)
+        return experiments[name]
+    distinct = {id(value): key for key, value in experiments.items()}
     if len(distinct) > 1:
-        raise SettingsError(f"The file has several experiments: {', '.join(held)}", "Name one: --name NAME")
-    if not held:
+        raise SettingsError(f"The file has several experiments: {', '.join(experiments)}", "Name one: --name NAME")
+    if not experiments:
         raise SettingsError("The file has no experiment", "Write one into a variable: exp = Experiment(...)")
-    return next(iter(held.values()))
+    return next(iter(experiments.values()))

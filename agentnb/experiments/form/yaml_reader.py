@@ -1,4 +1,4 @@
-"""Reads an experiment from YAML: its keys are the keywords of `Experiment`, its names are looked up and never executed."""
+"""Reads an experiment from YAML: keys are the keywords of `Experiment`; names are looked up, never executed."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from agentnb.tools.mcp.server import is_word
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, plain, read_mapping, read_yaml
 
-KEYS = tuple([one.name for one in fields(Experiment) if not one.name.startswith("_")])
-"""The keys of an experiment in YAML."""
+KEYS = tuple([field.name for field in fields(Experiment) if not field.name.startswith("_")])
+"""Keys of an experiment in YAML."""
 NEEDED = ("tasks", "variants")
-SETTINGS = tuple([one.name for one in fields(AgentSettings) if one.init])
+SETTINGS = tuple([field.name for field in fields(AgentSettings) if field.init])
 VARIABLES = ("output", "history", "detect", "policy", "extensions")
-"""Settings of agents whose text may be the name of a variable."""
+"""Agent settings whose text may name a variable."""
 LISTS = ("tools", "gates")
-"""Settings of agents that are functions, by their names."""
+"""Agent settings that list functions by name."""
 DEFINE_IT = "Define it in an earlier cell, or give a file with it: --tools FILE"
 _TOP_KEY = re.compile(rf"^({'|'.join(KEYS)})[ \t]*:", re.MULTILINE)
 
 
 def is_yaml_experiment(text: str) -> bool:
-    """Return whether a text is meant as an experiment in YAML: a mapping with a key of one."""
+    """True if a text is meant as an experiment in YAML: a mapping with one of its keys."""
     node = read_yaml(text, Problems())
     if isinstance(node, MappingNode):
         return any(key in node.entries for key in KEYS)
@@ -52,21 +52,24 @@ def read_experiment(
     path: Path | None = None,
     commands: Commands = PYTHON,
 ) -> Experiment:
-    """Return the experiment of a text. Raises `ExperimentProblems` with all that is wrong, each with its line.
+    """Parse an experiment. Raises `ExperimentProblems` with every problem and its line.
 
-    ``variables``: what its names stand for; ``sets``: guidance sets by name. ``path``: the file that the text is from: models
-    that it names choose addresses and keys only as the person allowed. ``commands``: the surface whose words say what to type.
+    ``variables``: values of its names; ``sets``: guidance sets by name. ``path``: the file that the text is from: its model
+    names may choose only addresses and keys that the user allowed. ``commands``: the surface whose commands the messages
+    suggest.
     """
     problems = Problems("" if path is None else str(path))
     folder = None if path is None else str(path.parent)
     names = Names(variables, problems, sets or {}, folder, path is not None)
-    node = read_mapping(text, problems, "An experiment", "Write tasks: and variants: with what belongs to them")
+    node = read_mapping(text, problems, "An experiment", "Write the keys tasks: and variants:")
     values: dict[str, Any] = {}
     if node is not None:
         _check_keys(node, problems)
         values = {key: _READERS.get(key, _plain)(entry.value, names) for key, entry in node.entries.items() if key in KEYS}
     if problems.found:
-        raise ExperimentProblems.of([one.worded(commands) for one in sorted(problems.found, key=lambda one: one.line)])
+        raise ExperimentProblems.of(
+            [problem.worded(commands) for problem in sorted(problems.found, key=lambda problem: problem.line)]
+        )
     return Experiment(**values, _source=text.strip())
 
 
@@ -90,7 +93,7 @@ def _tasks(node: Node, names: Names) -> Any:
         if TRACES not in node.entries:
             names.problems.add(node.line, "Tasks are rows, or a mapping with traces:", 'Such as - {id: a, prompt: "..."}')
         return plain(node)
-    return [_task(one, names) for one in node.items]
+    return [_task(item, names) for item in node.items]
 
 
 def _task(node: Node, names: Names) -> Any:
@@ -103,7 +106,7 @@ def _variants(node: Node, names: Names) -> Any:
     if isinstance(node, MappingNode):
         return {key: _variant(entry.value, names) for key, entry in node.entries.items()}
     if isinstance(node, ListNode):
-        return {_name(one): _variant(one, names) for one in node.items}
+        return {_name(item): _variant(item, names) for item in node.items}
     return names.variable(node.value, node.line, "mapping of variants", lambda value: isinstance(value, Mapping))
 
 
@@ -122,15 +125,15 @@ def _agent(node: Node, names: Names) -> Any:
 
 
 def _settings(node: MappingNode, names: Names) -> dict[str, Any]:
-    """Return the settings of an agent; names of tools, gates, guidance sets and models are looked up."""
-    known = (*SETTINGS, PROMPT, HOME)
-    found: dict[str, Any] = {}
+    """Return the settings of an agent, with names of tools, gates, guidance sets and models resolved."""
+    allowed = (*SETTINGS, PROMPT, HOME)
+    settings: dict[str, Any] = {}
     for key, entry in node.entries.items():
-        if key not in known:
-            names.problems.add(entry.line, f"An agent has no setting {key!r}", near(key, known))
+        if key not in allowed:
+            names.problems.add(entry.line, f"An agent has no setting {key!r}", near(key, allowed))
         else:
-            found[key] = _setting(key, entry.value, names)
-    return found
+            settings[key] = _setting(key, entry.value, names)
+    return settings
 
 
 def _setting(key: str, node: Node, names: Names) -> Any:
@@ -145,23 +148,23 @@ def _setting(key: str, node: Node, names: Names) -> Any:
 
 
 def _functions(key: str, node: Node, names: Names) -> list[Any]:
-    """Return functions by their names; the name of a list stands for its items."""
-    found: list[Any] = []
-    for one in _items(node):
-        name = plain(one)
+    """Resolve functions by name; a variable with a list adds all its items."""
+    functions: list[Any] = []
+    for item in _items(node):
+        name = plain(item)
         is_named = key == "tools" and name not in names.variables and (tools_of_word(str(name)) or is_word(str(name)))
-        value = name if is_named else names.variable(name, one.line, key.removesuffix("s"), callable, hint=DEFINE_IT)
-        found += value if isinstance(value, list | tuple) else [value]
-    return found
+        value = name if is_named else names.variable(name, item.line, key.removesuffix("s"), callable, hint=DEFINE_IT)
+        functions += value if isinstance(value, list | tuple) else [value]
+    return functions
 
 
 def _models(node: Node, names: Names) -> Any:
-    found = [names.model(plain(one)) for one in _items(node)]
-    return found or None
+    models = [names.model(plain(item)) for item in _items(node)]
+    return models or None
 
 
 def _checks(node: Node, names: Names) -> list[Any]:
-    return [_check(one, names) for one in _items(node)]
+    return [_check(item, names) for item in _items(node)]
 
 
 def _check(node: Node, names: Names) -> Any:

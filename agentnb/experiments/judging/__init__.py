@@ -1,1 +1,1 @@
-"""Judges: models that say whether a run did its task, and how right they are, measured against labels by hand."""
+"""Judges: models that decide whether a run did its task, and their quality, measured against labels by hand."""

@@ -11,10 +11,10 @@ from agentnb.store.labels import LabelSource, labels_of
 
 
 class Agreement(NamedTuple):
-    """Krippendorff's alpha for names: 1 is perfect agreement, 0 that of chance."""
+    """Krippendorff's alpha for nominal labels: 1 is perfect agreement, 0 is chance agreement."""
 
     alpha: float | None
-    """None where nobody used a second label, so that there is nothing to agree about."""
+    """Undefined (None) if all labels are equal."""
     interval: tuple[float, float] | None
     """95 per cent limits."""
     subjects: int
@@ -28,27 +28,27 @@ class Agreement(NamedTuple):
 
 
 def agreement(labels: LabelSource) -> Agreement:
-    """Return how far several people agree about the runs, or reminders, that at least two of them labelled.
+    """Measure how far several people agree about the runs, or reminders, that at least two of them labelled.
 
-    ``labels``: a file of labels, or what `agentnb.labels` returned. Its interval is that of 2,000 resamples of what was
-    labelled, always the same ones. Raises `SettingsError` if no two people labelled the same. Sources: Krippendorff (2004),
-    Content Analysis, chapter 11; Zapf and others (2016), BMC Medical Research Methodology 16, for the interval.
+    ``labels``: a file of labels, or the result of `agentnb.labels`. The interval comes from 2,000 resamples of the subjects,
+    with a fixed seed. Raises `SettingsError` if no two people labelled the same. Sources: Krippendorff (2004), Content
+    Analysis, chapter 11; Zapf and others (2016), BMC Medical Research Methodology 16, for the interval.
     """
     import numpy as np
 
-    given: dict[str, dict[str, str]] = {}
-    for one in labels_of(labels):
-        given.setdefault(one.subject, {})[one.who] = one.word or str(one.label)
-    several = [words for words in given.values() if len(words) > 1]
+    words_by_subject: dict[str, dict[str, str]] = {}
+    for label in labels_of(labels):
+        words_by_subject.setdefault(label.subject, {})[label.who] = label.word or str(label.label)
+    several = [words for words in words_by_subject.values() if len(words) > 1]
     if not several:
-        raise SettingsError("No two people labelled the same run", 'Each labels with a name: label(runs, who="ada")')
+        raise SettingsError("No two people labelled the same run", 'Each person gives a name: label(runs, who="ada")')
     names = [*dict.fromkeys(word for words in several for word in words.values())]
     counts = np.asarray([[[*words.values()].count(name) for name in names] for words in several], dtype=float)
     draws = np.random.default_rng(0).integers(0, len(several), (RESAMPLES, len(several)))
     alpha = float(_alpha(counts, np.arange(len(several))[None])[0])
     resampled = _alpha(counts, draws)
-    known = resampled[np.isfinite(resampled)]  # a resample in which all say the same has no chance agreement
-    limits = np.percentile(known, (2.5, 97.5)) if len(several) > 1 and np.isfinite(alpha) else None
+    finite = resampled[np.isfinite(resampled)]  # alpha is undefined for a resample with equal labels
+    limits = np.percentile(finite, (2.5, 97.5)) if len(several) > 1 and np.isfinite(alpha) else None
     return Agreement(
         alpha if np.isfinite(alpha) else None,
         None if limits is None else (float(limits[0]), float(limits[1])),
@@ -58,7 +58,7 @@ def agreement(labels: LabelSource) -> Agreement:
 
 
 def _alpha(counts: Any, draws: Any) -> Any:
-    """Return alpha for each draw of subjects, of which ``counts`` has the labels by name; NaN where all labels are equal."""
+    """Compute alpha for each draw of subjects; ``counts``: labels of each subject by name. NaN if all labels are equal."""
     import numpy as np
 
     raters = counts.sum(axis=1)

@@ -1,4 +1,6 @@
-"""A judge: a model that says by a rubric whether a run did its task, or which of two did it better, blind to their variants."""
+"""Judges: a model that decides by a rubric whether a run did its task, or which of two did it better, blind to their
+variants.
+"""
 
 from __future__ import annotations
 
@@ -36,20 +38,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ONE, PAIR = "judge", "judge_pair"
-"""The prompts of a judge."""
+"""Prompts of a judge."""
 ANSWERS = {ONE: (PASSED, FAILED, UNKNOWN), PAIR: (RUN_1, RUN_2, TIE, UNKNOWN)}
-"""The verdicts that each allows."""
+"""Verdicts that each prompt allows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Judge(AskedCheck):
-    """A model that judges runs by a rubric: a check of an experiment, or of recorded runs.
+    """Model that judges runs by a rubric: a check of an experiment, or of recorded runs.
 
     ``model``: a name, ``provider:model``, or a model object. ``rubric``: what a run must have done to pass, in words. ``name``:
-    that of the check. It sees what was asked, said, called and returned, as texts, and no name, guidance, policy or tag of a
-    variant. Only its structured reply is a verdict; anything else, an error or a refusal is unknown. Its calls are runs
-    with the operation ``judge``, kept in ``.judging`` in the folder of the runs; a verdict is kept by the contents of run,
-    rubric and model, so that judging again costs nothing. Raises `SettingsError` for settings that cannot work.
+    the name of the check. The judge sees prompts, replies, calls and results, as texts, and no name, guidance, policy or tag of
+    a variant. Only its structured reply is a verdict; anything else, an error or a refusal is unknown. Its calls are runs with
+    the operation ``judge``, stored in ``.judging`` in the folder of the runs; verdicts are cached by the contents of run,
+    rubric and model, so that judging again costs nothing. Raises `SettingsError` for invalid settings.
 
         Experiment(tasks, variants, primary=Judge("openai:NAME", "The answer names the largest city, with its source."))
     """
@@ -63,7 +65,7 @@ class Judge(AskedCheck):
             value = getattr(self, key)
             if not isinstance(value, str) or not value.strip():
                 raise SettingsError(f"{key}={value!r} of the judge is not a text", 'Write Judge(model, "The answer names ...")')
-        self._agents  # noqa: B018  # an unknown model is refused here
+        self._agents  # noqa: B018  # refuses an unknown model
 
     @property
     def __name__(self) -> str:
@@ -71,7 +73,7 @@ class Judge(AskedCheck):
 
     @cached_property
     def content(self) -> str:
-        """A hash of rubric and model, and of the words around the rubric."""
+        """Hash of model, rubric and the prompts around it."""
         return content_hash(name_of(self.model), *[agent.system for agent in self._agents.values()])
 
     @cached_property
@@ -96,15 +98,15 @@ class Judge(AskedCheck):
     # One run
 
     async def ask(self, run: Run, bench: Bench, task: str) -> Asked:
-        """Return the verdict on a run, from those that were kept if it is among them."""
+        """Return the verdict on a run, cached if possible."""
         return await self._ask(ONE, run_block(run, "run", task), bench, f"judged:{run.id}")
 
     def kept(self, run: Run, verdicts: Verdicts) -> Verdict | None:
-        """Return the verdict on a recorded run that was kept; None without one."""
+        """Return the cached verdict on a recorded run, or None."""
         return verdicts.get(self._key(ONE, run_block(run, "run", run.prompt)))
 
     def __call__(self, run: Run) -> bool | None:
-        """Return whether the run passed; None if it is unknown. Keeps nothing, and blocks until the reply is there."""
+        """True if the run passed, or None if unknown. Caches nothing, and blocks until the reply arrives."""
         thread = LoopThread()
         try:
             return thread.submit(lambda: self.ask(run, Bench(), run.prompt)).result().verdict.value
@@ -114,36 +116,36 @@ class Judge(AskedCheck):
     async def assess(self, source: RunSource, *, budget: float | None = None) -> pd.DataFrame:
         """Judge recorded runs; return one row per run: ``run_id``, ``verdict``, ``reason``, ``judge_run``, ``cost``, ``error``.
 
-        ``budget``: US dollars, for the calls that this makes: verdicts that were kept cost 0. At it no further run is judged.
+        ``budget``: US dollars for the new calls; cached verdicts cost 0. Judging stops when it is spent.
         """
         import pandas as pd
 
         runs, bench = load_traces(source), bench_of(source, None if budget is None else Budget(budget))
         asked = await at_a_time([partial(self.ask, run, bench, run.prompt) for run in runs])
-        found = [
-            (run.id, one.verdict.answer, one.verdict.reason, one.verdict.run_id, _cost(one), one.verdict.error)
-            for run, one in zip(runs, asked, strict=True)
+        rows = [
+            (run.id, reply.verdict.answer, reply.verdict.reason, reply.verdict.run_id, _cost(reply), reply.verdict.error)
+            for run, reply in zip(runs, asked, strict=True)
         ]
-        return pd.DataFrame(found, columns=["run_id", "verdict", "reason", "judge_run", "cost", "error"])
+        return pd.DataFrame(rows, columns=["run_id", "verdict", "reason", "judge_run", "cost", "error"])
 
     # Two runs
 
     async def choose(self, run: Run, other: Run, *, budget: float | None = None) -> Choice:
-        """Return which of two runs of a task is better: ``a``, ``b``, or ``tie``; None if it is unknown.
+        """Return the better of two runs of a task: ``a``, ``b``, or ``tie``, or None if unknown.
 
-        It is asked twice, with the sides swapped: only what it says both times counts, else it is a tie.
+        The judge is asked twice, with the sides swapped; answers that disagree are a tie.
         """
         return await self._choose(run, other, Bench(spending=None if budget is None else Budget(budget)))
 
     async def prefer(self, comparison: Comparison, *, budget: float | None = None) -> Preferences:
-        """Choose in each pair of runs of a comparison, and return the share that prefers a minus the share that prefers b.
+        """Choose in each pair of runs of a comparison; return the share that prefers a minus the share that prefers b.
 
-        Ties count as nothing, and pairs with an unknown verdict, or without a run, are left out and counted.
+        Ties count 0; pairs with an unknown verdict, or without a run, are left out and counted.
         """
         verdicts = None if comparison.records is None else comparison.records.verdicts
         spending = None if budget is None else Budget(budget)
         bench = Bench(spending=spending) if verdicts is None else Bench(verdicts, spending)
-        pairs = [(one.row, other.row) for one, other in comparison.pairs if one.row.run_id and other.row.run_id]
+        pairs = [(a.row, b.row) for a, b in comparison.pairs if a.row.run_id and b.row.run_id]
         choices = await at_a_time([partial(self._choose_of, comparison, a, b, bench) for a, b in pairs])
         return preferences_of(comparison, pairs, choices)
 
@@ -151,7 +153,7 @@ class Judge(AskedCheck):
         return await self._choose(comparison.run(a.run_id), comparison.run(b.run_id), bench)
 
     async def _choose(self, run: Run, other: Run, bench: Bench) -> Choice:
-        task = run.prompt if run.prompt == other.prompt else ""  # what a variant adds to a prompt would name it
+        task = run.prompt if run.prompt == other.prompt else ""  # the prompt would reveal the variant
         if run_block(run, "run", task) == run_block(other, "run", task):
             return TIE
         answers = []
@@ -163,11 +165,11 @@ class Judge(AskedCheck):
     # Its quality
 
     def quality(self, labels: LabelSource, runs: Results | RunSource | None = None) -> JudgeQuality:
-        """Return how right its verdicts are by labels of people, healthy or failed: sensitivity, specificity and kappa.
+        """Measure its verdicts against labels of people, healthy or failed: sensitivity, specificity and kappa.
 
-        ``labels``: a file of them, or what `agentnb.labels` returned. ``runs``: the results of an experiment, or recorded runs,
-        of which the labelled ones are looked at; by default those in the folder of the file. It asks no model: runs without a
-        kept verdict are counted. Give it to `compare`, ``compare(results, A, B, quality=...)``, which corrects by it.
+        ``labels``: a file of labels, or the result of `agentnb.labels`. ``runs``: the results of an experiment, or recorded
+        runs; the labelled ones are used; by default the runs in the folder of the file. Asks no model: runs without a cached
+        verdict are counted. Pass it to `compare`, ``compare(results, A, B, quality=...)``, to correct for errors of the judge.
         """
         return quality_of(self, labels, runs)
 
@@ -182,7 +184,7 @@ class Judge(AskedCheck):
             return Asked(verdict, was_kept=False)
 
     def _key(self, kind: str, text: str) -> str:
-        """Return the key of a verdict: a hash of the runs, the rubric with the words around it, and the model."""
+        """Return the cache key of a verdict: a hash of the runs, the rubric with its prompt, and the model."""
         return content_hash(name_of(self.model), self._agents[kind].system, text)
 
     async def _run(self, kind: str, key: str, text: str, bench: Bench, tags: tuple[str, ...]) -> Verdict:
@@ -191,7 +193,7 @@ class Judge(AskedCheck):
         try:
             async with clock:
                 run = await self._agents[kind].run(text, options)
-        except StoreError:  # a full disk is no verdict
+        except StoreError:  # a full disk must not count as a verdict
             raise
         except Exception as error:  # whatever the model raises: the run stays unknown
             failed = getattr(error, "run", None)

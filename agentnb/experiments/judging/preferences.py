@@ -1,4 +1,6 @@
-"""The better of two runs of a task: what a judge says with the sides swapped, and the share of pairs that prefer a variant."""
+"""Preferences between two runs of a task: a judge's choices with the sides swapped, and the share of pairs that prefer a
+variant.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RUN_1, RUN_2 = "run_1", "run_2"
-"""The runs of a pair as a judge knows them: by their sides."""
+"""Runs of a pair as shown to a judge: by side."""
 TIE: Literal["tie"] = "tie"
 Choice: TypeAlias = Literal["a", "b", "tie"] | None
-"""The better run of two; None if it is unknown."""
+"""The better run of two, or None if unknown."""
 SHARES: dict[Choice, tuple[list[float], list[float]]] = {"a": ([1], [0]), "b": ([0], [1]), TIE: ([0], [0]), None: ([], [])}
-"""What a choice counts for a, and for b."""
+"""Contribution of a choice to the shares of a and b."""
 
 
 def agree(answer: str, swapped: str) -> Choice:
-    """Return the choice that two answers agree on, the second with the sides swapped; a tie where they do not."""
+    """Combine two answers, the second with the sides swapped; a tie if they disagree."""
     if UNKNOWN in (answer, swapped):
         return None
     return {(RUN_1, RUN_2): "a", (RUN_2, RUN_1): "b"}.get((answer, swapped), TIE)  # type: ignore[return-value]
@@ -45,18 +47,18 @@ class Preferences:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Pairs by their choice."""
+        """Number of pairs by choice."""
         choices = self.table.choice.fillna(UNKNOWN)
         return {name: int((choices == name).sum()) for name in ("a", "b", TIE, UNKNOWN)}
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
         head = f"{counted(len(self.table), 'pair')} of {self.a} (a) and {self.b} (b): {counts}"
-        found = self.analysis
-        if isinstance(found, TooFewTasks):
-            return f"{head}\n{found.shortage}: {found.remedy}"
-        interval = "" if found.interval is None else f" [{signed(found.interval[0])}, {signed(found.interval[1])}]"
-        return f"{head}\nShare for a minus share for b: {signed(found.value)}{interval}, p = {found.p_value:.3g}"
+        analysis = self.analysis
+        if isinstance(analysis, TooFewTasks):
+            return f"{head}\n{analysis.shortage}: {analysis.remedy}"
+        interval = "" if analysis.interval is None else f" [{signed(analysis.interval[0])}, {signed(analysis.interval[1])}]"
+        return f"{head}\nShare for a minus share for b: {signed(analysis.value)}{interval}, p = {analysis.p_value:.3g}"
 
 
 def preferences_of(comparison: Comparison, pairs: Sequence[tuple[Row, Row]], choices: Sequence[Choice]) -> Preferences:
@@ -70,6 +72,8 @@ def preferences_of(comparison: Comparison, pairs: Sequence[tuple[Row, Row]], cho
         tasks=[row.task for row in rows],
         clusters=[row.cluster_key for row in rows],
     )
-    found = [(a.task, a.model, a.repeat + 1, a.run_id, b.run_id, choice) for (a, b), choice in zip(pairs, choices, strict=True)]
-    table = pd.DataFrame(found, columns=["task", "model", "repeat", "run_a", "run_b", "choice"])
+    records = [
+        (a.task, a.model, a.repeat + 1, a.run_id, b.run_id, choice) for (a, b), choice in zip(pairs, choices, strict=True)
+    ]
+    table = pd.DataFrame(records, columns=["task", "model", "repeat", "run_a", "run_b", "choice"])
     return Preferences(comparison.a, comparison.b, table.astype({"choice": "str"}), analysis)

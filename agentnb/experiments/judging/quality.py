@@ -1,4 +1,4 @@
-"""The quality of a judge: its verdicts beside the labels of people."""
+"""Quality of a judge: its verdicts compared with labels of people."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentnb.store.labels import LabelSource, assessments_by_run, labels_of
 
 
 class Known(NamedTuple):
-    """What is known of a run besides its label."""
+    """Variant, cluster and verdict of a labelled run."""
 
     arm: str
     cluster: Hashable
@@ -28,28 +28,28 @@ class Known(NamedTuple):
 
 
 def quality_of(judge: AskedCheck, labels: LabelSource, runs: Results | RunSource | None) -> JudgeQuality:
-    """Return how right the verdicts of a judge are by labels; see `Judge.quality`."""
+    """Measure a judge's verdicts against labels; see `Judge.quality`."""
     if runs is None:
         if not isinstance(labels, str | Path):
-            raise SettingsError("Which runs the labels are of is not known", "Write judge.quality(labels, results)")
+            raise SettingsError("The labels do not identify their runs", "Write judge.quality(labels, results)")
         runs = Path(labels).expanduser().absolute().parent
-    decided = {run_id: deciding(given) for run_id, given in assessments_by_run(labels_of(labels)).items()}
+    decided = {run_id: deciding(assessments) for run_id, assessments in assessments_by_run(labels_of(labels)).items()}
     if not decided:
-        raise SettingsError("No label says healthy or failed", "Label runs by these words: label(FOLDER)")
-    of_run = {run_id: one.outcome for run_id, one in decided.items() if one is not None}
+        raise SettingsError("No label says healthy or failed", "Label runs with these words: label(FOLDER)")
+    of_run = {run_id: assessment.outcome for run_id, assessment in decided.items() if assessment is not None}
     healthy = {run_id: outcome == "passed" for run_id, outcome in of_run.items() if outcome != "unknown"}
-    known = dict(_known(judge, runs, healthy))
+    facts = dict(_known(judge, runs, healthy))
     judged = [
-        Judged(known[run_id].arm, known[run_id].cluster, label, bool(known[run_id].is_passed))
+        Judged(facts[run_id].arm, facts[run_id].cluster, label, bool(facts[run_id].is_passed))
         for run_id, label in healthy.items()
-        if run_id in known and known[run_id].is_passed is not None
+        if run_id in facts and facts[run_id].is_passed is not None
     ]
     counts = (len(healthy) - len(judged), len(of_run) - len(healthy))
     return JudgeQuality(judge.name, judge.content, healthy, judged, *counts)
 
 
 def _known(judge: AskedCheck, runs: Results | RunSource, labelled: dict[str, bool]) -> Iterator[tuple[str, Known]]:
-    """Yield what is known of labelled runs: by the rows of an experiment with this judge, else by verdicts that were kept."""
+    """Yield the facts of labelled runs: from rows of an experiment with this judge, else from cached verdicts."""
     if isinstance(runs, Results):
         runs.check_open()
         name = judge.name if _is_of(judge, runs.plan) else None
@@ -69,11 +69,11 @@ def _known(judge: AskedCheck, runs: Results | RunSource, labelled: dict[str, boo
 
 
 def _is_of(judge: AskedCheck, plan: Plan) -> bool:
-    """Return whether the verdicts of an experiment are those of this judge, and not of one with another rubric or model."""
+    """True if the verdicts of an experiment come from this judge, with the same rubric and model."""
     return bool(plan.frozen.get("checks", {}).get(judge.name) == judge.content)
 
 
 def _of_row(row: Row, judge: str | None) -> Known:
-    """Return what is known of the run of a row. ``judge``: the name of its check; None if it did not judge the run."""
+    """Return the facts of a row's run. ``judge``: the name of its check, or None if it did not judge the run."""
     value = None if judge is None else row.value(judge)
     return Known(row.variant, row.cluster_key, None if value is None else bool(value))

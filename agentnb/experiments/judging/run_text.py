@@ -1,4 +1,4 @@
-"""A run as data for a judge: what was asked, said, called and returned, and nothing of the variant that made it so."""
+"""Run as text for a judge: prompts, replies, calls and results, without any trace of its variant."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from agentnb.display.lists.blind_view import FIRST, LAST, MAX_OF_A_PROMPT
 from agentnb.display.texts.states import as_left
 
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e"})
-"""Of JSON these stand in its texts only, and mean the same when they are escaped: no text in a block can end it."""
+"""Escapes inside JSON strings, which keep their meaning: no text in a block can close it."""
 
 
 def run_block(run: Run, tag: str, task: str) -> str:
     """Return the run as JSON Lines between ``<tag>`` and ``</tag>``, which no text in it can forge.
 
-    As for a person who labels it, its first 50 and last 150 rounds. ``task``: what was asked; empty to leave it out.
+    Limited to its first 50 and last 150 rounds, like the view for people who label. ``task``: the prompt; empty to leave it
+    out.
     """
     lines = [json.dumps(record, ensure_ascii=False).translate(_ESCAPED) for record in _records(run, task)]
     return encodable("\n".join([f"<{tag}>", *lines, f"</{tag}>"]))
@@ -30,17 +31,17 @@ def _records(run: Run, task: str) -> Iterator[dict[str, Any]]:
         yield {"asked": _cut(task)}
     rounds = [*as_left(run)]
     left_out = max(0, len(rounds) - FIRST - LAST)
-    for one in rounds[:FIRST]:
-        yield _of_round(one)
+    for round_ in rounds[:FIRST]:
+        yield _of_round(round_)
     if left_out:
         yield {"rounds_left_out": left_out}
-    for one in rounds[FIRST + left_out :]:
-        yield _of_round(one)
+    for round_ in rounds[FIRST + left_out :]:
+        yield _of_round(round_)
     if not rounds:  # a workflow, or a recorded text
         yield {"answer": _cut(run.text)}
 
 
-def _of_round(one: WorkflowRound) -> dict[str, Any]:
+def _of_round(round_: WorkflowRound) -> dict[str, Any]:
     calls = [
         {
             "tool": record.call.name,
@@ -48,13 +49,13 @@ def _of_round(one: WorkflowRound) -> dict[str, Any]:
             "result": None if record.result is None else _cut(record.result.text),
             **({"is_error": True} if record.result is not None and record.result.is_error else {}),
         }
-        for record in one.records
+        for record in round_.records
     ]
-    return {"round": one.index + 1, "agent": _cut(one.text), **({"calls": calls} if calls else {})}
+    return {"round": round_.index + 1, "agent": _cut(round_.text), **({"calls": calls} if calls else {})}
 
 
 def _cut(text: str) -> str:
-    """Return the beginning and the end of a text that is too long."""
+    """Return the beginning and end of a text that is too long."""
     half = MAX_OF_A_PROMPT // 2
     left_out = len(text) - 2 * half
     return text if left_out <= 0 else f"{text[:half]} [{left_out:,} characters left out] {text[-half:]}"

@@ -1,1 +1,1 @@
-"""The plan of an experiment: its tasks, variants, checks and cells, and what is wrong with them."""
+"""Plan of an experiment: tasks, variants, checks and cells, and their problems."""

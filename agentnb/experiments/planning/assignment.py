@@ -1,4 +1,4 @@
-"""Assignment: variants meet whole runs, or are guidance sets of which one is drawn for each round of a run."""
+"""Assignment of variants: to whole runs, or guidance sets drawn for each round of a run."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from agentnb.models.model import Model
 from agentnb.policies.named import NAMED, OWN_POLICY
 
 DRAWN = "drawn"
-"""The name of the only arm of an experiment that draws by round: each of its runs meets all sets."""
+"""Name of the only arm of an experiment that draws by round: each of its runs meets all sets."""
 
 
 class Assignment(NamedTuple):
-    """How variants are assigned, as an experiment is given it."""
+    """Assignment settings of an experiment, as given by the user."""
 
     assign: Any = "run"
     propensities: Any = None
-    """By variant the probability with which it is drawn; None for equal ones."""
+    """Probability of each variant, or None for equal ones."""
     near_outcome: Any = None
 
     @property
     def is_by_round(self) -> bool:
-        """Whether a set is drawn for each round."""
+        """True if a set is drawn for each round."""
         return bool(self.assign == "round")
 
     @property
     def frozen(self) -> dict[str, Any]:
-        """What is frozen of it besides the variants; nothing where whole runs are assigned."""
+        """Frozen settings besides the variants; empty if whole runs are assigned."""
         return {"assign": "round", "near_outcome": self.near_outcome or FOLLOWED} if self.is_by_round else {}
 
     def compared(self, variants: Sequence[Variant]) -> int:
-        """Return how many variants are compared: of sets that are drawn in one arm, always several."""
+        """Return the number of variants to compare: 2 for sets drawn by round, which share one arm."""
         return 2 if self.is_by_round else len(variants)
 
     def read_variants(
-        self, given: Any, base: Any, models: Iterable[str | Model], problems: list[str], *, aa: bool
+        self, definitions: Any, base: Any, models: Iterable[str | Model], problems: list[str], *, aa: bool
     ) -> tuple[Variant, ...]:
         """Return the variants, or the one arm whose runs draw a set for each round; problems are appended."""
         if self.assign not in ASSIGN:
@@ -53,23 +53,23 @@ class Assignment(NamedTuple):
                 for name in ("propensities", "near_outcome")
                 if getattr(self, name) is not None
             ]
-            return read_variants(given, base, models, problems)
+            return read_variants(definitions, base, models, problems)
         try:
             find_near_outcome(self.near_outcome or FOLLOWED)
         except SettingsError as error:
             problems.append(str(error))
-        drawn = self._random_guidance(given, problems, aa=aa)
+        drawn = self._random_guidance(definitions, problems, aa=aa)
         return () if drawn is None else read_variants({DRAWN: {"guidance": drawn}}, base, models, problems)
 
-    def _random_guidance(self, given: Any, problems: list[str], *, aa: bool) -> RandomGuidance | None:
-        named, before = variants_by_name(given, problems), len(problems)
-        sets = {str(name): found for name, what in named.items() if (found := _set_of(str(name), what, problems)) is not None}
+    def _random_guidance(self, definitions: Any, problems: list[str], *, aa: bool) -> RandomGuidance | None:
+        named, before = variants_by_name(definitions, problems), len(problems)
+        sets = {str(name): words for name, value in named.items() if (words := _set_of(str(name), value, problems)) is not None}
         propensities = self.propensities
         if propensities is None:
             propensities = dict.fromkeys(sets, 1 / max(1, len(sets)))
         elif not isinstance(propensities, Mapping) or {*propensities} != {*map(str, named)}:
             problems.append(f"propensities={propensities!r}: give one for each of the variants {', '.join(map(str, named))}")
-        if not aa and len({found.version for found in sets.values()}) < len(sets):
+        if not aa and len({words.version for words in sets.values()}) < len(sets):
             problems.append("Two of the guidance sets are equal. To see what chance alone does: aa=True")
         if len(problems) > before:
             return None
@@ -80,35 +80,37 @@ class Assignment(NamedTuple):
             return None
 
     def problems(self, tasks: Sequence[ExperimentTask], variants: Sequence[Variant]) -> Iterable[str]:
-        """Yield what is wrong with it and the tasks and variants together."""
+        """Yield the problems of the assignment with these tasks and variants."""
         if not self.is_by_round:
             return
         if any(task.run is not None for task in tasks):
             yield 'assign="round": forks of recorded runs have rounds without a draw. Give prompts, or assign="run"'
-        for policy in [one.work.settings["policy"] for one in variants if isinstance(one.work, Agent)]:
+        for policy in [variant.work.settings["policy"] for variant in variants if isinstance(variant.work, Agent)]:
             if OWN_POLICY in policy:
                 hint = f"Give one of {', '.join(NAMED)}"
                 yield f'assign="round": lift cannot replay the policy {policy["name"]}, which is your own. {hint}'
 
 
-def _set_of(name: str, what: Any, problems: list[str]) -> GuidanceSet | None:
-    """Return the guidance set that a variant is; anything else cannot change from round to round."""
-    if not isinstance(what, str | GuidanceSet):
-        kind = "settings" if isinstance(what, Mapping) else type(what).__name__
+def _set_of(name: str, definition: Any, problems: list[str]) -> GuidanceSet | None:
+    """Return the guidance set of a variant; other variants cannot change from round to round."""
+    if not isinstance(definition, str | GuidanceSet):
+        kind = "settings" if isinstance(definition, Mapping) else type(definition).__name__
         problems.append(
             f'Variant {name} is {kind}: assign="round" draws guidance sets alone, as all else is the same in a run.'
             ' Compare it by assign="run"'
         )
         return None
     try:
-        return find_set(what)
+        return find_set(definition)
     except AgentnbError as error:
         problems.append(f"Variant {name}: {error}")
         return None
 
 
 def _by_set(sets: Mapping[str, GuidanceSet], propensities: Mapping[str, float]) -> dict[GuidanceSet, float]:
-    """Return the propensity of each set. Raises `SettingsError` for a set that two variants name."""
+    """Return the propensity of each set. Raises `SettingsError` if two variants name the same set."""
     if len({*sets.values()}) < len(sets):
-        raise SettingsError("Two variants are one guidance set", "Give the sets names of their own: GuidanceSet(name, {...})")
+        raise SettingsError(
+            "Two variants name the same guidance set", "Give the sets names of their own: GuidanceSet(name, {...})"
+        )
     return {words: propensities[name] for name, words in sets.items()}

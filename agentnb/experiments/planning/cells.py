@@ -1,4 +1,4 @@
-"""Cells: each task meets each variant under each model, repeated, in random order within blocks."""
+"""Cells: every task under every variant and model, repeated, in random order within blocks."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from agentnb.experiments.planning.tasks import ExperimentTask
 from agentnb.experiments.planning.variants import OWN_MODEL, Variant
 
 Seeds: TypeAlias = Literal["shared", "independent"]
-"""Whether all variants draw by the same seed at a task and repeat, or each by its own."""
+"""Seed of a task and repeat: the same for all variants, or one for each."""
 MAX_SEED = 2**31
 
 
 class Cell(NamedTuple):
-    """One run to make: the places of its task and variant, its model, repeat and seed."""
+    """Run to make: positions of its task, variant and model, its repeat and seed."""
 
     task: int
     variant: int
@@ -28,17 +28,17 @@ class Cell(NamedTuple):
     """From 0."""
     seed: int
     key: str
-    """A hash of its content: task, variant, model, repeat, seed and the source of its tools."""
+    """Hash of its content: task, variant, model, repeat, seed and the source of its tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """All cells of an experiment, in their order."""
+    """All cells of an experiment, in order."""
 
     tasks: Sequence[ExperimentTask]
     """All tasks of the experiment."""
     places: Sequence[int]
-    """The places of the tasks that it has cells for."""
+    """Positions of the tasks that it has cells for."""
     variants: Sequence[Variant]
     models: Sequence[str]
     """Names of the models; `OWN_MODEL` for the variants' own."""
@@ -47,9 +47,9 @@ class Schedule:
     seeds: Seeds = "shared"
     is_pilot: bool = False
     first_repeat: int = 0
-    """Repeats before this one belong to an earlier schedule, which this one extends."""
+    """Lower repeats belong to an earlier schedule, which this schedule extends."""
     stage: int = 0
-    """Planned looks before it: each adds its tasks as a schedule of its own."""
+    """Number of planned looks before it: each adds its tasks as a schedule of its own."""
 
     def __len__(self) -> int:
         return len(self.places) * len(self.variants) * len(self.models) * self.repeats
@@ -61,26 +61,26 @@ class Schedule:
         blocks = array("L", range(len(self.places) * len(self.models) * self.repeats))
         draw.shuffle(blocks)
         for block in blocks:
-            place, rest = divmod(block, len(self.models) * self.repeats)
-            model, repeat = divmod(rest, self.repeats)
+            position, remainder = divmod(block, len(self.models) * self.repeats)
+            model, repeat = divmod(remainder, self.repeats)
             for variant in draw.sample(range(len(self.variants)), len(self.variants)):
-                yield self._cell(self.places[place], variant, model, self.first_repeat + repeat)
+                yield self._cell(self.places[position], variant, model, self.first_repeat + repeat)
 
     def _cell(self, task: int, variant: int, model: int, repeat: int) -> Cell:
         arm, work = self.variants[variant], self.tasks[task]
         seed = self.seed_for(work.id, repeat, arm.name)
         parts = (work.id, work.content, arm.content, self.models[model], repeat, seed, arm.tools, self.is_pilot)
-        # Variants of equal content, of an A/A experiment, are told apart by their names.
+        # The name tells apart equal variants of an A/A experiment.
         return Cell(task, variant, model, repeat, seed, content_hash(*parts, arm.name))
 
     def seed_for(self, task: str, repeat: int, variant: str) -> int:
-        """Return the seed of a task and repeat; of each variant its own only if seeds are independent."""
+        """Return the seed of a task and repeat; it depends on the variant only if seeds are independent."""
         of_variant = variant if self.seeds == "independent" else ""
         text = f"{self.seed}:{self.is_pilot}:{task}:{repeat}:{of_variant}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % MAX_SEED
 
     def model_name(self, cell: Cell) -> str:
-        """Return the name of the cell's model; that of the variant's own agent if the experiment names none."""
+        """Return the name of the cell's model; by default that of the variant's own agent."""
         name = self.models[cell.model]
         if name != OWN_MODEL:
             return name

@@ -1,4 +1,4 @@
-"""The time limit of checks: those of the person run in threads, and one that does not return is left behind."""
+"""Time limit of checks: user checks run in threads, and a check that does not return is abandoned."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from agentnb.runtime.workers.worker_calls import WorkerCall, call_in_thread
 
 
 class TooSlow(TimeoutError):
-    """A check did not return in its time."""
+    """A check exceeded its time limit."""
 
 
 def outcome_here(check: Check, run: Run, row: Mapping[str, Any], seconds: float) -> Outcome:
-    """Return the outcome of a check, and block this thread meanwhile; an interrupt ends the wait and the check."""
+    """Run a check and block this thread meanwhile; an interrupt ends the wait and the check."""
     call: WorkerCall = WorkerCall(partial(value_of, check, run, row))
     outcome: Future[Outcome] = Future()
     in_worker(lambda: outcome.set_result(call.run()))
@@ -35,9 +35,9 @@ def outcome_here(check: Check, run: Run, row: Mapping[str, Any], seconds: float)
 
 
 async def settled(checks: Iterable[Check], run: Run, row: Mapping[str, Any], seconds: float) -> list[Check]:
-    """Return the checks with their outcomes for a run: those of the person no longer call a function.
+    """Run the user's checks for a run, and return all checks with their outcomes in place of functions.
 
-    A cancellation ends the check that runs.
+    A cancellation ends the active check.
     """
     return [check if check.is_shipped else await _settled(check, run, row, seconds) for check in checks]
 

@@ -1,4 +1,4 @@
-"""Checks of an experiment: what counts as a run that did its task. Each returns true, false, a number, or None for unknown."""
+"""Checks of an experiment: decide whether a run did its task. Each returns true, false, a number, or None for unknown."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ CheckFunction: TypeAlias = Callable[..., Any]
 
 
 def passed(run: Run) -> bool | None:
-    """Return whether the outcome of the run is passed; None if it is unknown."""
+    """True if the outcome of the run is passed, or None if unknown."""
     return None if run.outcome == "unknown" else run.outcome == "passed"
 
 
 def score(run: Run) -> float | None:
-    """Return the score of the run, such as a reward; None without one."""
+    """Return the score of the run, such as a reward, or None without one."""
     return run.score
 
 
 def answered(run: Run) -> bool:
-    """Return whether the run completed with a text: no judgement of what it says."""
+    """True if the run completed with a text, regardless of its content."""
     is_over = run.status == "completed" or (run.status == "unknown" and run.is_answered)
     return is_over and bool(run.text.strip())
 
 
 def todos_closed(run: Run) -> bool:
-    """Return whether no todo is open."""
+    """True if no todo is open."""
     return not open_todos(run.todos)
 
 
 def no_loops(run: Run) -> bool:
-    """Return whether no loop was found, as in `tables.loops`."""
+    """True if no loop was found, as in `tables.loops`."""
     return not [*found(run)]
 
 
 @dataclass(frozen=True, slots=True)
 class within:  # noqa: N801  # written like the other checks: checks=[within(cost=0.05)]
-    """A check of limits: at most so many dollars, rounds and seconds. An unknown cost or time is unknown."""
+    """Check of limits: maximum dollars, rounds and seconds. An unknown cost or time makes the result unknown."""
 
     cost: float | None = None
     rounds: int | None = None
@@ -68,7 +68,7 @@ class within:  # noqa: N801  # written like the other checks: checks=[within(cos
         return "within " + ", ".join(f"{name} {value:g}" for name, value in limits.items() if value is not None)
 
     def __call__(self, run: Run) -> bool | None:
-        """Return whether the run kept all limits."""
+        """True if the run kept all limits."""
         kept = [
             None if value is None else value <= limit
             for value, limit in ((run.cost, self.cost), (len(run.rounds), self.rounds), (run.seconds, self.seconds))
@@ -77,21 +77,21 @@ class within:  # noqa: N801  # written like the other checks: checks=[within(cos
         return False if False in kept else None if None in kept else True
 
 
-SHIPPED: dict[str, CheckFunction] = {one.__name__: one for one in (passed, score, answered, todos_closed, no_loops)}
-"""The checks that can be named as texts."""
+SHIPPED: dict[str, CheckFunction] = {check.__name__: check for check in (passed, score, answered, todos_closed, no_loops)}
+"""Checks that can be named as text."""
 MEASURES = ("cost", "rounds", "seconds", "tokens")
-"""Columns that can be the primary measure although no check returns them: less is better."""
+"""Columns that can be the primary measure although no check returns them; less is better."""
 
 
 OF_RESULT = frozenset({"text", "output", "steps", "todos", "todos_open", "todos_closed"})
-"""Names in expectations that say what the run came to; the others count what it did."""
+"""Names in expectations about the result of a run; the other names count its activity."""
 RAISED = (Exception, SystemExit, CancelledError)
-"""What the person's check may raise: all but an interrupt."""
+"""Exceptions of a user's check: all but an interrupt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check by its name."""
+    """Check with its name."""
 
     name: str
     function: CheckFunction
@@ -100,17 +100,17 @@ class Check:
 
     @property
     def is_shipped(self) -> bool:
-        """Whether it is a part of agentnb, which returns soon."""
+        """True for a check of agentnb, which returns quickly."""
         return SHIPPED.get(self.name) is self.function or isinstance(self.function, within | Expected)
 
     @property
     def is_asked(self) -> bool:
-        """Whether it asks a model, which costs, and so is asked once, in the process of the experiment."""
+        """True if it asks a model, which costs money: it runs once, in the process of the experiment."""
         return isinstance(self.function, AskedCheck)
 
     @property
     def is_binary(self) -> bool:
-        """Whether it returns true or false: known of shipped checks, expectations, and functions that say ``-> bool``."""
+        """True for shipped checks, expectations, and functions annotated ``-> bool``."""
         if self.function is score:
             return False
         hint = getattr(self.function, "__annotations__", {}).get("return")
@@ -119,13 +119,13 @@ class Check:
 
     @property
     def is_of_record(self) -> bool:
-        """Whether it reads what the run did, not what it came to: known of `no_loops`, `within`, and most expectations."""
+        """True if it reads the activity of a run, not its result: `no_loops`, `within`, and most expectations."""
         if isinstance(self.function, Expected):
             return OF_RESULT.isdisjoint(names_in(self.function.text))
         return self.function is no_loops or isinstance(self.function, within)
 
     def settle(self, run: Run, value: Value, status: str) -> Value:
-        """Return the value that counts for a run that ended like this. Recorded outcomes count however it ended."""
+        """Return the value that counts for a run with this status. Recorded outcomes count for any status."""
         has_outcome = self.function in (passed, score) and run.assessment is not None
         if has_outcome or (status in CUT_SHORT and self.is_of_record):
             return value
@@ -134,33 +134,33 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A check that an expectation holds."""
+    """Check that an expectation holds."""
 
     text: str
 
     def __call__(self, run: Run) -> bool | None:
-        """Return whether it holds; None if it has no value for this run."""
+        """True if the expectation holds, or None if it has no value for this run."""
         (outcome,) = outcomes_of(run, [self.text])
         return outcome.holds if outcome.has_value else None
 
 
 def read_checks(checks: Any, primary: Any, problems: list[str]) -> tuple[tuple[Check, ...], str]:
-    """Return the checks, the primary's included, and the name of the primary; problems are appended."""
+    """Return the checks, including the primary, and the name of the primary; problems are appended."""
     if isinstance(checks, str) or callable(checks):
         checks = (checks,)
     if not isinstance(checks, Iterable):
         problems.append(f"checks={checks!r} is not a list of checks")
         checks = ()
     read: dict[str, Check] = {}
-    for one in checks:
-        check = _check(one, problems)
+    for item in checks:
+        check = _check(item, problems)
         if check is not None and read.setdefault(check.name, check) != check:
             problems.append(f"Two checks have the name {check.name}. Give one of them another name")
     if isinstance(primary, str) and (primary in read or primary in MEASURES):
         return tuple(read.values()), primary
     if isinstance(primary, str) and primary not in SHIPPED and not _is_expectation(primary):
-        known = [*read, *SHIPPED, *MEASURES]
-        problems.append(str(SettingsError(f"There is no check {primary!r} for the primary", near(primary, known))))
+        names = [*read, *SHIPPED, *MEASURES]
+        problems.append(str(SettingsError(f"There is no check {primary!r} for the primary", near(primary, names))))
         return tuple(read.values()), primary
     check = _check(primary, problems)
     if check is None:
@@ -171,7 +171,7 @@ def read_checks(checks: Any, primary: Any, problems: list[str]) -> tuple[tuple[C
 
 
 def value_of(check: Check, run: Run, row: Mapping[str, Any]) -> Value:
-    """Return the value of the check for a run. Raises what the check raises, `SettingsError` for no usable value."""
+    """Return the value of the check for a run. Raises the check's exceptions, and `SettingsError` for an unusable value."""
     value = check.function(run, row) if check.takes_row else check.function(run)
     if value is None or isinstance(value, bool):
         return value
@@ -187,7 +187,7 @@ def value_of(check: Check, run: Run, row: Mapping[str, Any]) -> Value:
 
 
 def values_of(checks: Iterable[Check], run: Run, row: Mapping[str, Any]) -> tuple[dict[str, Value], dict[str, str]]:
-    """Return the values of the checks for a run, and the errors of those that raised, whose values are unknown."""
+    """Return the values of the checks for a run, and the errors of checks that raised, whose values are unknown."""
     values: dict[str, Value] = {}
     errors: dict[str, str] = {}
     for check in checks:
@@ -207,37 +207,37 @@ def _is_expectation(text: str) -> bool:
     return not text.isidentifier()
 
 
-def _check(given: Any, problems: list[str]) -> Check | None:
-    if isinstance(given, Check):
-        return given
-    if isinstance(given, str):
-        if given in SHIPPED:
-            return Check(given, SHIPPED[given], takes_row=False, content=given)
+def _check(definition: Any, problems: list[str]) -> Check | None:
+    if isinstance(definition, Check):
+        return definition
+    if isinstance(definition, str):
+        if definition in SHIPPED:
+            return Check(definition, SHIPPED[definition], takes_row=False, content=definition)
         try:
-            check_expectations([given])
+            check_expectations([definition])
         except AgentnbError as error:
             problems.append(str(error))
             return None
-        return Check(given.strip(), Expected(given.strip()), takes_row=False, content=given.strip())
-    return _of_function(given, problems)
+        return Check(definition.strip(), Expected(definition.strip()), takes_row=False, content=definition.strip())
+    return _of_function(definition, problems)
 
 
-def _of_function(given: Any, problems: list[str]) -> Check | None:
-    name = str(getattr(given, "__name__", type(given).__name__))
+def _of_function(function: Any, problems: list[str]) -> Check | None:
+    name = str(getattr(function, "__name__", type(function).__name__))
     problem = ""
-    if not callable(given):
-        problem = f"{given!r} is neither a check nor an expectation. Give a function of the run, or a text"
+    if not callable(function):
+        problem = f"{function!r} is neither a check nor an expectation. Give a function of the run, or a text"
     elif name in COLUMNS:
         problem = f"The check {name} has the name of a column. Give it another name"
-    elif inspect.iscoroutinefunction(given):
+    elif inspect.iscoroutinefunction(function):
         problem = f"The check {name} is async. A check is a plain function of the run"
     if problem:
         problems.append(problem)
         return None
-    if isinstance(given, AskedCheck):
-        return Check(name, given, takes_row=False, content=given.content)
-    settings = repr(given) if isinstance(given, within) else ""
-    return Check(name, given, _takes_row(given), content_hash(name, source_of(given), settings))
+    if isinstance(function, AskedCheck):
+        return Check(name, function, takes_row=False, content=function.content)
+    settings = repr(function) if isinstance(function, within) else ""
+    return Check(name, function, _takes_row(function), content_hash(name, source_of(function), settings))
 
 
 def _takes_row(function: CheckFunction) -> bool:
@@ -245,7 +245,10 @@ def _takes_row(function: CheckFunction) -> bool:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return False
-    places = [
-        one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) and one.default is one.empty
+    positional = [
+        parameter
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        and parameter.default is parameter.empty
     ]
-    return len(places) > 1
+    return len(positional) > 1

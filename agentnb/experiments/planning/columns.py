@@ -1,4 +1,4 @@
-"""The columns of the table of results, besides those of the checks."""
+"""Columns of the results table, besides those of the checks."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "redone": ("str", "recovered or again, if the run was cut off"),
     "at": ("datetime64[us, UTC]", "When it was finished"),
 }
-"""The columns of `Results.table`, with their types. A column for each check, named by it, follows `reason`; no check can have
-one of these names."""
+"""Columns of `Results.table`, with their types. The checks' columns, each named after its check, follow `reason`; no check can
+have one of these names."""

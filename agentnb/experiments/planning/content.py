@@ -24,24 +24,24 @@ from agentnb.workflow.workflow import Workflow
 
 HASH_LETTERS = 16
 PLAIN = (str, bytes, int, float, tuple, list, dict, set, frozenset, type(None))
-"""Kinds of values that count by their ``repr``."""
+"""Types of values that are hashed by their ``repr``."""
 _encoder = msgspec.json.Encoder(order="sorted", enc_hook=repr)
 
 
 def content_hash(*parts: Any) -> str:
-    """Return a hash of plain data; other objects count by their ``repr``."""
+    """Return a hash of plain data; other objects are hashed by their ``repr``."""
     try:
         data = _encoder.encode(parts)
-    except (TypeError, UnicodeEncodeError):  # keys that JSON has not, or half a surrogate pair
+    except (TypeError, UnicodeEncodeError):  # keys that JSON does not have, or half a surrogate pair
         data = repr(parts).encode("utf-8", "backslashreplace")
     return hashlib.sha256(data).hexdigest()[:HASH_LETTERS]
 
 
-def changed_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return the names of what differs between two frozen plans, those inside of mappings in brackets."""
+def changed_names(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Return the names that differ between two frozen plans, with those of nested mappings in brackets."""
     parts = []
-    for name in dict.fromkeys([*before, *now]):
-        old, new = before.get(name), now.get(name)
+    for name in dict.fromkeys([*before, *after]):
+        old, new = before.get(name), after.get(name)
         if old == new:
             continue
         if isinstance(old, Mapping) and isinstance(new, Mapping):
@@ -53,15 +53,15 @@ def changed_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def source_of(value: Any, seen: tuple[int, ...] = ()) -> str:
-    """Return the source of a function or tool, or its compiled code where there is none, with what it closes over.
+    """Return the source of a function or tool, or its compiled code without a source, with its closure.
 
-    Of the tool of an agent or a workflow what that does, with its tools. Of anything else its class, or its value if it is
-    plain. ``seen``: the functions and agents around it.
+    For the tool of an agent or workflow: its behaviour, with its tools. For anything else: its class, or its value if plain.
+    ``seen``: the enclosing functions and agents.
     """
     if isinstance(value, AgentTool):
         return f"{value.spec} {_content_of_runnable(value.agent, seen)}"
     if isinstance(value, partial):
-        return f"{source_of(value.func, seen)} {[source_of(one, seen) for one in (*value.args, *value.keywords.items())]}"
+        return f"{source_of(value.func, seen)} {[source_of(part, seen) for part in (*value.args, *value.keywords.items())]}"
     function: Any = inspect.unwrap(getattr(value, "function", value))
     if isinstance(function, types.MethodType):
         return f"{type(function.__self__).__qualname__} {source_of(function.__func__, seen)}"
@@ -77,38 +77,38 @@ def source_of(value: Any, seen: tuple[int, ...] = ()) -> str:
     inside = (*seen, id(function))
     cells = [cell.cell_contents for cell in function.__closure__ or () if not _is_empty(cell)]
     held = [*cells, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    return f"{text} {[source_of(one, inside) for one in held]}" if held else text
+    return f"{text} {[source_of(part, inside) for part in held]}" if held else text
 
 
 def content_of_agent(agent: Agent) -> str:
-    """Return a hash of what an agent does but for the source of its tools."""
+    """Return a hash of an agent's behaviour, without the source of its tools."""
     tools = [(tool.spec.name, tool.spec.description, tool.spec.input_schema) for tool in agent.toolbox]
     servers = content_of_servers(agent.toolbox.servers)
     return content_hash(agent.settings, agent.guidance_texts.texts, agent.model_name, agent.system, tools, *servers)
 
 
 def content_of_workflow(workflow: Workflow) -> str:
-    """Return a hash of what a workflow does but for the source of its tools."""
-    agents = {key: content_of_agent(one) for key, one in (workflow.agents or {}).items()}
+    """Return a hash of a workflow's behaviour, without the source of its tools."""
+    agents = {key: content_of_agent(agent) for key, agent in (workflow.agents or {}).items()}
     return content_hash("workflow", workflow.declared.text, agents, *content_of_servers(servers_of_workflow(workflow)))
 
 
 def servers_of_workflow(workflow: Workflow) -> tuple[ServerTools, ...]:
-    """Return the tools of MCP servers that a workflow is given, and those that its files name."""
+    """Return the MCP servers among a workflow's tools, and those that its files name."""
     words = [name for name in tool_names_of_files(workflow.declared) if is_word(name)]
     return servers_among((*workflow.tools, *words))
 
 
 def content_of_servers(items: Iterable[ServerTools]) -> list[Any]:
-    """Return what counts of MCP servers: their words and identities, those named as they are configured; empty for none."""
+    """Return the words and identities of MCP servers, as configured; empty without servers."""
     servers = host_here().servers or Servers()
-    found = []
+    contents = []
     for item in items:
         server = item.server
-        with suppress(SettingsError):  # one that is not configured is an error of the first run
+        with suppress(SettingsError):  # a missing configuration is an error of the first run
             server = servers.resolved([item])[0].server
-        found.append((item.word, "" if server is None else server.identity))
-    return [found] if found else []
+        contents.append((item.word, "" if server is None else server.identity))
+    return [contents] if contents else []
 
 
 def _content_of_runnable(runnable: Any, seen: tuple[int, ...]) -> str:
@@ -131,6 +131,6 @@ def _is_empty(cell: types.CellType) -> bool:
 
 
 def _compiled(code: types.CodeType) -> str:
-    """Return the instructions and constants of code; the constants of inner functions by theirs, as their addresses vary."""
-    constants = [_compiled(one) if isinstance(one, types.CodeType) else repr(one) for one in code.co_consts]
+    """Return the instructions and constants of code, with inner functions expanded, as their addresses vary."""
+    constants = [_compiled(constant) if isinstance(constant, types.CodeType) else repr(constant) for constant in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {constants}"

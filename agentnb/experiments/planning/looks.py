@@ -1,4 +1,4 @@
-"""Looks at an experiment that are planned beforehand, each after whole tasks: which tasks it has, and its level."""
+"""Planned looks at an experiment, each after whole tasks: its tasks, and its level."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ class Look(NamedTuple):
     number: int
     """From 1."""
     of: int
-    """Planned looks."""
+    """Number of planned looks."""
     tasks: int
     of_tasks: int
     """Tasks of the experiment."""
     level: float
-    """A p value below it shows a difference at this look."""
+    """Significance level of this look."""
 
     @property
     def is_last(self) -> bool:
-        """Whether it is at the end of the experiment."""
+        """True for the look at the end of the experiment."""
         return self.number == self.of
 
     @property
     def name(self) -> str:
-        """Its number, in words."""
+        """Number of the look, in words."""
         return f"look {self.number} of {self.of}"
 
     def __str__(self) -> str:
         return f"{self.name}, after {self.tasks:,} of {counted(self.of_tasks, 'task')}"
 
 
-def read_looks(given: Any, problems: list[str]) -> tuple[float, ...]:
+def read_looks(looks: Any, problems: list[str]) -> tuple[float, ...]:
     """Return the shares of the tasks after which looks are planned; empty for none. Problems are appended."""
-    shares = [number / given for number in range(1, given + 1)] if type(given) is int else given
+    shares = [number / looks for number in range(1, looks + 1)] if type(looks) is int else looks
     is_list = isinstance(shares, list | tuple) and all(type(share) in (int, float) for share in shares)
     if is_list and len(shares) > 1 and shares[-1] == 1 and all(a < b for a, b in pairwise([0, *shares])):
         return tuple(map(float, shares))
-    if given is not None:
-        what = "give their number, from 2, or rising shares of the tasks that end with 1, such as [0.5, 1.0]"
-        problems.append(f"looks={given!r}: {what}")
+    if looks is not None:
+        advice = "give their number, from 2, or rising shares of the tasks that end with 1, such as [0.5, 1.0]"
+        problems.append(f"looks={looks!r}: {advice}")
     return ()
 
 
 def stages_of(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed: int) -> list[list[int]]:
-    """Return the places of the tasks that each look adds, in whole clusters drawn by the seed; without looks, of all tasks."""
+    """Return the positions of the tasks that each look adds, in whole clusters drawn by the seed; without looks, all tasks."""
     if not shares:
         return [[*range(len(tasks))]]
     order = places_by_cluster(tasks)
@@ -79,13 +79,13 @@ def looks_of(stages: Sequence[Sequence[int]]) -> tuple[Look, ...]:
 
 
 def look_problems(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed: int) -> list[str]:
-    """Return the problem of looks that come too early to show a difference, with the looks that are left without them."""
+    """Return the problem of looks that come too early to show a difference, with the remaining looks."""
     if not shares:
         return []
     stages = stages_of(tasks, shares, seed)
     if not all(stages):
         return [f"looks: {counted(len(tasks), 'task')} in whole clusters are too few for {len(shares)} looks. Plan fewer"]
-    clusters = [*accumulate(len({tasks[place].cluster_key for place in stage}) for stage in stages)]
+    clusters = [*accumulate(len({tasks[position].cluster_key for position in stage}) for stage in stages)]
     looks = looks_of(stages)
     counts = [(look, count, required_clusters(look.level)) for look, count in zip(looks, clusters, strict=True)]
     early = [(look, count, required) for look, count, required in counts if required is None or count < required]

@@ -1,4 +1,4 @@
-"""Near outcomes: what guidance can change soon after it was given, known by few rounds of a run."""
+"""Near outcomes: short-term effects of guidance, measured within a few rounds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from agentnb.tables.loops import LOOP, found
 
 FOLLOWED, CALL_WORKED, NO_LOOP = "followed", "call_worked", "no_loop_within_3"
 NEAR_OUTCOMES = (FOLLOWED, CALL_WORKED, NO_LOOP)
-"""Names of near outcomes; the last with any number of rounds."""
+"""Names of near outcomes; the last accepts any number of rounds."""
 _NO_LOOP = re.compile(r"no_loop_within_([1-9]\d{0,2})")
 
 NearValue: TypeAlias = Callable[[int, "bool | None"], "bool | None"]
-"""Returns the outcome after guidance in the round of an index, given whether its reply did what that asks; None: unknown."""
+"""Returns the outcome of guidance in the round with this index; ``bool | None``: whether its reply followed it. None:
+unknown."""
 NearOutcome: TypeAlias = Callable[[Run], NearValue]
 
 
@@ -32,19 +33,19 @@ def find_near_outcome(name: str) -> NearOutcome:
 
 
 def _call_worked(run: Run) -> NearValue:
-    """Return whether a work tool ran in the round, and reported success."""
+    """True if a work tool ran in the round and reported success."""
 
     def value(index: int, followed: bool | None) -> bool | None:
-        one = run.rounds[index]
-        if one.reply is None:
+        round_ = run.rounds[index]
+        if round_.reply is None:
             return None
-        return any(record.is_work and record.success is True for record in one.records)
+        return any(record.is_work and record.success is True for record in round_.records)
 
     return value
 
 
 def _no_loop(run: Run, rounds: int) -> NearValue:
-    """Return whether no loop was found in so many rounds from this one on; a run cut short before has no value."""
+    """True if no loop was found in this many rounds from this round on, or None for a run that ended earlier."""
     last_rounds = {row.last for row in found(run) if row.family == LOOP}
 
     def value(index: int, followed: bool | None) -> bool | None:

@@ -1,4 +1,4 @@
-"""What is wrong with an experiment before anything runs, all at once, each as a sentence."""
+"""Problems of an experiment, found before anything runs, each as a sentence."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from agentnb.workflow.files.declared_files import model_names
 from agentnb.workflow.workflow import Workflow
 
 MAX_SHAPES = 20
-"""Rows of other columns that a check is tried with."""
+"""Maximum number of rows with distinct columns that a check is tried with."""
 
 
 def plan_problems(tasks: Sequence[ExperimentTask], variants: Sequence[Variant], *, aa: bool) -> list[str]:
-    """Return what is wrong with the tasks and variants together; ``aa``: variants may be equal."""
+    """Return the problems of the tasks and variants together; ``aa``: variants may be equal."""
     problems: list[str] = []
-    twice = [name for name, count in Counter(one.id for one in tasks).items() if count > 1]
+    twice = [name for name, count in Counter(task.id for task in tasks).items() if count > 1]
     if twice:
         problems.append(f"Tasks with the same id: {listed(twice)}. Give each task an id of its own")
     if not aa:
@@ -41,16 +41,16 @@ def plan_problems(tasks: Sequence[ExperimentTask], variants: Sequence[Variant], 
             problems.append(f"The variants {first} and {second} are equal. To see what chance alone does: aa=True")
     problems += _template_problems(tasks, variants)
     if any(task.run is not None for task in tasks):
-        for one in variants:
-            if isinstance(one.work, Workflow):
-                problems.append(f"Variant {one.name}: a workflow cannot be forked from recorded runs")
-            elif unknown := forked_changes(one):
-                problems.append(f"Variant {one.name}: a fork of a recorded run keeps its {', '.join(unknown)}")
+        for variant in variants:
+            if isinstance(variant.work, Workflow):
+                problems.append(f"Variant {variant.name}: a workflow cannot be forked from recorded runs")
+            elif unknown := forked_changes(variant):
+                problems.append(f"Variant {variant.name}: a fork of a recorded run keeps its {', '.join(unknown)}")
     return problems
 
 
 def settings_problems(settings: Mapping[str, Any]) -> Iterable[str]:
-    """Yield what is wrong with the settings of an experiment by themselves."""
+    """Yield the problems of an experiment's settings, each on its own."""
     for name in ("repeats", "places"):
         value = settings[name]
         if value is not None and (type(value) is not int or value < 1):
@@ -61,37 +61,37 @@ def settings_problems(settings: Mapping[str, Any]) -> Iterable[str]:
         yield f"seeds={settings['seeds']!r}: it is shared or independent"
     if settings["executor"] not in ("kernel", "processes") and not callable(getattr(settings["executor"], "submit", None)):
         yield f"executor={settings['executor']!r}: it is kernel, processes, or an object with submit, such as a Dask client"
-    for name, what in (("budget", "US dollars"), ("check_seconds", "seconds")):
+    for name, unit in (("budget", "US dollars"), ("check_seconds", "seconds")):
         value = settings[name]
         is_amount = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
         if not is_amount and not (name == "budget" and value is None):
-            yield f"{name}={value!r}: give {what}, more than 0"
+            yield f"{name}={value!r}: give {unit}, more than 0"
 
 
 def _template_problems(tasks: Sequence[ExperimentTask], variants: Iterable[Variant]) -> Iterable[str]:
     """Yield the columns that templates of variants name and rows lack."""
-    for one in variants:
-        if one.template is None:
+    for variant in variants:
+        if variant.template is None:
             continue
-        if tasks and not names_column(one.template, tasks[0].row):
-            yield f"Variant {one.name}: its prompt names no column: all tasks would be one. Write {{{{ prompt }}}} in it"
+        if tasks and not names_column(variant.template, tasks[0].row):
+            yield f"Variant {variant.name}: its prompt names no column: all tasks would be one. Write {{{{ prompt }}}} in it"
         lacking: dict[str, list[str]] = {}
         for task in tasks:
             try:
-                prompt_of(task.row, one.template)
+                prompt_of(task.row, variant.template)
             except SettingsError as error:
                 lacking.setdefault(str(error), []).append(task.id)
-        for what, ids in lacking.items():
-            yield f"Variant {one.name}, tasks {listed(ids)}: {what}"
+        for problem, ids in lacking.items():
+            yield f"Variant {variant.name}, tasks {listed(ids)}: {problem}"
 
 
 def example_problems(
     checks: Sequence[Check], tasks: Sequence[ExperimentTask], seconds: float, *, have_folders: bool
 ) -> list[str]:
-    """Return the checks that raise or take longer than ``seconds`` on a recorded example run, with the rows of the tasks.
+    """Return the checks that raise or take longer than ``seconds`` on a recorded example run, with the tasks' rows.
 
-    Of the rows that have the same columns the first one is tried. ``have_folders``: whether the runs of all tasks have folders
-    of their own. Each row that names one, or stands for such a run, is tried with a copy, as in a run.
+    Tries one row per set of columns. ``have_folders``: the runs of all tasks have their own folders. A row with a folder, or of
+    such a run, is tried with a copy, as in a run.
     """
     run = load_trace(example("healthy"))
     shapes = {frozenset(task.row): task.row for task in reversed(tasks)}
@@ -99,8 +99,8 @@ def example_problems(
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         if any(check.takes_row for check in checks):
             rows = [
-                row_in_copy(row, Path(folder, str(place))) if have_folders or names_folder(row) else row
-                for place, row in enumerate(rows)
+                row_in_copy(row, Path(folder, str(number))) if have_folders or names_folder(row) else row
+                for number, row in enumerate(rows)
             ]
         return [problem for check in checks if (problem := _check_problem(check, run, rows, tasks, seconds))]
 
@@ -122,11 +122,13 @@ def _check_problem(
 
 
 def check_models(variants: Sequence[Variant], models: Sequence[str | Model], budget: float | None) -> list[str]:
-    """Return what is wrong with the models: unknown names, missing keys, and prices that a budget needs."""
+    """Return the problems of the models: unknown names, missing keys, and missing prices with a budget."""
     problems: list[str] = []
-    agents = [one.work for one in variants if isinstance(one.work, Agent)]
+    agents = [variant.work for variant in variants if isinstance(variant.work, Agent)]
     own = [agent.used_model for agent in agents] if not models else []
-    declared = [name for one in variants if isinstance(one.work, Workflow) for name in model_names(one.work.declared)]
+    declared = [
+        name for variant in variants if isinstance(variant.work, Workflow) for name in model_names(variant.work.declared)
+    ]
     for model in _once([*models, *own, *declared]):
         try:
             _check_usable(model)
@@ -143,14 +145,14 @@ def check_models(variants: Sequence[Variant], models: Sequence[str | Model], bud
 
 
 def _check_usable(model: str | Model) -> None:
-    """Raise `AgentnbError` for an unknown model, and for one whose key is missing."""
+    """Raise `AgentnbError` for an unknown model or a missing key."""
     check_model(model)
     if isinstance(model, str):
         check_key(model)
 
 
 def judge_problems(checks: Iterable[Check], budget: float | None) -> list[str]:
-    """Return what is wrong with the models of checks that ask one: unknown names, missing keys, and prices."""
+    """Return the problems of judges' models: unknown names, missing keys, and missing prices."""
     problems: list[str] = []
     for check in checks:
         if isinstance(check.function, AskedCheck):
@@ -165,25 +167,25 @@ def judge_problems(checks: Iterable[Check], budget: float | None) -> list[str]:
 
 
 def _price_problems(variants: Iterable[Variant], models: Sequence[str | Model], budget: float) -> Iterable[str]:
-    found: dict[str, None] = {}
-    for one in variants:
-        for model in models or (one.model,):
+    problems: dict[str, None] = {}
+    for variant in variants:
+        for model in models or (variant.model,):
             try:
-                if isinstance(one.work, Agent) and model is not None:
-                    check_has_price(make_model(model), one.work, Budget(budget))
-                elif isinstance(one.work, Workflow):
-                    orchestration = one.work.orchestration(model=model)
+                if isinstance(variant.work, Agent) and model is not None:
+                    check_has_price(make_model(model), variant.work, Budget(budget))
+                elif isinstance(variant.work, Workflow):
+                    orchestration = variant.work.orchestration(model=model)
                     if orchestration.check is not None:
                         orchestration.check(Budget(budget))
             except AgentnbError as error:
-                found[str(error)] = None
-    return found
+                problems[str(error)] = None
+    return problems
 
 
 def are_free(variants: Iterable[Variant], models: Sequence[str | Model], checks: Iterable[Check] = ()) -> bool:
-    """Return whether no model costs anything, those of judges included: personas, without a price of their own."""
-    used: list[str | Model | None] = [*models] or [one.model for one in variants]
-    used += [one.function.model for one in checks if isinstance(one.function, AskedCheck)]
+    """True if all models, including judges', are free: personas without a price."""
+    used: list[str | Model | None] = [*models] or [variant.model for variant in variants]
+    used += [check.function.model for check in checks if isinstance(check.function, AskedCheck)]
     return all(model is not None and is_persona(model) and "price=" not in name_of(model) for model in used)
 
 

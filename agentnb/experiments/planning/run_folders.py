@@ -1,4 +1,4 @@
-"""Runs in folders of their own: a copy of the folder that a task names, and an agent of others inside of a sandbox."""
+"""Folders of runs: a copy of the task's folder, and the sandbox of an agent of others."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from agentnb.tools.builtin.shell.sandbox import check_sandbox
 from agentnb.workflow.workflow import Workflow
 
 WORK_DIR = "work_dir"
-"""The column of a task that names its folder; for checks, that of the run."""
+"""Column with the folder of a task; for checks, the folder of the run."""
 OWN = ".agentnb"
-"""The folder of settings and logs of agentnb, which grows while an experiment runs."""
+"""Folder of agentnb's settings and logs, which grows while an experiment runs."""
 GIT = ".git"
 HOME = "home"
-"""The setting of a variant that names what the settings of an agent of others begin with."""
+"""Variant setting: the folder with the initial settings of an agent of others."""
 INSIDE, OUTSIDE = "bubblewrap", "no sandbox"
-NO_QUESTION = "nobody is there to ask, so that it runs inside of bubblewrap only"
+NO_QUESTION = "nobody can be asked, so it runs only inside bubblewrap"
 ELSEWHERE = "Name a folder elsewhere, or leave folder out"
-LOOSEN = "Or let it do what it likes on this machine: outside_sandbox=True"
+LOOSEN = "Or give it full access to this machine: outside_sandbox=True"
 
 
 def is_foreign(work: Agent | Workflow) -> TypeGuard[Agent]:
-    """Return whether an agent of others does the work of a variant."""
+    """True if the variant runs an agent of others."""
     return isinstance(work, Agent) and bool(work.acp)
 
 
 def names_folder(row: Mapping[str, Any]) -> bool:
-    """Return whether a task has a folder."""
+    """True if a task has a folder."""
     return bool(row.get(WORK_DIR))
 
 
 def files_left_out(folder: str, names: Iterable[str]) -> list[str]:
-    """Return the names that are no part of a copy: logs, files of keys, and what is neither a file, a folder nor a link."""
+    """Return the names to leave out of a copy: logs, key files, and special files."""
     return [name for name in names if name == OWN or not _is_copied(Path(folder, name))]
 
 
 def _is_copied(path: Path) -> bool:
-    # The names of branches and tags of git are files, too.
+    # Git stores branches and tags as files.
     holds_keys = is_key_file(path.name) and not path.is_dir() and GIT not in path.parts
     return not holds_keys and (path.is_file() or path.is_dir() or path.is_symlink())
 
 
 def row_in_copy(row: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Copy the folder of a task, if it names one, to a new ``folder``; return the row with that."""
+    """Copy the folder of a task, if any, to a new ``folder``; return the row with its path."""
     if names_folder(row):
         shutil.copytree(row[WORK_DIR], folder, symlinks=True, ignore=files_left_out)
     else:
@@ -61,9 +61,9 @@ def row_in_copy(row: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def folder_content(folder: str | Path) -> str:
-    """Return a hash of the files of a folder as they are copied.
+    """Return a hash of the files of a folder, as copied.
 
-    Raises `SettingsError` if there is none, or a link in it leads out: the link of a copy would lead to the original.
+    Raises `SettingsError` for a missing folder, or a link out of it: the link in a copy would lead to the original.
     """
     if not Path(folder).is_dir():
         raise SettingsError(f"{str(folder)!r} is not a folder")
@@ -100,9 +100,9 @@ def folder_problems(
     outside_sandbox: Any,
     executor: Any,
 ) -> Iterable[str]:
-    """Yield what is wrong with agents of others and with folders of runs.
+    """Yield the problems of agents of others and of folders of runs.
 
-    ``works``: what the variants run, by name; ``records``: the folder of rows and logs.
+    ``works``: agents and workflows of the variants, by name; ``records``: the folder of rows and logs.
     """
     foreign = [(name, work, work.used_model) for name, work in works.items() if is_foreign(work)]
     if type(outside_sandbox) is not bool:
@@ -110,7 +110,7 @@ def folder_problems(
     if foreign and executor != "kernel":
         yield f"Variant {foreign[0][0]}: agents of others are processes of their own. Leave executor out"
     for name, _, model in foreign:
-        assert isinstance(model, ForeignAgent), "it stands where a model does"
+        assert isinstance(model, ForeignAgent), "an agent with acp has a foreign agent as its model"
         if problem := _problem_of(model, outside_sandbox=outside_sandbox is True):
             yield f"Variant {name}: {problem}"
     if records is not None:
@@ -120,21 +120,21 @@ def folder_problems(
             yield f'{WORK_DIR}: a pool shares no folder with you. Use executor="processes", or leave it out'
         for name, work in works.items():
             if isinstance(work, Agent) and work.work_dir is not None:
-                how = f"Leave {WORK_DIR} out, or make it a column of the tasks"
-                yield f"Variant {name}: each run works in a folder of its own. {how}"
+                advice = f"Leave {WORK_DIR} out, or make it a column of the tasks"
+                yield f"Variant {name}: each run works in a folder of its own. {advice}"
 
 
 def _problems_of_records(records: Path, folders: Iterable[str]) -> Iterable[str]:
     for folder in sorted(folders):
-        way = Path(os.path.relpath(records.resolve(), Path(folder).resolve())).parts
-        if way[:1] != ("..",) and OWN not in way:
+        parts = Path(os.path.relpath(records.resolve(), Path(folder).resolve())).parts
+        if parts[:1] != ("..",) and OWN not in parts:
             yield f"folder={str(records)!r} lies in {folder!r}, the folder of a task, which its logs would change. {ELSEWHERE}"
 
 
 def _problem_of(agent: ForeignAgent, *, outside_sandbox: bool) -> str:
     if installed(agent.known) is None:
-        how = agent.known.install or f"there is no {agent.known.command[0]}"
-        return f"{agent.name} is not installed. Install it: {how}"
+        advice = agent.known.install or f"there is no {agent.known.command[0]}"
+        return f"{agent.name} is not installed. Install it: {advice}"
     try:
         if not outside_sandbox:
             check_sandbox(has_network=True)
@@ -144,5 +144,5 @@ def _problem_of(agent: ForeignAgent, *, outside_sandbox: bool) -> str:
 
 
 def sandboxes(works: Mapping[str, Agent | Workflow], *, outside_sandbox: bool) -> dict[str, str]:
-    """Return what is around each agent of others, by variant."""
+    """Return the sandbox of each agent of others, by variant."""
     return {name: OUTSIDE if outside_sandbox else INSIDE for name, work in works.items() if is_foreign(work)}

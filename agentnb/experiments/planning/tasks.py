@@ -1,4 +1,4 @@
-"""The tasks of an experiment: rows with an id and a prompt, functions of a seed that return such a row, or recorded runs."""
+"""Tasks of an experiment: rows with an id and a prompt, functions that return such a row for a seed, or recorded runs."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ from agentnb.experiments.planning.run_folders import WORK_DIR, folder_content, n
 from agentnb.interchange.files import load_traces
 
 ID, PROMPT, CLUSTER = "id", "prompt", "cluster"
-"""Columns with a meaning: the task's name, its prompt, and the group of tasks that belong together."""
+"""Special columns: the task's name, its prompt, and its group of related tasks."""
 TRACES, AT_ROUND = "traces", "at_round"
-"""Keys of tasks that are recorded runs: their source, and the round from which on forks of them are live."""
+"""Keys of tasks from recorded runs: their source, and the first live round of a fork."""
 _FIELD = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 _NAME = re.compile(r"[^\W\d][\w -]*")
-"""What can only be the name of a column; other text in braces stays as it is unless a column is called so."""
+"""Unambiguous column name; other text in braces is kept unless it names a column."""
 MAX_NAMED = 5
-"""Tasks that one problem names."""
+"""Maximum number of tasks that a problem names."""
 
 TaskFunction: TypeAlias = Callable[[int], Mapping[str, Any]]
-"""Makes the row of a task from a seed."""
+"""Makes the row of a task for a seed."""
 ClusterKey: TypeAlias = tuple[bool, str]
-"""Whether a task belongs to a cluster, and the name of that, else of the task."""
+"""(True, cluster), or (False, task) for a task without a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentTask:
-    """One task, which every variant meets."""
+    """Task that every variant runs."""
 
     id: str
     row: Mapping[str, Any] = field(default_factory=dict)
-    """The columns of the task; of a function, those for the seed 0."""
+    """Columns of the task; for a function, those for the seed 0."""
     make: TaskFunction | None = None
     run: Run | None = None
-    """The recorded run to fork."""
+    """Recorded run to fork."""
     at_round: int = 1
     content: str = ""
-    """A hash of the row, the function's source, or the recorded events before the round."""
+    """Hash of the row, the function's source, or the recorded events before the round."""
     files: str = ""
-    """A hash of the folder that the row names; empty without one, and for a function, whose rows may name several."""
+    """Hash of the row's folder; empty without one, and for a function, whose rows may name several."""
 
     @property
     def cluster(self) -> str:
-        """The group of tasks that it belongs to; empty for the task alone."""
+        """Group of related tasks; empty for a task on its own."""
         group = self.row.get(CLUSTER)
         return "" if _is_gap(group) else str(group)
 
     @property
     def cluster_key(self) -> ClusterKey:
-        """Its cluster, else itself."""
+        """Key of its cluster, or of the task itself."""
         return cluster_key(self.cluster, self.id)
 
     def row_for(self, seed: int) -> Mapping[str, Any]:
@@ -70,40 +70,40 @@ class ExperimentTask:
 
 
 def cluster_key(cluster: str, task: str) -> ClusterKey:
-    """Return what tells clusters apart: a task of none is one of its own, also if a cluster has its name."""
+    """Return a key that is unique per cluster: a task without a cluster never equals a cluster of its name."""
     return bool(cluster), cluster or task
 
 
 def places_by_cluster(tasks: Sequence[ExperimentTask]) -> list[list[int]]:
-    """Return the places of the tasks of each cluster, in the order of their first tasks."""
+    """Return the positions of the tasks of each cluster, ordered by first task."""
     clusters: dict[ClusterKey, list[int]] = {}
-    for place, task in enumerate(tasks):
-        clusters.setdefault(task.cluster_key, []).append(place)
+    for position, task in enumerate(tasks):
+        clusters.setdefault(task.cluster_key, []).append(position)
     return [*clusters.values()]
 
 
 def read_tasks(source: Any, problems: list[str]) -> tuple[ExperimentTask, ...]:
     """Return the tasks of a data frame, a list of rows and functions, or ``{"traces": SOURCE, "at_round": K}``.
 
-    What is wrong is appended to ``problems``, each as a sentence.
+    Problems are appended to ``problems``, each as a sentence.
     """
     tasks: list[ExperimentTask] = []
     refused: dict[str, tuple[list[str], Exception]] = {}
-    """Places and first error of each problem: a frame without a column has one, whatever else its rows lack."""
-    for place, item in enumerate(_items(source, problems), 1):
+    """Row numbers and first error of each problem: a frame that lacks a column is a single problem."""
+    for number, item in enumerate(_items(source, problems), 1):
         try:
             tasks.append(item if isinstance(item, ExperimentTask) else _task(item))
         except (SettingsError, TypeError) as error:
-            refused.setdefault(getattr(error, "what", str(error)), ([], error))[0].append(str(place))
-    for places, first in refused.values():
-        problems.append(f"{'Tasks' if len(places) > 1 else 'Task'} {listed(places)}: {first}")
+            refused.setdefault(getattr(error, "what", str(error)), ([], error))[0].append(str(number))
+    for numbers, first in refused.values():
+        problems.append(f"{'Tasks' if len(numbers) > 1 else 'Task'} {listed(numbers)}: {first}")
     if not tasks and not problems:
         problems.append('There is no task. Give rows with an id and a prompt: [{"id": "a", "prompt": "..."}]')
     return tuple(tasks)
 
 
 def fill_in(template: str, row: Mapping[str, Any]) -> str:
-    """Return the text with each ``{{ column }}`` replaced. Raises `SettingsError` for a column that the row lacks."""
+    """Replace each ``{{ column }}`` of the text. Raises `SettingsError` for a column that the row lacks."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
@@ -111,25 +111,25 @@ def fill_in(template: str, row: Mapping[str, Any]) -> str:
             return str(row[name])
         if not _NAME.fullmatch(name):
             return match.group()
-        what = f"the prompt names {{{{ {name} }}}}, a column that the row lacks"
-        raise SettingsError(what, "To send braces as they are, put the text into a column and name that")
+        problem = f"the prompt names {{{{ {name} }}}}, a column that the row lacks"
+        raise SettingsError(problem, "To send braces as they are, put the text into a column and name that")
 
     return _FIELD.sub(value, template)
 
 
 def names_column(template: str, row: Mapping[str, Any]) -> bool:
-    """Return whether a text names a column, one that the row lacks included."""
+    """True if a text names a column, even one that the row lacks."""
     return any(name == PROMPT or name in row or _NAME.fullmatch(name) for name in _FIELD.findall(template))
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
-    rest = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
-    return f"{', '.join(names[:MAX_NAMED])}{rest}"
+    """List the first names, and the number of further ones."""
+    more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
+    return f"{', '.join(names[:MAX_NAMED])}{more}"
 
 
 def prompt_of(row: Mapping[str, Any], template: str | None) -> str:
-    """Return the prompt of a task: the row's, in the variant's template, if it has one. Raises `SettingsError`."""
+    """Return the prompt of a task: the row's, in the variant's template if any. Raises `SettingsError`."""
     prompt = fill_in(str(row.get(PROMPT, "")), row)
     return encodable(prompt if template is None else fill_in(template, {**row, PROMPT: prompt}))
 
@@ -173,14 +173,14 @@ def _task(item: Any) -> ExperimentTask:
     row = {str(name): value for name, value in item.items()}
     if ID not in row:
         columns = f"It has {', '.join(row)}" if row else "It is empty"
-        raise SettingsError(f"the row has no column {ID}", f"{columns}. A frame gets it by frame.assign({ID}=frame.index)")
+        raise SettingsError(f"the row has no column {ID}", f"{columns}. Add it to a frame: frame.assign({ID}=frame.index)")
     _check_prompt(row)
     folder = _folder_of(row)
     return ExperimentTask(encodable(str(row[ID])), row, content=content_hash(row, *folder), files="".join(folder))
 
 
 def _folder_of(row: Mapping[str, Any]) -> list[str]:
-    """Return a hash of the folder of a task; nothing if it names none. Raises `SettingsError`."""
+    """Return a hash of the folder of a task; empty without one. Raises `SettingsError`."""
     return [folder_content(row[WORK_DIR])] if names_folder(row) else []
 
 

@@ -1,4 +1,4 @@
-"""The variants of an experiment: guidance sets, policies, settings of an agent, agents and workflows."""
+"""Variants of an experiment: guidance sets, policies, settings of an agent, agents and workflows."""
 
 from __future__ import annotations
 
@@ -24,46 +24,46 @@ from agentnb.tools.builtin.named import tools_of
 from agentnb.workflow.workflow import Workflow
 
 OWN_MODEL = ""
-"""The name of the model of each variant's own agent."""
+"""Placeholder name for the model of each variant's own agent."""
 PROMPT = "prompt"
-"""The setting of a variant that is no setting of an agent, as `HOME`: a template around the prompt of each task."""
-_SETTINGS = {one.name for one in fields(AgentSettings) if one.init} | {PROMPT, HOME}
+"""Variant setting that is not an agent setting, like `HOME`: a template around the prompt of each task."""
+_SETTINGS = {field.name for field in fields(AgentSettings) if field.init} | {PROMPT, HOME}
 
 
 FORKED = ("model", "guidance", "policy", "tools", "detect", "gates", *LIMITS)
-"""The settings that a fork of a recorded run can change."""
+"""Settings that a fork of a recorded run can change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One arm of an experiment."""
+    """Arm of an experiment."""
 
     name: str
     work: Agent | Workflow
-    """The agent or the workflow that does its tasks."""
+    """Agent or workflow that runs its tasks."""
     template: str | None = None
-    """The text around the prompt of each task, with ``{{ prompt }}``."""
+    """Text around the prompt of each task, with ``{{ prompt }}``."""
     changes: Mapping[str, Any] | None = None
-    """The settings that it changes; what it does not change is as recorded in forks of recorded runs."""
+    """Settings that it changes; in forks of recorded runs all others stay as recorded."""
     content: str = ""
-    """A hash of all that it does, but for the source of its tools."""
+    """Hash of its behaviour, without the source of its tools."""
     tools: str = ""
-    """A hash of the source of its tools."""
+    """Hash of the source of its tools."""
     home: str = ""
-    """The folder that the settings of an agent of others begin with; empty for none."""
+    """Folder with the initial settings of an agent of others; empty for none."""
 
     @property
     def model(self) -> str | Model | None:
-        """Its own model; None of a workflow."""
+        """Its own model, or None for a workflow."""
         return self.work.used_model if isinstance(self.work, Agent) else None
 
     @property
     def budget(self) -> float | None:
-        """The budget of each of its runs, in US dollars; None without one."""
+        """US dollars per run, or None without a budget."""
         return self.work.limits.budget if isinstance(self.work, Agent) else self.work.spec.limits.get("budget")
 
     def agent(self, model: str | Model | None, seed: int) -> Agent:
-        """Return its agent with this model, or with its own, which draws by the seed if it can."""
+        """Return its agent with this model, by default its own, seeded if possible."""
         assert isinstance(self.work, Agent), "a workflow has its own agents"
         chosen = seeded(self.work.used_model if model is None else model, seed)
         words = self.work.guidance
@@ -73,9 +73,9 @@ class Variant:
         return replace(agent, model=chosen, extensions=without_model(agent.extensions))
 
 
-def read_variants(given: Any, base: Any, models: Iterable[str | Model], problems: list[str]) -> tuple[Variant, ...]:
+def read_variants(definitions: Any, base: Any, models: Iterable[str | Model], problems: list[str]) -> tuple[Variant, ...]:
     """Return the variants by name. ``base``: the agent, or its settings, that variants change; problems are appended."""
-    named = variants_by_name(given, problems)
+    named = variants_by_name(definitions, problems)
     if base is not None and not isinstance(base, Agent | Mapping):
         problems.append(f"agent={base!r} is neither an Agent nor a mapping of its settings")
         return ()
@@ -83,15 +83,15 @@ def read_variants(given: Any, base: Any, models: Iterable[str | Model], problems
     first_model = next(iter(models), None)
     try:
         base, rules = _with_own_rules(base)
-        for name, what in named.items():
+        for name, value in named.items():
             try:
-                variants.append(_variant(str(name), what, base, first_model))
+                variants.append(_variant(str(name), value, base, first_model))
             except UnknownModel as error:
-                problems.append(str(error))  # of the experiment's models, and so of each variant
+                problems.append(str(error))  # concerns the experiment's models, and so every variant
             except (AgentnbError, TypeError) as error:
                 problems.append(f"Variant {name}: {error}")
         if not problems:
-            known_rules(rules, [one.work for one in variants])
+            known_rules(rules, [variant.work for variant in variants])
     except SettingsError as error:
         problems.append(str(error))
     if not named and not problems:
@@ -100,10 +100,12 @@ def read_variants(given: Any, base: Any, models: Iterable[str | Model], problems
 
 
 def equal_variants(variants: Iterable[Variant]) -> list[tuple[str, str]]:
-    """Return the names of each variant that has the content of an earlier one, with that one's."""
+    """Return pairs of names of variants with equal content, the earlier first."""
     first: dict[tuple[str, str], str] = {}
     return [
-        (earlier, one.name) for one in variants if (earlier := first.setdefault((one.content, one.tools), one.name)) != one.name
+        (earlier, variant.name)
+        for variant in variants
+        if (earlier := first.setdefault((variant.content, variant.tools), variant.name)) != variant.name
     ]
 
 
@@ -114,20 +116,20 @@ def forked_changes(variant: Variant) -> list[str]:
 
 
 def unseeded_models(variants: Iterable[Variant], models: Iterable[str | Model]) -> tuple[str, ...]:
-    """Return the names of the models that take no seed, each once; those of a workflow's agents are not counted."""
-    used = [*models] or [one.model for one in variants if one.model is not None]
-    return tuple(dict.fromkeys(name_of(one) for one in used if not takes_seed(one)))
+    """Return the distinct names of models that take no seed, except those of a workflow's agents."""
+    used = [*models] or [variant.model for variant in variants if variant.model is not None]
+    return tuple(dict.fromkeys(name_of(model) for model in used if not takes_seed(model)))
 
 
 def read_models(models: Iterable[str | Model] | str | Model | None) -> tuple[str | Model, ...]:
-    """Return one or several models as a tuple; empty for None, where each variant has its own."""
+    """Return the models as a tuple; empty for None, if each variant has its own."""
     if models is None:
         return ()
     return (models,) if isinstance(models, str) or not isinstance(models, Iterable) else tuple(models)
 
 
 def model_names_of(models: Iterable[str | Model]) -> tuple[str, ...]:
-    """Return the names of the models as cells have them: `OWN_MODEL` alone where there is none."""
+    """Return the names of the models for cells: `OWN_MODEL` alone without models."""
     return tuple(map(name_of, models)) or (OWN_MODEL,)
 
 
@@ -137,35 +139,35 @@ def name_of(model: str | Model) -> str:
 
 
 def is_persona(model: str | Model) -> bool:
-    """Return whether a model is one of agentnb's own simulated ones, which say nothing about language models."""
+    """True for agentnb's own simulated models, whose runs are no evidence about language models."""
     return name_of(model).startswith("simulated:")
 
 
-def variants_by_name(given: Any, problems: list[str]) -> Mapping[str, Any]:
-    """Return variants by name; a list of them by the names that they have. Problems are appended."""
-    if isinstance(given, Mapping):
-        return given
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        problems.append(f'variants={given!r} is not a mapping. Give names: {{"without": "off", "with": "matrix"}}')
+def variants_by_name(definitions: Any, problems: list[str]) -> Mapping[str, Any]:
+    """Return variants by name; items of a list are named after themselves. Problems are appended."""
+    if isinstance(definitions, Mapping):
+        return definitions
+    if isinstance(definitions, str) or not isinstance(definitions, Iterable):
+        problems.append(f'variants={definitions!r} is not a mapping. Give names: {{"without": "off", "with": "matrix"}}')
         return {}
-    return {(one if isinstance(one, str) else getattr(one, "name", str(one))): one for one in given}
+    return {(value if isinstance(value, str) else getattr(value, "name", str(value))): value for value in definitions}
 
 
 def _with_own_rules(base: Any) -> tuple[Any, RuleList]:
-    """Return the agent or its settings, and its rules, which no variant checks: each may have other tools."""
+    """Split the agent, or its settings, from its rules, which variants do not check, as their tools may differ."""
     if isinstance(base, Agent):
         return (replace(base, permissions=base.rule_list.as_checked) if base.rule_list else base), NO_RULES
     rules = RuleList.of((base or {}).get("permissions"))
     return ({**base, "permissions": rules.as_checked} if rules else base), rules
 
 
-def _variant(name: str, what: Any, base: Any, model: str | Model | None) -> Variant:
-    if isinstance(what, Workflow):
-        texts = [*(what.tool_names), *[source_of(tool) for value in what.tools for tool in tools_of(value)]]
-        return Variant(name, what, content=content_of_workflow(what), tools=content_hash(texts))
-    changes, template, home = _changes(what)
-    if isinstance(what, Agent):
-        agent = what
+def _variant(name: str, definition: Any, base: Any, model: str | Model | None) -> Variant:
+    if isinstance(definition, Workflow):
+        texts = [*(definition.tool_names), *[source_of(tool) for value in definition.tools for tool in tools_of(value)]]
+        return Variant(name, definition, content=content_of_workflow(definition), tools=content_hash(texts))
+    changes, template, home = _changes(definition)
+    if isinstance(definition, Agent):
+        agent = definition
     elif isinstance(base, Agent):
         kept = {"extensions": without_model(base.extensions)} if "model" in changes else {}
         agent = replace(base, **{**kept, **changes})
@@ -181,7 +183,7 @@ def _variant(name: str, what: Any, base: Any, model: str | Model | None) -> Vari
         advice = (
             f'Name the model of each variant: {{"acp": "{agent.acp.partition(":")[0]}:MODEL"}}, {{"model": "provider:name"}}'
         )
-        raise SettingsError(f"models= does not reach {agent.model_name}, which has its own", advice)
+        raise SettingsError(f"models= does not apply to {agent.model_name}, which has its own model", advice)
     if home and not agent.acp:
         raise SettingsError(f"{HOME}= is the folder of settings of an agent of others", "Leave it out, or give acp=, too")
     sources = [(tool.spec.name, source_of(tool)) for tool in agent.toolbox]
@@ -190,23 +192,23 @@ def _variant(name: str, what: Any, base: Any, model: str | Model | None) -> Vari
     return Variant(name, agent, template, changes, content, content_hash(sources), home)
 
 
-def _changes(what: Any) -> tuple[dict[str, Any], str | None, str]:
-    """Return the settings of an agent that a variant changes, its template, and the folder of its settings."""
-    if isinstance(what, Agent):
+def _changes(definition: Any) -> tuple[dict[str, Any], str | None, str]:
+    """Return the agent settings that a variant changes, its template, and the folder of its settings."""
+    if isinstance(definition, Agent):
         return {}, None, ""
-    if isinstance(what, str | GuidanceSet):
-        return {"guidance": find_set(what)}, None, ""
-    if isinstance(what, Mapping):
-        settings = {str(key): value for key, value in what.items()}
+    if isinstance(definition, str | GuidanceSet):
+        return {"guidance": find_set(definition)}, None, ""
+    if isinstance(definition, Mapping):
+        settings = {str(key): value for key, value in definition.items()}
         template, home = settings.pop(PROMPT, None), str(settings.pop(HOME, ""))
         _check_names(settings)
-        if settings.get("acp"):  # in place of the model that the others have
+        if settings.get("acp"):  # replaces the model of the other variants
             settings = {"model": "", **settings}
         return settings, template, home
-    if callable(getattr(what, "rules", None)) and hasattr(what, "name"):
-        policy: PolicySet = what
+    if callable(getattr(definition, "rules", None)) and hasattr(definition, "name"):
+        policy: PolicySet = definition
         return {"policy": policy}, None, ""
-    raise SettingsError(f"{what!r} is not a guidance set, policy, mapping of settings, Agent or Workflow")
+    raise SettingsError(f"{definition!r} is not a guidance set, policy, mapping of settings, Agent or Workflow")
 
 
 def _check_names(settings: Mapping[str, Any]) -> None:

@@ -1,1 +1,1 @@
-"""The report of an experiment: a document that can be sent, as a page or in Markdown, with its data beside it."""
+"""Report of an experiment: a document to share, as a page or in Markdown, with its data beside it."""

@@ -1,4 +1,4 @@
-"""The data of a report: tables as CSV and Parquet, and the tasks, in a folder beside it."""
+"""Data of a report: tables as CSV and Parquet, and the tasks, in a folder beside it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TASKS = "tasks.json"
-"""The file of the tasks."""
+"""File of the tasks."""
 
 Write = Callable[[str, bytes], None]
 """Writes a file of the folder, by its name."""
 
 
 def write_data(results: Results, tasks: Sequence[ExperimentTask], folder: str, write: Write) -> Iterator[Block]:
-    """Write the data of an experiment, and yield what the report says of each file. ``folder``: where they are, beside it."""
+    """Write the data of an experiment, and yield the report's entry for each file. ``folder``: their folder, beside the
+    report.
+    """
     tables = {"runs": (results.table(), "one row per run that counts")}
     attempts = results.attempts
     if len(attempts) > len(tables["runs"][0]):
@@ -43,7 +45,7 @@ def write_data(results: Results, tasks: Sequence[ExperimentTask], folder: str, w
 
 
 def _without_keys(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with keys, and texts that look like keys, masked."""
+    """Mask keys in the frame, and texts that look like keys."""
     texts = [name for name, kind in frame.dtypes.items() if str(kind) in ("str", "object", "string")]
     masked = {name: frame[name].map(lambda value: mask_keys(value) if isinstance(value, str) else value) for name in texts}
     return frame.assign(**masked)

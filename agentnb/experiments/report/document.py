@@ -1,4 +1,4 @@
-"""The blocks of a report, which a page and a Markdown file write each in its own way."""
+"""Blocks of a report, rendered by a page and a Markdown file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class Heading(NamedTuple):
-    """The heading of a section."""
+    """Heading of a section."""
 
     text: str
     is_inner: bool = False
-    """Whether it is of a part of a section."""
+    """True for a subsection."""
 
 
 class Paragraph(NamedTuple):
@@ -31,7 +31,7 @@ class Bullets(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """Facts: of each its name, its value, and what that says."""
+    """Facts: name, value, and explanation of each."""
 
     rows: Sequence[tuple[str, str, str]]
 
@@ -42,17 +42,17 @@ class Grid(NamedTuple):
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     numbers: Sequence[int] = ()
-    """Columns that hold numbers."""
+    """Indexes of numeric columns."""
 
 
 class Picture(NamedTuple):
     """A figure."""
 
     name: str
-    """Of its file, without an ending."""
+    """File name, without suffix."""
     png: bytes
     width: int
-    """Pixels on a page."""
+    """Width in pixels on a page."""
     description: str
 
 
@@ -64,19 +64,19 @@ class Code(NamedTuple):
 
 
 class File(NamedTuple):
-    """A file beside the report."""
+    """File beside the report."""
 
     path: str
-    """Relative to the report."""
+    """Path relative to the report."""
     content: str
-    """What it holds, in words."""
+    """Description of its content."""
 
 
 Block: TypeAlias = Heading | Paragraph | Bullets | Facts | Grid | Picture | Code | File
 
 
 def mask_document(part: T) -> T:
-    """Return the document, or a part of it, with keys and texts that look like keys masked."""
+    """Mask keys, and texts that look like keys, in the document or a part of it."""
     if isinstance(part, str):
         return mask_keys(part)  # type: ignore[return-value]  # a text
     if isinstance(part, tuple) and hasattr(part, "_fields"):

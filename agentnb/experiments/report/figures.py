@@ -1,4 +1,4 @@
-"""The figures of a report."""
+"""Figures of a report."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_FLIPS = 3
-"""Comparisons whose tasks are drawn."""
+"""Maximum number of comparisons whose tasks are drawn."""
 
 
 def figures_of(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
-    """Yield the figures that the data allow; without matplotlib, what to install."""
+    """Yield the figures that the data allow; without matplotlib, yield what to install."""
     try:
         if comparisons:
             yield _picture("differences", differences([*comparisons]))
-            for number, one in enumerate(comparisons[:MAX_FLIPS], 1):
-                if one.value_limits == PASSES and one.tasks:
-                    yield _picture(f"flips_{number}", flips(one))
-            if any(len(shares) > 1 for one in comparisons for shares in one.pass_k.values()):
+            for number, comparison in enumerate(comparisons[:MAX_FLIPS], 1):
+                if comparison.value_limits == PASSES and comparison.tasks:
+                    yield _picture(f"flips_{number}", flips(comparison))
+            if any(len(shares) > 1 for comparison in comparisons for shares in comparison.pass_k.values()):
                 yield _picture("pass_k", pass_k([*comparisons]))
         yield _picture("cost_against_success", cost_against_success(results))
     except SettingsError as error:

@@ -1,4 +1,6 @@
-"""A report as a page in one file: no script, nothing fetched, readable in light and dark, narrow and printed."""
+"""Report as a page in one file: no scripts, no external resources, readable in light and dark, on narrow screens and in
+print.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from agentnb.experiments.views.layout import facts_html, table_html
 
 
 def report_html(document: Document) -> str:
-    """Return the whole page."""
+    """Render the whole page."""
     blocks = tag("main", "report", tag("h1", "", document.title), *[_FORMS[type(block)](block) for block in document.blocks])
     return page_of(document.title, blocks, style=_style())
 

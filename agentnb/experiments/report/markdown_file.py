@@ -1,4 +1,4 @@
-"""A report in Markdown: whatever text is in it, none becomes markup."""
+"""Report in Markdown: text in it never becomes markup."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from agentnb.display.texts.labels import clean
 from agentnb.experiments.report.document import Block, Bullets, Code, Document, Facts, File, Grid, Heading, Paragraph, Picture
 
 _MARKUP = re.compile(r"[\\`*\[\]<|~$@]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.", re.IGNORECASE)
-"""Characters that may begin or end markup, formulas and links, also those that readers make of bare addresses."""
+"""Characters that may begin or end markup, formulas and links, including bare addresses that readers turn into links."""
 _BEGINNING = re.compile(r"(?=[#>=])|(?=[-+](?:[-+\s]|$))|\d{1,9}(?=[.)](?:\s|$))")
-"""What makes a line a heading, a quotation, an item of a list, or a rule, if a backslash does not follow."""
+"""Beginnings of a line that make it a heading, a quotation, a list item, or a rule, unless a backslash follows."""
 
 
 def report_markdown(document: Document, folder: str) -> str:
-    """Return the report. ``folder``: that of its figures, beside it."""
+    """Render the report. ``folder``: folder of its figures, beside it."""
     parts = [f"# {escape(document.title)}", *["\n".join(_lines(block, folder)) for block in document.blocks]]
     return "\n\n".join(parts) + "\n"
 
 
 def escape(text: str) -> str:
-    """Return any text on one line of Markdown, each character as itself."""
+    """Return any text on one line of Markdown, with all markup escaped."""
     line = _MARKUP.sub(r"\\\g<0>", " ".join(clean(text).split()))
     beginning = _BEGINNING.match(line)
     return line if beginning is None else f"{line[: beginning.end()]}\\{line[beginning.end() :]}"
@@ -50,6 +50,6 @@ def _lines(block: Block, folder: str) -> Iterator[str]:
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> Iterator[str]:
-    lines = ["---:" if place in numbers else "---" for place in range(len(headings))]
+    lines = ["---:" if column in numbers else "---" for column in range(len(headings))]
     for cells in ([escape(name) for name in headings], lines, *[[escape(cell) for cell in row] for row in rows]):
         yield f"| {' | '.join(cells)} |"

@@ -1,4 +1,4 @@
-"""The methods of an experiment in words: what was planned, how it was drawn, and what it ran with."""
+"""Methods of an experiment in words: its plan, its randomisation, and the models and versions it ran with."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ANALYSIS = (
     "Intervals are of 95 % and hold those of both tests; several comparisons are adjusted by Holm",
 )
 NOT_NAMED = "not named"
-"""The name of a model whose replies do not say who served them."""
+"""Placeholder for a model whose replies do not name it."""
 
 
 def methods_of(results: Results, setup: Setup) -> Iterator[Block]:
@@ -45,7 +45,7 @@ def methods_of(results: Results, setup: Setup) -> Iterator[Block]:
     yield Paragraph(_randomisation(results, setup))
     yield Paragraph(_analysis(results, setup))
     yield Heading("Variants", is_inner=True)
-    yield Grid(["variant", "what it is"], [[one.name, _change(one)] for one in setup.variants])
+    yield Grid(["variant", "what it is"], [[variant.name, _change(variant)] for variant in setup.variants])
     yield Heading("Models", is_inner=True)
     yield Grid(*_models(results), numbers=range(2, 6))
     yield Paragraph(
@@ -90,7 +90,7 @@ def _randomisation(results: Results, setup: Setup) -> str:
 
 
 def _analysis(results: Results, setup: Setup) -> str:
-    checks = [one.name for one in setup.checks if one.name != results.primary]
+    checks = [check.name for check in setup.checks if check.name != results.primary]
     near = results.plan.frozen.get("near_outcome")
     primary = f"The outcome of rounds is {near}; that of whole runs, which compares no sets, is {results.primary}"
     sentences = [
@@ -109,7 +109,7 @@ def _analysis(results: Results, setup: Setup) -> str:
 
 
 def _meaning(results: Results, setup: Setup) -> str:
-    """Return what the function of the primary says of itself, as the end of a sentence; empty without a docstring."""
+    """Return the docstring of the primary's function as the end of a sentence; empty without a docstring."""
     function = next((check.function for check in setup.checks if check.name == results.primary), None)
     text = (inspect.getdoc(function) or "").partition("\n\n")[0] if inspect.isfunction(function) else ""
     return f": {first_line(text, MAX_OF_A_SETTING).rstrip('.')}" if text else ""
@@ -117,23 +117,23 @@ def _meaning(results: Results, setup: Setup) -> str:
 
 def _judges(setup: Setup) -> list[tuple[str, str]]:
     """Return the checks that ask a model, with its name."""
-    return [(one.name, name_of(one.function.model)) for one in setup.checks if isinstance(one.function, AskedCheck)]
+    return [(check.name, name_of(check.function.model)) for check in setup.checks if isinstance(check.function, AskedCheck)]
 
 
 def _exclusions(results: Results) -> list[str]:
-    """Return what was frozen about runs that are excluded, as the beginning of a sentence."""
-    found = [str(one) for one in results.plan.frozen.get("exclusions", ())]
-    return [f"{one[:1].upper()}{one[1:]}" for one in found] or ["No run is excluded"]
+    """Return the frozen exclusions as beginnings of sentences."""
+    texts = [str(text) for text in results.plan.frozen.get("exclusions", ())]
+    return [f"{text[:1].upper()}{text[1:]}" for text in texts] or ["No run is excluded"]
 
 
 def _change(variant: Variant) -> str:
-    """Return what a variant is, in words."""
+    """Describe a variant."""
     if isinstance(variant.work, Workflow):
         return f"a workflow of the content {variant.content}"
     changes = [f"{name} {_told(value)}" for name, value in (variant.changes or {}).items()]
     changes += [f"prompt {variant.template}"] if variant.template is not None else []
-    told = ", ".join(changes) or "an agent with its own settings"
-    return f"{first_line(told, MAX_OF_A_SETTING)} (content {variant.content})"
+    text = ", ".join(changes) or "an agent with its own settings"
+    return f"{first_line(text, MAX_OF_A_SETTING)} (content {variant.content})"
 
 
 def _told(value: object) -> str:
@@ -155,14 +155,14 @@ def _models(results: Results) -> tuple[list[str], list[list[str]]]:
 
 
 def _served(results: Results, row: Row) -> str:
-    """Return the names by which the provider named the model of a run in its replies."""
+    """Return the provider's names for the model in a run's replies."""
     if not row.run_id:
         return NOT_NAMED
     try:
         events = results.run(row.run_id).events
     except AgentnbError:
         return "its log is not kept"
-    names = Counter(str(one.metadata.get("model") or "") for one in events if isinstance(one, ModelReplied))
+    names = Counter(str(event.metadata.get("model") or "") for event in events if isinstance(event, ModelReplied))
     return ", ".join(sorted(name for name in names if name)) or NOT_NAMED
 
 
@@ -173,7 +173,7 @@ def _spent(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _record(results: Results, setup: Setup) -> Iterator[tuple[str, str, str]]:
-    plan, now = results.plan, versions_here()
+    plan, versions = results.plan, versions_here()
     ends = sorted(row.at for row in results.rows if row.at is not None)
     yield "Experiment", plan.id, ""
     yield "Hash of the plan", plan.hash, "of all that was frozen"
@@ -181,8 +181,8 @@ def _record(results: Results, setup: Setup) -> Iterator[tuple[str, str, str]]:
     yield "Runs finished", f"{_date(ends[0])} to {_date(ends[-1])}" if ends else UNKNOWN, ""
     yield "Seed", str(setup.settings["seed"]), "of order and draws"
     yield "Versions at its beginning", _versions(plan.versions) if plan.versions else UNKNOWN, ""
-    if now != plan.versions:
-        yield "Versions of this report", _versions(now), ""
+    if versions != plan.versions:
+        yield "Versions of this report", _versions(versions), ""
     if _judges(setup):
         yield "Judging", total_money(row.judging_cost for row in results.rows), "cost of verdicts, besides those of runs"
     if setup.settings["budget"] is not None:

@@ -1,4 +1,4 @@
-"""What a report says of guidance sets that were drawn for each round, where no run had one of them alone."""
+"""Report on guidance sets drawn for each round, where every run mixes sets."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from agentnb.experiments.rounds.lift import lift
 from agentnb.experiments.views.numbers import p_told
 
 NO_VARIANT = (
-    "A guidance set was drawn for each round, so that no run had one of them alone and no variants are compared. What each set"
-    " brought soon after its rounds is below, under Estimates."
+    "A guidance set was drawn for each round, so that every run mixes sets and no variants are compared. The short-term effects"
+    " of the sets are below, under Estimates."
 )
 ANALYSIS = (
     "The effect of a set is the mean of the outcome after its draws minus that after draws of the first set, weighted by the"
@@ -27,9 +27,9 @@ HEADINGS = ("model", "set", "against", "guidance", "trigger", "draws", "after it
 
 
 def names_of(results: Results, setup: Setup) -> list[str]:
-    """Return the names of the variants, or of the guidance sets that were drawn for each round."""
+    """Return the names of the variants, or of the guidance sets drawn for each round."""
     if not results.is_by_round:
-        return [one.name for one in setup.variants]
+        return [variant.name for variant in setup.variants]
     (drawn,) = setup.variants
     return [*(drawn.changes or {})["guidance"].among]
 
@@ -38,11 +38,11 @@ def lift_of(results: Results) -> Iterator[Block]:
     """Yield the effects of sets on the planned outcome."""
     yield Heading("What each set brought", is_inner=True)
     try:
-        found = lift(results)
+        frame = lift(results)
     except StoreError as error:
         yield Paragraph(f"Effects are left out: {error}.")
         return
-    effects = found.astype(object).where(found.notna(), None).to_dict("records")
+    effects = frame.astype(object).where(frame.notna(), None).to_dict("records")
     yield Grid(HEADINGS, [_row(effect) for effect in effects], range(5, len(HEADINGS)))
     outcome = results.plan.frozen["near_outcome"]
     yield Paragraph(f"The outcome is {outcome}. An effect without an interval has draws in too few tasks.")

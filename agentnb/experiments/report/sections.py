@@ -1,4 +1,4 @@
-"""The sections of a report, from what a comparison says of itself."""
+"""Sections of a report, built from comparisons."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OF_PERSONAS = "All models are personas, which say nothing about language models.
 
 
 def report_of(results: Results, comparisons: Sequence[Comparison], setup: Setup, data: Sequence[Block], tasks: str) -> Document:
-    """Return the report. ``data``: what is said of the files with the data; ``tasks``: the path of the one with the tasks."""
+    """Build the report. ``data``: entries for the data files; ``tasks``: path of the file with the tasks."""
     names = ", ".join(names_of(results, setup))
     parts = (
         _summary(results, comparisons),
@@ -48,8 +48,8 @@ def report_of(results: Results, comparisons: Sequence[Comparison], setup: Setup,
 
 
 def _summary(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
-    for one in comparisons:
-        yield Paragraph(f"{heading(one)[0]}, {one.primary}: {verdict(one)}{estimate(one)}")
+    for comparison in comparisons:
+        yield Paragraph(f"{heading(comparison)[0]}, {comparison.primary}: {verdict(comparison)}{estimate(comparison)}")
     if not comparisons:
         yield Paragraph(NO_VARIANT if results.is_by_round else "There is one variant: nothing is compared.")
 
@@ -58,10 +58,10 @@ def _flow(results: Results, comparisons: Sequence[Comparison], setup: Setup) -> 
     yield Heading("Flow of runs")
     if not comparisons:
         yield flow_alone(results, setup.planned)
-    for one in comparisons:
-        yield from _titled(one, comparisons)
-        yield flow_of(one, setup.planned)
-        headings, rows = states_of(one)
+    for comparison in comparisons:
+        yield from _titled(comparison, comparisons)
+        yield flow_of(comparison, setup.planned)
+        headings, rows = states_of(comparison)
         if len(headings) > 1 + len(STATES):
             yield Grid([headings[0], headings[-1]], [[row[0], row[-1]] for row in rows])
     yield Paragraph(
@@ -72,9 +72,9 @@ def _flow(results: Results, comparisons: Sequence[Comparison], setup: Setup) -> 
         yield Paragraph(f"Runs that did not complete, by reason: {', '.join(ended)}.")
 
 
-def _titled(one: Comparison, comparisons: Sequence[Comparison]) -> list[Block]:
-    """Return the heading of a comparison among several."""
-    return [Heading(heading(one)[0], is_inner=True)] if len(comparisons) > 1 else []
+def _titled(comparison: Comparison, comparisons: Sequence[Comparison]) -> list[Block]:
+    """Return the heading of a comparison, if there are several."""
+    return [Heading(heading(comparison)[0], is_inner=True)] if len(comparisons) > 1 else []
 
 
 def _estimates(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
@@ -84,19 +84,19 @@ def _estimates(results: Results, comparisons: Sequence[Comparison]) -> Iterator[
     yield Paragraph(f"{NO_DIFFERENCE}.")
     if results.is_by_round:
         yield from lift_of(results)
-    for one in comparisons:
-        yield from _titled(one, comparisons)
-        yield Paragraph(verdict(one))
-        varied = [*sensitivity(one)]
-        yield Facts([fact[:3] for fact in facts(one) if fact not in varied])
+    for comparison in comparisons:
+        yield from _titled(comparison, comparisons)
+        yield Paragraph(verdict(comparison))
+        varied = [*sensitivity(comparison)]
+        yield Facts([fact[:3] for fact in facts(comparison) if fact not in varied])
 
 
 def _deviations(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
     yield Heading("Deviations from the plan")
-    found = [dated(note.text, note.at) for note in results.deviations]
+    deviations = [dated(note.text, note.at) for note in results.deviations]
     chosen = comparisons[0].primary if comparisons else results.primary
-    found += comparison_notes(results.plan, chosen, len(results.variants), len(comparisons))
-    yield Bullets(found) if found else Paragraph("None is recorded.")
+    deviations += comparison_notes(results.plan, chosen, len(results.variants), len(comparisons))
+    yield Bullets(deviations) if deviations else Paragraph("None is recorded.")
     texts = [note.text for note in results.deviations]
     if others := [note for note in results.notes if note not in texts]:
         yield Paragraph("Also recorded:")
@@ -106,19 +106,23 @@ def _deviations(results: Results, comparisons: Sequence[Comparison]) -> Iterator
 def _sensitivity(comparisons: Sequence[Comparison]) -> Iterator[Block]:
     if comparisons:
         yield Heading("Sensitivity")
-    for one in comparisons:
-        yield from _titled(one, comparisons)
-        varied = [*sensitivity(one)]
+    for comparison in comparisons:
+        yield from _titled(comparison, comparisons)
+        varied = [*sensitivity(comparison)]
         if varied:
             yield Facts([fact[:3] for fact in varied])
-        if one.robustness:
-            yield Paragraph(f"{one.robustness}.")
+        if comparison.robustness:
+            yield Paragraph(f"{comparison.robustness}.")
         if not varied:
-            yield Paragraph((one.missing and f"{one.missing}.") or "No value is missing, and every run completed.")
+            yield Paragraph(
+                (comparison.missing and f"{comparison.missing}.") or "No value is missing, and every run completed."
+            )
 
 
 def _limits(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
     yield Heading("Limits of the claim")
     are_personas = all(is_persona(row.model) for row in results.rows)
-    warnings = dict.fromkeys(f"{one.a} minus {one.b}: {text}" for one in comparisons for text in one.warnings)
+    warnings = dict.fromkeys(
+        f"{comparison.a} minus {comparison.b}: {text}" for comparison in comparisons for text in comparison.warnings
+    )
     yield Bullets([*LIMITS, *([OF_PERSONAS] if are_personas else []), *warnings])

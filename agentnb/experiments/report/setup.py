@@ -1,4 +1,4 @@
-"""What a report needs of an experiment besides its results."""
+"""Setup of an experiment, for its report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.experiments.planning.variants import Variant
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """An experiment as it was set up, extensions included."""
+    """An experiment's parts and settings, extensions included."""
 
     tasks: Sequence[ExperimentTask]
     variants: Sequence[Variant]
@@ -21,6 +21,6 @@ class Setup:
     planned: Mapping[str, int]
     """Runs of each variant."""
     settings: Mapping[str, Any]
-    """The arguments of `Experiment`, by name."""
+    """Arguments of `Experiment`, by name."""
     source: str = ""
-    """The YAML that it was read from; empty for Python."""
+    """Source YAML; empty for Python."""

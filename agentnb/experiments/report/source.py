@@ -1,4 +1,4 @@
-"""The code that makes an experiment again: its YAML cell, or a call of `Experiment`, with the functions that it names."""
+"""Code that reproduces an experiment: its YAML cell, or a call of `Experiment`, with the functions that it names."""
 
 from __future__ import annotations
 
@@ -26,72 +26,74 @@ from agentnb import Agent, Experiment, GuidanceSet, Judge, RandomGuidance, withi
 """
 IMPORTED = frozenset(re.findall(r"\w+", IMPORTS))
 LEFT_OUT = ("tasks", "folder", "executor", "places")
-"""Arguments that belong to the data, or to the machine that it ran on."""
+"""Arguments that belong to the data, or to the machine."""
 
 
 class _Names(NamedTuple):
-    """What code refers to by name: definitions by it, and names that nothing is known to define."""
+    """Names that the code refers to: definitions by name, and names without a known definition."""
 
     defined: dict[str, str]
     missing: dict[str, None]
 
 
 def code_of(setup: Setup, tasks: str) -> Iterator[Block]:
-    """Yield the code that makes the experiment again, and what must be defined first. ``tasks``: the path of their file."""
+    """Yield the code that reproduces the experiment, and the names to define first. ``tasks``: path of the file with the
+    tasks.
+    """
     names = _Names({}, {})
     are_rows = all(task.make is None and task.run is None for task in setup.tasks)
     rows = f"json.loads(Path({tasks!r}).read_text('utf-8'))" if are_rows else _literal(setup.settings["tasks"], names)
     call = _call(rows, setup.settings, names)
-    given = "\n\n".join(names.defined.values())
+    definitions = "\n\n".join(names.defined.values())
     if setup.source:
-        yield Paragraph(
-            f"The cell that declared it; the names in it are variables of the notebook, and its tasks are in {tasks}:"
-        )
+        yield Paragraph(f"The cell that defined it; its names are variables of the notebook, and its tasks are in {tasks}:")
         yield Code(f"%%experiment\n{setup.source}", "yaml")
-        if given:
+        if definitions:
             yield Paragraph("Definitions that it refers to:")
-            yield Code(given, "python")
+            yield Code(definitions, "python")
         return
-    yield Code("\n\n".join(filter(None, (IMPORTS, given, call))), "python")
+    yield Code("\n\n".join(filter(None, (IMPORTS, definitions, call))), "python")
     if names.missing:
         yield Paragraph(f"Define first, as in the notebook or module of the experiment: {', '.join(names.missing)}.")
 
 
 def _call(tasks: str, settings: Mapping[str, Any], names: _Names) -> str:
-    given = [f"    {tasks},"]
-    given += [
+    arguments = [f"    {tasks},"]
+    arguments += [
         f"    {name}={_literal(value, names)},"
         for name, value in settings.items()
         if name not in LEFT_OUT and value is not None and value != ()
     ]
-    return "\n".join(["exp = Experiment(", *given, ")"])
+    return "\n".join(["exp = Experiment(", *arguments, ")"])
 
 
 def _literal(value: Any, names: _Names) -> str:
-    """Return code of the value; the name of what is no plain data."""
+    """Return the value as code; a name unless it is plain data."""
     match value:
         case None | bool() | int() | float() | str():
             return repr(value)
         case Mapping():
-            return "{" + ", ".join(f"{_literal(key, names)}: {_literal(one, names)}" for key, one in value.items()) + "}"
+            return "{" + ", ".join(f"{_literal(key, names)}: {_literal(item, names)}" for key, item in value.items()) + "}"
         case list() | tuple():
-            return "[" + ", ".join(_literal(one, names) for one in value) + "]"
+            return "[" + ", ".join(_literal(item, names) for item in value) + "]"
         case GuidanceSet():
             own = {name: value.parts[name] for name in value.own_parts()}
             return repr(value.name) if value.name in BUILT_IN else f"GuidanceSet({value.name!r}, {own!r})"
         case Agent():
-            given = [one for one in fields(AgentSettings) if one.init and not _is_default(getattr(value, one.name), one)]
-            return f"Agent({', '.join(f'{one.name}={_literal(getattr(value, one.name), names)}' for one in given)})"
+            changed = [
+                field for field in fields(AgentSettings) if field.init and not _is_default(getattr(value, field.name), field)
+            ]
+            return f"Agent({', '.join(f'{field.name}={_literal(getattr(value, field.name), names)}' for field in changed)})"
     return _name(value, names)
 
 
-def _is_default(value: Any, one: Any) -> bool:
-    default = one.default if not callable(one.default_factory) else one.default_factory()
+def _is_default(value: Any, field: Any) -> bool:
+    default = field.default if not callable(field.default_factory) else field.default_factory()
     return value is default or value == default
 
 
 def _name(value: Any, names: _Names) -> str:
-    """Return the name of a function, tool, model, policy or workflow, and keep its definition if that is known."""
+    """Return the name of a function, tool, model, policy or workflow, and collect its definition if known."""
     if is_model(value):
         names.missing[f"the model {value.name}"] = None
         return repr(value.name)
@@ -101,8 +103,12 @@ def _name(value: Any, names: _Names) -> str:
     name = str(getattr(function, "__name__", type(value).__name__))
     module = str(getattr(function, "__module__", ""))
     if is_dataclass(value) and module.partition(".")[0] == "agentnb" and not isinstance(value, Workflow):
-        given = [f"{one.name}={_literal(getattr(value, one.name), names)}" for one in fields(value) if one.init and one.repr]
-        return f"{type(value).__name__}({', '.join(given)})"
+        arguments = [
+            f"{field.name}={_literal(getattr(value, field.name), names)}"
+            for field in fields(value)
+            if field.init and field.repr
+        ]
+        return f"{type(value).__name__}({', '.join(arguments)})"
     try:
         text = textwrap.dedent(inspect.getsource(function)).rstrip()
     except (OSError, TypeError):
@@ -115,7 +121,7 @@ def _name(value: Any, names: _Names) -> str:
 
 
 def _define_variables(function: Any, names: _Names) -> None:
-    """Keep the plain values that a function refers to by name; what else it refers to is missing."""
+    """Collect the plain values that a function refers to by name; its other references are missing."""
     variables = inspect.getclosurevars(function)
     for name, value in {**variables.globals, **variables.nonlocals}.items():
         if isinstance(value, int | float | str):

@@ -1,4 +1,4 @@
-"""Versions of what an experiment runs with."""
+"""Versions of agentnb, Python and packages in an experiment."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 
 STATISTICS = "scipy"
-"""The package of the tests, which comes with an extra."""
+"""Package of the tests, installed with an extra."""
 _NAME = re.compile(r"[\w.-]+")
 
 
 def versions_here() -> dict[str, str]:
-    """Return the versions of agentnb, Python, and the packages that agentnb needs, as far as they are installed."""
-    found = {"agentnb": str(import_module("agentnb").__version__), "Python": platform.python_version()}
-    with suppress(PackageNotFoundError):  # a checkout that is on the path only
-        needed = [_NAME.findall(one)[0] for one in requires("agentnb") or [] if "extra ==" not in one]
+    """Return the versions of agentnb, Python, and agentnb's installed dependencies."""
+    versions = {"agentnb": str(import_module("agentnb").__version__), "Python": platform.python_version()}
+    with suppress(PackageNotFoundError):  # an uninstalled checkout on the path
+        needed = [_NAME.findall(requirement)[0] for requirement in requires("agentnb") or [] if "extra ==" not in requirement]
         for name in (*needed, STATISTICS):
             with suppress(PackageNotFoundError):
-                found[name] = version(name)
-    return found
+                versions[name] = version(name)
+    return versions

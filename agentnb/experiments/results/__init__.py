@@ -1,1 +1,1 @@
-"""The results of an experiment: its folder, one row per cell, and comparisons of variants."""
+"""Results of an experiment: its folder, one row per cell, and comparisons of variants."""

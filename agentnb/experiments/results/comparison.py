@@ -58,16 +58,18 @@ SKEW = {
     " then the interval is too narrow",
     False: "",
 }
-"""What skewed differences, or too few to tell, mean for the interval."""
+"""Warnings about the interval if differences are skewed, or too few to tell."""
 PASSES = (0.0, 1.0)
-"""The values of an outcome that passes or fails, and their limits."""
+"""Values, and limits, of an outcome that passes or fails."""
 Found: TypeAlias = Difference | TooFewTasks
 Estimate = TypeVar("Estimate")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Variant a minus variant b in the primary, paired by task. Without data numbers are None, and `missing` says why."""
+    """Variant a minus variant b in the primary, paired by task. Without data, numbers are None, and `missing` has the
+    reason.
+    """
 
     a: str
     b: str
@@ -75,32 +77,32 @@ class Comparison:
     rows_a: Sequence[Row] = field(repr=False)
     rows_b: Sequence[Row] = field(repr=False)
     notes: tuple[str, ...] = ()
-    """What was done otherwise than planned."""
+    """Deviations from the plan."""
     family: int = 1
-    """Comparisons of the same results; with more than one, ``p_adjusted`` is by Holm."""
+    """Number of comparisons of the same results; with more than one, ``p_adjusted`` is by Holm."""
     p_adjusted: float | None = None
     records: Records | None = field(default=None, repr=False)
     runs: Mapping[str, Run] = field(default_factory=dict, repr=False)
-    """Runs in memory, by their ids."""
+    """Runs in memory, by id."""
     experiment: str = ""
-    """The id of the experiment; empty for sets of runs."""
+    """Id of the experiment; empty for sets of runs."""
     not_run: Sequence[Row] = field(default=(), repr=False)
-    """Cells that were planned and have not run, as rows."""
+    """Placeholder rows of planned cells that have not run."""
     quality: JudgeQuality | None = field(default=None, repr=False)
-    """How right the judge is that decides: the differences are corrected by it. Flips, McNemar and pass^k are as judged."""
+    """Quality of the deciding judge, which corrects the differences. Flips, McNemar and pass^k are uncorrected."""
     limits: tuple[float, float] | None = None
-    """Least and greatest value that the primary can have; None if not stated."""
+    """Minimum and maximum of the primary, or None if not stated."""
     look: Look | None = None
-    """The planned look that it is made at; None without planned looks."""
+    """Planned look of the comparison, or None without planned looks."""
 
     @property
     def level(self) -> float:
-        """A p value below it shows a difference: .05, or what a planned look may spend of it."""
+        """Significance level: .05, or the level of a planned look."""
         return ALPHA if self.look is None else self.look.level
 
     @property
     def price(self) -> float | None:
-        """How many times as wide the interval is as without planned looks; None without looks, or without an interval."""
+        """Width of the interval relative to one without planned looks, or None without looks, or without an interval."""
         if self.look is None or self.interval is None:
             return None
         fixed = self._analyse(self.units, ALPHA)
@@ -110,68 +112,70 @@ class Comparison:
 
     @cached_property
     def cells(self) -> tuple[list[CellValue], list[CellValue]]:
-        """The cells of both arms with their values of the primary, or why they have none."""
+        """Cells of both arms with their values of the primary, or the reason for a missing value."""
         return self._cells(self.primary)
 
     @cached_property
     def units(self) -> list[Unit]:
-        """What is compared within tasks: tasks and models, and repeats where both arms share their seeds."""
+        """Units compared within tasks: tasks and models, and repeats if both arms share their seeds."""
         return units_of(*self.cells)
 
     @property
     def left_out(self) -> list[Unit]:
-        """The units without a value in both arms: no number rests on them."""
+        """Units without a value in both arms, which no number includes."""
         return [unit for unit in self.units if not unit.is_paired]
 
     @cached_property
     def counts(self) -> dict[str, dict[str, int]]:
-        """How many cells of each variant are scored, unknown, failed and not run."""
+        """Number of scored, unknown, failed and not run cells, by variant."""
         return {name: count_states(cells) for name, cells in zip((self.a, self.b), self.cells, strict=True)}
 
     @property
     def missing_values(self) -> int:
-        """Cells without a value."""
+        """Number of cells without a value."""
         return sum(cell.value is None for arm in self.cells for cell in arm)
 
     @cached_property
     def analysis(self) -> Found:
-        """The paired difference over all cells with a value: runs that were cut short have not passed."""
+        """Paired difference over all cells with a value; runs that were cut short count as not passed."""
         return self._analyse(self.units)
 
     @cached_property
     def of_completed(self) -> Found:
-        """The second analysis: without the runs that did not complete."""
+        """Second analysis, without incomplete runs."""
         return self._analyse(units_of(*map(_completed, self.cells)))
 
     @cached_property
     def value_limits(self) -> tuple[float, float] | None:
-        """Least and greatest value: 0 and 1 of passes, else those stated, or those seen; None if no value is known."""
+        """Minimum and maximum value: 0 and 1 for passes, else as stated, or as observed, or None if no value is known."""
         if self.limits or not self._seen:
             return self.limits
         return PASSES if self._seen <= {*PASSES} else (min(self._seen), max(self._seen))
 
     @cached_property
     def extremes(self) -> tuple[Found, Found] | None:
-        """The lowest and the highest difference that the missing values allow within `value_limits`; None without any."""
+        """Lowest and highest difference that the missing values allow within `value_limits`, or None without missing values."""
         if self.value_limits is None or not self.missing_values:
             return None
         (a, b), (low, high) = self.cells, self.value_limits
-        lowest, highest = (units_of(impute(a, one), impute(b, other)) for one, other in ((low, high), (high, low)))
+        lowest, highest = (units_of(impute(a, value_a), impute(b, value_b)) for value_a, value_b in ((low, high), (high, low)))
         return self._analyse(lowest), self._analyse(highest)
 
     @property
     def could_turn(self) -> bool | None:
-        """Whether the missing values could bring 0 into the interval, or out of it; None without any, or without a number."""
+        """True if the missing values could move 0 into or out of the interval, or None without missing values or without a
+        number.
+        """
         if self.extremes is None or not isinstance(self.analysis, Difference):
             return None
-        return any(shown(one) != shown(self.analysis) for one in self.extremes)
+        return any(shown(extreme) != shown(self.analysis) for extreme in self.extremes)
 
     @property
     def robustness(self) -> str:
-        """Whether the missing values could turn the result, as a sentence; empty if none is missing."""
+        """Sentence on whether missing values could change the result; empty without missing values."""
         if self.could_turn is None:
             return ""
-        kind = "missing value" if self.quality is None else "missing verdict"  # a correction takes them to err as the others
+        kind = "missing value" if self.quality is None else "missing verdict"  # a correction assumes the same error rates
         values = counted(self.missing_values, kind)
         within = "" if self.limits or self._seen <= {*PASSES} else ", within the values seen"
         if self.p_adjusted is not None:  # the extremes are not adjusted
@@ -183,49 +187,51 @@ class Comparison:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with the data: shares of missing values that differ, and differences that are skewed, or may be."""
+        """Problems of the data: unequal shares of missing values, and differences that are, or may be, skewed."""
         skew = [SKEW[self.analysis.is_skewed]] if isinstance(self.analysis, Difference) and not self.is_identical else []
-        found = [one for one in skew if one]
+        warnings = [warning for warning in skew if warning]
         totals = [(name, sum(states.values()), states["scored"]) for name, states in self.counts.items()]
         if len({scored / total for _, total, scored in totals if total}) > 1:
             shares = ", ".join(f"{name} {total - scored:,} of {total:,}" for name, total, scored in totals)
-            found.append(f"More values are missing in one variant than in the other: {shares}")
-        return tuple(found)
+            warnings.append(f"More values are missing in one variant than in the other: {shares}")
+        return tuple(warnings)
 
     @property
     def rests_on_incomplete(self) -> bool:
-        """Whether a difference is shown only because of runs that hit a limit or failed."""
+        """True if the difference is significant only because of runs that hit a limit or failed."""
         return bool(shown(self.analysis)) and shown(self.of_completed) != shown(self.analysis)
 
     @property
     def difference(self) -> float | None:
-        """Mean of a minus mean of b, each task with equal weight; None if too few tasks are paired."""
+        """Mean of a minus mean of b, each task with equal weight, or None if too few tasks are paired."""
         return self.analysis.value if isinstance(self.analysis, Difference) else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95 per cent limits of the true difference, over all planned looks; None if too few are paired, or all are alike."""
+        """95 per cent interval of the true difference, valid over all planned looks, or None for too few pairs, or identical
+        runs.
+        """
         return self.analysis.interval if isinstance(self.analysis, Difference) and not self.is_identical else None
 
     @property
     def p_value(self) -> float | None:
-        """Two-sided p value of no difference: below `level` exactly if 0 lies outside the interval."""
+        """Two-sided p value of no difference: below `level` if and only if the interval excludes 0."""
         return self.analysis.p_value if isinstance(self.analysis, Difference) and not self.is_identical else None
 
     @property
     def tasks(self) -> int:
-        """Tasks with a known value in both variants."""
+        """Number of tasks with a known value in both variants."""
         return self.analysis.tasks
 
     @cached_property
     def mde(self) -> float | None:
-        """Minimum detectable effect: the difference that a comparison like this one shows with a power of 80 per cent.
+        """Minimum detectable effect: the difference that such a comparison detects with 80 per cent power.
 
-        None at a planned look before the last: it is one step of a longer comparison.
+        Undefined (None) at a planned look before the last, as the comparison continues.
         """
         if self.look is not None and not self.look.is_last:
             return None
-        if self._correction is not None:  # its interval is about as wide under any difference
+        if self._correction is not None:  # its interval has about the same width for any difference
             deviations, power = NormalDist().inv_cdf(1 - self.level / 2), NormalDist().inv_cdf(POWER)
             low, high = self.interval or (0.0, 0.0)
             return (1 + power / deviations) * (high - low) / 2 or None
@@ -233,20 +239,20 @@ class Comparison:
 
     @cached_property
     def is_identical(self) -> bool:
-        """Whether all pairs of runs said and did the same: there is nothing to estimate."""
+        """True if the runs of every pair are identical, so that there is nothing to estimate."""
         pairs = self.pairs
-        same = all(one.row.digest == other.row.digest and one.row.digest for one, other in pairs)
-        return bool(pairs) and not self.left_out and same and all(one.value == other.value for one, other in pairs)
+        same = all(a.row.digest == b.row.digest and a.row.digest for a, b in pairs)
+        return bool(pairs) and not self.left_out and same and all(a.value == b.value for a, b in pairs)
 
     @property
     def also_differs(self) -> list[str]:
-        """The measures besides time that differ within pairs of runs."""
-        rows = [(one.row, other.row) for one, other in self.pairs]
-        return [name for name in ("cost", "tokens") if any(one.value(name) != other.value(name) for one, other in rows)]
+        """Measures besides time that differ within pairs of runs."""
+        rows = [(a.row, b.row) for a, b in self.pairs]
+        return [name for name in ("cost", "tokens") if any(a.value(name) != b.value(name) for a, b in rows)]
 
     @cached_property
     def discordant(self) -> Discordance | None:
-        """McNemar's exact test, where each task has one run per variant and no cluster, and passes or fails; else None."""
+        """McNemar's exact test, if each task passes or fails, has one run per variant and no cluster; else None."""
         values = [value for unit in self.units for value in (*unit.a, *unit.b)]
         is_single = len({unit.task for unit in self.units}) == len(self.units)
         is_single = is_single and all(len(unit.a) <= 1 >= len(unit.b) for unit in self.units)
@@ -256,7 +262,7 @@ class Comparison:
 
     @cached_property
     def pass_k(self) -> dict[str, tuple[PassShare, ...]]:
-        """The share of tasks of which k runs all pass, by variant; empty unless the primary passes or fails.
+        """Share of tasks with k passing runs out of k, by variant; empty unless the primary passes or fails.
 
         With several models, the shares of a task under each are averaged.
         """
@@ -270,21 +276,21 @@ class Comparison:
 
     @cached_property
     def ratios(self) -> dict[str, Ratio | TooFewTasks]:
-        """How many times b's cost, tokens and seconds those of a are, paired by task."""
+        """Cost, tokens and seconds of a divided by those of b, paired by task."""
         return {name: self._ratio(self._cells(name)) for name in RATIOS}
 
     @cached_property
     def ratios_of_completed(self) -> dict[str, Ratio | TooFewTasks]:
-        """The same without the runs that did not complete."""
+        """`ratios` without incomplete runs."""
         return {name: self._ratio(map(_completed, self._cells(name))) for name in RATIOS}
 
     @cached_property
     def survival(self) -> SurvivalComparison:
-        """Rounds until the first loop; runs that completed have none, those cut short are censored at their last round."""
+        """Rounds until the first loop; completed runs have none, those cut short are censored at their last round."""
         return compare_survival(ends_of(self.rows_a), ends_of(self.rows_b))
 
     def equivalence(self, margin: float) -> Equivalence | TooFewTasks:
-        """Return whether the variants differ by less than the margin: two one-sided tests, paired by task."""
+        """Test whether the variants differ by less than the margin: two one-sided tests, paired by task."""
         if not isinstance(margin, int | float) or isinstance(margin, bool) or not 0 < margin < inf:
             raise SettingsError(f"margin={margin!r} is not a difference", "Give a number above 0, such as 0.1")
         if self._correction is not None:
@@ -296,23 +302,23 @@ class Comparison:
         """One row per pair of runs with different values: ``task``, ``model``, ``repeat``, both values, runs and statuses."""
         import pandas as pd
 
-        found = [
+        rows = [
             (
-                one.task,
-                one.row.model,
-                one.repeat + 1,
-                one.value,
-                other.value,
-                one.row.run_id,
-                other.row.run_id,
-                one.row.status,
-                other.row.status,
+                a.task,
+                a.row.model,
+                a.repeat + 1,
+                a.value,
+                b.value,
+                a.row.run_id,
+                b.row.run_id,
+                a.row.status,
+                b.row.status,
             )
-            for one, other in self.pairs
-            if one.value is not None and other.value is not None and one.value != other.value
+            for a, b in self.pairs
+            if a.value is not None and b.value is not None and a.value != b.value
         ]
         columns = ["task", "model", "repeat", "a", "b", "run_a", "run_b", "status_a", "status_b"]
-        return pd.DataFrame(found, columns=columns)
+        return pd.DataFrame(rows, columns=columns)
 
     def run(self, run_id: str) -> Run:
         """Return a run of the comparison."""
@@ -323,16 +329,16 @@ class Comparison:
         return self.records.run(run_id)
 
     def diff(self, task: str, repeat: int = 1, model: str | None = None) -> RunDiff:
-        """Return both runs of a task side by side. ``repeat`` counts from 1; ``model``: by default the first there is."""
-        for one, other in self.pairs:
-            is_meant = one.task == task and one.repeat + 1 == repeat and model in (None, one.row.model)
-            if is_meant and one.row.run_id and other.row.run_id:
-                return diff(self.run(one.row.run_id), self.run(other.row.run_id))
+        """Return both runs of a task side by side. ``repeat`` counts from 1; ``model``: by default the first."""
+        for a, b in self.pairs:
+            is_meant = a.task == task and a.repeat + 1 == repeat and model in (None, a.row.model)
+            if is_meant and a.row.run_id and b.row.run_id:
+                return diff(self.run(a.row.run_id), self.run(b.row.run_id))
         raise SettingsError(f"Task {task!r} has no pair of runs with the repeat {repeat}", "See c.flips")
 
     @property
     def missing(self) -> str:
-        """Why there is no number; empty if there is one."""
+        """Reason for a missing number; empty if there is a number."""
         if isinstance(self.analysis, TooFewTasks):
             remedy = "run both variants on the same tasks" if self.analysis.left_out else self.analysis.remedy
             why = counted(self.missing_values, "missing value") if self.missing_values else remedy
@@ -344,12 +350,12 @@ class Comparison:
 
     @cached_property
     def _seen(self) -> set[float]:
-        """The values that are known."""
+        """Known values."""
         return {cell.value for arm in self.cells for cell in arm if cell.value is not None}
 
     @cached_property
     def pairs(self) -> list[tuple[CellValue, CellValue]]:
-        """The cells of the same task, model and repeat in both arms."""
+        """Pairs of cells with the same task, model and repeat in both arms."""
         return pair_cells(*self.cells)
 
     def _cells(self, name: str) -> tuple[list[CellValue], list[CellValue]]:
@@ -359,7 +365,7 @@ class Comparison:
 
     @cached_property
     def _clusters(self) -> dict[str, str]:
-        """The cluster of each task that belongs to one."""
+        """Cluster by task, for clustered tasks."""
         return {row.task: row.cluster for row in (*self.rows_a, *self.rows_b) if row.cluster}
 
     @cached_property
@@ -374,7 +380,7 @@ class Comparison:
         return self._by_unit(estimate_ratio, units_of(*cells))
 
     def _by_unit(self, estimate: Callable[..., Estimate], units: list[Unit], *more: Any, **options: float) -> Estimate:
-        """Return what a function of the statistics estimates of units, which it knows by their tasks and clusters."""
+        """Apply an estimator of `statistics` to units, with their tasks and clusters."""
         a, b, tasks = stack_units(units)
         clusters = [(task in self._clusters, self._clusters.get(task, task)) for task in tasks]
         return estimate(a, b, *more, tasks=tasks, clusters=clusters, **options)
@@ -384,7 +390,7 @@ class Comparison:
 
 
 class Comparisons(list[Comparison]):
-    """Comparisons of the same results: a notebook shows each."""
+    """Comparisons of the same results; a notebook shows each."""
 
 
 Limits: TypeAlias = tuple[float, float] | None
@@ -423,10 +429,10 @@ def compare(
     ``compare(results, "new", "old")`` compares two variants, ``compare(results)`` each further variant with the first, with p
     values adjusted by Holm. ``compare(runs, others)`` compares runs, paths, stores or logs of Inspect: tasks are paired by the
     tag ``task:NAME``, the task of their benchmark, or their prompt. ``primary``: a check or a measure (``cost``, ``rounds``,
-    ``seconds``, ``tokens``); by default that of the experiment, else `passed`, or `score` where scores lie between none and
-    full marks. ``limits``: the least and the greatest value that a number can have, for what missing values could change.
-    ``quality``: how right the judge is that decides, `Judge.quality`: differences and intervals are corrected by it.
-    Raises `SettingsError` for unknown names, and while the results are covered.
+    ``seconds``, ``tokens``); by default that of the experiment, else `passed`, or `score` for runs with partial scores.
+    ``limits``: minimum and maximum of the primary, to bound the effect of missing values. ``quality``: the quality of the
+    deciding judge, from `Judge.quality`, which corrects differences and intervals. Raises `SettingsError` for unknown names,
+    and while the results are covered.
     """
     _check_given(limits, quality)
     if not isinstance(source, Results):
@@ -443,8 +449,8 @@ def compare(
     def of_variants(a: str, b: str) -> Comparison:
         kept: dict[str, Any] = {"records": source.records, "not_run": source.not_run, "look": source.look}
         arms = source.of(a), source.of(b)
-        made = Comparison(a, b, chosen, *arms, notes, limits=limits, experiment=source.plan.id, **kept)
-        return _judged(made, quality, content)
+        comparison = Comparison(a, b, chosen, *arms, notes, limits=limits, experiment=source.plan.id, **kept)
+        return _judged(comparison, quality, content)
 
     if a is not None and b is not None:
         if a == b:
@@ -452,20 +458,22 @@ def compare(
         return of_variants(str(a), b)
     if a is not None or len(source.variants) < 2:
         raise SettingsError("Two variants are compared", f"Name two of them: {', '.join(source.variants)}")
-    return _adjusted([of_variants(other, source.variants[0]) for other in others])
+    return _adjusted([of_variants(name, source.variants[0]) for name in others])
 
 
 def _adjusted(several: list[Comparison]) -> Comparisons:
-    """Return the comparisons with p values adjusted by Holm; one alone has nothing to adjust for."""
+    """Return the comparisons with p values adjusted by Holm; a single comparison stays as it is."""
     family = len(several)
     if family == 1:
         return Comparisons(several)
-    values = adjust_holm([one.p_value for one in several])
-    return Comparisons([replace(one, family=family, p_adjusted=value) for one, value in zip(several, values, strict=True)])
+    values = adjust_holm([comparison.p_value for comparison in several])
+    return Comparisons(
+        [replace(comparison, family=family, p_adjusted=value) for comparison, value in zip(several, values, strict=True)]
+    )
 
 
 def _check_given(limits: Limits, quality: Any) -> None:
-    """Raise `SettingsError` for limits or a quality that are none."""
+    """Raise `SettingsError` for invalid limits or an invalid quality."""
     if quality is not None and not isinstance(quality, JudgeQuality):
         raise SettingsError(f"quality={quality!r} is not the quality of a judge", "Write quality=judge.quality(labels)")
     if limits is not None and not limits[0] < limits[1]:
@@ -477,36 +485,41 @@ def _check_given(limits: Limits, quality: Any) -> None:
 def _of_runs(
     arms: RecordedArms, names: tuple[str, str], limits: Limits, quality: JudgeQuality | None, content: Any
 ) -> Comparison:
-    one = Comparison(*names, arms.primary, arms.rows_a, arms.rows_b, arms.notes, runs=arms.runs, limits=limits)
-    return _judged(one, quality, content)
+    comparison = Comparison(*names, arms.primary, arms.rows_a, arms.rows_b, arms.notes, runs=arms.runs, limits=limits)
+    return _judged(comparison, quality, content)
 
 
-def _judged(one: Comparison, quality: JudgeQuality | None, content: str | None) -> Comparison:
-    """Return the comparison corrected by the quality of its judge, with the note on how, or that it is not.
+def _judged(comparison: Comparison, quality: JudgeQuality | None, content: str | None) -> Comparison:
+    """Return the comparison corrected by the quality of its judge, with a note on the correction, or on its absence.
 
-    ``content``: the hash of the judge that decides; None if it is not known.
+    ``content``: hash of the deciding judge, or None if unknown.
     """
-    is_judged = any(one.primary in row.judged for row in (*one.rows_a, *one.rows_b))
+    is_judged = any(comparison.primary in row.judged for row in (*comparison.rows_a, *comparison.rows_b))
     if quality is None:
-        return replace(one, notes=(*one.notes, UNCORRECTED)) if is_judged else one
-    if not is_judged or quality.judge != one.primary or content not in (None, quality.content):
-        what = f"The quality is that of a judge {quality.judge} that does not decide here: the primary is {one.primary}"
-        raise SettingsError(what, "Give the quality of the same judge, with the same rubric and model")
-    corrected = replace(one, quality=quality)
-    return replace(corrected, notes=(*one.notes, correction_of(quality, *one.cells).told))
+        return replace(comparison, notes=(*comparison.notes, UNCORRECTED)) if is_judged else comparison
+    if not is_judged or quality.judge != comparison.primary or content not in (None, quality.content):
+        problem = (
+            f"The quality is that of a judge {quality.judge} that does not decide here: the primary is {comparison.primary}"
+        )
+        raise SettingsError(problem, "Give the quality of the same judge, with the same rubric and model")
+    corrected = replace(comparison, quality=quality)
+    return replace(corrected, notes=(*comparison.notes, correction_of(quality, *comparison.cells).told))
 
 
-def comparison_lines(one: Comparison) -> list[str]:
-    """Return the comparison in sentences: the difference, how sure it is, and what else a reader must know."""
-    told = [f"{one.a} minus {one.b}, {one.primary}: {_told(one)}", *([one.robustness] if one.robustness else [])]
-    return [*told, *one.warnings, *one.notes]
+def comparison_lines(comparison: Comparison) -> list[str]:
+    """Return the comparison in sentences: the difference, its uncertainty, and warnings and notes."""
+    lines = [
+        f"{comparison.a} minus {comparison.b}, {comparison.primary}: {_told(comparison)}",
+        *([comparison.robustness] if comparison.robustness else []),
+    ]
+    return [*lines, *comparison.warnings, *comparison.notes]
 
 
-def shown(found: Found) -> int:
-    """Return the sign of a difference that is shown, at the level of its interval; 0 if none is."""
-    if not isinstance(found, Difference) or found.p_value >= 1 - found.confidence:
+def shown(difference: Found) -> int:
+    """Return the sign of a significant difference, at the level of its interval; 0 without one."""
+    if not isinstance(difference, Difference) or difference.p_value >= 1 - difference.confidence:
         return 0
-    return 1 if found.value > 0 else -1
+    return 1 if difference.value > 0 else -1
 
 
 def _completed(cells: Iterable[CellValue]) -> list[CellValue]:
@@ -514,38 +527,38 @@ def _completed(cells: Iterable[CellValue]) -> list[CellValue]:
 
 
 def alike(value: float, tasks: int) -> str:
-    """Return the difference that all tasks have, in words."""
-    told = signed(value)
-    return f"no difference in any of {tasks} tasks" if told == "0" else f"{told} in each of {tasks} tasks"
+    """Describe a difference that is the same in all tasks."""
+    difference = signed(value)
+    return f"no difference in any of {tasks} tasks" if difference == "0" else f"{difference} in each of {tasks} tasks"
 
 
-def _told(one: Comparison) -> str:
-    analysis = one.analysis
-    if one.missing or not isinstance(analysis, Difference):
-        return one.missing
+def _told(comparison: Comparison) -> str:
+    analysis = comparison.analysis
+    if comparison.missing or not isinstance(analysis, Difference):
+        return comparison.missing
     if analysis.interval is None:
         return alike(analysis.value, analysis.tasks)
     low, high = map(signed, analysis.interval)
-    holm = ", Holm" if one.p_adjusted is not None else ""
-    p_value = analysis.p_value if one.p_adjusted is None else one.p_adjusted
-    seen = "" if shown(analysis) or one.mde is None else f", minimum detectable effect {one.mde:.2g}"
+    holm = ", Holm" if comparison.p_adjusted is not None else ""
+    p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
+    seen = "" if shown(analysis) or comparison.mde is None else f", minimum detectable effect {comparison.mde:.2g}"
     return f"{signed(analysis.value)} [{low}, {high}], p = {p_value:.3g}{holm}, {analysis.tasks} tasks{seen}"
 
 
 def signed(value: float) -> str:
-    """Return a difference with its sign, to three digits; what is left of 0 by rounding errors is 0."""
+    """Format a difference with its sign and three digits; rounding errors become 0."""
     return "0" if abs(value) < ROUNDING else f"{value:+.3g}"
 
 
 def _known(results: Results, primary: Any) -> str:
-    known = [*dict.fromkeys(name for row in results.rows for name in row.values), *MEASURES]
+    names = [*dict.fromkeys(name for row in results.rows for name in row.values), *MEASURES]
     name = primary if isinstance(primary, str) else getattr(primary, "__name__", str(primary))
-    if name not in known:
-        raise SettingsError(f"The experiment has no check {name!r}", f"It has {', '.join(known)}")
+    if name not in names:
+        raise SettingsError(f"The experiment has no check {name!r}", f"It has {', '.join(names)}")
     return str(name)
 
 
 def log_of(records: Records | None, run_id: str) -> Path | None:
-    """Return the path of a run's log; None if it is in memory only."""
+    """Return the path of a run's log, or None if it is in memory only."""
     store = None if records is None else records.store
     return None if store is None or not run_id else store.path(run_id)

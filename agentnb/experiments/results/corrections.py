@@ -1,14 +1,14 @@
-"""Estimates from the verdicts of a judge, corrected by how often it errs; their interval pays for what is not known of it.
+"""Estimates from the verdicts of a judge, corrected for its errors; their intervals include the uncertainty of its error rates.
 
-Where labelled runs of both variants were drawn at random, each variant is corrected by its own: the pass rate is the share of
-right verdicts among the passed, and of wrong ones among the failed, weighted by how many runs are judged so. It assumes nothing
-of the judge. Source: Tenenbein (1970), A double sampling scheme for estimating from binomial data with misclassifications,
-Journal of the American Statistical Association 65. Where labels are of other runs, the pass rate follows from sensitivity and
-specificity, taken as equal in both variants. Source: Rogan and Gladen (1978), Estimating prevalence from the results of a
-screening test, American Journal of Epidemiology 107.
+If labelled runs of both variants were drawn at random, each variant is corrected by its own: the pass rate is the share of
+correct verdicts among the passed, and of wrong ones among the failed, weighted by how many runs are judged so. This makes no
+assumption about the judge. Source: Tenenbein (1970), A double sampling scheme for estimating from binomial data with
+misclassifications, Journal of the American Statistical Association 65. If labels are of other runs, the pass rate follows from
+sensitivity and specificity, assumed equal in both variants. Source: Rogan and Gladen (1978), Estimating prevalence from the
+results of a screening test, American Journal of Epidemiology 107.
 
-Both are lines in the verdict, so that the paired estimate of what is judged carries over. Its interval is widened by moving
-each rate to its own limits, and adding the squares. Source: Zou and Donner (2008), Statistics in Medicine 27 (MOVER).
+Both are linear in the verdict, so that the paired estimate of the verdicts carries over. Its interval is widened by moving each
+rate to its own limits, and adding the squares. Source: Zou and Donner (2008), Statistics in Medicine 27 (MOVER).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Analyse: TypeAlias = "Callable[[list[Unit]], Difference | TooFewTasks]"
 
 
 class Judged(NamedTuple):
-    """A run with its label and its verdict."""
+    """Run with its label and its verdict."""
 
     arm: str
     cluster: Hashable
-    """Runs of one are not independent."""
+    """Runs of the same cluster are not independent."""
     is_healthy: bool
     """By the label."""
     is_passed: bool
@@ -43,96 +43,96 @@ class Judged(NamedTuple):
 
 
 class ErrorRates(NamedTuple):
-    """How right a judge is on labelled runs, with 95 per cent intervals that take tasks as independent, but for kappa."""
+    """Accuracy of a judge on labelled runs, with 95 per cent intervals that treat tasks as independent, except for kappa."""
 
     runs: int
     sensitivity: Share
-    """Share of the healthy runs that it passes."""
+    """Share of passed verdicts among healthy runs."""
     specificity: Share
-    """Share of the failed runs that it fails."""
+    """Share of failed verdicts among failed runs."""
     healthy_if_passed: Share
-    """Share of healthy runs among those that it passes."""
+    """Share of healthy runs among passed verdicts."""
     healthy_if_failed: Share
-    """Share of healthy runs among those that it fails."""
+    """Share of healthy runs among failed verdicts."""
     kappa: Share
-    """Agreement beyond chance with the labels, Cohen's kappa; its interval takes runs as independent."""
+    """Agreement with the labels beyond chance, Cohen's kappa; its interval treats runs as independent."""
 
 
 def rates_of(judged: Iterable[Judged]) -> ErrorRates:
-    """Return how right a judge is on these runs."""
+    """Compute the error rates of a judge on these runs."""
     runs = [*judged]
     return ErrorRates(
         len(runs),
-        _share((one.is_passed, one.cluster) for one in runs if one.is_healthy),
-        _share((not one.is_passed, one.cluster) for one in runs if not one.is_healthy),
-        _share((one.is_healthy, one.cluster) for one in runs if one.is_passed),
-        _share((one.is_healthy, one.cluster) for one in runs if not one.is_passed),
+        _share((run.is_passed, run.cluster) for run in runs if run.is_healthy),
+        _share((not run.is_passed, run.cluster) for run in runs if not run.is_healthy),
+        _share((run.is_healthy, run.cluster) for run in runs if run.is_passed),
+        _share((run.is_healthy, run.cluster) for run in runs if not run.is_passed),
         _kappa(runs),
     )
 
 
 def _share(values: Iterable[tuple[bool, Hashable]]) -> Share:
-    """Return the share that is true, with the interval of Wilson for as many runs as would be as uncertain."""
-    known = [*values]
-    if not known:
+    """Return the share of true values, with Wilson's interval for the effective number of runs."""
+    pairs = [*values]
+    if not pairs:
         return Share(None, None, None)
-    runs, share = len(known), sum(value for value, _ in known) / len(known)
+    runs, share = len(pairs), sum(value for value, _ in pairs) / len(pairs)
     sums: dict[Hashable, float] = {}
-    for value, cluster in known:
+    for value, cluster in pairs:
         sums[cluster] = sums.get(cluster, 0.0) + value - share
-    variance, clusters = fsum(one * one for one in sums.values()) / runs**2, len(sums)
+    variance, clusters = fsum(total * total for total in sums.values()) / runs**2, len(sums)
     effective = min(share * (1 - share) / variance, runs) if variance > 1e-12 else clusters
     return wilson(share * effective, effective, t95(clusters - 1) if 1 < clusters < runs else Z95)
 
 
 def _kappa(runs: Sequence[Judged]) -> Share:
-    cells = [[sum((one.is_healthy, one.is_passed) == (row, column) for one in runs) for column in (0, 1)] for row in (0, 1)]
+    cells = [[sum((run.is_healthy, run.is_passed) == (row, column) for run in runs) for column in (0, 1)] for row in (0, 1)]
     rows, columns = [*map(sum, cells)], [*map(sum, zip(*cells, strict=True))]
-    if len(runs) in (0, *rows, *columns):  # all alike by one of them: no agreement is beyond chance, none is by chance
+    if len(runs) in (0, *rows, *columns):  # labels or verdicts are all equal: kappa is undefined
         return Share(None, None, None)
-    found = load_extra("statsmodels.stats.inter_rater").cohens_kappa(load_extra("numpy").asarray(cells))
-    return Share(*map(float, (found.kappa, found.kappa_low, found.kappa_upp)))
+    result = load_extra("statsmodels.stats.inter_rater").cohens_kappa(load_extra("numpy").asarray(cells))
+    return Share(*map(float, (result.kappa, result.kappa_low, result.kappa_upp)))
 
 
 @dataclass(frozen=True)
 class JudgeQuality:
-    """How right a judge is, by labels of people: over all labelled runs, and by variant."""
+    """Accuracy of a judge by labels of people: over all labelled runs, and by variant."""
 
     judge: str
     content: str
-    """The hash of its rubric and model."""
+    """Hash of its rubric and model."""
     labels: Mapping[str, bool] = field(repr=False)
-    """Whether each labelled run is healthy, by its id; those of which people disagree are left out."""
+    """Labels by run id, True for healthy; runs on which people disagree are left out."""
     judged: Sequence[Judged] = field(repr=False)
-    """The labelled runs with a verdict."""
+    """Labelled runs with a verdict."""
     unjudged: int = 0
-    """Labelled runs without a verdict, or of which nothing is known."""
+    """Number of labelled runs without a verdict or a record."""
     disputed: int = 0
-    """Labelled runs of which people disagree."""
+    """Number of labelled runs on which people disagree."""
 
     @property
     def rates(self) -> ErrorRates:
-        """The rates over all labelled runs."""
+        """Error rates over all labelled runs."""
         return rates_of(self.judged)
 
     @property
     def by_arm(self) -> dict[str, ErrorRates]:
-        """The rates by variant."""
-        arms = dict.fromkeys(one.arm for one in self.judged)
-        return {arm: rates_of(one for one in self.judged if one.arm == arm) for arm in arms}
+        """Error rates by variant."""
+        arms = dict.fromkeys(run.arm for run in self.judged)
+        return {arm: rates_of(run for run in self.judged if run.arm == arm) for arm in arms}
 
     @property
     def p_values(self) -> dict[str, float | None]:
-        """Fisher's exact p values of equal ``sensitivity`` and ``specificity`` in two variants; None for one or several."""
+        """Fisher's exact p values of equal ``sensitivity`` and ``specificity`` in two variants, or None for one or several."""
         return {name: self._p_value(is_healthy) for name, is_healthy in (("sensitivity", True), ("specificity", False))}
 
     def _p_value(self, is_healthy: bool) -> float | None:
-        arms = [*dict.fromkeys(one.arm for one in self.judged)]
+        arms = [*dict.fromkeys(run.arm for run in self.judged)]
         if len(arms) != 2:
             return None
-        of_kind = [one for one in self.judged if one.is_healthy == is_healthy]
+        of_kind = [run for run in self.judged if run.is_healthy == is_healthy]
         table = [
-            [sum((one.arm, one.is_passed) == (arm, passed) for one in of_kind) for passed in (True, False)] for arm in arms
+            [sum((run.arm, run.is_passed) == (arm, passed) for run in of_kind) for passed in (True, False)] for arm in arms
         ]
         return float(load_extra("scipy.stats").fisher_exact(table).pvalue)
 
@@ -159,24 +159,24 @@ def _share_told(share: Share) -> str:
 
 
 class Line(NamedTuple):
-    """The pass rate of a variant as a line in the share of runs that a judge passes, by two rates."""
+    """Pass rate of a variant as a linear function of the share that a judge passes, with two rates as parameters."""
 
     rates: tuple[float, float]
     limits: tuple[tuple[float, float], tuple[float, float]]
-    """Limits of each."""
+    """Limits of each rate."""
     is_by_arm: bool
-    """Whether the rates are `healthy_if_passed` and `healthy_if_failed` of its own runs, else sensitivity and specificity."""
+    """True for `healthy_if_passed` and `healthy_if_failed` of the variant's own runs, else sensitivity and specificity."""
 
-    def at(self, passed: float, place: int | None = None, limit: int = 0) -> float:
-        """Return the pass rate for a share that is judged passed, with one of the rates at a limit of its."""
-        first, second = [self.limits[one][limit] if one == place else rate for one, rate in enumerate(self.rates)]
+    def at(self, passed: float, moved: int | None = None, limit: int = 0) -> float:
+        """Return the pass rate for a share of passed verdicts, with the rate at index ``moved`` set to a limit."""
+        first, second = [self.limits[index][limit] if index == moved else rate for index, rate in enumerate(self.rates)]
         if self.is_by_arm:
             return second + passed * (first - second)
         return (passed + second - 1) / (first + second - 1)
 
 
 class Correction(NamedTuple):
-    """The lines of two variants, and how they were found, in words."""
+    """Lines of two variants, and a description of their source."""
 
     a: Line
     b: Line
@@ -184,55 +184,56 @@ class Correction(NamedTuple):
 
     @property
     def is_by_arm(self) -> bool:
-        """Whether the rates of the variants are their own, so that they err apart."""
+        """True if each variant has its own rates, so that their errors are independent."""
         return self.a.is_by_arm
 
     def difference(self, analyse: Analyse, units: list[Unit]) -> Difference | TooFewTasks:
-        """Return the corrected difference of paired units; ``analyse`` estimates that of their values as they are."""
+        """Return the corrected difference of paired units; ``analyse`` estimates the uncorrected one."""
         judged = analyse(units)
-        found = analyse([unit._replace(a=[*map(self.a.at, unit.a)], b=[*map(self.b.at, unit.b)]) for unit in units])
-        if isinstance(found, TooFewTasks) or isinstance(judged, TooFewTasks):
-            return found
+        corrected = analyse([unit._replace(a=[*map(self.a.at, unit.a)], b=[*map(self.b.at, unit.b)]) for unit in units])
+        if isinstance(corrected, TooFewTasks) or isinstance(judged, TooFewTasks):
+            return corrected
         passed = [fmean(arm) for arm in task_means(units)]
-        widths = _widths(judged, found, fmean([abs(line.at(1) - line.at(0)) for line in (self.a, self.b)]))
+        widths = _widths(judged, corrected, fmean([abs(line.at(1) - line.at(0)) for line in (self.a, self.b)]))
         deviations = NormalDist().inv_cdf((1 + judged.confidence) / 2)
-        scale = deviations / Z95  # the limits of rates are those of 95 per cent, and a planned look may ask for more
+        scale = deviations / Z95  # rates have 95 per cent limits; a planned look may need wider ones
         below, above = ([width**2] for width in widths)
         for moved in self._moved(passed):
-            below.append((scale * max(0.0, found.value - min(moved))) ** 2)
-            above.append((scale * max(0.0, max(moved) - found.value)) ** 2)
-        value = min(max(found.value, -1.0), 1.0)  # sensitivity and specificity may take it beyond what a difference can be
+            below.append((scale * max(0.0, corrected.value - min(moved))) ** 2)
+            above.append((scale * max(0.0, max(moved) - corrected.value)) ** 2)
+        value = min(max(corrected.value, -1.0), 1.0)  # the correction may exceed the range of a difference
         interval = (max(value - fsum(below) ** 0.5, -1.0), min(value + fsum(above) ** 0.5, 1.0))
         p_value = _p_value(value, interval, deviations)
         return judged._replace(value=value, interval=interval, p_value=p_value, max_exception_share=None)
 
     def _moved(self, passed: Sequence[float]) -> Iterable[tuple[float, float]]:
-        """Yield the difference with each rate at its lower and at its upper limit: in both arms at once if they share it."""
-        for place in (0, 1):
+        """Yield the difference with each rate at its lower and upper limit, in both arms at once if they share the rate."""
+        for index in (0, 1):
             arms = ((0,), (1,)) if self.is_by_arm else ((0, 1),)
             for moving in arms:
-                yield tuple(self._at(passed, place, moving, limit) for limit in (0, 1))  # type: ignore[misc]
+                yield tuple(self._at(passed, index, moving, limit) for limit in (0, 1))  # type: ignore[misc]
 
-    def _at(self, passed: Sequence[float], place: int, moving: Sequence[int], limit: int) -> float:
-        a, b = (line.at(passed[arm], place if arm in moving else None, limit) for arm, line in enumerate((self.a, self.b)))
+    def _at(self, passed: Sequence[float], moved: int, moving: Sequence[int], limit: int) -> float:
+        a, b = (line.at(passed[arm], moved if arm in moving else None, limit) for arm, line in enumerate((self.a, self.b)))
         return a - b
 
 
-def _widths(judged: Difference, found: Difference, slope: float) -> tuple[float, float]:
-    """Return how far the interval reaches below and above the difference for given rates.
+def _widths(judged: Difference, corrected: Difference, slope: float) -> tuple[float, float]:
+    """Return the distances from the difference to the lower and upper end of the interval, with the rates fixed.
 
-    Not less than that of what is judged, which minds that few passes and fails differ; where all tasks differ alike, as far as
-    the share of others goes that is not excluded.
+    At least those of the verdicts' interval, which accounts for rare passes or failures; if all tasks differ alike, as wide as
+    the share of exceptions that cannot be excluded.
     """
     if judged.interval is None:
         return ((judged.max_exception_share or 1.0) * slope,) * 2
-    (low, high), (judged_low, judged_high) = found.interval or (found.value,) * 2, judged.interval
+    (low, high), (judged_low, judged_high) = corrected.interval or (corrected.value,) * 2, judged.interval
     below, above = slope * (judged.value - judged_low), slope * (judged_high - judged.value)
-    return max(found.value - low, below), max(high - found.value, above)
+    return max(corrected.value - low, below), max(high - corrected.value, above)
 
 
 def _p_value(value: float, interval: tuple[float, float], deviations: float) -> float:
-    """Return the p value that an interval of so many standard errors implies: below its level exactly if 0 lies outside.
+    """Return the p value that an interval of ``deviations`` standard errors implies: below its level if and only if 0 is
+    outside.
 
     Source: Altman and Bland (2011), BMJ 343.
     """
@@ -241,20 +242,20 @@ def _p_value(value: float, interval: tuple[float, float], deviations: float) -> 
 
 
 def correction_of(quality: JudgeQuality, a: Sequence[CellValue], b: Sequence[CellValue]) -> Correction:
-    """Return how two variants are corrected: each by its own labelled runs, or both by the rates over all.
+    """Return the correction of two variants: each by its own labelled runs, or both by the rates over all.
 
     Raises `SettingsError` if these are no better than chance.
     """
     own = [_labelled(quality, cells) for cells in (a, b)]
     if all(own):
-        rates, pooled = [*map(rates_of, own)], rates_of([one for arm in own for one in arm])
-        line_a, line_b = (_line_by_arm(one, pooled) for one in rates)
-        told = " and ".join(str(one.runs) for one in rates)
-        return Correction(line_a, line_b, f"corrected by {told} labelled runs of the variants, if these were drawn at random")
+        rates, pooled = [*map(rates_of, own)], rates_of([run for arm in own for run in arm])
+        line_a, line_b = (_line_by_arm(of_arm, pooled) for of_arm in rates)
+        text = " and ".join(str(of_arm.runs) for of_arm in rates)
+        return Correction(line_a, line_b, f"corrected by {text} labelled runs of the variants, if these were drawn at random")
     rates_of_all = quality.rates
     shares = (rates_of_all.sensitivity, rates_of_all.specificity)
-    known = [(share.low, share.value, share.high) for share in shares]
-    limits = [(low, value, high) for low, value, high in known if low is not None and value is not None and high is not None]
+    bounds = [(share.low, share.value, share.high) for share in shares]
+    limits = [(low, value, high) for low, value, high in bounds if low is not None and value is not None and high is not None]
     if len(limits) < 2 or min(limits[0][0] + limits[1][1], limits[0][1] + limits[1][0]) <= 1:
         raise SettingsError(
             f"The labels do not show that {quality.judge} is better than chance: {_told(rates_of_all)}",
@@ -262,28 +263,28 @@ def correction_of(quality: JudgeQuality, a: Sequence[CellValue], b: Sequence[Cel
         )
     (first_low, first, first_high), (second_low, second, second_high) = limits
     line = Line((first, second), ((first_low, first_high), (second_low, second_high)), is_by_arm=False)
-    told = "corrected by the sensitivity and specificity on other labelled runs, taken as equal in both variants"
-    return Correction(line, line, told)
+    text = "corrected by the sensitivity and specificity on other labelled runs, taken as equal in both variants"
+    return Correction(line, line, text)
 
 
 def _labelled(quality: JudgeQuality, cells: Sequence[CellValue]) -> list[Judged]:
-    found = []
+    runs = []
     for cell in cells:
         label = quality.labels.get(cell.row.run_id)
         if label is not None and cell.value is not None:
-            found.append(Judged(cell.arm, cell.row.cluster_key, label, bool(cell.value)))
-    return found
+            runs.append(Judged(cell.arm, cell.row.cluster_key, label, bool(cell.value)))
+    return runs
 
 
 def _line_by_arm(rates: ErrorRates, pooled: ErrorRates) -> Line:
-    """Return the line of a variant. Where none of its labelled runs got a verdict, all is possible of that rate."""
+    """Return the line of a variant. Without labelled runs of a verdict, its rate is unconstrained."""
     shares = (rates.healthy_if_passed, rates.healthy_if_failed)
     others = (pooled.healthy_if_passed.value, pooled.healthy_if_failed.value)
-    known = []
-    for share, other, verdict in zip(shares, others, (1.0, 0.0), strict=True):
+    bounds = []
+    for share, pooled_share, verdict in zip(shares, others, (1.0, 0.0), strict=True):
         if share.value is None or share.low is None or share.high is None:
-            known.append((verdict if other is None else other, (0.0, 1.0)))
+            bounds.append((verdict if pooled_share is None else pooled_share, (0.0, 1.0)))
         else:
-            known.append((share.value, (share.low, share.high)))
-    (first, first_limits), (second, second_limits) = known
+            bounds.append((share.value, (share.low, share.high)))
+    (first, first_limits), (second, second_limits) = bounds
     return Line((first, second), (first_limits, second_limits), is_by_arm=True)

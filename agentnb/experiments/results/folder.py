@@ -1,4 +1,4 @@
-"""The folder of an experiment: the log of each run, one row per finished cell, and the plan that was frozen."""
+"""Folder of an experiment: the log of each run, one row per finished cell, and the frozen plan."""
 
 from __future__ import annotations
 
@@ -24,46 +24,46 @@ from agentnb.store.run_file import try_lock
 from agentnb.store.store import Store, load_file
 
 FOLDER = Path(".agentnb") / "experiments"
-"""Where experiments are kept that name no folder, from the folder in which they begin."""
+"""Default parent folder of experiments, relative to the folder in which they begin."""
 PLAN, LOCK, CUT = "experiment.plan", "experiment.lock", "cut"
-"""Names in the folder. Their endings are not those of traces, so that the folder reads as any other folder of runs."""
+"""Names in the folder, without the suffix of traces, so that the folder reads like any folder of runs."""
 
 PLANNED = "planned"
-"""The kind of a note about an extension before the first run."""
+"""Kind of a note about an extension before the first run."""
 LOOK = "look"
-"""The kind of a note about a planned look."""
+"""Kind of a note about a planned look."""
 DAMAGED = "Put a copy of it back, or give the experiment another folder; the logs in this one can still be read"
-NO_ROOM = "Make room, or let it be written; then run again: only the missing runs are made"
+NO_ROOM = "Free disk space or make it writable; then run again: only missing runs are made"
 RUNS_ALREADY = "Wait for its end, or stop it; then run again"
 
 
 class Note(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something that every result names: a deviation from the frozen plan, a retry, or a look before the end."""
+    """Event that every result reports: a deviation from the frozen plan, a retry, or a look before the end."""
 
     kind: str
     """``extended``, ``retried``, ``looked``, ``budget``; as planned: ``look``; ``planned``: extended before the first run."""
     text: str
     at: datetime | None = None
     keys: tuple[str, ...] = ()
-    """The cells that it is about."""
+    """Keys of the affected cells."""
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was frozen when the first run began that is not a pilot's, and the notes since."""
+    """Plan frozen when the first run began (pilots excluded), with later notes."""
 
     id: str
     hash: str
-    """Of all that is frozen: primary, arms, checks, exclusions, tasks, models, repeats and seeds."""
+    """Hash of all that is frozen: primary, arms, checks, exclusions, tasks, models, repeats and seeds."""
     frozen: dict[str, Any]
     begun_at: datetime | None = None
     notes: tuple[Note, ...] = ()
     schema: int = 1
     versions: dict[str, str] = {}
-    """Of Python and packages when it was frozen; empty in plans of earlier versions."""
+    """Versions of Python and packages when the plan was frozen; empty in plans of earlier versions."""
 
 
 class Memory:
-    """Keeps an experiment in memory only."""
+    """Records of an experiment in memory only."""
 
     store: None = None
 
@@ -77,38 +77,38 @@ class Memory:
         self._lock = threading.Lock()
 
     def plan(self) -> Plan | None:
-        """Return the frozen plan; None before the first run."""
+        """Return the frozen plan, or None before the first run."""
         return self._plan
 
     def keep_plan(self, plan: Plan) -> None:
-        """Keep the plan in place of an earlier one."""
+        """Replace the plan."""
         self._plan = plan
 
     def cover(self, is_covered: bool) -> None:
-        """Have looks at the runs noted until this is called again, or no longer."""
+        """Start or stop recording looks at the runs."""
         self._is_covered = is_covered
 
     def looked_at(self) -> datetime | None:
-        """Return when a run was first looked at, since it was asked last; None if none was."""
+        """Return the time of the first look at a run since the last call, or None."""
         looked, self._looked_at = self._looked_at, None
         return looked
 
     def rows(self) -> dict[str, Row]:
-        """Return the last row of each cell by its key."""
+        """Return the last row of each cell by key."""
         return last_of_each(self._attempts)
 
     def attempts(self) -> list[Row]:
-        """Return the rows of all attempts, in the order in which they ended."""
+        """Return the rows of all attempts, ordered by end."""
         return [*self._attempts]
 
     def add(self, row: Row, run: Run | None = None) -> None:
-        """Keep the row of a cell, and its run."""
+        """Store the row of a cell, and its run."""
         self._attempts.append(row)
         if run is not None:
             self._runs[run.id] = run
 
     def run(self, run_id: str) -> Run:
-        """Return a run; raises `StoreError` if it is not kept."""
+        """Return a run; raises `StoreError` if it was not stored."""
         if run_id not in self._runs:
             raise StoreError(f"Run {run_id} is not kept", "Give the experiment a folder")
         if self._is_covered:
@@ -117,7 +117,7 @@ class Memory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold it for one run of the experiment; raises `SettingsError` while it runs."""
+        """Hold the lock for one run of the experiment; raises `SettingsError` while it is held."""
         if not self._lock.acquire(blocking=False):
             raise SettingsError("The experiment runs already", RUNS_ALREADY)
         try:
@@ -130,7 +130,7 @@ class Memory:
 
 
 class ExperimentFolder:
-    """Keeps an experiment in a folder. Rows are appended, one write each, so that each survives the death of the process."""
+    """Records of an experiment in a folder. Each row is appended in one write, so that it survives the death of the process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -139,21 +139,21 @@ class ExperimentFolder:
         self._descriptor: int | None = None
 
     def plan(self) -> Plan | None:
-        """Return the frozen plan; None before the first run. Raises `StoreError` for one that is damaged."""
+        """Return the frozen plan, or None before the first run. Raises `StoreError` if it is damaged."""
         if (data := self._read(PLAN)) is None:
             return None
         text, _, seal = data.rpartition(b"\n")
-        if data.rstrip().endswith(b"}"):  # of an earlier version, without a seal
+        if data.rstrip().endswith(b"}"):  # written by an earlier version, without a seal
             text, seal = data, _seal(data)
         try:
             if seal != _seal(text):
-                raise ValueError("it is not as it was written")
+                raise ValueError("its checksum does not match")
             return msgspec.json.decode(text, type=Plan)
         except ValueError as error:
             raise StoreError(f"{self.path / PLAN} is damaged: {error}", DAMAGED) from error
 
     def keep_plan(self, plan: Plan) -> None:
-        """Keep the plan in place of an earlier one, in one step: it is whole or the earlier one."""
+        """Replace the plan atomically."""
         self._prepare()
         beside, text = self.path / f"{PLAN}.new", msgspec.json.format(msgspec.json.encode(plan))
         with self._writing(PLAN):
@@ -161,7 +161,7 @@ class ExperimentFolder:
             beside.replace(self.path / PLAN)
 
     def cover(self, is_covered: bool) -> None:
-        """Have looks at the runs noted until this is called again, or no longer."""
+        """Start or stop recording looks at the runs."""
         with self._writing(COVER):
             if is_covered:
                 (self.path / COVER).touch()
@@ -169,38 +169,38 @@ class ExperimentFolder:
                 (self.path / COVER).unlink(missing_ok=True)
 
     def looked_at(self) -> datetime | None:
-        """Return when the runs were first looked at, since it was asked last; None if they were not."""
-        if not (told := self._read(COVER)):
+        """Return the time of the first look at the runs since the last call, or None."""
+        if not (data := self._read(COVER)):
             return None
         with self._writing(COVER):
             (self.path / COVER).write_bytes(b"")
         try:
-            return datetime.fromisoformat(told.decode())
+            return datetime.fromisoformat(data.decode())
         except ValueError:  # damaged
             return datetime.now(UTC)
 
     def rows(self) -> dict[str, Row]:
-        """Return the last row of each cell by its key; a last line that was cut off is left out."""
+        """Return the last row of each cell by key, without a truncated last line."""
         return last_of_each(self.attempts())
 
     def attempts(self) -> list[Row]:
-        """Return the rows of all attempts, in the order in which they ended."""
+        """Return the rows of all attempts, ordered by end."""
         rows: list[Row] = []
         decoder = msgspec.json.Decoder(Row)
         for line in (self._read(ROWS) or b"").split(b"\n"):
             if line:
-                with suppress(ValueError):  # cut off when a process died, or damaged: the cell has its log, or is run again
+                with suppress(ValueError):  # truncated or damaged: the cell has its log, or is run again
                     rows.append(decoder.decode(line))
         return rows
 
     def add_log(self, run_id: str, data: bytes) -> None:
-        """Write the log of a run that came from elsewhere, whole or not at all."""
+        """Write the log of a run from another process atomically."""
         path = self.store.path(run_id)
         with self._writing(path.name):
             replace_file(path, data)
 
     def add(self, row: Row, run: Run | None = None) -> None:
-        """Append the row of a cell; its run has a log of its own."""
+        """Append the row of a cell; its run has its own log."""
         line = msgspec.json.encode(row) + b"\n"
         with self._writing(ROWS):
             if self._descriptor is None:
@@ -209,12 +209,12 @@ class ExperimentFolder:
                 if os.fstat(self._descriptor).st_size:
                     os.lseek(self._descriptor, -1, os.SEEK_END)
                     if os.read(self._descriptor, 1) != b"\n":
-                        line = b"\n" + line  # after a line that was cut off
-            while line:  # the disk may have room for a part of it: writing the rest says so
+                        line = b"\n" + line  # after a truncated line
+            while line:  # the disk may have room for a part: writing the remainder raises
                 line = line[os.write(self._descriptor, line) :]
 
     def run(self, run_id: str) -> Run:
-        """Return a run from its log, also of an attempt that was cut off. Before the end of the experiment it is a look."""
+        """Return a run from its log, including interrupted attempts. Before the end of the experiment this counts as a look."""
         aside = self._aside(run_id)
         if aside.exists():
             note_look(self.path)
@@ -222,7 +222,7 @@ class ExperimentFolder:
         return self.store.load(run_id)
 
     def put_aside(self, run_ids: Iterable[str], top_level: Container[str] = ()) -> None:
-        """Move the logs of runs, and of those nested in them, out of the way of tables: into the folder ``cut``.
+        """Move the logs of runs, and of runs nested in them, to the folder ``cut``, where tables skip them.
 
         ``top_level``: runs that are known not to be nested.
         """
@@ -230,15 +230,15 @@ class ExperimentFolder:
         if not moved:
             return
         first = min(moved)
-        for one in self.store.ids():  # nested runs begin after the run around them, and ids begin with the time
-            if one > first and one not in top_level and self._parent_of(one) in moved:
-                moved.add(one)
+        for run_id in self.store.ids():  # nested runs begin after their parent, and ids begin with the time
+            if run_id > first and run_id not in top_level and self._parent_of(run_id) in moved:
+                moved.add(run_id)
         with self._writing(CUT):
             (self.path / CUT).mkdir(exist_ok=True)
-            for one in moved:
-                path = self.store.path(one)
-                with suppress(FileNotFoundError):  # put aside by an earlier process
-                    path.replace(self._aside(one))
+            for run_id in moved:
+                path = self.store.path(run_id)
+                with suppress(FileNotFoundError):  # moved by an earlier process
+                    path.replace(self._aside(run_id))
 
     def _aside(self, run_id: str) -> Path:
         return self.path / CUT / f"{self.store.path(run_id).name}.cut"
@@ -251,7 +251,7 @@ class ExperimentFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder for this process; raises `SettingsError` if the experiment runs already."""
+        """Lock the folder for this process; raises `SettingsError` if the experiment is running."""
         self._prepare()
         with self._writing(LOCK):
             descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
@@ -267,7 +267,7 @@ class ExperimentFolder:
                 self._descriptor = None
 
     def _read(self, name: str) -> bytes | None:
-        """Return a file of the folder; None if it is not there. Raises `StoreError`."""
+        """Return a file of the folder, or None if it is missing. Raises `StoreError`."""
         try:
             return (self.path / name).read_bytes()
         except FileNotFoundError:
@@ -296,16 +296,16 @@ class ExperimentFolder:
 
 
 def last_of_each(attempts: Iterable[Row]) -> dict[str, Row]:
-    """Return the last row of each cell by its key, without attempts that were lost."""
+    """Return the last row of each cell by key, without lost attempts."""
     return {row.key: row for row in attempts if row.status != LOST}
 
 
 Records: TypeAlias = ExperimentFolder | Memory
-"""Where an experiment keeps its plan, its rows and its logs."""
+"""Storage of an experiment's plan, rows and logs."""
 
 
 def _seal(text: bytes) -> bytes:
-    """Return the last line of a plan's file, by which damage of any byte shows."""
+    """Return the last line of a plan's file, a checksum."""
     return content_hash(text).encode()
 
 

@@ -1,4 +1,4 @@
-"""The verdicts of judges in the rows of the runs that they judged."""
+"""Verdicts of judges in the rows of their runs."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from agentnb.store.store import Store
 
 T = TypeVar("T")
 MAX_JUDGES_AT_A_TIME = 4
-"""Recorded runs that are judged at a time."""
+"""Maximum number of recorded runs that are judged concurrently."""
 UNCORRECTED = "verdicts of a model decide, and their errors are not corrected: compare(..., quality=judge.quality(labels))"
-"""The note on estimates from the verdicts of a judge whose errors are not known."""
+"""Note on estimates from the verdicts of a judge with unknown error rates."""
 
 
 async def with_verdicts(
     row: Row, run: Run, checks: Iterable[Check], bench: Bench, columns: Mapping[str, Any] | None = None
 ) -> Row:
-    """Return the row with the verdicts of checks that ask a model. ``columns``: the row of the task, which has its prompt.
+    """Return the row with the verdicts of checks that ask a model.
 
-    Without it, that of the run is shown, in which a variant may have put words of its own.
+    ``columns``: the row of the task, whose prompt the judge reads; by default the run's, which a variant may have changed.
 
-    No model is asked about a run that was cut short or lost: its end decides, whatever it says.
+    No model is asked about a run that was cut short or lost: its end decides.
     """
     values, errors, judged = {**row.values}, {**row.check_errors}, {**row.judged}
     cost: float | None = row.judging_cost
@@ -55,7 +55,7 @@ async def with_verdicts(
 
 
 def judge_recorded(rows: Sequence[Row], runs: Sequence[Run], checks: Sequence[Check], bench: Bench) -> list[Row]:
-    """Return the rows of recorded runs with the verdicts of judges; blocks until all are there."""
+    """Return the rows of recorded runs with the verdicts of judges; blocks until all are done."""
     thread = LoopThread()
     try:
         calls = [partial(with_verdicts, row, run, checks, bench) for row, run in zip(rows, runs, strict=True)]
@@ -65,7 +65,7 @@ def judge_recorded(rows: Sequence[Row], runs: Sequence[Run], checks: Sequence[Ch
 
 
 async def at_a_time(calls: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
-    """Make the calls, a few at a time, and return their results in order."""
+    """Make the calls, a few concurrently, and return their results in order."""
     places = asyncio.Semaphore(MAX_JUDGES_AT_A_TIME)
 
     async def make(call: Callable[[], Awaitable[T]]) -> T:
@@ -76,10 +76,10 @@ async def at_a_time(calls: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
 
 
 def bench_of(source: RunSource, spending: Spending | None = None) -> Bench:
-    """Return what judges of recorded runs work with: their verdicts are kept beside the runs, else in ``.agentnb``."""
+    """Return the bench for recorded runs: verdicts are stored beside the runs, else in ``.agentnb``."""
     return Bench(Verdicts(folder_of_source(source) or Path.cwd() / ".agentnb"), spending)
 
 
 def folder_of_source(source: RunSource) -> Path | None:
-    """Return the folder or store that a source is; None for runs and files."""
+    """Return the folder of a source, or None for runs and files."""
     return folder_of(source) if isinstance(source, Store | str | Path) else None

@@ -1,4 +1,4 @@
-"""Notes that results and comparisons have from the record of their experiment: its rows and its plan."""
+"""Notes on results and comparisons from the record of their experiment: its rows and its plan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.experiments.results.rows import Row
 
 
 def notes_of_rows(rows: Sequence[Row], variants: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the notes about runs that asked in vain or ran out; ``variants``: those whose counts may be told apart."""
+    """Yield the notes on runs with unanswered questions or exhausted limits. ``variants``: names to count them by."""
     unanswered = [row for row in rows if row.unanswered]
     if unanswered:
         yield f"nobody answered the questions of {counted(len(unanswered), 'run')}{_by_variant(unanswered, variants)}"
@@ -23,19 +23,19 @@ def notes_of_rows(rows: Sequence[Row], variants: Sequence[str] = ()) -> Iterator
 
 
 def comparison_notes(plan: Plan, primary: str, variants: int, comparisons: int) -> Iterator[str]:
-    """Yield the notes about a comparison that is not the frozen one, or is one of several that could be made.
+    """Yield the notes on a comparison that deviates from the frozen one, or is one of several possible ones.
 
-    ``comparisons``: those that the p value is adjusted for.
+    ``comparisons``: number of comparisons that the p value is adjusted for.
     """
     frozen = plan.frozen.get("primary", primary)
     if frozen != primary:
         yield f"the primary was frozen as {frozen}, and {primary} was chosen later"
     if comparisons == 1 and variants > 2:
-        told = f"one of {comb(variants, 2)} comparisons of these {variants} variants"
-        yield f"{told}, with a p value for one alone; compare(results) adjusts them by Holm"
+        text = f"one of {comb(variants, 2)} comparisons of these {variants} variants"
+        yield f"{text}, with a p value for one alone; compare(results) adjusts them by Holm"
 
 
 def _by_variant(rows: Iterable[Row], variants: Iterable[str]) -> str:
-    found = Counter(row.variant for row in rows)
-    told = ", ".join(f"{name} {found[name]}" for name in variants)
-    return f" ({told})" if told else ""
+    counts = Counter(row.variant for row in rows)
+    text = ", ".join(f"{name} {counts[name]}" for name in variants)
+    return f" ({text})" if text else ""

@@ -1,4 +1,4 @@
-"""Runs that were recorded anywhere as the rows of two arms: what is a task, what a repeat, and what part of another run."""
+"""Recorded runs of any origin as the rows of two arms: identifies tasks, repeats and nested runs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from agentnb.experiments.results.rows import Row, row_of
 from agentnb.interchange.files import RunSource, load_traces
 
 TASK_TAG, VARIANT_TAG = "task:", "variant:"
-"""Begin the tags of a run that name its task and its variant."""
+"""Prefixes of run tags that name its task and its variant."""
 
 
 class RecordedArms(NamedTuple):
-    """Two sets of runs, ready to be compared."""
+    """Two sets of runs, ready for comparison."""
 
     primary: str
     rows_a: list[Row]
@@ -28,7 +28,7 @@ class RecordedArms(NamedTuple):
 
 
 def recorded_arms(first: RunSource, second: RunSource, primary: Any, names: Sequence[str]) -> RecordedArms:
-    """Return two sets of runs as rows; without a ``primary``, by what their outcomes are: `passed` or `score`."""
+    """Return two sets of runs as rows; ``primary`` defaults to `passed` or `score`, depending on their outcomes."""
     arms = [_outer(load_traces(source)) for source in (first, second)]
     runs = [run for arm in arms for run in arm]
     chosen = _usual_primary(runs) if primary is None else primary
@@ -39,7 +39,7 @@ def recorded_arms(first: RunSource, second: RunSource, primary: Any, names: Sequ
     by_file = any(map(_number_tasks_alike, arms))
     benchmarks = {_benchmark(run, by_file=by_file) for run in runs} - {""}
     is_named = len(benchmarks) > 1
-    plain = [one for one in checks if not one.is_asked]
+    plain = [check for check in checks if not check.is_asked]
     rows = [_rows(arm, label, plain, is_named=is_named, by_file=by_file) for arm, label in zip(arms, names, strict=True)]
     if len(plain) < len(checks):
         sources = zip(rows, arms, (first, second), strict=True)
@@ -49,7 +49,7 @@ def recorded_arms(first: RunSource, second: RunSource, primary: Any, names: Sequ
 
 
 def _outer(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs that are not part of another one among them."""
+    """Return the runs that are not nested in another of these runs."""
     ids = {run.id for run in runs}
     return [run for run in runs if run.parent_id not in ids]
 
@@ -59,7 +59,7 @@ def _usual_primary(runs: Iterable[Run]) -> str:
 
 
 def _number_tasks_alike(runs: Iterable[Run]) -> bool:
-    """Return whether several files of an arm have a task of the same number, and nothing says that it is the same task."""
+    """True if several files of an arm have a task of the same number, without evidence that it is the same task."""
     files: dict[tuple[str, str, str], set[str]] = {}
     for run in runs:
         origin = run.origin
@@ -69,7 +69,7 @@ def _number_tasks_alike(runs: Iterable[Run]) -> bool:
 
 
 def _benchmark(run: RunFacts, *, by_file: bool) -> str:
-    """Return the benchmark of the run's task; the file for tasks that each file numbers anew; empty if nothing says it."""
+    """Return the benchmark of the run's task; the file name for tasks numbered per file; empty if unknown."""
     origin = run.origin
     if origin is None or not origin.task:
         return ""
@@ -77,12 +77,12 @@ def _benchmark(run: RunFacts, *, by_file: bool) -> str:
 
 
 def name_of_task(run: RunFacts) -> str:
-    """Return the task that a run worked on: its tag, that of its benchmark, or its prompt."""
+    """Return the task of a run: its tag, the task of its benchmark, or its prompt."""
     return _tagged(run, TASK_TAG) or (run.origin.task if run.origin is not None else "") or run.prompt
 
 
 def arm_of(run: RunFacts) -> str:
-    """Return the variant of an experiment that a run belongs to; empty for other runs."""
+    """Return the experiment variant of a run; empty for other runs."""
     return _tagged(run, VARIANT_TAG)
 
 
@@ -91,16 +91,16 @@ def _tagged(run: RunFacts, prefix: str) -> str:
 
 
 def _rows(runs: Sequence[Run], variant: str, checks: Sequence[Check], *, is_named: bool, by_file: bool) -> list[Row]:
-    taken: set[tuple[str, str, int]] = set()
+    used: set[tuple[str, str, int]] = set()
     rows = []
     for run in runs:
         benchmark = _benchmark(run, by_file=by_file) if is_named else ""
         task = " / ".join(filter(None, (benchmark, name_of_task(run))))
         trial = run.origin.trial if run.origin is not None else ""
         repeat = max(int(trial) - 1, 0) if trial.isdecimal() else 0
-        while (task, run.model, repeat) in taken:
+        while (task, run.model, repeat) in used:
             repeat += 1
-        taken.add((task, run.model, repeat))
+        used.add((task, run.model, repeat))
         cell = {"key": run.id, "task": task, "variant": variant, "model": run.model, "repeat": repeat, "seed": None}
         rows.append(row_of(run, checks, {}, **cell))
     return rows

@@ -1,4 +1,4 @@
-"""The results of an experiment: one row per cell, and all that a reader must know of how it was run."""
+"""Results of an experiment: one row per cell, and the notes that a reader needs."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OPEN = ("task", "cluster", "variant", "model", "repeat", "seed", "run_id")
-"""The columns that say nothing of how the runs went."""
+"""Columns that do not reveal how the runs went."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """The results of an experiment, or of as much of it as is done."""
+    """Results of an experiment, complete or so far."""
 
     rows: Sequence[Row] = field(repr=False)
     plan: Plan
     primary: str
     variants: tuple[str, ...]
     missing: int = 0
-    """Cells without a row."""
+    """Number of cells without a row."""
     is_covered: bool = False
-    """Whether what tells variants apart is covered: it is not done, and nobody asked to look."""
+    """True if variants are covered: the experiment is not done, and nobody peeked."""
     unseeded: tuple[str, ...] = ()
     """Models that took no seed."""
     records: Records | None = field(default=None, repr=False)
     not_run: Sequence[Row] = field(default=(), repr=False)
-    """The cells without a row, as rows that name the cell."""
+    """Placeholder rows of the cells without a row."""
     look: Look | None = None
-    """The planned look that these are the results of; None without planned looks, and between two."""
+    """Planned look of these results, or None without planned looks, and between looks."""
     writer: Callable[[Results, str | Path, Any], Path] | None = field(default=None, repr=False, compare=False)
     """Writes the report."""
     _made: Sequence[Row] = field(init=False, repr=False, compare=False)
-    """The rows as they were made."""
+    """Uncovered rows."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_made", self.rows)
@@ -57,15 +57,15 @@ class Results:
             object.__setattr__(self, "rows", [row.covered for row in self.rows])
 
     def table(self) -> pd.DataFrame:
-        """Return one row per run, in the order in which they finished. Until all is done, it only names them."""
+        """Return one row per run, ordered by end. Until all are done, it only identifies them."""
         return self._table(self.rows)
 
     @property
     def attempts(self) -> pd.DataFrame:
-        """One row per attempt at a run: those of `table`, those that a retry replaced, and the ``lost``: their worker died."""
-        made = self.rows if self.records is None else self.records.attempts()
+        """One row per attempt at a run: those of `table`, those replaced by a retry, and ``lost`` ones, whose worker died."""
+        rows = self.rows if self.records is None else self.records.attempts()
         own = {row.key for row in self._made}
-        return self._table([row.covered if self.is_covered else row for row in made if row.key in own or row.status == LOST])
+        return self._table([row.covered if self.is_covered else row for row in rows if row.key in own or row.status == LOST])
 
     def _table(self, rows: Sequence[Row]) -> pd.DataFrame:
         import pandas as pd
@@ -90,29 +90,29 @@ class Results:
         return pd.DataFrame(frame)
 
     def of(self, variant: str) -> list[Row]:
-        """Return the rows of a variant. Raises `SettingsError` for an unknown one."""
+        """Return the rows of a variant. Raises `SettingsError` for an unknown variant."""
         if variant not in self.variants:
             raise SettingsError(f"There is no variant {variant!r}", near(variant, self.variants))
         return [row for row in self.rows if row.variant == variant]
 
     def means(self) -> dict[str, Share]:
-        """Return the mean of the primary by variant; its interval is by task, and says nothing about differences.
+        """Return the mean of the primary by variant, with an interval by task that is not valid for differences.
 
-        Raises `SettingsError` while it is covered.
+        Raises `SettingsError` while the results are covered.
         """
         self.check_open()
         return {name: mean_by_task(*self._runs_by_task(name)) for name in self.variants}
 
     def _runs_by_task(self, variant: str) -> tuple[list[list[float]], list[ClusterKey]]:
-        """Return the known values of each task, and its cluster, else itself."""
-        found: dict[str, tuple[list[float], ClusterKey]] = {}
+        """Return the known values of each task, and its cluster key."""
+        by_task: dict[str, tuple[list[float], ClusterKey]] = {}
         for row in self.of(variant):
             if (value := row.value(self.primary)) is not None:
-                found.setdefault(row.task, ([], row.cluster_key))[0].append(value)
-        return [values for values, _ in found.values()], [cluster for _, cluster in found.values()]
+                by_task.setdefault(row.task, ([], row.cluster_key))[0].append(value)
+        return [values for values, _ in by_task.values()], [cluster for _, cluster in by_task.values()]
 
     def check_open(self) -> None:
-        """Raise `SettingsError` while what tells variants apart is covered."""
+        """Raise `SettingsError` while variants are covered."""
         if self.is_covered:
             raise SettingsError(
                 f"The experiment is not done ({counted(self.missing, 'run')} missing): what tells variants apart is covered",
@@ -121,16 +121,16 @@ class Results:
 
     @property
     def is_by_round(self) -> bool:
-        """Whether a guidance set was drawn for each round."""
+        """True if a guidance set was drawn for each round."""
         return "assign" in self.plan.frozen
 
     @property
     def sandboxes(self) -> Mapping[str, str]:
-        """What was around agents of others, by variant."""
+        """Sandbox of each agent of others, by variant."""
         return self.plan.frozen.get("sandboxes", {})  # type: ignore[no-any-return]  # it was written so
 
     def check_comparable(self) -> None:
-        """Raise `SettingsError` while they are covered, and if no run had one variant alone."""
+        """Raise `SettingsError` while the results are covered, or if every run mixed variants."""
         self.check_open()
         if self.is_by_round:
             raise SettingsError(
@@ -139,31 +139,33 @@ class Results:
             )
 
     def run(self, run_id: str) -> Run:
-        """Return a run from its log. Raises `StoreError` if it is not kept."""
-        assert self.records is not None, "results of an experiment have them"
+        """Return a run from its log. Raises `StoreError` if it was not stored."""
+        assert self.records is not None, "results of an experiment have records"
         return self.records.run(run_id)
 
     def report(self, path: str | Path, *, primary: Any = None) -> Path:
-        """Write a report that can be sent, a page (``.html``) or Markdown (``.md``), with its data beside it; return its path.
+        """Write a report to share, as a page (``.html``) or Markdown (``.md``), with its data beside it; return its path.
 
-        It has methods, the flow of runs, estimates, deviations, sensitivity, limits, figures, and the cell that makes it again;
-        the data are in a folder beside it, ``paper_data`` for ``paper.html``. ``primary``: another check or measure than the
-        frozen one, which the report names as a deviation. Raises `SettingsError` for another ending, and while the results
-        are covered; `StoreError` if a file cannot be written.
+        Contents: methods, the flow of runs, estimates, deviations, sensitivity, limits, figures, and the code that reproduces
+        the experiment; the data are in a folder beside it, ``paper_data`` for ``paper.html``. ``primary``: another check or
+        measure than the frozen one, which the report names as a deviation. Raises `SettingsError` for another suffix, and while
+        the results are covered; `StoreError` if a file cannot be written.
         """
         self.check_open()
         if self.writer is None:
-            raise SettingsError("These results are of no experiment that can be reported", "Take those of exp.results()")
+            raise SettingsError(
+                "These results do not belong to an experiment that can be reported", "Take those of exp.results()"
+            )
         return self.writer(self, path, primary)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What every result names: deviations, looks before the end, and what happened to its runs."""
+        """Notes for every result: deviations, looks before the end, and problems of its runs."""
         return (*self.notes_of_runs, *([UNCORRECTED] if any(self.primary in row.judged for row in self.rows) else []))
 
     @property
     def notes_of_runs(self) -> tuple[str, ...]:
-        """The notes but for that on estimates: a comparison has its own."""
+        """`notes` without the note on estimates, as a comparison has its own."""
         raised = sum(bool(row.check_errors) for row in self._made)
         first = next((f" ({name}: {error})" for row in self.rows for name, error in row.check_errors.items()), "")
         redone = {kind: sum(row.redone == kind for row in self._made) for kind in ("recovered", "again")}
@@ -180,35 +182,39 @@ class Results:
 
     @property
     def deviations(self) -> tuple[Note, ...]:
-        """What was done otherwise than planned: extensions, retries, looks between planned ones, a reached budget."""
+        """Deviations from the plan: extensions, retries, unplanned looks, an exhausted budget."""
         return tuple([note for note in self.plan.notes if note.kind not in (PLANNED, LOOK)])
 
     @property
     def _about_look(self) -> str:
-        """The note on the planned look that these results are of."""
+        """Note on the planned look of these results."""
         assert self.look is not None, "asked only at one"
-        rest = self.look.of_tasks - self.look.tasks
-        left = "" if self.look.is_last else f"; {counted(rest, 'task')} not run, which may be left so if a difference is shown"
-        return f"{self.look} as planned: p below {self.look.level:.2g} shows a difference{left}"
+        remaining = self.look.of_tasks - self.look.tasks
+        suffix = (
+            ""
+            if self.look.is_last
+            else f"; {counted(remaining, 'task')} not run, which may be left so if a difference is shown"
+        )
+        return f"{self.look} as planned: p below {self.look.level:.2g} shows a difference{suffix}"
 
     @property
     def _about_answers(self) -> str:
-        """The note on what the default primary says, and on runs that lacked the tools for more than an answer."""
+        """Note on the meaning of the default primary, and on runs without the necessary tools."""
         without = sum(not row.has_tools for row in self.rows)
         lacked = [*dict.fromkeys(name for row in self.rows for name in row.lacked)]
-        told = [f"{counted(without, 'run')} had no tools"] if without else []
-        told += [f"tools were called that the agent does not have: {', '.join(lacked)}"] if lacked else []
-        return "; ".join(["answered means that the run ended with a text: nothing judges what it says", *told])
+        texts = [f"{counted(without, 'run')} had no tools"] if without else []
+        texts += [f"tools were called that the agent does not have: {', '.join(lacked)}"] if lacked else []
+        return "; ".join(["answered means that the run ended with a text: nothing judges what it says", *texts])
 
     @property
     def failures(self) -> dict[str, int]:
-        """How many runs did not complete, by their reason."""
-        found: dict[str, int] = {}
+        """Number of incomplete runs by reason."""
+        counts: dict[str, int] = {}
         for row in self._made:
-            if not row.is_completed:  # an error may name the variant
+            if not row.is_completed:  # an error may reveal the variant
                 reason = row.stop_reason or row.status if self.is_covered else row.reason
-                found[reason] = found.get(reason, 0) + 1
-        return dict(sorted(found.items(), key=lambda one: -one[1]))
+                counts[reason] = counts.get(reason, 0) + 1
+        return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
     def __repr__(self) -> str:
         failed = sum(self.failures.values())

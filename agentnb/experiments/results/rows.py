@@ -1,4 +1,4 @@
-"""The row of a cell: what its run came to, whatever happened."""
+"""Row of a cell: the result of its run, even of a failed one."""
 
 from __future__ import annotations
 
@@ -21,128 +21,128 @@ from agentnb.store.check_values import CUT_SHORT, WHOLE, Value, settle_value
 from agentnb.tables.loops import LOOP, found
 
 Redone: TypeAlias = Literal["", "recovered", "again"]
-"""Whether a run that was cut off was recovered, or made again."""
+"""Repetition of a run that was cut off: recovered, or made again."""
 NAMING = ("key", "task", "variant", "model", "repeat", "seed", "run_id", "primary", "cluster")
-"""The fields of a row that say nothing of how its run went."""
+"""Fields of a row that do not reveal how its run went."""
 COVERED = "covered"
-"""The status of a row whose outcome is covered."""
+"""Status of a row whose outcome is covered."""
 UNANSWERED = ("nobody_to_ask", "declined", "denied")
 """Error codes of calls that a person could have answered or allowed."""
 NOT_RUN = "not_run"
-"""The status of a row that stands for a cell that was planned and has not run."""
+"""Status of a placeholder row, for a planned cell that has not run."""
 LOST = "lost"
-"""The status of a row that stands for an attempt whose worker died: the cell has another row, or is run again."""
+"""Status of an attempt whose worker died: the cell has another row, or is run again."""
 STATES = ("scored", "unknown", "failed", "not run")
-"""States of the value of a cell: known, unknown although the run ended, lost with the run, or still to come."""
+"""States of a cell's value: known, unknown although the run ended, lost with the run, or pending."""
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One finished cell."""
+    """Finished cell."""
 
     key: str
-    """The content of the cell, as a hash."""
+    """Hash of the cell's content."""
     task: str
     variant: str
     model: str
     repeat: int
     """From 0."""
     seed: int | None
-    """None for a run that was recorded elsewhere: its draws are its own."""
+    """Seed of the draws; None for a run recorded elsewhere."""
     run_id: str = ""
     """Empty if no run began."""
     status: str = "failed"
     stop_reason: str = ""
     error: str = ""
-    """The first line of the error that ended it."""
+    """First line of the error that ended the run."""
     primary: str = ""
-    """The name of the check that decides."""
+    """Name of the check that decides."""
     values: dict[str, Value] = {}
-    """By the name of the check."""
+    """Values by name of the check."""
     end: str = ""
-    """The state of the run by which its values count, which they take into account; empty in rows of earlier versions."""
+    """State of the run that determines which values count; empty in rows of earlier versions."""
     check_errors: dict[str, str] = {}
-    """The checks that raised: their values are unknown."""
+    """Errors of checks that raised, by name; their values are unknown."""
     judged: dict[str, str] = {}
-    """The runs of the models that gave the values of checks which ask one, by the name of the check."""
+    """Runs of judges, by name of the check."""
     cluster: str = ""
-    """The group of tasks that the task belongs to; empty for the task itself."""
+    """Group of related tasks; empty for a task on its own."""
     rounds: int = 0
     cost: float | None = None
-    """US dollars, nested runs included; None if unknown."""
+    """US dollars, nested runs included, or None if unknown."""
     judging_cost: float | None = 0.0
-    """US dollars of the calls of judges that it took, apart from those of the run: 0 for verdicts that were kept."""
+    """US dollars of the judges' calls for this row, not part of ``cost``: 0 for cached verdicts."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     seconds: float | None = None
     loop_round: int | None = None
-    """The first round with a loop, from 1; None without one."""
+    """First round with a loop, from 1, or None without a loop."""
     unanswered: int = 0
-    """Questions to a person that nobody answered."""
+    """Number of questions to a person that stayed unanswered."""
     has_tools: bool = True
-    """Whether the model was offered a tool besides the todo list."""
+    """True if the model was offered a tool besides the todo list."""
     lacked: tuple[str, ...] = ()
-    """Tools that the model called and the agent did not have."""
+    """Tools that the model called but the agent does not have."""
     digest: str = ""
-    """A hash of what the run said and did, without times and ids."""
+    """Hash of the run's texts and calls, without times and ids."""
     redone: Redone = ""
     at: datetime | None = None
-    """When the row was written, UTC."""
+    """Time of writing, UTC."""
     attempt: int = 1
-    """Counted up by each retry."""
+    """Incremented by each retry."""
 
     @property
     def cluster_key(self) -> ClusterKey:
-        """The cluster of its task, else the task."""
+        """Cluster of its task, else the task."""
         return cluster_key(self.cluster, self.task)
 
     @property
     def is_completed(self) -> bool:
-        """Whether the run was not cut short, as far as is known: others are left out of the second analysis."""
+        """True if the run was not cut short, as far as is known; other runs are left out of the second analysis."""
         return self.status in WHOLE
 
     @property
     def is_lost(self) -> bool:
-        """Whether the provider, a person, or the end of a process ended the run."""
+        """True if the run was ended by the provider, a person, or the end of a process."""
         return (self.end or self.status) not in (*WHOLE, *CUT_SHORT)
 
     @property
     def reason(self) -> str:
-        """Why the run did not complete, or nobody answered it; empty for one that completed without a question."""
+        """Reason for an incomplete run, or for unanswered questions; empty for a completed run without questions."""
         if self.is_completed:
             return "nobody_to_ask" if self.unanswered else ""
         return self.error or self.stop_reason or self.status
 
     @property
     def tokens(self) -> int | None:
-        """Tokens sent and received; None if unknown."""
+        """Tokens sent and received, or None if unknown."""
         if self.input_tokens is None or self.output_tokens is None:
             return None
         return self.input_tokens + self.output_tokens
 
     @property
     def spent(self) -> float | None:
-        """US dollars of the run and of its judging; None if unknown."""
+        """US dollars of the run and its judging, or None if unknown."""
         return None if self.cost is None or self.judging_cost is None else self.cost + self.judging_cost
 
     @property
     def known_cost(self) -> float:
-        """US dollars of the run and of its judging, as far as they are known."""
+        """US dollars of the run and its judging, as far as known."""
         return self.spent or self.cost or 0.0
 
     @property
     def covered(self) -> Row:
-        """The row without all that its run came to."""
+        """The row without any result of its run."""
         return Row(**{name: getattr(self, name) for name in NAMING}, status=COVERED)
 
     def value(self, name: str) -> float | None:
-        """Return the value of a check or measure as a number; None if it is unknown."""
+        """Return the value of a check or measure as a number, or None if unknown."""
         if name in self.check_errors:
             return None
         if name in MEASURES and name not in self.values:
-            given = None if self.is_lost else getattr(self, name)
+            value = None if self.is_lost else getattr(self, name)
         else:
-            given = self.values.get(name) if self.end else settle_value(self.values.get(name), self.status)
-        return None if given is None else float(given)
+            value = self.values.get(name) if self.end else settle_value(self.values.get(name), self.status)
+        return None if value is None else float(value)
 
     def state(self, name: str) -> str:
         """Return the state of the value, one of `STATES`."""
@@ -151,19 +151,24 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
         return "not run" if self.status == NOT_RUN else "failed" if self.is_lost else "unknown"
 
     def why_missing(self, name: str) -> str:
-        """Return why there is no value; empty if there is one."""
+        """Return the reason for a missing value; empty if there is a value."""
         if self.value(name) is not None:
             return ""
         return self.check_errors.get(name) or self.reason or f"{name} gave no value"
 
 
 def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell: Any) -> Row:
-    """Return the row of a run that has ended. ``columns``: the row of its task; ``cell``: the fields that name the cell."""
+    """Return the row of a run that has ended. ``columns``: the row of its task; ``cell``: the fields that identify the cell."""
     values, errors = values_of(checks, run, columns)
     end = _end_of(run)
-    settled = {one.name: values[one.name] if one.name in errors else one.settle(run, values[one.name], end) for one in checks}
-    codes = [(record.call.name, record.result.error_code) for one in run.rounds for record in one.records if record.result]
-    loops = [one.last + 1 for one in found(run) if one.family == LOOP]
+    settled = {
+        check.name: values[check.name] if check.name in errors else check.settle(run, values[check.name], end)
+        for check in checks
+    }
+    codes = [
+        (record.call.name, record.result.error_code) for round_ in run.rounds for record in round_.records if record.result
+    ]
+    loops = [row.last + 1 for row in found(run) if row.family == LOOP]
     usage = run.usage
     return Row(
         **cell,
@@ -190,7 +195,7 @@ def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell
 
 
 def _end_of(run: Run) -> str:
-    """Return the state of the run; that of one cut short for a run that failed by a verdict on its reply."""
+    """Return the state of the run; ``failed`` counts as cut short if a verdict on its reply ended it."""
     if run.status != "failed" or run.stop_reason == "step_failed":
         return run.status
     return CUT_SHORT[-1] if run.failed_at == OF_THE_REPLY else run.status

@@ -1,4 +1,4 @@
-"""What a comparison rests on: the values of cells, the pairs of cells of two arms, and the units that are paired."""
+"""Data of a comparison: the values of cells, the pairs of cells of two arms, and the units that are paired."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ ByTask: TypeAlias = list[list[float]]
 
 
 class CellValue(NamedTuple):
-    """The value of one run of an arm, or why it has none."""
+    """Value of one run of an arm, or the reason for a missing value."""
 
     task: str
-    """With its benchmark, where runs of several come together."""
+    """Prefixed with its benchmark if there are several."""
     model: str
     arm: str
     repeat: int
     """From 0."""
     seed: int | None
-    """None if its draws are its own."""
+    """Seed of the draws; None for a run recorded elsewhere."""
     value: float | None
     state: str
     """One of `STATES`."""
     reason: str
-    """Why there is no value; empty if there is one."""
+    """Reason for a missing value; empty if there is a value."""
     row: Row
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """What the runs of a pair share."""
+        """Key shared by the runs of a pair."""
         return self.task, self.model, self.repeat
 
 
 class Unit(NamedTuple):
-    """The values of both arms that are compared with each other: of one repeat if the arms share its seed, else of all."""
+    """Values of both arms to compare: of one repeat if the arms share its seed, else of all repeats."""
 
     task: str
     model: str
     repeat: int | None
-    """From 0; None for all repeats of the task and model."""
+    """From 0, or None for all repeats of the task and model."""
     a: list[float]
     b: list[float]
 
     @property
     def is_paired(self) -> bool:
-        """Whether both arms have a value."""
+        """True if both arms have a value."""
         return bool(self.a and self.b)
 
 
@@ -64,13 +64,13 @@ def _cell_value(row: Row, name: str, value: float | None) -> CellValue:
 
 
 def count_states(cells: Iterable[CellValue]) -> dict[str, int]:
-    """Return how many cells have each of `STATES`."""
+    """Return the number of cells in each of `STATES`."""
     counted = Counter(cell.state for cell in cells)
     return {state: counted[state] for state in STATES}
 
 
 def without_models(a: Iterable[CellValue], b: Iterable[CellValue]) -> bool:
-    """Return whether the arms have no model in common, so that the model belongs to the arm and is no part of a unit."""
+    """True if the arms have no model in common, so that the model belongs to the arm, not to the unit."""
     return {cell.model for cell in a}.isdisjoint(cell.model for cell in b)
 
 
@@ -83,16 +83,16 @@ def pair_cells(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[tuple[Cel
 
 
 def units_of(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[Unit]:
-    """Return the units of two arms, in order of their tasks: resampling depends on the order, and runs finish in any.
+    """Return the units of two arms, ordered by task: resampling depends on the order, and runs finish in any order.
 
-    A unit is a task and model, and a repeat where both arms drew it by the same seed.
+    A unit is a task and model, and a repeat if both arms used the same seed for it.
     """
     no_models = without_models(a, b)
-    places: dict[tuple[str, str], tuple[list[CellValue], list[CellValue]]] = {}
+    cells_by_key: dict[tuple[str, str], tuple[list[CellValue], list[CellValue]]] = {}
     for arm, cells in enumerate((a, b)):
         for cell in cells:
-            places.setdefault((cell.task, "" if no_models else cell.model), ([], []))[arm].append(cell)
-    return [unit for place in sorted(places) for unit in _units_of_task(*place, *places[place])]
+            cells_by_key.setdefault((cell.task, "" if no_models else cell.model), ([], []))[arm].append(cell)
+    return [unit for key in sorted(cells_by_key) for unit in _units_of_task(*key, *cells_by_key[key])]
 
 
 def _units_of_task(task: str, model: str, a: list[CellValue], b: list[CellValue]) -> Iterable[Unit]:
@@ -108,7 +108,7 @@ def _units_of_task(task: str, model: str, a: list[CellValue], b: list[CellValue]
 
 
 class Stacked(NamedTuple):
-    """The values of paired units as the statistics take them: those of a task under a model together, by arm."""
+    """Values of paired units, as arguments for the statistics: grouped by task and model, for each arm."""
 
     a: ByTask
     b: ByTask
@@ -116,14 +116,14 @@ class Stacked(NamedTuple):
 
 
 def stack_units(units: Iterable[Unit]) -> Stacked:
-    """Return the values of units by task and model; without any where no unit is paired."""
-    found = Stacked([], [], [])
+    """Group the values of units by task and model, with empty lists if no unit is paired."""
+    stacked = Stacked([], [], [])
     for (task, _), group in groupby(units, lambda unit: (unit.task, unit.model)):
         paired = [unit for unit in group if unit.is_paired]
-        found.a.append([value for unit in paired for value in unit.a])
-        found.b.append([value for unit in paired for value in unit.b])
-        found.tasks.append(task)
-    return found
+        stacked.a.append([value for unit in paired for value in unit.a])
+        stacked.b.append([value for unit in paired for value in unit.b])
+        stacked.tasks.append(task)
+    return stacked
 
 
 def task_means(units: Iterable[Unit]) -> tuple[list[float], list[float]]:
@@ -137,32 +137,32 @@ def task_means(units: Iterable[Unit]) -> tuple[list[float], list[float]]:
 
 
 def impute(cells: Iterable[CellValue], value: float) -> list[CellValue]:
-    """Return the cells with this value in place of each that is missing."""
+    """Replace each missing value by this value."""
     return [cell if cell.value is not None else cell._replace(value=value) for cell in cells]
 
 
 def runs_by_unit(cells: Iterable[CellValue]) -> dict[tuple[str, str], list[float]]:
-    """Return the known values of each task under each model, by both."""
-    found: dict[tuple[str, str], list[float]] = {}
+    """Return the known values by task and model."""
+    values: dict[tuple[str, str], list[float]] = {}
     for cell in cells:
         if cell.value is not None:
-            found.setdefault((cell.task, cell.model), []).append(cell.value)
-    return dict(sorted(found.items()))
+            values.setdefault((cell.task, cell.model), []).append(cell.value)
+    return dict(sorted(values.items()))
 
 
 def values_by_task(rows: Iterable[Row], name: str) -> ByTask:
     """Return the known values of a check or measure by task."""
-    found: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {}
     for row in rows:
         if (value := row.value(name)) is not None:
-            found.setdefault(row.task, []).append(value)
-    return [*found.values()]
+            values.setdefault(row.task, []).append(value)
+    return [*values.values()]
 
 
 def differences_of(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[ByTask]:
     """Return the differences of the pairs of runs, by task and model."""
-    found: dict[str, dict[str, list[float]]] = {}
-    for one, other in pair_cells(a, b):
-        if one.value is not None and other.value is not None:
-            found.setdefault(one.task, {}).setdefault(one.model, []).append(one.value - other.value)
-    return [[*models.values()] for models in found.values()]
+    differences: dict[str, dict[str, list[float]]] = {}
+    for cell, partner in pair_cells(a, b):
+        if cell.value is not None and partner.value is not None:
+            differences.setdefault(cell.task, {}).setdefault(cell.model, []).append(cell.value - partner.value)
+    return [[*models.values()] for models in differences.values()]

@@ -1,4 +1,4 @@
-"""Lift: what guidance brought soon after it was given, by an effect where sets were drawn by round, else by an association."""
+"""Lift: short-term outcomes after guidance, as an effect if sets were drawn by round, else as an association."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 EFFECT, ASSOCIATION = "effect", "association"
 OF_EFFECT = "averaged over later draws; claims nothing about whole runs, whose later rounds the draws changed too"
 OF_ASSOCIATION = "no set was drawn for the round: guidance came because of what the run did, which may explain the difference"
-NO_OTHERS = "no run without it: what would have come anyway is not known"
+NO_OTHERS = "no run without it: the rate without guidance is unknown"
 _SEED = re.compile(r"(?<=[?&])seed=\d+&?")
 
 
 class Given(NamedTuple):
-    """A kind of guidance of one set, to one model."""
+    """Kind of guidance of one set, for one model."""
 
     model: str
     set: str
@@ -42,30 +42,30 @@ class Given(NamedTuple):
 
 
 class DrawnInjection(NamedTuple):
-    """An injection of a run."""
+    """Injection of a run."""
 
     model: str
     cluster: Hashable
-    """The task of the run, or the cluster of its task."""
+    """Task of the run, or the cluster of its task."""
     run_id: str
     injection: Injection
 
 
 def lift(runs: RunSource | Results, *, outcome: str | None = None) -> pd.DataFrame:
-    """Return one row per model, guidance set, kind of guidance and trigger: how often an outcome came, and how often anyway.
+    """Return one row per model, guidance set, kind of guidance and trigger: rates of an outcome with and without guidance.
 
-    ``outcome``: ``followed``, whether the reply did what the guidance asks; ``call_worked``, whether a work tool ran and
-    succeeded in the round; ``no_loop_within_3``, whether no loop was found in so many rounds. By default that of the
-    experiment's plan, else ``followed``. ``trigger``: why the round came.
+    ``outcome``: ``followed``, if the reply followed the guidance; ``call_worked``, if a work tool ran and succeeded in the
+    round; ``no_loop_within_3``, if no loop was found in that many rounds. By default that of the experiment's plan, else
+    ``followed``. ``trigger``: the reason for the round.
 
-    Where a set was drawn for each round (``assign="round"``), ``claim`` is ``effect``: the mean after draws of the set minus
-    that after draws of the first set (``against``), weighted by the inverse of the propensity (Hájek), clustered by task, with
-    ``p_value`` and, adjusted by Holm over all effects of the table, ``p_adjusted``. ``judged`` and ``judged_without`` are the
-    draws that carry it. It holds for this outcome, averaged over later draws, and claims nothing about whole runs. From other
-    runs ``claim`` is ``association``: ``anyway`` is the share of rounds of the same model that would have had the guidance
-    and did not, such as those of an arm with ``off``, and shares are means of the runs'. ``note`` says why. Intervals are of
-    95 per cent (``_low``, ``_high``). No model is called. Raises `SettingsError` for an unknown outcome, and while results are
-    covered.
+    If a set was drawn for each round (``assign="round"``), ``claim`` is ``effect``: the mean after draws of the set minus that
+    after draws of the first set (``against``), weighted by the inverse of the propensity (Hájek), clustered by task, with
+    ``p_value`` and, adjusted by Holm over all effects of the table, ``p_adjusted``. ``judged`` and ``judged_without`` count the
+    draws in the estimate. The effect is for this outcome, averaged over later draws, and makes no claim about whole runs. For
+    other runs ``claim`` is ``association``: ``anyway`` is the share of rounds of the same model that would have had the
+    guidance and did not, such as those of an arm with ``off``, and shares are means over runs. ``note`` explains the claim.
+    Intervals are 95 per cent (``_low``, ``_high``). Calls no model. Raises `SettingsError` for an unknown outcome, and while
+    results are covered.
     """
     planned, tasks = "", {}
     if isinstance(runs, Results):
@@ -82,8 +82,8 @@ def lift(runs: RunSource | Results, *, outcome: str | None = None) -> pd.DataFra
         if works_in_steps(run):
             continue
         if is_drawn_by_round(run):
-            about = _without_seed(run.model), tasks.get(run.id, name_of_task(run)), run.id
-            drawn += [DrawnInjection(*about, injection) for injection in injections_of(run, measure)]
+            run_fields = _without_seed(run.model), tasks.get(run.id, name_of_task(run)), run.id
+            drawn += [DrawnInjection(*run_fields, injection) for injection in injections_of(run, measure)]
         else:
             others.append(run)
     warn_of(problems)
@@ -97,12 +97,14 @@ def lift(runs: RunSource | Results, *, outcome: str | None = None) -> pd.DataFra
 def effects(drawn: Iterable[DrawnInjection], outcome: str, unplanned: str = "") -> list[dict[str, Any]]:
     """Return the rows of effects, with p values adjusted over all of them."""
     kinds: dict[tuple[str, str, Place], list[DrawnInjection]] = {}
-    for one in drawn:
-        kinds.setdefault((one.model, one.injection.against, one.injection.place), []).append(one)
+    for member in drawn:
+        kinds.setdefault((member.model, member.injection.against, member.injection.place), []).append(member)
     rows = [
-        _effect_row(model, against, place, words, members, outcome, unplanned)
-        for (model, against, place), members in sorted(kinds.items())
-        for words in sorted({(one.injection.set, one.injection.version) for one in members if one.injection.set != against})
+        _effect_row(model, against, injection_kind, words, members, outcome, unplanned)
+        for (model, against, injection_kind), members in sorted(kinds.items())
+        for words in sorted(
+            {(member.injection.set, member.injection.version) for member in members if member.injection.set != against}
+        )
     ]
     adjusted = adjust_holm([row["p_value"] for row in rows])
     return [{**row, "p_adjusted": value} for row, value in zip(rows, adjusted, strict=True)]
@@ -111,50 +113,53 @@ def effects(drawn: Iterable[DrawnInjection], outcome: str, unplanned: str = "") 
 def _effect_row(
     model: str,
     against: str,
-    place: Place,
+    injection_kind: Place,
     words: tuple[str, str],
     members: Sequence[DrawnInjection],
     outcome: str,
     unplanned: str,
 ) -> dict[str, Any]:
     arms = [
-        [one for one in members if is_of_arm(one.injection) and not {words[0], against}.isdisjoint(one.injection.givers)]
-        for is_of_arm in (lambda one: (one.set, one.version) == words, lambda one: one.set == against)
+        [draw for draw in members if is_of_arm(draw.injection) and not {words[0], against}.isdisjoint(draw.injection.givers)]
+        for is_of_arm in (
+            lambda injection: (injection.set, injection.version) == words,
+            lambda injection: injection.set == against,
+        )
     ]
-    known = [[one for one in arm if one.injection.value is not None] for arm in arms]
-    found = estimate_weighted_difference(
-        WeightedDraw(one.cluster, arm is known[0], one.injection.propensity, bool(one.injection.value))
-        for arm in known
-        for one in arm
+    judged = [[draw for draw in arm if draw.injection.value is not None] for arm in arms]
+    estimate = estimate_weighted_difference(
+        WeightedDraw(draw.cluster, arm is judged[0], draw.injection.propensity, bool(draw.injection.value))
+        for arm in judged
+        for draw in arm
     )
-    low, high = found.interval or (None, None)
+    low, high = estimate.interval or (None, None)
     return {
-        **_head(Given(model, *words, place), outcome, EFFECT, against),
-        **_counts(*known),
-        "tasks": len({one.cluster for arm in known for one in arm}),
-        "unknown": sum(map(len, arms)) - sum(map(len, known)),
-        **share_columns("share", Share(found.first, None, None)),
-        **share_columns("anyway", Share(found.second, None, None)),
-        **share_columns("lift", Share(found.value, low, high)),
-        "p_value": found.p_value,
+        **_head(Given(model, *words, injection_kind), outcome, EFFECT, against),
+        **_counts(*judged),
+        "tasks": len({draw.cluster for arm in judged for draw in arm}),
+        "unknown": sum(map(len, arms)) - sum(map(len, judged)),
+        **share_columns("share", Share(estimate.first, None, None)),
+        **share_columns("anyway", Share(estimate.second, None, None)),
+        **share_columns("lift", Share(estimate.value, low, high)),
+        "p_value": estimate.p_value,
         "p_adjusted": None,
-        "note": OF_EFFECT + _too_few(found) + unplanned,
+        "note": OF_EFFECT + _too_few(estimate) + unplanned,
     }
 
 
 def _counts(mine: Sequence[DrawnInjection], others: Sequence[DrawnInjection]) -> dict[str, int]:
     return {
-        "runs": len({one.run_id for one in mine}),
+        "runs": len({draw.run_id for draw in mine}),
         "judged": len(mine),
-        "runs_without": len({one.run_id for one in others}),
+        "runs_without": len({draw.run_id for draw in others}),
         "judged_without": len(others),
     }
 
 
-def _too_few(found: WeightedDifference) -> str:
-    if found.interval is not None:
+def _too_few(estimate: WeightedDifference) -> str:
+    if estimate.interval is not None:
         return ""
-    return f"; too few for an interval: each set needs draws in {MIN_TASKS} tasks, and has some in {min(found.clusters)}"
+    return f"; too few for an interval: each set needs draws in {MIN_TASKS} tasks, and has some in {min(estimate.clusters)}"
 
 
 # Associations in other runs
@@ -162,45 +167,45 @@ def _too_few(found: WeightedDifference) -> str:
 
 def _associations(runs: Iterable[Run], measure: NearOutcome, outcome: str) -> list[dict[str, Any]]:
     """Return the rows of associations: rounds with guidance, and rounds of other runs that would have had it."""
-    given: dict[Given, dict[str, list[bool]]] = {}
+    with_guidance: dict[Given, dict[str, list[bool]]] = {}
     without: dict[Given, dict[str, list[bool]]] = {}
     sets: dict[tuple[str, str, str], GuidanceSet] = {}
     measured = [(run, _without_seed(run.model), measure(run)) for run in runs]
     for run, model, value in measured:
-        for one in run.rounds:
-            for guidance, verdict in zip(one.guidance, one.followed, strict=False):
-                kind = Given(model, guidance.set, guidance.version, Place(guidance.cell, one.reason))
-                _add(given, kind, run, value(one.index, verdict.followed))
+        for round_ in run.rounds:
+            for guidance, verdict in zip(round_.guidance, round_.followed, strict=False):
+                kind = Given(model, guidance.set, guidance.version, Place(guidance.cell, round_.reason))
+                _add(with_guidance, kind, run, value(round_.index, verdict.followed))
         if (used := run.guidance_in_force).texts:
             sets.setdefault((model, used.set, used.version), GuidanceSet.as_logged(used.set, used.texts))
     for run, model, value in measured:
         for (of_model, name, version), words in sets.items():
             if of_model == model:
-                for index, place, followed in _lacking(run, words):
-                    _add(without, Given(model, name, version, place), run, value(index, followed))
-    return [_association_row(one, by_run, without.get(one, {}), outcome) for one, by_run in sorted(given.items())]
+                for index, injection_kind, followed in _lacking(run, words):
+                    _add(without, Given(model, name, version, injection_kind), run, value(index, followed))
+    return [_association_row(kind, by_run, without.get(kind, {}), outcome) for kind, by_run in sorted(with_guidance.items())]
 
 
-def _add(found: dict[Given, dict[str, list[bool]]], kind: Given, run: Run, value: bool | None) -> None:
+def _add(values: dict[Given, dict[str, list[bool]]], kind: Given, run: Run, value: bool | None) -> None:
     if value is not None:
-        found.setdefault(kind, {}).setdefault(run.id, []).append(value)
+        values.setdefault(kind, {}).setdefault(run.id, []).append(value)
 
 
 def _lacking(run: Run, words: GuidanceSet) -> Iterator[tuple[int, Place, bool | None]]:
-    """Yield the guidance that rounds would have had under a set and did not, and whether their replies did what it asks."""
+    """Yield the guidance of a set that rounds would have had and did not, and whether their replies followed it."""
     if run.guidance_in_force.version == words.version and not run.drawn:
         return
-    for index, place, followed in would_be_given(run, words):
-        if place.kind not in {told.cell for told in run.rounds[index].guidance}:
-            yield index, place, followed
+    for index, injection_kind, followed in would_be_given(run, words):
+        if injection_kind.kind not in {guidance.cell for guidance in run.rounds[index].guidance}:
+            yield index, injection_kind, followed
 
 
 def _association_row(
-    one: Given, by_run: Mapping[str, list[bool]], without: Mapping[str, list[bool]], outcome: str
+    kind: Given, by_run: Mapping[str, list[bool]], without: Mapping[str, list[bool]], outcome: str
 ) -> dict[str, Any]:
     mine, theirs = _by_run(by_run), _by_run(without)
     return {
-        **_head(one, outcome, ASSOCIATION, ""),
+        **_head(kind, outcome, ASSOCIATION, ""),
         "runs": len(by_run),
         "judged": sum(map(len, by_run.values())),
         "runs_without": len(without),
@@ -216,9 +221,9 @@ def _association_row(
     }
 
 
-def _by_run(found: Mapping[str, list[bool]]) -> Share:
-    """Return the mean of the runs' shares; where each is none or all, with the interval of Wilson, which has a width."""
-    shares = [sum(each) / len(each) for each in found.values()]
+def _by_run(values: Mapping[str, list[bool]]) -> Share:
+    """Return the mean of the runs' shares; if all are 0 or 1, with Wilson's interval, whose width is never 0."""
+    shares = [sum(of_run) / len(of_run) for of_run in values.values()]
     return wilson(int(sum(shares)), len(shares)) if {*shares} <= {0.0, 1.0} else mean_interval(shares)
 
 
@@ -229,9 +234,15 @@ def _without_seed(model: str) -> str:
     return _SEED.sub("", model).rstrip("?&")
 
 
-def _head(one: Given, outcome: str, claim: str, against: str) -> dict[str, str]:
-    about = {"model": one.model, "set": one.set, "version": one.version, "kind": one.place.kind, "trigger": one.place.trigger}
-    return {**about, "outcome": outcome, "claim": claim, "against": against}
+def _head(kind: Given, outcome: str, claim: str, against: str) -> dict[str, str]:
+    columns = {
+        "model": kind.model,
+        "set": kind.set,
+        "version": kind.version,
+        "kind": kind.place.kind,
+        "trigger": kind.place.trigger,
+    }
+    return {**columns, "outcome": outcome, "claim": claim, "against": against}
 
 
 _COUNTS = ("runs", "judged", "runs_without", "judged_without", "tasks", "unknown")

@@ -1,4 +1,4 @@
-"""The folders of one run: that in which it works, and that of an agent of others. They last until the checks have looked."""
+"""Folders of one run: its working folder, and the home of an agent of others. They are kept until the checks are done."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ SYSTEM = frozenset(
     ("bin", "boot", "dev", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "proc", "run", "sbin", "snap", "sys",
      "usr", "var")
 )  # fmt: skip
-"""Folders at the top that hold programs and settings of the system. The others may hold files of the person."""
+"""Top-level folders with programs and settings of the system; others may hold users' files."""
 INTERPRETER = "node"
-"""The program that starts agents of npm."""
-SIGN_IN = "Its settings are its own here: a key reaches it by a variable, or by the folder home= of its variant"
+"""Program that starts npm agents."""
+SIGN_IN = "It does not see your settings: pass a key in a variable, or in the folder home= of its variant"
 
 CHANGED = 'Put the folder back as it was, and make the run again: exp.retry("the folder had changed")'
 
 
 @dataclass(frozen=True, slots=True)
 class CellFolders:
-    """The folders of one run, within one that is thrown away, and the walls around an agent of others."""
+    """Folders of one run, within a temporary one, and the sandbox of an agent of others."""
 
     folder: Path
-    """Without links on the way to it, as the walls name it."""
+    """Resolved path, as the sandbox needs it."""
     is_in_sandbox: bool = True
     originals: tuple[Path, ...] = ()
-    """Folders that an agent of others must not see, beside those of persons: that of the task, and that of the records."""
+    """Folders to hide from an agent of others besides users' folders: that of the task, and that of the records."""
 
     @property
     def work(self) -> Path:
-        """The folder in which the run works."""
+        """Working folder of the run."""
         return self.folder / "work"
 
     @property
     def home(self) -> Path:
-        """The folder of settings: all that an agent of others finds of a person."""
+        """Folder of settings, the only user data that an agent of others sees."""
         return self.folder / "home"
 
     def fill(self, row: Mapping[str, Any], home: str, files: str = "") -> dict[str, Any]:
         """Copy the folder of the task and the ``home`` of the variant, if any; return the row with the folder of the run.
 
-        Raises `SettingsError` if the hash of the copy is not ``files``, that of the folder when the experiment was read.
+        Raises `SettingsError` if the hash of the copy differs from ``files``, that of the folder when the experiment was read.
         """
         moved = row_in_copy(row, self.work)
         if files and folder_content(self.work) != files:
@@ -68,13 +68,13 @@ class CellFolders:
         return moved
 
     def confined(self, agent: Agent) -> Agent:
-        """Return an agent of others as it runs here."""
+        """Return an agent of others that runs in these folders."""
         foreign = agent.used_model
-        assert isinstance(foreign, ForeignAgent), "it stands where a model does"
+        assert isinstance(foreign, ForeignAgent), "an agent with acp has a foreign agent as its model"
         return replace(agent, model=replace(foreign, place=self))
 
     def around(self, agent: KnownAgent) -> KnownAgent:
-        """Return the row of an agent of others as it starts here. Raises `SettingsError` if there can be no sandbox."""
+        """Return the command and environment of an agent of others. Raises `SettingsError` if no sandbox is available."""
         env = {**agent.env, "HOME": str(self.home), **({agent.home: str(self.home)} if agent.home else {})}
         keys = tuple([name for name in agent.keys if name != agent.home])
         words = self._walls(agent.command) if self.is_in_sandbox else []
@@ -84,9 +84,9 @@ class CellFolders:
         view = View(has_network=True, hidden=(*_folders_of_persons(), *_below_system((Path.cwd(), *self.originals))))
         for word in (INTERPRETER, *command):
             if (
-                found := shutil.which(word) or (word if Path(word).is_absolute() and Path(word).is_file() else None)
+                program := shutil.which(word) or (word if Path(word).is_absolute() and Path(word).is_file() else None)
             ) is not None:
-                view.show_program(Path(found))
+                view.show_program(Path(program))
         view.show_program(Path(bridge.__file__))
         for folder in (self.work, self.home):
             view.show(folder, writable=True)
@@ -97,20 +97,20 @@ class CellFolders:
 
 @contextmanager
 def cell_folders(*, is_in_sandbox: bool, originals: Iterable[Path] = ()) -> Iterator[CellFolders]:
-    """Yield new folders, and remove them. ``originals``: folders that walls hide, beside the current one."""
+    """Yield new folders, and remove them at the end. ``originals``: folders to hide, besides the current one."""
     with TemporaryDirectory(prefix="agentnb-cell-", ignore_cleanup_errors=True) as folder:
         yield CellFolders(Path(folder).resolve(), is_in_sandbox, tuple(originals))
 
 
 def _folders_of_persons() -> Iterator[Path]:
-    """Return the folders at the top of the file system that are not the system's own."""
+    """Return the top-level folders that are not the system's."""
     for path in Path("/").iterdir():
         if path.name not in SYSTEM and path.is_dir() and not path.is_symlink():
             yield path
 
 
 def _below_system(folders: Iterable[Path]) -> Iterator[Path]:
-    """Yield those that lie below a folder of the system, which itself stays as it is, links followed."""
+    """Yield the folders below a system folder, links resolved; the system folder itself stays visible."""
     for path in (folder.resolve() for folder in folders):
         if len(path.parts) > len(("/", "opt")) and path.parts[1] in SYSTEM and path.is_dir():
             yield path

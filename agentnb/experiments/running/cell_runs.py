@@ -1,4 +1,4 @@
-"""The run of one cell, in whichever process: begun, forked, or recovered, and its row, whatever happens."""
+"""Run of one cell, in any process: started, forked, or recovered, with a row for every outcome."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from agentnb.runtime.servers.servers import Servers
 from agentnb.store.store import Store, load_file
 
 CELL_TAG = "cell:"
-"""Begins the tag that names the cell of a run."""
+"""Prefix of the tag that names the cell of a run."""
 POOL_TAG = "executor:pool"
-"""The tag of a run in a pool, whose log comes later than what it says."""
+"""Tag of a run in a pool, whose log arrives with a delay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What every process that runs cells of an experiment needs."""
+    """Data for every process that runs cells of an experiment."""
 
     id: str
     tasks: Sequence[ExperimentTask]
     variants: Sequence[Variant]
     models: Sequence[str | Model | None]
-    """The models of the experiment; None for the variants' own."""
+    """Models of the experiment, or None for the variants' own."""
     checks: Sequence[Check]
     primary: str
     approve: Approve | str | None = None
@@ -61,15 +61,15 @@ class Work:
     outside_sandbox: bool = False
 
     def approve_of(self, variant: Variant) -> Approve | str:
-        """Return what decides about the calls of a variant: walls stand in for it around an agent of others."""
+        """Return the approver of a variant's calls; a sandbox replaces approval for an agent of others."""
         return self.approve or (AUTO if is_foreign(variant.work) else NEVER)
 
     def has_folders(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a run has folders of its own: all do if an agent of others is among the variants."""
+        """True if the run has its own folders: always if a variant is an agent of others."""
         return names_folder(row) or any(is_foreign(variant.work) for variant in self.variants)
 
     def fields_of(self, cell: Cell, model_name: str) -> dict[str, Any]:
-        """Return the fields of a row that name the cell."""
+        """Return the fields of a row that identify the cell."""
         task = self.tasks[cell.task]
         return {
             "key": cell.key,
@@ -93,35 +93,35 @@ class Work:
 
 
 class Resumable(NamedTuple):
-    """The log of a cell whose run was cut off, or ended without a row."""
+    """Log of a cell whose run was cut off, or ended without a row."""
 
     run_id: str
     is_over: bool
-    """Whether the run has ended, and only its row is missing."""
+    """True if the run has ended, and only its row is missing."""
 
 
 class Job(NamedTuple):
-    """A cell to run, and what is left of an earlier attempt at it."""
+    """Cell to run, with the log of an earlier attempt."""
 
     cell: Cell
     model_name: str
     attempt: int = 1
     begun: Resumable | None = None
     redone: bool = False
-    """Whether its run was cut off and is made anew."""
+    """True if its run was cut off and is made again."""
     run_id: str = ""
-    """The id of its run, in a pool; empty for one of its own."""
+    """Id of its run, in a pool; by default a new id."""
 
     @property
     def way(self) -> Redone:
-        """How a run that was cut off goes on, for its row."""
+        """Repetition of a run that was cut off, for its row."""
         if self.redone:
             return "again"
         return "" if self.begun is None or self.begun.is_over else "recovered"
 
 
 class CellRun(NamedTuple):
-    """A finished cell."""
+    """Finished cell."""
 
     row: Row
     run: Run | None
@@ -136,10 +136,10 @@ async def run_cell(
     limits: CallLimits | None = None,
     servers: Servers | None = None,
 ) -> CellRun:
-    """Run a cell to its end and return its row; a failure of any kind is a row with its reason.
+    """Run a cell to its end and return its row; any failure becomes a row with its reason.
 
-    ``limits``: the limiters of the calls, by default those of the process; ``servers``: MCP servers that cells share.
-    A cancellation is raised, and so is the `StoreError` of a log that cannot be written: the cell has no row then.
+    ``limits``: rate limiters of the calls, by default those of the process; ``servers``: MCP servers that cells share. Raises
+    cancellations, and the `StoreError` of a log that cannot be written: the cell then has no row.
     """
     cell, begun = job.cell, job.begun
     columns: Mapping[str, Any] = {}
@@ -161,9 +161,9 @@ async def run_cell(
                 options = replace(options, work_dir=folders.work)
             with hosted(Host(store=store, limits=limits, servers=servers)):
                 run = await _run(work, cell, columns, options, begun, folders)
-        except StoreError:  # the next cell has no room for its log either, and a full disk is no failure of a variant
+        except StoreError:  # the next cell would fail as well, and a full disk must not count against a variant
             raise
-        except Exception as problem:  # also of the person's own model or tool: the experiment goes on
+        except Exception as problem:  # including errors of the user's model or tool: the experiment continues
             error, kept = problem, getattr(problem, "run", None)
             run = kept if isinstance(kept, Run) else None
         if run is None and error is not None and store is not None and store.has(run_id):
@@ -177,7 +177,7 @@ def _originals(columns: Mapping[str, Any], store: Store | None) -> list[Path]:
 
 
 async def _row(run: Run | None, error: Exception | None, work: Work, columns: Mapping[str, Any], named: dict[str, Any]) -> Row:
-    """Return the row of a run, or of the error that came instead of one."""
+    """Return the row of a run, or of the error that prevented it."""
     if run is None:
         return Row(**named, run_id="", stop_reason="error", error=error_line(error), at=datetime.now(UTC))
     row = row_of(run, await settled(work.checks, run, columns, work.check_seconds), columns, **named)
@@ -215,10 +215,10 @@ async def _run(
 
 
 def _changes(variant: Variant) -> dict[str, Any]:
-    """Return the keywords of `fork` for a variant: what it does not change is as recorded."""
+    """Return the keywords of `fork` for a variant; settings that it does not change stay as recorded."""
     assert isinstance(variant.work, Agent), "a workflow is not forked"
     changes = dict(variant.changes or {})
-    if not changes:  # an Agent changes all
+    if not changes:  # an Agent changes all settings
         agent = variant.work
         tools = agent.tools or "recorded"
         changes = {"guidance": agent.guidance, "policy": agent.used_policy, "tools": tools, "gates": agent.gates}
@@ -239,6 +239,6 @@ def row_of_death(work: Work, job: Job, why: str) -> Row:
 
 
 def error_line(error: BaseException | None) -> str:
-    """Return the kind of an error and the first line of its words; empty without one."""
-    # Keys are masked before the cut, which may leave a part of one that is known no more.
+    """Return the type of an error and the first line of its message; empty without an error."""
+    # Redact before truncating: a partial key would not be recognized.
     return redact(f"{type(error).__name__}: {error}").partition("\n")[0][:300] if error is not None else ""

@@ -1,4 +1,4 @@
-"""Runs that were cut off when their process died or was stopped: which can go on, and which are made anew."""
+"""Runs that were cut off when their process died or was stopped: recovered, or made again."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agentnb.experiments.running.cell_runs import CELL_TAG, POOL_TAG, Job, Resum
 from agentnb.store.store import load_file
 
 ENDED = ("completed", "limited", "stopped", "failed")
-"""States of runs that have ended by themselves; a cancelled one was cut off by the end of the experiment."""
+"""States of runs that ended on their own; a cancelled run was cut off by the end of the experiment."""
 
 
 def cell_of(records: ExperimentFolder, run_id: str) -> str | None:
-    """Return the cell that a run of the folder belongs to; None for a nested run, and for what is no run of the experiment."""
+    """Return the cell of a run in the folder, or None for nested and foreign runs."""
     try:
         summary = records.store.summary(run_id)
     except AgentnbError:
@@ -28,10 +28,10 @@ def cell_of(records: ExperimentFolder, run_id: str) -> str | None:
 
 
 def resumable_run(records: ExperimentFolder, work: Work, cell: Cell, run_id: str) -> Resumable | None:
-    """Return the run of a cell that lacks its row only, or can go on; None if it is to be made anew: its log is put aside."""
+    """Return the run of a cell that can be recovered or lacks only its row; None, with its log moved away, to make it again."""
     run = load_file(records.store.path(run_id))
     task, variant = work.tasks[cell.task], work.variants[cell.variant]
-    if not work.has_folders(task.row):  # what it has done there is gone, also for checks
+    if not work.has_folders(task.row):  # its files are gone, also for checks
         if run.status in ENDED:
             return Resumable(run_id, is_over=True)
         if run.status == "interrupted" and can_recover(run, task, variant):
@@ -41,10 +41,10 @@ def resumable_run(records: ExperimentFolder, work: Work, cell: Cell, run_id: str
 
 
 def can_recover(run: Run, task: ExperimentTask, variant: Variant) -> bool:
-    """Return whether a run that was cut off can go on as if it had not been.
+    """True if a run that was cut off can be recovered without a trace.
 
-    A call that was running may have had its effect, and the model would be told of the interruption: such a run is made anew,
-    and so are workflows, forks, and runs in a pool, which may have gone on after the last that is known of them.
+    An active call may have had its effect, and the model would be told of the interruption: such a run is made again, as are
+    workflows, forks, and runs in a pool, which may have progressed beyond their last known event.
     """
     if task.run is not None or POOL_TAG in run.tags or not isinstance(variant.work, Agent) or not run.rounds:
         return False
@@ -53,7 +53,7 @@ def can_recover(run: Run, task: ExperimentTask, variant: Variant) -> bool:
 
 
 def continued_job(records: Records, work: Work, job: Job) -> Job:
-    """Return the job of a cell whose process died, with what is left of its run."""
+    """Return the job of a cell whose process died, with the remains of its run."""
     begun = None
     if isinstance(records, ExperimentFolder):
         for run_id in reversed(records.store.ids()):

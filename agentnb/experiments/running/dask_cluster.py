@@ -1,4 +1,4 @@
-"""A Dask cluster, seen from a client: what its scheduler must be set to, what its workers tell, and how they are stopped."""
+"""Dask cluster, used through a client: required scheduler settings, messages of workers, and how they are stopped."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from agentnb.experiments.running.cell_runs import Job
 from agentnb.experiments.running.pool_worker import problem_here, run_cell_on_dask
 
 SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
-"""What a scheduler must be set to: else it runs cells of a dead worker again unseen, or blames cells that only waited."""
+"""Required scheduler settings: otherwise it silently reruns cells of a dead worker, or blames cells that only waited."""
 
 SCATTERS = 10
-"""Times that the work is given to workers of which some die meanwhile. Dask itself waits half a minute for the first one."""
+"""Attempts to send the work while workers die. Dask itself waits half a minute for the first worker."""
 
 GONE = (OSError, TimeoutError, KeyError)
-"""Errors that giving the work to a worker causes that dies meanwhile."""
+"""Errors of sending the work to a worker that dies meanwhile."""
 
 
 class DaskCluster:
-    """A Dask cluster that is not agentnb's."""
+    """The user's Dask cluster."""
 
     def __init__(self, client: Any, hear: Callable[[Mapping[str, Any]], None]) -> None:
         """``hear``: called with each message of a worker, on a thread of the client."""
@@ -33,24 +33,26 @@ class DaskCluster:
         self._data: Any = None
         self._workers = 1
 
-    def begin(self, *given: Any) -> dict[str, str]:
-        """Return why its workers cannot run cells, by worker. Raises `SettingsError` for a scheduler that hides deaths."""
+    def begin(self, *arguments: Any) -> dict[str, str]:
+        """Return the problems that prevent workers from running cells, by worker. Raises `SettingsError` for a scheduler that
+        hides deaths.
+        """
         settings = self._client.run_on_scheduler(partial(_settings_of_scheduler, [*SCHEDULER]))
         wrong = {name: value for name, value in SCHEDULER.items() if settings[name] != value}
         if wrong:
             have = ", ".join(f"{name} is {settings[name]}" for name in wrong)
-            what = f"The scheduler would run cells of a dead worker again unseen, or blame others: {have}"
-            raise SettingsError(what, f"Before the cluster starts: dask.config.set({wrong!r})")
+            problem = f"The scheduler would silently rerun cells of a dead worker, or blame others: {have}"
+            raise SettingsError(problem, f"Before the cluster starts: dask.config.set({wrong!r})")
         self._client.subscribe_topic(self._topic, lambda event: self._hear(event[1]))
-        self.scatter(given[0])
-        found: dict[str, str] = self._client.run(problem_here, *given)
-        self._workers = max(1, len(found))
-        return found
+        self.scatter(arguments[0])
+        problems: dict[str, str] = self._client.run(problem_here, *arguments)
+        self._workers = max(1, len(problems))
+        return problems
 
     def scatter(self, data: bytes) -> None:
-        """Give the work to all workers, again after a death: those that had it may be gone.
+        """Send the work to all workers, again after a death, as its holders may be gone.
 
-        Raises OSError, TimeoutError or KeyError if that fails again and again: no worker is left.
+        Raises OSError, TimeoutError or KeyError after repeated failures: no worker is left.
         """
         for tries_left in reversed(range(SCATTERS)):
             try:
@@ -59,7 +61,7 @@ class DaskCluster:
             except GONE:  # a worker died meanwhile, or all are being replaced
                 if not tries_left:
                     raise
-        # Dask's broadcast has no end if a worker dies meanwhile: the scheduler tries that one again, and later broadcasts wait.
+        # Dask's broadcast hangs if a worker dies meanwhile: the scheduler keeps retrying it, and later broadcasts wait.
         holders = self._client.who_has([first]).get(first.key, ())
         for worker in {*self._client.nthreads()} - {*holders}:
             with suppress(*GONE):
@@ -67,13 +69,13 @@ class DaskCluster:
         self._data = first
 
     def submit(self, job: Job, keeps_logs: bool) -> Any:
-        """Have a worker run a cell once: a key for each attempt, which no worker is given again."""
+        """Submit a cell to be run once, under a key per attempt, so that no worker gets it again."""
         key = (self._topic, job.run_id)
-        given = (self._data, job, keeps_logs, self._topic, self._workers)
-        return self._client.submit(run_cell_on_dask, *given, key=key, pure=False, retries=0)
+        arguments = (self._data, job, keeps_logs, self._topic, self._workers)
+        return self._client.submit(run_cell_on_dask, *arguments, key=key, pure=False, retries=0)
 
     def close(self, *, stop: bool) -> None:
-        """Listen no longer. ``stop``: ask what still runs to end."""
+        """Stop listening. ``stop``: ask active cells to end."""
         from distributed import Event
 
         with suppress(Exception):  # the cluster may be gone

@@ -1,4 +1,4 @@
-"""Runs the cells of an experiment that have no row yet, so many at a time, in their order."""
+"""Runs the cells of an experiment without a row, a limited number concurrently, in order."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Executor(Protocol):
     """Runs cells: in this process, or in others."""
 
     places: int
-    """Cells that are handed to it at a time."""
+    """Maximum number of submitted cells."""
 
     @property
     def waiting(self) -> int:
-        """Cells that were handed to it and have not begun."""
+        """Number of submitted cells that have not begun."""
 
     async def run(self, job: Job) -> CellRun:
         """Run a cell to its end."""
 
     async def close(self) -> None:
-        """End what it started."""
+        """Release everything that it started."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class InKernel:
     places: int
     waiting: int = 0
     _servers: Servers | None = None
-    """The MCP servers of an experiment that runs in code."""
+    """MCP servers of an experiment that runs outside a session."""
 
     async def run(self, job: Job) -> CellRun:
         """Run a cell to its end."""
@@ -61,14 +61,14 @@ class InKernel:
         return await run_cell(self.work, job, store=self.records.store, spending=account, servers=servers)
 
     async def close(self) -> None:
-        """End the MCP servers of an experiment that runs in code."""
+        """Close the MCP servers that it started."""
         if self._servers is not None and self._servers.used:
             await asyncio.to_thread(self._servers.close)
 
 
 @dataclass(slots=True)
 class Engine:
-    """Runs what is missing of an experiment."""
+    """Runs the missing cells of an experiment."""
 
     schedules: Sequence[Schedule]
     work: Work
@@ -77,16 +77,16 @@ class Engine:
     spending: CellSpending
     executor: Executor
     retried: dict[str, int] = field(default_factory=dict)
-    """Cells to run again, and the number of the attempt."""
+    """Cells to run again, with the number of the attempt."""
     judges: Sequence[Check] = ()
-    """The checks that ask a model: here, wherever the cells run, so that each verdict is kept and paid for once."""
+    """Checks that ask a model: always in this process, so that each verdict is cached and paid for once."""
     _anew: set[str] = field(default_factory=set)
-    """Cells whose run was cut off and cannot go on."""
+    """Cells whose run was cut off and cannot be recovered."""
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set as a cell ends, which may leave room in the budget."""
+    """Set when a cell ends, which may free budget."""
 
     async def run(self, rows: dict[str, Row]) -> None:
-        """Run the cells without a row; ``rows``: those there are. A cancellation cancels the cells under way."""
+        """Run the cells without a row; ``rows``: the existing ones. A cancellation cancels the active cells."""
         done = {key for key in rows if key not in self.retried}
         own = {cell.key for schedule in self.schedules for cell in schedule} if rows else set()
         tasks: list[asyncio.Task[None]] = []
@@ -138,11 +138,11 @@ class Engine:
             self.control.finished(row)
 
     async def _judge(self, row: Row, run: Run | None, job: Job) -> Row:
-        """Return the row with the verdicts of the judges. A cell under way is judged although the budget is spent."""
+        """Return the row with the verdicts of the judges. An active cell is judged even if the budget is spent."""
         records = self.records
         if not self.judges or not row.run_id:
             return row
-        if run is None and isinstance(records, ExperimentFolder):  # its run stayed where it ran
+        if run is None and isinstance(records, ExperimentFolder):  # its run stayed in its process
             run = load_file(records.store.path(row.run_id))
         if run is None:
             return row
@@ -152,7 +152,7 @@ class Engine:
             return await with_verdicts(row, run, self.judges, bench, self.work.tasks[job.cell.task].row_for(job.cell.seed))
 
     async def _may_begin(self) -> bool:
-        """Wait while the experiment is paused, or what cells under way can spend leaves nothing; return False at its end."""
+        """Wait while the experiment is paused, or active cells may use up the budget; return False at the end."""
         while await self.control.may_begin() and not self.spending.is_spent:
             if self.spending.has_room:
                 return True
@@ -161,31 +161,31 @@ class Engine:
         return False
 
     def _begun(self, rows: dict[str, Row]) -> dict[str, Resumable]:
-        """Return the runs of cells without a row, by cell: those that have ended, and those that can go on.
+        """Return the runs of cells without a row, by cell: ended ones, and recoverable ones.
 
-        The logs of the others are put aside, and their cells are run anew.
+        The logs of other runs are moved away, and their cells are run again.
         """
         records = self.records
         if not isinstance(records, ExperimentFolder):
             return {}
-        known = {row.run_id for row in rows.values()}
-        records.put_aside([rows[key].run_id for key in self.retried if key in rows and rows[key].run_id], known)
-        left: dict[str, str] = {}
+        recorded = {row.run_id for row in rows.values()}
+        records.put_aside([rows[key].run_id for key in self.retried if key in rows and rows[key].run_id], recorded)
+        run_ids: dict[str, str] = {}
         for run_id in records.store.ids():
-            if run_id not in known and (key := cell_of(records, run_id)) is not None:
-                if key in left:
-                    records.put_aside([left[key]], known)
-                left[key] = run_id
-        if not left:  # as nearly always
+            if run_id not in recorded and (key := cell_of(records, run_id)) is not None:
+                if key in run_ids:
+                    records.put_aside([run_ids[key]], recorded)
+                run_ids[key] = run_id
+        if not run_ids:  # the usual case
             return {}
-        cells = {cell.key: cell for schedule in self.schedules for cell in schedule if cell.key in left}
-        found: dict[str, Resumable] = {}
-        for key, run_id in left.items():
+        cells = {cell.key: cell for schedule in self.schedules for cell in schedule if cell.key in run_ids}
+        resumable_runs: dict[str, Resumable] = {}
+        for key, run_id in run_ids.items():
             if key not in cells:
                 continue
             resumable = resumable_run(records, self.work, cells[key], run_id)
             if resumable is None:
                 self._anew.add(key)
             else:
-                found[key] = resumable
-        return found
+                resumable_runs[key] = resumable
+        return resumable_runs

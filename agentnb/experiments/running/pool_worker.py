@@ -1,4 +1,4 @@
-"""One cell in a worker of a pool: its work comes as bytes, and its row, its logs and its spending go back whole."""
+"""Runs one cell in a worker of a pool: receives its work as bytes, and returns its row, logs and spending."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from agentnb.store.store import Store
 TICK = 0.1
 """Seconds between two pieces of a log."""
 LOOK = 10
-"""Ticks between looks at whether the experiment was stopped."""
+"""Ticks between checks whether the experiment was stopped."""
 HERE = f"agentnb {version('agentnb')}, Python {sys.version_info[0]}.{sys.version_info[1]}"
-"""The versions that must be the same in the kernel and in each worker: functions travel as code."""
+"""Versions that must match in the kernel and in each worker: functions are sent as code."""
 
 
 class Travelled(NamedTuple):
-    """A finished cell, on its way back."""
+    """Result of a cell, sent back by the worker."""
 
     row: Row
     events: list[AnyEvent] | None
-    """The events of its run, if no folder keeps logs."""
+    """Events of its run, unless a folder stores logs."""
     logs: Mapping[str, bytes]
-    """The logs of the run and of its nested runs, by its id."""
+    """Logs of the run and its nested runs, by run id."""
     spent: float
     """US dollars."""
 
@@ -58,7 +58,7 @@ def run_cell_here(
 ) -> Travelled:
     """Run a cell to its end. ``data``: its work, from `to_bytes`.
 
-    ``pay``: takes each dollar that it spends; ``until_stopped``: awaits the cell, and may read its logs meanwhile.
+    ``pay``: called with each amount spent; ``until_stopped``: awaits the cell, and may read its logs meanwhile.
     """
     spent = list[float]()
 
@@ -76,10 +76,10 @@ def run_cell_here(
 
 
 def run_cell_on_dask(data: bytes, job: Job, keeps_logs: bool, topic: str, workers: int) -> Travelled:
-    """Run a cell in a Dask worker, which tells the kernel under ``topic`` its beginning, its spending, and its log so far.
+    """Run a cell in a Dask worker, which reports its beginning, spending, and log to the kernel under ``topic``.
 
-    What is told is with the scheduler when the call returns: what the worker only queued would die with it. The rate of a
-    provider is shared with the other ``workers``.
+    Reports have reached the scheduler when the call returns: reports queued in the worker would die with it. The provider's
+    rate is shared among the ``workers``.
     """
     from distributed import get_client
 
@@ -96,28 +96,29 @@ def run_cell_on_dask(data: bytes, job: Job, keeps_logs: bool, topic: str, worker
 
 
 def problem_here(data: bytes, versions: str, budget: float | None) -> str:
-    """Return why cells of this work cannot run in this process: what it lacks; else nothing.
+    """Return the problem that prevents this process from running the work, or an empty string.
 
-    That is: other versions, a missing tool, key or model, or an MCP server that is only named: workers have no configuration.
+    Problems: other versions, a missing tool, key or model, or an MCP server without its definition, as workers have no
+    configuration.
     """
     if versions != HERE:
         return f"it has {HERE}, and the kernel {versions}"
     try:
         work = _work(data)
         for variant in work.variants:
-            given = variant.work
-            _servers().resolved(given.toolbox.servers if isinstance(given, Agent) else servers_of_workflow(given))
-        return "; ".join(check_models(work.variants, [one for one in work.models if one is not None], budget))
+            runnable = variant.work
+            _servers().resolved(runnable.toolbox.servers if isinstance(runnable, Agent) else servers_of_workflow(runnable))
+        return "; ".join(check_models(work.variants, [model for model in work.models if model is not None], budget))
     except AgentnbError as error:
         return str(error)
-    except Exception as error:  # whatever it cannot import
+    except Exception as error:  # any import failure
         return f"it cannot read the experiment: {type(error).__name__}: {error}"
 
 
 async def _told_until_stopped(
     cell: Coroutine[Any, Any, CellRun], tail: LogTail, tell: Callable[[Any], None], is_stopped: Callable[[], bool]
 ) -> CellRun:
-    """Return what a cell comes to; tell its log while it runs, and cancel it when the experiment is stopped."""
+    """Await a cell; report its log meanwhile, and cancel it when the experiment is stopped."""
 
     def tell_log() -> None:
         for piece in tail.pieces():
@@ -134,7 +135,7 @@ async def _told_until_stopped(
 
 
 def _stop_of(client: Any, topic: str) -> Callable[[], bool]:
-    """Return what says whether the experiment was stopped."""
+    """Return a function that is True once the experiment was stopped."""
     from distributed import Event
 
     is_set: Callable[[], bool] = Event(topic, client=client).is_set  # type: ignore[no-untyped-call]  # it has no types
@@ -145,8 +146,8 @@ _making_limits = threading.Lock()
 
 
 def _limits(client: Any, topic: str, workers: int) -> CallLimits:
-    """Return the limiters of this process, which learn of each refusal in another worker."""
-    with _making_limits:  # threads of a worker share them
+    """Return the rate limiters of this process, which are informed of refusals in other workers."""
+    with _making_limits:  # shared by the threads of a worker
         return _limits_of(client, f"{topic}-refused", workers)
 
 
@@ -175,5 +176,5 @@ def _work(data: bytes) -> Work:
 
 @lru_cache(maxsize=1)
 def _servers() -> Servers:
-    """Return the MCP servers of this process, which cells share."""
+    """Return the MCP servers of this process, shared by cells."""
     return Servers()

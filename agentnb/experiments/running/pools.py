@@ -1,4 +1,4 @@
-"""Cells in a pool of the person: an executor of `concurrent.futures`, what has its shape, or a Dask cluster."""
+"""Cells in a pool of the user: an executor of `concurrent.futures`, an object with the same interface, or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -28,39 +28,40 @@ from agentnb.experiments.running.streamed_logs import Piece, StreamedLogs
 from agentnb.runtime.runs.launch import new_run_id
 
 POLL = 0.2
-"""Seconds between looks at a future that calls nobody back."""
+"""Seconds between polls of a future without callbacks."""
 MAX_WAITS = 10
-"""Deaths of workers at which a cell waits before they count as its own: what begins may not be told before a death."""
+"""Deaths of workers while a cell waits, before they count against the cell: the death may overtake the message that it
+began."""
 AHEAD = 2
-"""Cells that are handed to a Dask cluster for each thread: the next is there before the result of the last has come back."""
+"""Cells submitted to a Dask cluster per thread: the next is queued before the last result arrives."""
 
 
 class Pool(Protocol):
-    """Runs functions elsewhere: an executor of `concurrent.futures`, a Dask client, or what has the same `submit`."""
+    """Runs functions elsewhere: an executor of `concurrent.futures`, a Dask client, or an object with the same `submit`."""
 
     @property
     def submit(self) -> Callable[..., Any]:
-        """Takes a function and its arguments; returns what has `done` and `result`."""
+        """Takes a function and its arguments; returns an object with `done` and `result`."""
 
 
 @dataclass(slots=True)
 class _Attempt:
-    """A cell that was handed to the pool; its worker tells the rest only with Dask."""
+    """Cell submitted to the pool; further facts are known only with Dask."""
 
     job: Job
     has_begun: bool = False
     spent: float = 0.0
-    """US dollars, as far as it was told."""
+    """US dollars, as far as reported."""
 
 
 class InPool:
-    """Runs cells in a pool that is not agentnb's: it neither starts nor ends it. Used on one event loop."""
+    """Runs cells in a pool of the user, which it neither starts nor ends. Used on one event loop."""
 
     def __init__(
-        self, pool: Pool, work: Work, records: Records, spending: CellSpending, places: int | None, here: Executor
+        self, pool: Pool, work: Work, records: Records, spending: CellSpending, places: int | None, in_kernel: Executor
     ) -> None:
-        """``places``: cells at a time; ``here``: runs what goes on from a log, which only this process has."""
-        self._here = here
+        """``places``: number of concurrent cells; ``in_kernel``: runs recovered cells, whose logs only this process has."""
+        self._here = in_kernel
         self._pool, self._work, self._records, self._spending = pool, work, records, spending
         client = _dask_client(pool)
         self._dask = None if client is None else DaskCluster(client, self._hear)
@@ -68,17 +69,17 @@ class InPool:
         self._data = b""
         self._checked: asyncio.Future[None] | None = None
         self._under_way: dict[str, _Attempt] = {}
-        """By the id of the run."""
+        """Attempts by run id."""
         self._streamed = None if records.store is None else StreamedLogs(records.store)
 
     @property
     def waiting(self) -> int:
-        """Cells that were handed to the cluster and have not begun."""
+        """Number of cells submitted to the cluster that have not begun."""
         attempts = [*self._under_way.values()]
         return sum(not attempt.has_begun for attempt in attempts) if self._dask else 0
 
     async def run(self, job: Job) -> CellRun:
-        """Run a cell to its end, again if its worker died: each lost attempt is kept as a row.
+        """Run a cell to its end, again if its worker died; each lost attempt is kept as a row.
 
         Raises `SettingsError` before the first cell if the workers cannot run any.
         """
@@ -94,15 +95,15 @@ class InPool:
             if self._streamed is not None:
                 self._streamed.begin(run_id)
             try:
-                came = await self._run(attempt.job)
+                result = await self._run(attempt.job)
             except (AgentnbError, asyncio.CancelledError):
                 raise
-            except Exception as error:  # of the pool: a run that fails is a row
+            except Exception as error:  # of the pool; a failed run returns a row
                 if isinstance(error, BrokenExecutor) or (self._dask is None and isinstance(error, CancelledError)):
                     raise _broken(error) from error
                 if self._dask is not None:
                     await self._scatter()
-                    if not attempt.has_begun and waits < MAX_WAITS:  # it only waited at a worker that died
+                    if not attempt.has_begun and waits < MAX_WAITS:  # it was still queued at a worker that died
                         waits += 1
                         self._lose(run_id)
                         continue
@@ -112,13 +113,13 @@ class InPool:
                 self._spending.begin(job.cell.key, self._work.group_of(job))
                 continue
             del self._under_way[run_id]
-            self._spending.pay(job.cell.key, came.spent - attempt.spent)
-            self._keep(run_id, came)
-            return CellRun(came.row, None if came.events is None else Run.from_events(came.events))
+            self._spending.pay(job.cell.key, result.spent - attempt.spent)
+            self._keep(run_id, result)
+            return CellRun(result.row, None if result.events is None else Run.from_events(result.events))
         return CellRun(row_of_death(self._work, job, f"Its workers died {MAX_DEATHS + 1} times"), None)
 
     async def close(self) -> None:
-        """Let go of the pool, which goes on. What it still runs is lost: Dask is asked to stop it."""
+        """Release the pool, which keeps running. Active cells are lost: Dask is asked to stop them."""
         if self._dask is not None:
             await asyncio.to_thread(self._dask.close, stop=bool(self._under_way))
         for run_id, attempt in [*self._under_way.items()]:
@@ -129,17 +130,19 @@ class InPool:
     async def _check(self) -> None:
         """Ask the workers whether they can run cells."""
         self._data = to_bytes(self._work, "The experiment")
-        given = (self._data, HERE, self._spending.limit)
+        arguments = (self._data, HERE, self._spending.limit)
         if self._dask is not None:
-            found = await asyncio.to_thread(self._dask.begin, *given)
+            problems = await asyncio.to_thread(self._dask.begin, *arguments)
         else:
-            asked = [self._pool.submit(problem_here, *given) for _ in range(self.places)]
-            found = {f"worker {place}": await _result(future) for place, future in enumerate(asked, 1)}
-        bad = {name: text for name, text in found.items() if text}
+            asked = [self._pool.submit(problem_here, *arguments) for _ in range(self.places)]
+            problems = {f"worker {number}": await _result(future) for number, future in enumerate(asked, 1)}
+        bad = {name: text for name, text in problems.items() if text}
         if bad:
             name, text = next(iter(bad.items()))
             more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-            raise SettingsError(f"{name}{more} cannot run the experiment: {text}", "Set its workers up like this kernel")
+            raise SettingsError(
+                f"{name}{more} cannot run the experiment: {text}", "Install the same versions and packages on its workers"
+            )
 
     async def _scatter(self) -> None:
         assert self._dask is not None, "it is a Dask cluster"
@@ -155,16 +158,16 @@ class InPool:
                 future = self._pool.submit(run_cell_here, self._data, job, keeps_logs)
             else:
                 future = self._dask.submit(job, keeps_logs)
-        except Exception as error:  # it was shut down, or its client closed
+        except Exception as error:  # shut down, or its client closed
             raise _broken(error) from error
-        came: Travelled = await _result(future)
-        return came
+        result: Travelled = await _result(future)
+        return result
 
     def _hear(self, message: Mapping[str, Any]) -> None:
-        """Take what a worker tells of an attempt. Called on a thread of the Dask client."""
+        """Handle a worker's message about an attempt. Called on a thread of the Dask client."""
         run_id, value = message["attempt"], message["value"]
         attempt = self._under_way.get(run_id)
-        if attempt is None:  # it was given up, and its money is spent all the same
+        if attempt is None:  # abandoned, but its spending counts
             if message["kind"] == "paid":
                 self._spending.pay("", value)
         elif message["kind"] == "began":
@@ -176,46 +179,48 @@ class InPool:
             self._streamed.take(run_id, Piece(*value))
 
     def _keep(self, run_id: str, came: Travelled) -> None:
-        """Write the logs of a run, each whole or not at all."""
+        """Write the logs of a run, each atomically."""
         if isinstance(self._records, ExperimentFolder) and self._streamed is not None:
             with self._streamed.ending(run_id):
                 for name, data in came.logs.items():
                     self._records.add_log(name, data)
 
     def _lose(self, run_id: str, why: str = "") -> None:
-        """Put the logs of an attempt aside that gives no row. ``why``: keep it as one, with what it is known to have spent."""
+        """Move away the logs of an attempt without a row. ``why``: record it as a row with this error and its known
+        spending.
+        """
         attempt, log_id = self._under_way.pop(run_id), ""
         if isinstance(self._records, ExperimentFolder) and self._streamed is not None:
             with self._streamed.ending(run_id) as run_ids:
                 self._records.put_aside(run_ids)
                 log_id = run_id if run_id in run_ids else ""
         if why:
-            spent = attempt.spent if self._dask else None  # a plain pool tells nothing
+            spent = attempt.spent if self._dask else None  # a plain pool reports no spending
             row = row_of_death(self._work, attempt.job, why)
             self._records.add(replace(row, run_id=log_id, status=LOST, cost=spent, at=datetime.now(UTC)))
 
 
 def threads_of(pool: Any) -> int:
-    """Return how many cells a pool runs at a time: the threads of all workers of a Dask cluster, else what it says itself."""
+    """Return the number of concurrent cells of a pool: the threads of all workers of a Dask cluster, else its own limit."""
     client = _dask_client(pool)
     return (sum(client.nthreads().values()) if client is not None else getattr(pool, "_max_workers", None)) or cores()
 
 
 def _dask_client(pool: Any) -> Any:
-    """Return the Dask client of a pool, if it has one: its executor alone would hide what dies."""
+    """Return the Dask client of a pool, if any: its executor would hide deaths."""
     client = getattr(pool, "_client", pool)
     return client if hasattr(client, "scheduler_info") else None
 
 
 async def _result(future: Any) -> Any:
-    """Return the result of a future, of any kind: one that calls back, or one that only says whether it is done."""
+    """Return the result of any kind of future: with callbacks, or to be polled."""
     try:
         if hasattr(future, "add_done_callback"):
             loop, done = asyncio.get_running_loop(), asyncio.Event()
             future.add_done_callback(lambda _: _wake(loop, done))
             await done.wait()
         else:
-            # Jobs of submitit call nobody back, and those that it debugs run in this call.
+            # Jobs of submitit have no callbacks, and its debug jobs run inside this call.
             while not await asyncio.to_thread(future.done):  # noqa: ASYNC110
                 await asyncio.sleep(POLL)
         return await asyncio.to_thread(future.result)
@@ -224,7 +229,7 @@ async def _result(future: Any) -> Any:
             future.cancel()
         raise
     finally:
-        if hasattr(future, "release"):  # of Dask: a result that stays on a worker would be made again if that died
+        if hasattr(future, "release"):  # Dask recomputes a result held by a worker that dies
             future.release()
 
 
@@ -234,4 +239,4 @@ def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
 
 
 def _broken(error: Exception) -> SettingsError:
-    return SettingsError(f"The pool is broken: {error_line(error)}", "Make a new one, and run the experiment again: it goes on")
+    return SettingsError(f"The pool is broken: {error_line(error)}", "Make a new one, and run the experiment again to continue")

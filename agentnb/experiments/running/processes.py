@@ -26,7 +26,7 @@ from agentnb.tools.mcp.server import MCPServer
 
 
 class WorkerDied(Exception):
-    """The process that ran a cell has ended without a row."""
+    """The process that ran a cell ended without a row."""
 
 
 def cores() -> int:
@@ -47,8 +47,8 @@ class InProcesses:
         places: int | None,
         continued: Callable[[Job], Job],
     ) -> None:
-        """``places``: cells at a time, in at most as many processes as there are cores; ``continued``: returns the job of a
-        cell whose process died, with what is left of its run.
+        """``places``: number of concurrent cells, in at most as many processes as there are cores; ``continued``: returns the
+        job of a cell whose process died, with the remains of its run.
         """
         self.processes = min(places or cores(), cores())
         self.places = places or self.processes * AT_A_TIME
@@ -104,7 +104,7 @@ class InProcesses:
 
 
 class _Process:
-    """One worker process, and the jobs that it has."""
+    """Worker process with its jobs."""
 
     def __init__(
         self,
@@ -126,12 +126,12 @@ class _Process:
         self._loop = asyncio.get_running_loop()
         self._failure: AgentnbError | None = None
         threading.Thread(target=self._read, name="agentnb-worker", daemon=True).start()
-        with suppress(OSError):  # it died: its jobs learn of it
+        with suppress(OSError):  # it died: its jobs fail
             self._pipe.send_bytes(pickle.dumps(tuple(Secrets(kept_keys(), servers))))
             self._pipe.send_bytes(data)
 
     async def run(self, job: Job) -> Finished:
-        """Have the process run a cell. Raises `WorkerDied`, and `SettingsError` for work that it cannot read."""
+        """Run a cell in the process. Raises `WorkerDied`, and `SettingsError` for work that it cannot read."""
         future: asyncio.Future[Finished] = self._loop.create_future()
         self.jobs[job.cell.key] = future
         try:
@@ -143,16 +143,16 @@ class _Process:
             self.jobs.pop(job.cell.key, None)
 
     def send(self, message: Any) -> None:
-        """Send a message; a process that died learns nothing any more."""
+        """Send a message; ignored if the process died."""
         with suppress(OSError):
             self._pipe.send(message)
 
     def end(self) -> None:
-        """Ask the process to end: it cancels what it still runs."""
+        """Ask the process to end, which cancels its active cells."""
         self.send(("end", None))
 
     def join(self) -> None:
-        """Wait for the end of the process, and kill it if a tool keeps it."""
+        """Wait for the end of the process, and kill it if a tool blocks it."""
         self._process.join(5.0)
         if self._process.is_alive():
             self._process.kill()
@@ -162,33 +162,34 @@ class _Process:
     def _read(self) -> None:
         while True:
             try:
-                kind, given = self._pipe.recv()
-            except (EOFError, OSError, TypeError):  # closed meanwhile
+                kind, payload = self._pipe.recv()
+            except (EOFError, OSError, TypeError):  # closed
                 break
             if kind == "paid":
-                self._spending.pay(*given)
+                self._spending.pay(*payload)
             else:
-                self._tell(self._take, kind, given)
+                self._tell(self._take, kind, payload)
         self._tell(self._lose)
 
     def _tell(self, function: Callable[..., None], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(function, *arguments)
 
-    def _take(self, kind: str, given: Any) -> None:
+    def _take(self, kind: str, payload: Any) -> None:
         if kind == "finished":
-            future = self.jobs.get(given.row.key)
+            future = self.jobs.get(payload.row.key)
             if future is not None and not future.done():
-                future.set_result(given)
+                future.set_result(payload)
         elif kind == "failed":
-            key, error = given
+            key, error = payload
             if key in self.jobs and not self.jobs[key].done():
                 self.jobs[key].set_exception(error)
         elif kind == "refused":
-            self._pass_on(given, self)
+            self._pass_on(payload, self)
         else:
             self._failure = SettingsError(
-                f"A worker process cannot read the experiment: {given}", "Import what its tools use inside of them"
+                f"A worker process cannot read the experiment: {payload}",
+                "Import dependencies inside the functions of its tools",
             )
 
     def _lose(self) -> None:
@@ -199,7 +200,7 @@ class _Process:
 
 
 def _configured_servers() -> list[MCPServer]:
-    """Return the MCP servers that are configured here."""
+    """Return the MCP servers configured in this process."""
     servers = host_here().servers
     return [] if servers is None else [*servers.configuration.known.values()]
 

@@ -1,4 +1,4 @@
-"""One rate for all worker processes: a refusal for too many requests in one of them slows all."""
+"""Rate limit shared by all worker processes: a refusal for too many requests in one of them slows all."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from agentnb.models.transport.connections import Account, CallLimits
 from agentnb.models.transport.limiter import Limiter
 
 Refusal: TypeAlias = tuple[Account, float, float | None]
-"""The account whose provider refused a call, the seconds to wait, and those that it asked for."""
+"""Account whose provider refused a call, seconds to wait, and seconds that the provider asked for."""
 
 
 class SharedLimiter(Limiter):
-    """The limiter of an account in one of several processes: each has its part of the calls at once."""
+    """Limiter of an account in one of several processes, each with its share of the concurrent calls."""
 
     def __init__(self, account: Account, processes: int, tell: Callable[[Refusal], None]) -> None:
-        """``tell``: passes a refusal on to the other processes."""
+        """``tell``: forwards a refusal to the other processes."""
         super().__init__(max(1, MAX_AT_ONCE // processes), account.provider)
         self._account = account
         self._tell = tell
@@ -29,7 +29,7 @@ class SharedLimiter(Limiter):
 
 
 class SharedLimits:
-    """The limiters of a worker process."""
+    """Limiters of a worker process."""
 
     def __init__(self, processes: int, tell: Callable[[Refusal], None]) -> None:
         self._processes = processes
@@ -38,7 +38,7 @@ class SharedLimits:
         self.limits = CallLimits(self._limiter)
 
     def _limiter(self, account: Account) -> SharedLimiter:
-        # In one step: calls ask on one thread, and refusals come on another.
+        # Atomic: calls and refusals arrive on different threads.
         return self._limiters.setdefault(account, SharedLimiter(account, self._processes, self._tell))
 
     def take(self, refusal: Refusal) -> None:

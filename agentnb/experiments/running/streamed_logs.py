@@ -1,4 +1,4 @@
-"""Logs of cells that run on other machines, as far as they have come: read there while they grow, kept here until the end."""
+"""Logs of cells on other machines, streamed while they grow, and stored here until the end."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from agentnb.store.run_file import try_lock
 from agentnb.store.store import Store
 
 MAX_PIECE_BYTES = 32_768
-"""The most of a log that is sent at once: a Dask scheduler remembers the last thousand messages."""
+"""Maximum size of a piece: a Dask scheduler remembers the last thousand messages."""
 
 
 class Piece(NamedTuple):
-    """A part of a log."""
+    """Part of a log."""
 
     run_id: str
     start: int
-    """Its first byte in the log."""
+    """Offset of its first byte in the log."""
     data: bytes
 
 
 class LogTail:
-    """The logs in a folder, in which runs write, as far as they were not read yet."""
+    """Unread parts of the logs in a folder, while runs write them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read: dict[str, int] = {}
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield what was written since this was called last."""
+        """Yield everything written since the last call."""
         for path in sorted(self._folder.glob("*.jsonl")):
             with path.open("rb") as file:
                 file.seek(self._read.get(path.stem, 0))
@@ -43,25 +43,25 @@ class LogTail:
 
 
 class StreamedLogs:
-    """Keeps the logs of attempts under way in a store, each named as its run. Thread-safe.
+    """Stores the logs of active attempts, each named after its run. Thread-safe.
 
-    The log of the run is locked meanwhile, so that the run counts as running; nested runs count as it does.
+    The log of a run is locked meanwhile, so that the run counts as running, with its nested runs.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._run_ids: dict[str, set[str]] = {}
-        """The logs that have come of each attempt."""
+        """Run ids of the logs received, by attempt."""
         self._locks: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def begin(self, attempt: str) -> None:
-        """Take pieces of an attempt from now on."""
+        """Start accepting pieces of an attempt."""
         with self._lock:
             self._run_ids[attempt] = set()
 
     def take(self, attempt: str, piece: Piece) -> None:
-        """Append a piece. One that does not follow on what has come, has no room, or comes after the end is left out."""
+        """Append a piece. Drops a piece that leaves a gap, does not fit on the disk, or arrives after the end."""
         with self._lock, suppress(OSError):
             if attempt not in self._run_ids:
                 return
@@ -79,7 +79,7 @@ class StreamedLogs:
 
     @contextmanager
     def ending(self, attempt: str) -> Iterator[set[str]]:
-        """Take nothing more of an attempt; yield the ids of its logs, to be replaced by whole ones or put aside meanwhile."""
+        """Stop accepting pieces of an attempt; yield the ids of its logs, to be replaced or moved away meanwhile."""
         with self._lock:
             run_ids, lock = self._run_ids.pop(attempt, set()), self._locks.pop(attempt, None)
         try:

@@ -1,4 +1,4 @@
-"""A worker process of an experiment: takes cells through a pipe, runs them on one event loop, and sends their rows back."""
+"""Worker process of an experiment: receives cells through a pipe, runs them on one event loop, and returns their rows."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from agentnb.tools.mcp.server import MCPServer
 
 
 class Setup(NamedTuple):
-    """What a worker is given once, besides its work: the folder of the logs, and how many workers there are."""
+    """Settings of a worker besides its work: the folder of the logs, and the number of workers."""
 
     folder: str | None
     processes: int
 
 
 class Secrets(NamedTuple):
-    """What a worker is given by the pipe alone: keys by name, and the configured MCP servers, which may hold some."""
+    """Data that a worker receives through the pipe only: keys by name, and the configured MCP servers, which may hold keys."""
 
     keys: Mapping[str, str]
     servers: Sequence[MCPServer]
 
 
 class Finished(NamedTuple):
-    """A finished cell, on its way back; ``events``: those of its run if no store keeps them."""
+    """Result of a cell; ``events``: those of its run, unless a store keeps them."""
 
     row: Row
     events: list[AnyEvent] | None
@@ -50,15 +50,15 @@ Sent: TypeAlias = (
     | tuple[Literal["paid"], tuple[str, float]]
     | tuple[Literal["refused"], Refusal]
 )
-"""What a worker sends: a finished cell, the error of one without a log, dollars spent, a refusal for too many requests."""
+"""Messages of a worker: a finished cell, the error of a cell without a log, dollars spent, a refusal for too many requests."""
 
 
 def serve(pipe: Connection) -> None:
-    """Run cells until the pipe is closed. Keys and MCP servers come first, by the pipe alone, then the work.
+    """Run cells until the pipe is closed. Receives keys and MCP servers first, through the pipe only, then the work.
 
-    If the parent process dies, this one ends at once: its logs are then those of a dead process, and can be recovered.
+    If the parent process dies, this process exits at once: its logs then count as interrupted, and can be recovered.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt reaches all processes: the parent sees to it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt reaches all processes: the parent handles it
     try:
         keys, servers = Secrets(*pickle.loads(pipe.recv_bytes()))
         for name, text in keys.items():
@@ -69,12 +69,12 @@ def serve(pipe: Connection) -> None:
     except Exception as error:
         pipe.send(("broken", str(error) if isinstance(error, AgentnbError) else f"{type(error).__name__}: {error}"))
         return
-    held = Servers()
+    mcp_servers = Servers()
     for server in servers:
-        held.configuration.add(server)
-    asyncio.run(_Worker(pipe, setup, work, held).serve())
-    held.close()
-    os._exit(0)  # a tool's own threads must not keep the process
+        mcp_servers.configuration.add(server)
+    asyncio.run(_Worker(pipe, setup, work, mcp_servers).serve())
+    mcp_servers.close()
+    os._exit(0)  # threads of a tool must not keep the process alive
 
 
 class _Worker:
@@ -101,20 +101,20 @@ class _Worker:
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         while True:
             try:
-                kind, given = self._pipe.recv()
+                kind, payload = self._pipe.recv()
             except (EOFError, OSError):
                 os._exit(1)
-            loop.call_soon_threadsafe(self._take, kind, given)
+            loop.call_soon_threadsafe(self._take, kind, payload)
             if kind == "end":
                 return
 
-    def _take(self, kind: str, given: Any) -> None:
+    def _take(self, kind: str, payload: Any) -> None:
         if kind == "job":
-            task = asyncio.ensure_future(self._run(given))
+            task = asyncio.ensure_future(self._run(payload))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         elif kind == "refused":
-            self._rate.take(given)
+            self._rate.take(payload)
         elif kind == "end":
             self._ended.set()
 

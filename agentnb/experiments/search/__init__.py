@@ -1,1 +1,3 @@
-"""A search for better guidance: proposals tried on some tasks, the best judged once on others that the search never saw."""
+"""Search for better guidance: proposals are tried on some tasks, and the best is judged once on tasks that the search never
+saw.
+"""

@@ -1,7 +1,7 @@
-"""When a candidate replaces the best so far: a paired test at each look, and tasks that must not get worse.
+"""Acceptance of a candidate: a paired test at each look, and tasks that must not get worse.
 
-The looks of a candidate are fixed beforehand, one after each fold; the level is divided among them. A candidate that is not
-ahead at a look is refused there, which makes no error more frequent. Source: Bonferroni's inequality.
+The looks of a candidate are fixed in advance, one after each fold; the level is divided among them. A candidate that is not
+ahead at a look is refused there, which does not increase the error rate. Source: Bonferroni's inequality.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from agentnb.experiments.results.rows import Row
 from agentnb.experiments.statistics.paired import Difference
 
 LEVEL = 0.1
-"""Two-sided level of all looks at a candidate: at most 5 of 100 that are no better than the best replace it."""
+"""Two-sided level of all looks at a candidate: at most 5 of 100 candidates without an improvement are accepted."""
 
 
 class Look(NamedTuple):
-    """What a look at a candidate decides."""
+    """Decision of a look at a candidate."""
 
     accepted: bool | None
     """None: the next fold decides."""
     difference: float | None
-    """Candidate minus best, by task; None if too few tasks are paired."""
+    """Candidate minus best, by task, or None if too few tasks are paired."""
 
 
 def look_at(comparison: Comparison, looks: int, *, is_last: bool) -> Look:
-    """Decide about a candidate (``comparison``: candidate minus best) at one of so many looks."""
+    """Decide on a candidate (``comparison``: candidate minus best) at one of ``looks`` looks."""
     analysis = comparison.analysis
     if not isinstance(analysis, Difference):
         return Look(False if is_last else None, None)
@@ -40,7 +40,7 @@ def look_at(comparison: Comparison, looks: int, *, is_last: bool) -> Look:
 
 
 def find_regressions(candidate: Iterable[Row], best: Iterable[Row], primary: str, keep: Sequence[str]) -> list[str]:
-    """Return the tasks of ``keep`` that a candidate does worse than the best. A value that is missing is the worst."""
+    """Return the tasks of ``keep`` on which a candidate is worse than the best. A missing value counts as worst."""
     after, before = (_means(rows, primary, keep) for rows in (candidate, best))
     return [task for task, value in before.items() if task not in after or after[task] < value]
 
@@ -50,5 +50,5 @@ def _means(rows: Iterable[Row], primary: str, keep: Sequence[str]) -> dict[str, 
     for row in rows:
         if row.task in keep:
             values.setdefault(row.task, []).append(row.value(primary))
-    known = {task: [value for value in of_task if value is not None] for task, of_task in values.items()}
-    return {task: fmean(known[task]) for task, of_task in values.items() if len(known[task]) == len(of_task)}
+    values_known = {task: [value for value in of_task if value is not None] for task, of_task in values.items()}
+    return {task: fmean(values_known[task]) for task, of_task in values.items() if len(values_known[task]) == len(of_task)}

@@ -1,4 +1,4 @@
-"""Candidates: guidance sets that proposals make of one another, a line at a time."""
+"""Candidates: guidance sets that proposals derive from each other, one line at a time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agentnb.guidance.parts import part_name
 from agentnb.guidance.sets import GuidanceSet
 
 MAX_LINE = 400
-"""Characters of a proposed line."""
+"""Maximum number of characters of a proposed line."""
 
 
 class Proposal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A change of one line of a guidance set."""
+    """Change of one line of a guidance set."""
 
     part: Annotated[str, msgspec.Meta(description="the part of the guidance set to change")]
     line: Annotated[str, msgspec.Meta(description="the new line; empty to take the line of `replaces` out")]
@@ -25,19 +25,19 @@ class Proposal(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Line(NamedTuple):
-    """A line of a guidance set."""
+    """Line of a guidance set."""
 
     part: str
     text: str
 
 
 def candidate_of(parts: Mapping[str, str]) -> GuidanceSet:
-    """Return the set of these parts, named by its content: equal candidates share their cells."""
+    """Return the set of these parts, named after its content: equal candidates share their cells."""
     return GuidanceSet(f"candidate-{GuidanceSet('candidate', parts).version}", parts)
 
 
 def apply_proposal(guidance: GuidanceSet, proposal: Proposal) -> GuidanceSet:
-    """Return the candidate that a proposal makes of a set. Raises `SettingsError` for a proposal that cannot be applied."""
+    """Apply a proposal to a set and return the candidate. Raises `SettingsError` for a proposal that cannot be applied."""
     part, line, old = part_name(proposal.part), proposal.line.strip(), proposal.replaces.strip()
     if not line and not old:
         raise SettingsError("The proposal is empty", "Give a line")
@@ -46,27 +46,27 @@ def apply_proposal(guidance: GuidanceSet, proposal: Proposal) -> GuidanceSet:
     lines = guidance.parts[part].split("\n")
     if not old:
         return candidate_of({**guidance.parts, part: "\n".join([*lines, line])})
-    place = next((place for place, text in enumerate(lines) if text.strip() == old), None)
-    if place is None:
-        raise SettingsError(f"The part {part} has no line {old!r}", "Copy the line as it stands")
-    return candidate_of({**guidance.parts, part: "\n".join([*lines[:place], *([line] if line else []), *lines[place + 1 :]])})
+    index = next((index for index, text in enumerate(lines) if text.strip() == old), None)
+    if index is None:
+        raise SettingsError(f"The part {part} has no line {old!r}", "Copy the line exactly")
+    return candidate_of({**guidance.parts, part: "\n".join([*lines[:index], *([line] if line else []), *lines[index + 1 :]])})
 
 
 def added_lines(start: GuidanceSet, best: GuidanceSet) -> list[Line]:
-    """Return the lines of the best set that the first does not have."""
-    found: list[Line] = []
+    """Return the lines of the best set that the initial set does not have."""
+    added: list[Line] = []
     for part, text in best.parts.items():
-        left = Counter(start.parts[part].split("\n"))
+        remaining = Counter(start.parts[part].split("\n"))
         for line in text.split("\n"):
-            if left[line]:
-                left[line] -= 1
+            if remaining[line]:
+                remaining[line] -= 1
             elif line.strip():
-                found.append(Line(part, line))
-    return found
+                added.append(Line(part, line))
+    return added
 
 
 def without_line(guidance: GuidanceSet, line: Line) -> GuidanceSet:
-    """Return the candidate without a line; of several alike the last goes."""
+    """Return the candidate without a line; the last of several equal lines is removed."""
     lines = guidance.parts[line.part].split("\n")
-    place = len(lines) - 1 - lines[::-1].index(line.text)
-    return candidate_of({**guidance.parts, line.part: "\n".join([*lines[:place], *lines[place + 1 :]])})
+    index = len(lines) - 1 - lines[::-1].index(line.text)
+    return candidate_of({**guidance.parts, line.part: "\n".join([*lines[:index], *lines[index + 1 :]])})

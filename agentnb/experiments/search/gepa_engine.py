@@ -1,7 +1,7 @@
-"""Gepa's engine with our proposals, our cells and our test of candidates, on a thread of its own.
+"""Gepa's engine with our proposals, cells and acceptance test, on its own thread.
 
-Gepa asks for scores and proposals as plain functions; the event loop of the search runs them. It is given no folder: its
-state is a pickle, and what a search resumes from are cells and proposals.
+Gepa requests scores and proposals through plain functions, which run on the event loop of the search. Gepa writes no folder:
+its state is a pickle, and a search resumes from cells and proposals.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ def load_gepa() -> Any:
 
 @dataclass(slots=True)
 class CandidateSearch:
-    """Tries proposals in their order; ``best`` is the last candidate that was shown to be better than the one before it."""
+    """Tries proposals in order; ``best`` is the last candidate that was shown to be better than its predecessor."""
 
     cells: SearchCells
     split: Split
     proposals: Proposals
     limit: int
-    """Proposals to try."""
+    """Number of proposals to try."""
     is_binary: bool
     best: GuidanceSet
     trials: list[Trial] = field(default_factory=list)
     is_cut: bool = False
-    """The budget ended it before the last proposal."""
+    """True if the budget ended it before the last proposal."""
     _seen: set[str] = field(default_factory=set)
     _pending: tuple[Proposal, GuidanceSet] | None = None
-    """The proposal that is being tried."""
+    """Current proposal, with its candidate."""
     _accepted: Trial | None = None
-    """A trial whose candidate gepa is about to take over."""
+    """Trial of a candidate that gepa is about to accept."""
 
     @property
     def looks(self) -> list[tuple[int, ...]]:
-        """The tasks of each look at the next candidate, which begins with the fold after that of the last."""
+        """Tasks of each look at the next candidate, starting with the fold after the last one's."""
         return self.split.looks(len(self.trials) % len(self.split.folds))
 
     async def run(self) -> None:
-        """Run gepa to the last proposal, to a perfect score, or to the end of the budget. Raises what its parts raise."""
+        """Run gepa until the last proposal, a perfect score, or the end of the budget. Raises the errors of its parts."""
         self._seen.add(self.best.version)
         engine = _GepaThread(self, asyncio.get_running_loop())
         try:
@@ -68,18 +68,18 @@ class CandidateSearch:
             self.is_cut = True
 
     async def scores(self, guidance: GuidanceSet, places: Sequence[int]) -> list[float]:
-        """Return the mean of each task; of one without a value that of the others, so that it counts for nothing."""
+        """Return the mean of each task; a task without a value gets the mean of the others, which makes it neutral."""
         rows = await self.cells.rows(guidance, places)
         values: dict[str, list[float]] = {}
         for row in rows:
             if (value := row.value(self.cells.plan.primary)) is not None:
                 values.setdefault(row.task, []).append(value)
-        means = {task: fmean(known) for task, known in values.items()}
-        other = fmean(means.values()) if means else 0.0
-        return [means.get(self.cells.plan.tasks[place].id, other) for place in places]
+        means = {task: fmean(task_values) for task, task_values in values.items()}
+        default = fmean(means.values()) if means else 0.0
+        return [means.get(self.cells.plan.tasks[position].id, default) for position in places]
 
     async def propose(self, guidance: GuidanceSet) -> GuidanceSet | None:
-        """Return the next candidate; None, and a trial that says why, if there is none to try."""
+        """Return the next candidate, or None, with a trial that records the reason."""
         rows = await self.cells.rows(guidance, self.looks[0])
         plan = self.cells.plan
 
@@ -100,21 +100,21 @@ class CandidateSearch:
         return candidate
 
     def _candidate(self, guidance: GuidanceSet, proposed: Proposed) -> tuple[GuidanceSet | None, str]:
-        """Return the candidate that a proposal makes, or why it makes none to try."""
+        """Return the candidate of a proposal, or the reason why it has none."""
         if proposed.proposal is None:
             return None, proposed.why
         try:
             candidate = apply_proposal(guidance, proposed.proposal)
         except SettingsError as error:
             return None, error.what
-        return (None, "it makes a set that was tried before") if candidate.version in self._seen else (candidate, "")
+        return (None, "its set was tried before") if candidate.version in self._seen else (candidate, "")
 
     async def judge(self, guidance: GuidanceSet) -> bool:
-        """Return whether the candidate that is being tried replaces ``guidance``, the best so far, look by look."""
+        """True if the current candidate replaces ``guidance``, the best so far; decided look by look."""
         assert self._pending is not None, "a candidate was proposed"
         proposal, candidate = self._pending
         looks, plan = self.looks, self.cells.plan
-        keep = [plan.tasks[place].id for place in self.split.keep]
+        keep = [plan.tasks[position].id for position in self.split.keep]
         for number, places in enumerate(looks, 1):
             new, old = await self.cells.rows(candidate, places), await self.cells.rows(guidance, places)
             if worse := find_regressions(new, old, plan.primary, keep):
@@ -128,13 +128,13 @@ class CandidateSearch:
                 break
         trial = Trial(proposal, accepted, why, candidate.name, difference)
         if accepted:
-            self._accepted = trial  # it counts once all tasks of the search are run
+            self._accepted = trial  # counts once all tasks of the search have run
         else:
             self.trials.append(trial)
         return accepted
 
     def take_over(self, *, is_ahead: bool) -> None:
-        """Count the accepted candidate, all of whose tasks are run now, as the best if it is ahead on all of them, too."""
+        """Make the accepted candidate, whose tasks have all run, the best, if it is ahead on all of them."""
         assert self._accepted is not None and self._pending is not None, "it was accepted"
         trial, self._accepted = self._accepted, None
         if is_ahead:
@@ -144,12 +144,12 @@ class CandidateSearch:
         self.trials.append(trial)
 
     def is_over(self, tried: int, scores: Sequence[float]) -> bool:
-        """Return whether nothing is left to try, after so many proposals; ``scores``: the means of gepa's candidates."""
+        """True if the search is done after this many proposals; ``scores``: means of gepa's candidates."""
         return tried >= self.limit or (self.is_binary and max(scores) >= 1)
 
 
 class _GepaThread:
-    """Gepa's engine on a thread: all that it calls runs on the loop of the search."""
+    """Gepa's engine on a thread; its callbacks run on the loop of the search."""
 
     propose_new_texts = None
 
@@ -207,24 +207,24 @@ class _GepaThread:
 
         return asyncio.run_coroutine_threadsafe(kept(), self._loop).result()
 
-    # What gepa calls: an adapter, a sampler, a proposer, a criterion, a stopper, a callback and a logger
+    # Interface for gepa: adapter, sampler, proposer, criterion, stopper, callback and logger
 
     def evaluate(self, batch: list[int], candidate: dict[str, str], capture_traces: bool = False) -> Any:
-        """Return the scores of a candidate at tasks of its data: the places of the first look are trainset ids."""
+        """Return the scores of a candidate for a batch of tasks, which are positions of searched tasks."""
         scores = self._wait(self.search.scores(candidate_of(candidate), batch))
         return self._gepa.EvaluationBatch(outputs=[None] * len(batch), scores=scores, trajectories=[*batch])
 
     def make_reflective_dataset(self, candidate: Any, batch: Any, components: list[str]) -> dict[str, list[Any]]:
-        """Return nothing: the proposer reads rows and logs."""
+        """Return empty lists: the proposer reads rows and logs."""
         return {name: [] for name in components}
 
     def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:
         """Return the ids of the tasks of the first look at the next candidate."""
-        order = {place: number for number, place in enumerate(self.search.split.searched)}
-        return [order[place] for place in self.search.looks[0]]
+        order = {position: number for number, position in enumerate(self.search.split.searched)}
+        return [order[position] for position in self.search.looks[0]]
 
     def _propose(self, candidate: dict[str, str], dataset: Any, components: list[str]) -> Mapping[str, str]:
-        """Return the parts of the next candidate, or none. Gepa would call it again after an error: it is raised later."""
+        """Return the parts of the next candidate, if any. Errors are raised later: gepa would call it again."""
         try:
             proposed = self._wait(self.search.propose(candidate_of(candidate)))
         except BaseException as error:
@@ -233,7 +233,7 @@ class _GepaThread:
         return {} if proposed is None else dict(proposed.parts)
 
     def should_accept(self, proposal: Any, state: Any) -> bool:
-        """Return whether a candidate replaces its parent, which is the best so far."""
+        """True if a candidate replaces its parent, which is the best so far."""
         return self._wait(self.search.judge(candidate_of(state.program_candidates[proposal.parent_program_ids[0]])))
 
     def _is_over(self, state: Any) -> bool:
@@ -241,9 +241,9 @@ class _GepaThread:
         return self._error is not None or self._stopped or is_over
 
     def on_valset_evaluated(self, event: Any) -> None:
-        """Take over a candidate whose tasks are all run; the first event is about the set that the search begins with."""
+        """Accept a candidate whose tasks have all run; the first event is about the initial set."""
         if event["parent_ids"]:
             self.search.take_over(is_ahead=event["is_best_program"])
 
     def log(self, message: str) -> None:
-        """Drop it: gepa would print it."""
+        """Ignore messages, which gepa would print."""

@@ -1,4 +1,4 @@
-"""Proposals of a search: made by a model or a function, each kept before it is tried, so that none is paid for twice."""
+"""Proposals of a search: made by a model or a function, each stored before it is tried, so that it is paid for only once."""
 
 from __future__ import annotations
 
@@ -29,72 +29,72 @@ from agentnb.store.store import Store
 
 FILE = "proposals.jsonl"
 MAX_EXAMPLES, MAX_PROMPT, MAX_ANSWER = 6, 1_500, 600
-"""Runs that a proposer sees, and characters of the prompt and of the answer of each."""
+"""Maximum number of runs that a proposer sees, and of characters of each prompt and answer."""
 
 
 class Example(msgspec.Struct, frozen=True):
-    """A run of the best candidate so far on a task of the search."""
+    """Run of the best candidate so far on a task of the search."""
 
     task: str
     prompt: str
     value: float | None
-    """Of the primary; None if it is unknown."""
+    """Value of the primary, or None if unknown."""
     ended: str
-    """Status of the run, or why it was cut short."""
+    """Status of the run, or the reason why it was cut short."""
     calls: tuple[str, ...] = ()
-    """Names of the tools that were called."""
+    """Names of the called tools."""
     answer: str = ""
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """A proposal, and what came of it on the tasks of the search."""
+    """Proposal with its result on the tasks of the search."""
 
     proposal: Proposal | None
-    """None if the proposer made none."""
+    """None if the proposer made no proposal."""
     accepted: bool
     why: str
     candidate: str = ""
-    """Name of the guidance set; empty if there is none to try."""
+    """Name of the guidance set; empty without a candidate."""
     difference: float | None = None
-    """Candidate minus the best before it, by task, at the last look: chosen by itself, so no estimate of a gain."""
+    """Candidate minus the best before it, by task, at the last look: selected, therefore not an estimate of the gain."""
 
 
 class ProposalRequest(msgspec.Struct, frozen=True):
-    """What a proposer knows."""
+    """Input of a proposer."""
 
     guidance: GuidanceSet
-    """The best set so far."""
+    """Best set so far."""
     examples: tuple[Example, ...]
     tried: tuple[Trial, ...]
 
 
 class Proposed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a proposer returned."""
+    """Output of a proposer."""
 
     proposal: Proposal | None
     why: str = ""
-    """Why there is no proposal."""
+    """Reason for a missing proposal."""
     cost: float | None = 0.0
-    """US dollars; None if unknown."""
+    """US dollars, or None if unknown."""
 
 
 class ProposalRecord(msgspec.Struct, frozen=True):
-    """A line of the file of proposals."""
+    """Line of the file of proposals."""
 
     place: int
-    """From 0."""
+    """Position from 0."""
     best: str
     """Version of the set that it changes."""
     made: Proposed
 
 
 Proposer: TypeAlias = Callable[[ProposalRequest, float | None], Awaitable[Proposed]]
-"""Makes a proposal; the number is what it may cost in US dollars, None without a limit."""
+"""Makes a proposal; the number is its maximum cost in US dollars, None without a limit."""
 
 
 @dataclass(slots=True)
 class Proposals:
-    """The proposals of a search in their order: those of its file first, then new ones."""
+    """Proposals of a search in order: first those of its file, then new ones."""
 
     path: Path | None
     """None for memory only."""
@@ -104,35 +104,35 @@ class Proposals:
     def __post_init__(self) -> None:
         if self.path is not None and self.path.exists():
             for line in self.path.read_bytes().split(b"\n"):
-                with suppress(ValueError):  # blank, or cut off when a process died
+                with suppress(ValueError):  # blank or truncated
                     record = msgspec.json.decode(line, type=ProposalRecord)
                     self._known[record.place] = record
 
     @property
     def cost(self) -> float:
-        """US dollars that all proposals cost, as far as is known."""
+        """US dollars of all proposals, as far as known."""
         return sum(record.made.cost or 0.0 for record in self._known.values())
 
     async def get(self, place: int, request: Callable[[], ProposalRequest], best: str, limit: float | None) -> Proposed:
-        """Return the proposal of this place; it is made, and kept, if there is none for the same set yet.
+        """Return the proposal at this position; make and store it unless the file has one for the same set.
 
-        Raises `BudgetReached` where a new one may cost nothing.
+        Raises `BudgetReached` if the limit leaves nothing for a new one.
         """
-        known = self._known.get(place)
-        if known is None or known.best != best:
+        record = self._known.get(place)
+        if record is None or record.best != best:
             if limit is not None and limit <= 0:
                 raise BudgetReached
-            known = ProposalRecord(place, best, await self.make(request(), limit))
+            record = ProposalRecord(place, best, await self.make(request(), limit))
             if self.path is not None:
-                _append(self.path, msgspec.json.encode(known))
-            self._known[place] = known
-        return known.made
+                _append(self.path, msgspec.json.encode(record))
+            self._known[place] = record
+        return record.made
 
 
 def _append(path: Path, line: bytes) -> None:
     try:
         with path.open("ab") as file:
-            file.write(b"\n" + line + b"\n")  # a line that was cut off ends here
+            file.write(b"\n" + line + b"\n")  # ends a truncated line
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
@@ -165,7 +165,7 @@ def proposer_agent(model: str | Model) -> Agent:
 
 
 def by_model(model: str | Model, store: Store | None, tags: Sequence[str]) -> Proposer:
-    """Return the proposer of a language model, whose runs are kept in the store."""
+    """Return the proposer of a language model, whose runs are stored."""
     agent = proposer_agent(model)
 
     async def make(request: ProposalRequest, limit: float | None) -> Proposed:
@@ -179,7 +179,7 @@ def by_model(model: str | Model, store: Store | None, tags: Sequence[str]) -> Pr
 
 
 def _request_text(request: ProposalRequest) -> str:
-    """Return the request as one JSON object: no text of a run can end its block."""
+    """Return the request as one JSON object, so that no text of a run can end its block."""
     parts = {name: text for name, text in request.guidance.parts.items() if text}
     tried = [
         {**msgspec.to_builtins(trial.proposal), "accepted": trial.accepted, "why": trial.why}
@@ -191,14 +191,14 @@ def _request_text(request: ProposalRequest) -> str:
 
 
 def examples_of(rows: Iterable[Row], primary: str, prompts: dict[str, str], records: Records) -> tuple[Example, ...]:
-    """Return what a proposer sees of runs, the worst first."""
+    """Return the proposer's view of runs, the worst first."""
     ordered = sorted(rows, key=lambda row: (row.value(primary) is None, row.value(primary) or 0.0))
     return tuple(_example(row, primary, prompts[row.task], records) for row in ordered[:MAX_EXAMPLES])
 
 
 def _example(row: Row, primary: str, prompt: str, records: Records) -> Example:
     run = _run_of(row, records)
-    calls = () if run is None else tuple(record.call.name for one in run.rounds for record in one.records)
+    calls = () if run is None else tuple(record.call.name for round_ in run.rounds for record in round_.records)
     answer = "" if run is None else redact(run.text)[:MAX_ANSWER]
     return Example(row.task, redact(prompt)[:MAX_PROMPT], row.value(primary), row.reason or row.status, calls, answer)
 
@@ -208,5 +208,5 @@ def _run_of(row: Row, records: Records) -> Run | None:
         return None
     try:
         return records.run(row.run_id)
-    except AgentnbError:  # its log is gone: the row says how it ended
+    except AgentnbError:  # its log is gone: the row has the end
         return None

@@ -1,4 +1,4 @@
-"""A search for better guidance, which claims only what tasks show that it never saw."""
+"""Search for better guidance, whose gain is claimed only from tasks that it never saw."""
 
 from __future__ import annotations
 
@@ -42,29 +42,29 @@ from agentnb.runtime.threads import LoopThread
 from agentnb.store.store import Store
 
 FOLDER = Path(".agentnb") / "searches"
-"""Where searches are kept that name no folder, from the folder in which they begin."""
+"""Default parent folder of searches, relative to the folder in which they begin."""
 ENDED = "searched"
-"""The kind of the note that a best set is judged; its keys are the trials before, and none is added."""
+"""Kind of the note that the trials are over; its keys are the candidates, and no further trial is made."""
 LEAST = 1e-9
-"""US dollars: a budget that holds no run."""
+"""US dollars: a budget too small for any run."""
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """A search for guidance that does better than ``guidance``, a set or its name, on tasks like these.
+    """Search for guidance that is better than ``guidance``, a set or its name, on tasks like these.
 
-    Half of the tasks, drawn up front (``held_out``: the share), judge the best candidate once, and the gain is what they show.
-    On the others, in ``folds``, a proposal after the other changes a line of the best set so far, and replaces it if a paired
-    test shows that it is better; ``keep``: ids of tasks that no candidate may do worse. Then each new line is tried without.
+    A share of the tasks, drawn up front (``held_out``, by default half), judges the best candidate once, and gives the gain. On
+    the others, in ``folds``, each proposal changes a line of the best set so far, and replaces it if a paired test shows that
+    it is better; ``keep``: ids of tasks that no candidate may make worse. Finally each new line is ablated.
 
     ``tasks``, ``agent``, ``primary``, ``repeats``, ``seed``, ``seeds``, ``places``, ``approve`` and ``check_seconds`` are those
     of an `Experiment`; more of the primary is better. ``model``: one or several models that do the tasks. ``proposer``: the
-    language model that proposes, by default the first of these; ``propose``: a function in its place, of a `ProposalRequest`
+    language model that proposes, by default the first of these; ``propose``: a function instead, of a `ProposalRequest`
     (``guidance``, ``examples``, ``tried``), plain or async, that returns ``{"part": ..., "line": ..., "replaces": ...}``.
-    ``proposals``: the most to try. ``budget``: US dollars for all of it; no cell begins that it might not hold. ``folder``:
-    where cells and proposals are kept, by default ``.agentnb/searches/ID``; False for memory only.
+    ``proposals``: the maximum number to try. ``budget``: US dollars for the whole search; a cell begins only if the budget
+    covers it. ``folder``: where cells and proposals are stored, by default ``.agentnb/searches/ID``; False for memory only.
 
-    `design` shows what it may run and spend, and `run` asks before it begins, or takes the design as consent.
+    `design` shows the maximum of runs and costs, and `run` asks before it begins, or takes the design as consent.
     """
 
     guidance: str | GuidanceSet
@@ -87,12 +87,12 @@ class Search:
     approve: Approve | str = "never"
     check_seconds: float = 60.0
     _judges: dict[str, Experiment] = field(default_factory=dict, init=False, repr=False)
-    """The judgement, by the version of the best set: made once."""
+    """Judgement by version of the best set; each is made once."""
 
     # Before anything runs
 
     def check(self) -> None:
-        """Raise `ExperimentProblems` with all that is wrong. Calls no model and runs no tool."""
+        """Raise `ExperimentProblems` with every problem. Calls no model and runs no tool."""
         problems = [*self._read.problems]
         if not problems:
             try:
@@ -106,7 +106,7 @@ class Search:
         load_gepa()
 
     def design(self) -> SearchDesign:
-        """Return the most that the search runs and spends: for proposals, candidates, the judgement and ablations."""
+        """Return the maximum of runs and costs: for proposals, candidates, the judgement and ablations."""
         self.check()
         return self._design
 
@@ -117,22 +117,22 @@ class Search:
     ) -> SearchResult:
         """Search on the running event loop, judge the best set once, and return the result.
 
-        ``design``: what `design` returned, which consents to it; without it you are asked. Interrupted, killed or stopped, the
-        search goes on when it is run again, and no cell or proposal is paid for twice.
+        ``design``: the return value of `design`, as consent; without it you are asked. After an interrupt, kill or stop, run it
+        again to continue; no cell or proposal is paid for twice.
         """
         return await self._run(self._begin_control(design), watch, show)
 
     def run_sync(
         self, design: SearchDesign | None = None, *, watch: ProgressWatcher | None = None, show: bool = True
     ) -> SearchResult:
-        """Like `run`, for scripts and for code that cannot await. An interrupt stops it; run again, it goes on."""
+        """Like `run`, for scripts and for code that cannot await. An interrupt stops it; call it again to continue."""
         control, thread = self._begin_control(design), LoopThread()
         future = thread.submit(lambda: self._run(control, watch, show))
         future.add_done_callback(lambda _: thread.close())
         return cast(SearchResult, LiveExperiment(control, cast(Any, future)).wait())
 
     def _begin_control(self, design: SearchDesign | None) -> SearchControl:
-        """Return the control of a search that the person wants. Raises `SettingsError` without consent."""
+        """Return the control of the search after the user's consent. Raises `SettingsError` without consent."""
         planned = self.design()
         if design is None:
             ask = host_here().ask
@@ -142,14 +142,14 @@ class Search:
                     "See search.design(), and run it: await search.run(search.design())",
                 )
             if ask(f"{planned}\nBegin? [y/N] ").strip().lower() not in ("y", "yes"):
-                raise SettingsError("The search was not begun", "To begin it: await search.run()")
+                raise SettingsError("The search was not begun", "To start it: await search.run()")
         elif design != planned:
-            raise SettingsError("The search is not the one of this design", "See search.design()")
+            raise SettingsError("The design belongs to another search", "See search.design()")
         return SearchControl(self.id, planned.search_cells + planned.ablation_cells, planned.cost, self.budget)
 
     @property
     def id(self) -> str:
-        """The name of the search: a hash of what is frozen."""
+        """Name of the search: a hash of its frozen plan."""
         return self._frozen_hash[:12]
 
     async def _run(self, control: SearchControl, watch: ProgressWatcher | None, show: bool) -> SearchResult:
@@ -168,14 +168,14 @@ class Search:
                     await search.run()
                     await self._conclude(outcome, plan, ended, show)
                 except Stopped:
-                    outcome.notes.append("stopped: run it again to go on")
+                    outcome.notes.append("stopped: run it again to continue")
                 finally:
                     control.close()
                     await cells.close()
         return self._result(outcome)
 
     async def _conclude(self, outcome: _Outcome, plan: Plan, ended: Note | None, show: bool) -> None:
-        """Judge and ablate the best set, if it is another than at the start."""
+        """Judge and ablate the best set, unless it is the initial one."""
         search = outcome.search
         if search.best.version == self._read.start.version:
             outcome.notes += [self._cut_note(search)] if search.is_cut else []
@@ -186,7 +186,7 @@ class Search:
         await self._ablate(outcome)
 
     def _end(self, plan: Plan, search: CandidateSearch) -> Note:
-        """Note that the candidates are tried: from here on another best set is out of the question."""
+        """Record the end of the trials; the best set is final."""
         reason = self._cut_note(search) if search.is_cut else ""
         plan = with_note(plan, ENDED, reason, tuple([trial.candidate for trial in search.trials]))
         self._records.keep_plan(plan)
@@ -199,12 +199,12 @@ class Search:
     async def _judge(self, outcome: _Outcome, show: bool) -> None:
         """Judge the best set, once, on the tasks that the search never saw."""
         ledger, control, best = outcome.cells.ledger, outcome.cells.control, outcome.search.best
-        # Of a judgement that is complete nothing is run, whatever is left.
-        left = None if ledger.limit is None else max(ledger.limit - ledger.spent, LEAST)
+        # A complete judgement runs nothing, so that any remaining budget will do.
+        remaining = None if ledger.limit is None else max(ledger.limit - ledger.spent, LEAST)
         folder = self._path / "judgement" if self._path else False
-        tasks = [self._read.tasks[place] for place in self._read.split.held_out]
+        tasks = [self._read.tasks[position] for position in self._read.split.held_out]
         variants = {"start": self._read.start, "best": best}
-        experiment = self._judges.setdefault(best.version, self._experiment(tasks, variants, folder, left))
+        experiment = self._judges.setdefault(best.version, self._experiment(tasks, variants, folder, remaining))
         running = asyncio.ensure_future(experiment.run(show=show))
 
         def stop() -> None:
@@ -218,7 +218,7 @@ class Search:
                 raise Stopped from None
             raise
         outcome.runs += len(results.rows)
-        assert results.records is not None, "results of an experiment have them"
+        assert results.records is not None, "results of an experiment have records"
         ledger.other_costs += sum(row.known_cost for row in results.records.attempts())
         if results.missing:
             outcome.notes.append(f"not judged: {counted(results.missing, 'run')} of the judgement missing")
@@ -226,7 +226,7 @@ class Search:
             outcome.judgement = compare(results, "best", "start")
 
     async def _ablate(self, outcome: _Outcome) -> None:
-        """Try the best set without each of its new lines, as far as the budget goes."""
+        """Try the best set without each of its new lines, as far as the budget allows."""
         cells, best, places = outcome.cells, outcome.search.best, self._read.split.searched
         cells.ledger.reserved = 0
         rows = await cells.rows(best, places)
@@ -253,7 +253,7 @@ class Search:
             tuple(outcome.notes),
         )
 
-    # What it is made of, read once
+    # Parts, read once
 
     @cached_property
     def _read(self) -> _Parts:
@@ -261,7 +261,7 @@ class Search:
         tasks = read_tasks(self.tasks, problems)
         checks, primary = read_checks((), self.primary, problems)
         if primary in MEASURES:
-            problems.append(f"primary={primary!r}: a search needs a check of which more is better. Give a function of the run")
+            problems.append(f"primary={primary!r}: a search needs a check for which more is better. Give a function of the run")
         start, split = GuidanceSet("off", {}), Split((), (), ())
         try:
             start = find_set(self.guidance)
@@ -308,7 +308,7 @@ class Search:
         searched, held_out = len(split.searched), len(split.held_out)
         free = are_free([self._start], self._models, read.checks)
         judgement = design_of(
-            tasks=[read.tasks[place] for place in split.held_out],
+            tasks=[read.tasks[position] for position in split.held_out],
             variants=("start", "best"),
             models=tuple(map(name_of, self._models)),
             repeats=self.repeats,
@@ -342,7 +342,7 @@ class Search:
             check_seconds=self.check_seconds,
         )
 
-    # Where it is kept
+    # Storage
 
     @cached_property
     def _frozen(self) -> dict[str, Any]:
@@ -351,9 +351,9 @@ class Search:
         return {
             "start": [self._start.content, self._start.tools],
             "tasks": content_hash([(task.id, task.content) for task in read.tasks]),
-            "keep": [ids[place] for place in split.keep],
-            "folds": [[ids[place] for place in fold] for fold in split.folds],
-            "held out": [ids[place] for place in split.held_out],
+            "keep": [ids[position] for position in split.keep],
+            "folds": [[ids[position] for position in fold] for fold in split.folds],
+            "held out": [ids[position] for position in split.held_out],
             "primary": [read.primary, self._primary.content],
             "models": [*map(name_of, self._models)],
             "repeats": self.repeats,
@@ -388,7 +388,7 @@ class Search:
         return self.proposer if self.proposer is not None else next(iter(self._models), self._start.model)
 
     def _proposer_problems(self) -> Iterable[str]:
-        """Yield what is wrong with the model that proposes."""
+        """Yield the problems of the model that proposes."""
         if self.propose is not None:
             return
         model = self._proposer
@@ -402,7 +402,7 @@ class Search:
             yield str(error)
 
     def _freeze(self) -> Plan:
-        """Freeze what the search is with its first run, or raise `SettingsError` if it is another one than in its folder."""
+        """Freeze the search at its first run. Raises `SettingsError` if its folder has another search."""
         records = self._records
         plan = records.plan()
         if plan is None:
@@ -411,17 +411,17 @@ class Search:
         if plan.hash != self._frozen_hash:
             raise SettingsError(
                 f"The search has changed since {records!r} was begun: {changed_names(plan.frozen, self._frozen)}",
-                "Give it another folder, or take the change back",
+                "Give it another folder, or undo the change",
             )
         return plan
 
 
 optimise = Search
-"""The search by the verb that begins it: ``optimise("matrix", tasks, model="...", budget=5)``."""
+"""Search under the name of its action: ``optimise("matrix", tasks, model="...", budget=5)``."""
 
 
 class _Parts(NamedTuple):
-    """What a search is made of, and what is wrong with it."""
+    """Parts of a search, with their problems."""
 
     tasks: tuple[ExperimentTask, ...]
     checks: tuple[Check, ...]
@@ -433,7 +433,7 @@ class _Parts(NamedTuple):
 
 @dataclass(slots=True)
 class _Outcome:
-    """What a search has come to so far."""
+    """Outcome of a search so far."""
 
     search: CandidateSearch
     cells: SearchCells
@@ -441,7 +441,7 @@ class _Outcome:
     ablations: list[Ablation] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     runs: int = 0
-    """Of the judgement."""
+    """Runs of the judgement."""
 
 
 def _settings_problems(search: Search) -> Iterable[str]:

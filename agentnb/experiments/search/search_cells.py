@@ -1,4 +1,4 @@
-"""The cells of a search: each candidate, task and repeat is run once, however often it is asked for, also after a crash."""
+"""Cells of a search: each candidate, task and repeat is run once, even if requested repeatedly, or after a crash."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agentnb.runtime.questions.answerers import Approve
 
 @dataclass(frozen=True, slots=True)
 class CellPlan:
-    """What all cells of a search share."""
+    """Settings shared by all cells of a search."""
 
     id: str
     tasks: Sequence[ExperimentTask]
@@ -40,7 +40,7 @@ class CellPlan:
     start: GuidanceSet
 
     def variant(self, guidance: GuidanceSet) -> Variant:
-        """Return the variant of a candidate, named by its content."""
+        """Return the variant of a candidate, named after its content."""
         problems: list[str] = []
         named = {"start": self.start} if guidance.version == self.start.version else {guidance.name: guidance}
         variants = read_variants(named, self.agent, self.models, problems)
@@ -49,19 +49,19 @@ class CellPlan:
         return variants[0]
 
     def schedule(self, variant: Variant, places: Sequence[int]) -> Schedule:
-        """Return the cells of a variant at these tasks."""
+        """Return the cells of a variant for these tasks."""
         names = model_names_of(self.models)
         return Schedule(self.tasks, places, (variant,), names, self.repeats, self.seed, self.seeds)
 
     def work(self, variant: Variant) -> Work:
-        """Return what runs of the variant need."""
+        """Return the work of the variant's runs."""
         checks, models = [check for check in self.checks if not check.is_asked], self.models or (None,)
         return Work(self.id, self.tasks, (variant,), models, checks, self.primary, self.approve, self.check_seconds)
 
 
 @dataclass(slots=True)
 class SearchCells:
-    """Runs the cells that are asked for and have no row, within the budget."""
+    """Runs requested cells without a row, within the budget."""
 
     plan: CellPlan
     records: Records
@@ -77,11 +77,11 @@ class SearchCells:
 
     @property
     def run_count(self) -> int:
-        """Cells with a row."""
+        """Number of cells with a row."""
         return len(self._rows)
 
     async def rows(self, guidance: GuidanceSet, places: Sequence[int]) -> list[Row]:
-        """Return the rows of a candidate at these tasks. Raises `BudgetReached`, or `Stopped`, if one is missing then."""
+        """Return the rows of a candidate for these tasks. Raises `BudgetReached` or `Stopped` if a row is still missing."""
         variant = self._variants.get(guidance.version)
         if variant is None:
             variant = self._variants[guidance.version] = self.plan.variant(guidance)
@@ -107,6 +107,6 @@ class SearchCells:
         return [self._rows[key] for key in keys]
 
     async def close(self) -> None:
-        """End what its runs share."""
+        """Release resources shared by the runs."""
         if self._kernel is not None:
             await self._kernel.end()

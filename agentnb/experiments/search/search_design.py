@@ -1,4 +1,4 @@
-"""The design of a search: what it may run and spend, before anything runs."""
+"""Design of a search: its maximum of runs and costs, before anything runs."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from agentnb.experiments.design import Design, effect_told, ground_told
 
 @dataclass(frozen=True, slots=True)
 class SearchDesign:
-    """The most that a search runs. Cells are runs of one candidate on one task, under one model and repeat."""
+    """Maximum extent of a search. Cells are runs of one candidate on one task, under one model and repeat."""
 
     proposals: int
     searched: int
-    """Tasks that candidates are tried on."""
+    """Number of tasks that candidates are tried on."""
     folds: int
-    """Looks at each candidate."""
+    """Number of looks at each candidate."""
     search_cells: int
     judgement: Design
-    """The final comparison, on tasks that the search never sees."""
+    """Final comparison, on tasks that the search never sees."""
     ablation_cells: int
     budget: float | None
-    """US dollars for all of it; None for no limit."""
+    """US dollars for the whole search, or None for no limit."""
     cost: float | None
-    """US dollars: 0 for models that cost nothing; None for unknown, within the budget."""
+    """US dollars: 0 for free models, or None for unknown, within the budget."""
 
     @property
     def cells(self) -> int:
-        """Runs in all, without those of the proposer."""
+        """Total number of runs, without the proposer's."""
         return self.search_cells + self.judgement.cells + self.ablation_cells
 
     def __repr__(self) -> str:

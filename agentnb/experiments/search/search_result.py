@@ -1,4 +1,4 @@
-"""The result of a search: the best guidance, the gain by its one judgement, and what each of its lines does."""
+"""Result of a search: the best guidance, the gain in its judgement, and the effect of each new line."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ EXPLORATORY = "exploratory: on the tasks by which the line was chosen"
 
 
 class Ablation(NamedTuple):
-    """The best set against itself without one line, on the tasks of the search: exploratory."""
+    """Best set compared with itself without one line, on the tasks of the search: exploratory."""
 
     line: Line
     comparison: Comparison | None
-    """Best minus the set without the line; None if the budget did not hold its runs."""
+    """Best minus the set without the line, or None if the budget did not cover its runs."""
 
     @property
     def effect(self) -> str:
-        """What the line does, in words."""
+        """Effect of the line, in words."""
         if self.comparison is None:
             return "not tried without it: the budget was reached"
         if self.comparison.difference is None or self.comparison.interval is None:
@@ -38,15 +38,15 @@ class Ablation(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search came to. The gain is that of the judgement alone; all other numbers chose the candidates."""
+    """Result of a search. Only the judgement estimates the gain; all other numbers were used to select candidates."""
 
     id: str
     start: GuidanceSet = field(repr=False)
     best: GuidanceSet
     trials: tuple[Trial, ...] = field(repr=False)
-    """The proposals in their order, each with what came of it."""
+    """Proposals in order, each with its result."""
     judgement: Comparison | None = field(repr=False)
-    """Best minus start on the tasks that the search never saw; None if there is nothing to judge, or runs are missing."""
+    """Best minus start on the tasks that the search never saw, or None without a better candidate, or with missing runs."""
     ablations: tuple[Ablation, ...] = field(repr=False)
     runs: int
     spent: float
@@ -55,17 +55,17 @@ class SearchResult:
 
     @property
     def gain(self) -> float | None:
-        """Best minus start by the judgement; None without one."""
+        """Best minus start in the judgement, or None without a judgement."""
         return None if self.judgement is None else self.judgement.difference
 
     @property
     def claims_gain(self) -> bool:
-        """Whether the judgement shows that the best set is better than the one that the search began with."""
+        """True if the judgement shows that the best set is better than the initial one."""
         return self.judgement is not None and shown(self.judgement.analysis) > 0
 
     @property
     def extent(self) -> str:
-        """What was tried, run and spent, in words."""
+        """Number of proposals and runs, and cost, in words."""
         accepted = sum(trial.accepted for trial in self.trials)
         spent = f", spent ${self.spent:.4g}" if self.spent else ""
         return f"{accepted} of {counted(len(self.trials), 'proposal')} accepted, {counted(self.runs, 'run')}{spent}"

@@ -1,4 +1,4 @@
-"""The result of a search as HTML and as text."""
+"""Result of a search as HTML and as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentnb.experiments.views.layout import notes_html, sentence_html, table_ht
 
 
 def search_html(result: SearchResult) -> str:
-    """Return the gain, the proposals with what came of each, what each line of the best set does, and the judgement."""
+    """Render the gain, the proposals with their results, the effect of each new line, and the judgement."""
     judgement = result.judgement
     gain = comparison_lines(judgement)[0] if judgement is not None and result.claims_gain else NO_GAIN
     lines = [[ablation.line.part, ablation.line.text, ablation.effect] for ablation in result.ablations]
@@ -26,7 +26,7 @@ def search_html(result: SearchResult) -> str:
 
 
 def search_text(result: SearchResult) -> str:
-    """Return the gain and what each line of the best set does as lines of text."""
+    """Render the gain and the effect of each new line as text."""
     return text_of([repr(result)])
 
 

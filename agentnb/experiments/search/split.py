@@ -1,4 +1,4 @@
-"""The tasks of a search: those that it tries candidates on, in folds, and those that judge it once."""
+"""Split of a search's tasks: those for candidates, in folds, and those that judge the best once."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from agentnb.experiments.statistics.tasks import MIN_TASKS
 
 
 class Split(NamedTuple):
-    """Places of tasks. The tasks of a cluster are on one side, and in one fold."""
+    """Positions of tasks. The tasks of a cluster are on one side, and in one fold."""
 
     keep: tuple[int, ...]
-    """Tasks of the search that no candidate may do worse."""
+    """Tasks of the search that no candidate may make worse."""
     folds: tuple[tuple[int, ...], ...]
-    """The other tasks of the search."""
+    """Other tasks of the search."""
     held_out: tuple[int, ...]
     """Tasks that the search never sees."""
 
     @property
     def searched(self) -> tuple[int, ...]:
         """All tasks of the search."""
-        return (*self.keep, *(place for fold in self.folds for place in fold))
+        return (*self.keep, *(position for fold in self.folds for position in fold))
 
     def looks(self, first: int) -> list[tuple[int, ...]]:
-        """Return the tasks of each look at a candidate that begins with this fold: those of the look before, and a fold."""
+        """Return the tasks of each look at a candidate, starting with this fold: each look adds a fold to the previous one."""
         order = [*self.folds[first:], *self.folds[:first]]
-        return [(*self.keep, *(place for fold in order[: count + 1] for place in fold)) for count in range(len(order))]
+        return [(*self.keep, *(position for fold in order[: count + 1] for position in fold)) for count in range(len(order))]
 
 
 def split_tasks(tasks: Sequence[ExperimentTask], keep: Sequence[str], held_out: float, folds: int, seed: int) -> Split:
     """Draw the split by the seed. Raises `SettingsError` for unknown ids in ``keep``, and for too few tasks.
 
-    ``held_out``: share of the clusters that judge, at least `MIN_TASKS` of them; fewer ``folds`` where one would be too small
-    for a first look.
+    ``held_out``: share of the clusters that judge, at least `MIN_TASKS` of them; fewer ``folds`` if one would be too small for
+    a first look.
     """
     ids = [task.id for task in tasks]
     for name in keep:
         if name not in ids:
             raise SettingsError(f"keep= names the task {name!r}, which is not there", near(name, ids))
     clusters = places_by_cluster(tasks)
-    kept = [group for group in clusters if any(ids[place] in keep for place in group)]
+    kept = [group for group in clusters if any(ids[position] in keep for position in group)]
     drawn = [group for group in clusters if group not in kept]
     Random(f"{seed}:split").shuffle(drawn)
     judges = max(MIN_TASKS, round(held_out * len(clusters)))
@@ -55,10 +55,10 @@ def split_tasks(tasks: Sequence[ExperimentTask], keep: Sequence[str], held_out: 
             "Add tasks",
         )
     count = min(folds, max(1, len(searched) // MIN_TASKS))
-    dealt = [[place for group in searched[first::count] for place in group] for first in range(count)]
-    dealt[0] += [place for group in kept for place in group if ids[place] not in keep]
+    dealt = [[position for group in searched[first::count] for position in group] for first in range(count)]
+    dealt[0] += [position for group in kept for position in group if ids[position] not in keep]
     return Split(
-        tuple(place for place, name in enumerate(ids) if name in keep),
+        tuple(position for position, name in enumerate(ids) if name in keep),
         tuple(map(tuple, dealt)),
-        tuple(place for group in drawn[:judges] for place in group),
+        tuple(position for group in drawn[:judges] for position in group),
     )

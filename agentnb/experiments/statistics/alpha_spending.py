@@ -1,8 +1,8 @@
-"""Levels of planned looks: how small a p value must be at each, so that all looks together err as seldom as one test.
+"""Significance levels of planned looks, chosen so that all looks together have the error rate of one test.
 
 By the spending function of O'Brien-Fleming type, ``4 - 4 * Phi(z / sqrt(t))`` with the upper ``alpha / 4`` quantile ``z`` at
-the share ``t`` of the tasks. Boundaries are computed by recursion over the density of the paths that have crossed none; each is
-given as the level of a fixed test at that look, whatever this test is.
+the share ``t`` of the tasks. Boundaries are computed by recursion over the density of the paths that have not crossed a
+boundary; each is expressed as the level of a fixed test at that look, for any test.
 
 Sources: Lan and DeMets (1983), Biometrika 70; Armitage, McPherson and Rowe (1969), Journal of the Royal Statistical Society A
 132; Jennison and Turnbull (1999), Group Sequential Methods, chapters 7 and 9.
@@ -20,11 +20,13 @@ from agentnb.experiments.statistics.tasks import ALPHA
 POINTS = 151
 """Points of the density at a look."""
 FAR = 8.0
-"""Standard deviations within which boundaries lie: a look whose own is farther away shows nothing."""
+"""Maximum boundary in standard deviations: a look beyond it can never show a difference."""
 
 
 def spend_alpha(shares: Sequence[float], alpha: float = ALPHA) -> tuple[float, ...]:
-    """Return the two-sided level of each look; ``shares``: of all tasks, rising, the last 1. One look has ``alpha`` itself."""
+    """Return the two-sided level of each look; ``shares``: of all tasks, rising, the last 1. A single look has ``alpha``
+    itself.
+    """
     import numpy as np
 
     special, optimize = load_extra("scipy.special"), load_extra("scipy.optimize")
@@ -33,10 +35,10 @@ def spend_alpha(shares: Sequence[float], alpha: float = ALPHA) -> tuple[float, .
     levels: list[float] = []
     spent, places, mass = 0.0, np.zeros(1), np.ones(1)
     for before, share in zip((0.0, *shares), shares, strict=False):
-        step, most = (share - before) ** 0.5, FAR * share**0.5
+        step, farthest = (share - before) ** 0.5, FAR * share**0.5
         planned = float(4 * special.ndtr(-quantile / share**0.5)) if share < 1 else alpha
         excess = partial(_excess, places=places / step, mass=mass, step=step, share=planned - spent)
-        bound = most if excess(most) >= 0 else float(optimize.brentq(excess, 0.0, most, xtol=1e-12))
+        bound = farthest if excess(farthest) >= 0 else float(optimize.brentq(excess, 0.0, farthest, xtol=1e-12))
         levels.append(float(2 * special.ndtr(-bound / share**0.5)))
         steps = (bound * nodes[:, None] - places) / step
         density = np.exp(-(steps**2) / 2) @ mass / (step * (2 * np.pi) ** 0.5)
@@ -45,12 +47,12 @@ def spend_alpha(shares: Sequence[float], alpha: float = ALPHA) -> tuple[float, .
 
 
 def _excess(bound: float, *, places: Any, mass: Any, step: float, share: float) -> float:
-    """Return by how much the probability of crossing the boundary is more than this share. ``places``: in steps."""
+    """Return the probability of crossing the boundary minus this share. ``places``: in steps."""
     ndtr = load_extra("scipy.special").ndtr
     return float(mass @ (ndtr(places - bound / step) + ndtr(-places - bound / step))) - share
 
 
 def compare_widths(level: float, clusters: int, alpha: float = ALPHA) -> float:
-    """Return how many times as wide an interval of t over clusters is at this level as at ``alpha``."""
+    """Return the width of a t interval over clusters at this level, relative to that at ``alpha``."""
     quantile = load_extra("scipy.special").stdtrit
     return float(quantile(clusters - 1, 1 - level / 2) / quantile(clusters - 1, 1 - alpha / 2))

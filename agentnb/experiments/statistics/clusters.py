@@ -1,7 +1,7 @@
 """Differences of two arms by cluster of tasks, and the test of their mean over tasks.
 
 A unit, such as a task under a model, holds the values of its repeats. Units are averaged within their task, and tasks of a
-cluster are no evidence of their own: its sum is flipped as a whole, and is one residual of the standard error.
+cluster are not independent evidence: the cluster's sum is flipped as a whole, and is one residual of the standard error.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from agentnb.experiments.statistics.sign_flips import FlipTest, flip_signs
 from agentnb.experiments.statistics.tasks import EQUAL_SHARE, MIN_TASKS, TaskValues, TooFewTasks, compute_mean
 
 MAX_MARKS = 11
-"""Most different values of an outcome that is given by marks, such as none, half or all."""
+"""Maximum number of distinct values of an outcome that is a mark, such as none, half or full."""
 
 Labels: TypeAlias = Sequence[Hashable] | None
-"""The task or cluster of each unit. Without labels of tasks each unit is a task, without those of clusters each task is one."""
+"""Task or cluster of each unit. Without task labels each unit is a task, without cluster labels each task is a cluster."""
 
 
 class TaskMeans(NamedTuple):
@@ -29,7 +29,7 @@ class TaskMeans(NamedTuple):
     a: float
     b: float
     runs: int
-    """Runs in the arm that has fewer."""
+    """Runs in the arm with fewer."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,15 @@ class ClusterDifferences:
     """Mean of the first arm minus mean of the second, by task."""
 
     means: list[list[TaskMeans]]
-    """The tasks of each cluster."""
+    """Tasks of each cluster."""
     left_out: int
     """Units without a value in one of the arms."""
     marks: frozenset[float] | None
-    """All values, if they are few and from 0 to 1, as passes and fails are."""
+    """All values, if they are few and from 0 to 1, such as passes and failures."""
 
     @property
     def is_binary(self) -> bool:
-        """True if all values are passes and fails: 1 and 0."""
+        """True if all values are passes and failures: 1 and 0."""
         return self.marks is not None and self.marks <= {0.0, 1.0}
 
     @cached_property
@@ -76,13 +76,13 @@ class ClusterDifferences:
 
 
 class MeanTest(NamedTuple):
-    """Two tests of the mean over tasks, sign flips and t: a mean is rejected where both reject it."""
+    """Two tests of the mean over tasks, sign flips and t: a mean is rejected if both reject it."""
 
     flips: FlipTest
     mean: float
     """Center of t."""
     error: float
-    """Standard error of it."""
+    """Standard error of the mean."""
     freedom: float
 
     def p_value(self, theta: float = 0.0) -> float:
@@ -100,26 +100,26 @@ class MeanTest(NamedTuple):
 def compute_differences(
     a: TaskValues, b: TaskValues, tasks: Labels = None, clusters: Labels = None
 ) -> ClusterDifferences | TooFewTasks:
-    """Subtract the mean of ``b`` from that of ``a`` within each unit that has a value in both.
+    """Subtract the mean of ``b`` from that of ``a`` within each unit with values in both.
 
-    Raises ValueError if there are different numbers of units, or for a value that is infinite or NaN.
+    Raises ValueError for different numbers of units, and for an infinite value or NaN.
     """
     of_task = range(len(a)) if tasks is None else tasks
-    found: dict[Hashable, dict[Hashable, list[tuple[float, float, int]]]] = {}
+    by_cluster: dict[Hashable, dict[Hashable, list[tuple[float, float, int]]]] = {}
     values: set[float] = set()
     left_out = 0
-    for one, other, task, cluster in zip(a, b, of_task, of_task if clusters is None else clusters, strict=True):
-        if not len(one) or not len(other):
+    for values_a, values_b, task, cluster in zip(a, b, of_task, of_task if clusters is None else clusters, strict=True):
+        if not len(values_a) or not len(values_b):
             left_out += 1
             continue
-        unit = compute_mean(one), compute_mean(other), min(len(one), len(other))
-        found.setdefault(cluster, {}).setdefault(task, []).append(unit)
+        unit = compute_mean(values_a), compute_mean(values_b), min(len(values_a), len(values_b))
+        by_cluster.setdefault(cluster, {}).setdefault(task, []).append(unit)
         if len(values) <= MAX_MARKS:
-            values.update(one, other)
-    if len(found) < MIN_TASKS:
-        return TooFewTasks(tuple(map(len, found.values())), left_out)
+            values.update(values_a, values_b)
+    if len(by_cluster) < MIN_TASKS:
+        return TooFewTasks(tuple(map(len, by_cluster.values())), left_out)
     has_marks = len(values) <= MAX_MARKS and min(values) >= 0 and max(values) <= 1
-    means = [[_average_units(units) for units in cluster.values()] for cluster in found.values()]
+    means = [[_average_units(units) for units in cluster.values()] for cluster in by_cluster.values()]
     return ClusterDifferences(means, left_out, frozenset(values) if has_marks else None)
 
 
@@ -129,10 +129,10 @@ def _average_units(units: list[tuple[float, float, int]]) -> TaskMeans:
 
 
 def make_test(differences: ClusterDifferences) -> MeanTest:
-    """Return the tests of the mean over tasks of clusters that do not all have the same mean.
+    """Return the tests of the mean over tasks, for clusters with different means.
 
-    For passes and fails, t has one more task for either arm, each with a difference of the usual size: where one task in
-    twenty differs, t alone covers .88 of 95 per cent. Source: Bonett and Price (2012), Journal of Educational and Behavioral
+    For passes and failures, t includes one more task for either arm, each with a difference of the usual size: if one task in
+    twenty differs, t alone covers .88 instead of .95. Source: Bonett and Price (2012), Journal of Educational and Behavioral
     Statistics 37.
     """
     totals, sizes = [*map(fsum, differences.clusters)], [*map(len, differences.clusters)]
@@ -147,9 +147,9 @@ def make_test(differences: ClusterDifferences) -> MeanTest:
 def estimate_mean(totals: Any, sizes: Any) -> tuple[Any, Any, Any]:
     """Return the mean over tasks, its cluster-robust standard error CR2, and Satterthwaite's degrees of freedom.
 
-    ``totals``: sums of the tasks of each cluster, a row a cluster, of one experiment or of several in columns. With clusters of
-    one size the error is that of the means of clusters, with their number less 1 as degrees of freedom. Source: Bell and
-    McCaffrey (2002), Survey Methodology 28.
+    ``totals``: sums of the tasks of each cluster, one row per cluster, for one experiment or several in columns. With clusters
+    of equal size the error is that of the cluster means, with the number of clusters minus 1 as degrees of freedom. Source:
+    Bell and McCaffrey (2002), Survey Methodology 28.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Packages of extras, such as ``stats``, imported when they are needed."""
+"""Optional packages, such as those of the extra ``stats``, imported on demand."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The smallest difference that is shown four times in five, by simulation of the test that is made.
+"""Minimum detectable effect with a power of 80 per cent, by simulation of the actual test.
 
-Experiments are drawn with a known difference, always the same ones. Of passes, fails and other marks from 0 to 1, a difference
-makes runs of one arm that failed pass, each as likely; of other numbers it is added to each task. Both directions are tried, as
-far as they are possible, and the larger difference counts.
+Experiments are drawn with a known difference and a fixed seed. For passes, failures and other marks from 0 to 1, a difference
+makes failed runs of one arm pass, with equal probability; for other numbers it is added to each task. Both directions are
+tried, as far as possible, and the larger difference counts.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ POWER = 0.8
 EXPERIMENTS = 500
 SEED = 20_260
 FLIP_BITS = 8
-"""Bits of the code whose flips stand for those of the test: noise in p values hardly changes how many are small."""
+"""Bits of the code whose flips approximate those of the test: noise in p values hardly changes how many are small."""
 MAX_CLUSTERS = 100
-"""Clusters of a simulated experiment: with more, means are normal, and the power is that of the normal distribution."""
+"""Maximum number of clusters of a simulated experiment: beyond it means are normal, and so is the power."""
 STEPS = 8
-"""Times that the range of the effect is halved."""
+"""Number of times that the range of the effect is halved."""
 
 
 def estimate_minimum_effect(
     a: TaskValues, b: TaskValues, *, tasks: Labels = None, clusters: Labels = None, alpha: float = ALPHA
 ) -> float | None:
-    """Return the smallest difference that a comparison like this one shows four times in five; None if there is none.
+    """Return the smallest difference that such a comparison detects with 80 per cent power, or None.
 
-    Takes what `estimate_difference` takes. New experiments have clusters like those of this one: which ones, and how often,
-    is as uncertain as their number leaves it. Equal differences of all clusters tell nothing of others: None. ``alpha``: the
-    level of the test.
+    Takes the arguments of `estimate_difference`. Simulated experiments draw clusters like the observed ones, with frequencies
+    as uncertain as their number implies. Undefined (None) if all clusters have equal differences, which say nothing about
+    others. ``alpha``: level of the test.
     """
-    found = compute_differences(a, b, tasks, clusters)
-    if isinstance(found, TooFewTasks) or found.all_equal or _are_too_few(len(found.clusters), alpha):
+    differences = compute_differences(a, b, tasks, clusters)
+    if isinstance(differences, TooFewTasks) or differences.all_equal or _are_too_few(len(differences.clusters), alpha):
         return None
-    return _of_numbers(found, alpha) if found.marks is None else _of_marks(found, alpha)
+    return _of_numbers(differences, alpha) if differences.marks is None else _of_marks(differences, alpha)
 
 
 def plan_minimum_effect_of_passes(
     sizes: Sequence[int], runs: int, pass_rate: float, clustering: float = 0.0, alpha: float = ALPHA
 ) -> float | None:
-    """Return the smallest difference in the pass rate that is shown four times in five; None if no possible one is.
+    """Return the smallest difference in the pass rate that is detected with 80 per cent power, or None.
 
-    ``sizes``: the number of tasks of each cluster; ``runs``: those of a task in an arm; ``clustering``: the intraclass
-    correlation of the runs of a task, 0 where all tasks are alike. Tasks of a cluster are as unlike as others.
+    ``sizes``: number of tasks of each cluster; ``runs``: runs of a task in an arm; ``clustering``: intraclass correlation of
+    the runs of a task, 0 if all tasks are alike. Tasks within a cluster are assumed to vary like any tasks.
     """
     import numpy as np
 
@@ -70,7 +70,7 @@ def plan_minimum_effect_of_passes(
 
 
 def plan_minimum_effect_of_numbers(sizes: Sequence[int], deviation: float, alpha: float = ALPHA) -> float | None:
-    """Return the same for numbers whose differences by task have this standard deviation, and are normal."""
+    """Return the smallest detectable difference for numbers whose task differences are normal with this standard deviation."""
     import numpy as np
 
     if _are_too_few(len(sizes), alpha) or not deviation:
@@ -85,25 +85,25 @@ def _are_too_few(clusters: int, alpha: float) -> bool:
 
 
 def _spread(sizes: Sequence[int]) -> list[int]:
-    """Return the sizes of the clusters that are simulated: of many, some from the smallest to the largest."""
-    ordered, kept = sorted(sizes), min(len(sizes), MAX_CLUSTERS)
-    return [ordered[place * len(sizes) // kept] for place in range(kept)]
+    """Return the sizes of the simulated clusters: for many clusters, a sample from the smallest to the largest."""
+    ordered, count = sorted(sizes), min(len(sizes), MAX_CLUSTERS)
+    return [ordered[position * len(sizes) // count] for position in range(count)]
 
 
-def _of_marks(found: ClusterDifferences, alpha: float) -> float | None:
-    """Draw clusters like those seen, each with its arms as they are or swapped, as if nothing differed.
+def _of_marks(differences: ClusterDifferences, alpha: float) -> float | None:
+    """Draw clusters like the observed ones, with arms swapped at random, as if nothing differed.
 
-    One that passes and one that fails, of half the weight, stand for those that were not seen.
+    A passing and a failing cluster, each of half the weight, represent unobserved ones.
     """
     import numpy as np
 
     rng = np.random.default_rng(SEED)
-    runs = sum(task.runs for cluster in found.means for task in cluster)
-    usual = max(runs // sum(map(len, found.means)), 1)
-    steps = max(len(found.marks or ()) - 1, 1)
+    runs = sum(task.runs for cluster in differences.means for task in cluster)
+    usual = max(runs // sum(map(len, differences.means)), 1)
+    steps = max(len(differences.marks or ()) - 1, 1)
     seen = [
         (sum(task.a for task in cluster), sum(task.b for task in cluster), len(cluster), sum(task.runs for task in cluster))
-        for cluster in found.means
+        for cluster in differences.means
     ]
     a, b, tasks, numbers = np.array([*seen, (1, 1, 1, usual), (0, 0, 1, usual)], dtype=float).T
     weights = rng.standard_gamma([*[1.0] * len(seen), 0.5, 0.5], (EXPERIMENTS, len(a)))
@@ -113,33 +113,35 @@ def _of_marks(found: ClusterDifferences, alpha: float) -> float | None:
     is_swapped = rng.random(chosen.shape) < 0.5
     arms = np.where(is_swapped, b[chosen], a[chosen]), np.where(is_swapped, a[chosen], b[chosen])
     rates = (weights @ (a + b)) / (weights @ tasks) / 2
-    return _search_passes(*arms, tasks[chosen], steps * numbers[chosen], rates, len(seen), _estimate_diversity(found), alpha)
+    return _search_passes(
+        *arms, tasks[chosen], steps * numbers[chosen], rates, len(seen), _estimate_diversity(differences), alpha
+    )
 
 
-def _estimate_diversity(found: ClusterDifferences) -> float:
-    """Return the share of the variance of differences that is no noise of repeats: tasks react in different ways."""
-    several = [task for cluster in found.means for task in cluster if task.runs > 1]
+def _estimate_diversity(differences: ClusterDifferences) -> float:
+    """Return the share of the variance of differences beyond the noise of repeats: tasks react in different ways."""
+    several = [task for cluster in differences.means for task in cluster if task.runs > 1]
     noise = sum((task.a * (1 - task.a) + task.b * (1 - task.b)) / (task.runs - 1) for task in several)
     mean = sum(task.a - task.b for task in several) / max(len(several), 1)
     whole = sum((task.a - task.b - mean) ** 2 for task in several)
     return max(1 - noise / whole, 0.0) if whole else 0.0
 
 
-def _of_numbers(found: ClusterDifferences, alpha: float) -> float:
-    """Draw clusters like those seen, smoothed by normal noise, with a mean and a deviation as uncertain as theirs.
+def _of_numbers(differences: ClusterDifferences, alpha: float) -> float:
+    """Draw clusters like the observed ones, smoothed by normal noise, with a mean and deviation as uncertain as theirs.
 
-    ``+ 2``: for normal differences 1 would do; of 6 lognormal ones it makes the power .75.
+    ``+ 2``: for normal differences 1 would do; for 6 lognormal ones it makes the power .75.
     """
     import numpy as np
 
     rng = np.random.default_rng(SEED)
-    totals, tasks = np.array([(sum(cluster), len(cluster)) for cluster in found.clusters], dtype=float).T
+    totals, tasks = np.array([(sum(cluster), len(cluster)) for cluster in differences.clusters], dtype=float).T
     seen, kept = len(totals), min(len(totals), MAX_CLUSTERS)
-    rest = (totals - tasks * totals.sum() / tasks.sum()) * ((seen + 2) / (seen - 1)) ** 0.5
-    noise = tasks * ((rest / tasks) ** 2).mean() ** 0.5
+    residuals = (totals - tasks * totals.sum() / tasks.sum()) * ((seen + 2) / (seen - 1)) ** 0.5
+    noise = tasks * ((residuals / tasks) ** 2).mean() ** 0.5
     share = min(2 / seen**0.5, 1.0)
     chosen = rng.integers(0, seen, (kept, EXPERIMENTS))
-    drawn = (1 - share**2) ** 0.5 * rest[chosen] + share * noise[chosen] * rng.normal(0, 1, chosen.shape)
+    drawn = (1 - share**2) ** 0.5 * residuals[chosen] + share * noise[chosen] * rng.normal(0, 1, chosen.shape)
     drawn *= ((seen - 1) / rng.chisquare(seen - 1, EXPERIMENTS)) ** 0.5
     return _search_numbers(drawn, tasks[chosen], seen, alpha)
 
@@ -166,7 +168,7 @@ def _search_passes(
 ) -> float | None:
     """Return the effect for arms with these sums of pass rates by cluster and experiment, which have no effect yet.
 
-    ``rates``: the pass rate of each experiment; ``diversity``: the share of clusters whose runs all pass where one does.
+    ``rates``: pass rate of each experiment; ``diversity``: share of clusters whose runs all pass if one does.
     """
     import numpy as np
 
@@ -189,9 +191,9 @@ def _search_passes(
 
     effect: float | None = None
     both = (a, b, rates), (tasks - a, tasks - b, 1 - rates)
-    for direction in both if rates.mean() < 0.5 else both[::-1]:  # first the one that usually needs more
-        found = least(*direction, effect or 0.0)
-        effect = effect if found is None else found
+    for direction in both if rates.mean() < 0.5 else both[::-1]:  # the direction that usually needs more first
+        size = least(*direction, effect or 0.0)
+        effect = effect if size is None else size
     return effect
 
 
@@ -203,7 +205,7 @@ def _halve(reached: Callable[[float], bool], high: float, low: float = 0.0) -> f
 
 
 def _measure_power(totals: Floats, tasks: Floats, clusters: int, alpha: float, *, is_binary: bool = False) -> float:
-    """Return the share of experiments, one a column, that show a positive mean."""
+    """Return the share of experiments, in columns, that show a positive mean."""
     import numpy as np
 
     special = load_extra("scipy.special")

@@ -1,4 +1,4 @@
-"""Adjustment of p values where several variants are compared."""
+"""Adjustment of p values for several comparisons."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 
 def adjust_holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Return the p values adjusted by Holm, in their order: reject those below the level of the whole family.
+    """Return the p values adjusted by Holm, in their order, to be compared with the level of the whole family.
 
     A comparison without a p value stays None and counts in the family, which was planned with it. Source: Holm (1979),
     Scandinavian Journal of Statistics 6.
     """
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
-    known = sorted((p_value, place) for place, p_value in enumerate(p_values) if p_value is not None)
-    for rank, (p_value, place) in enumerate(known):
+    ordered = sorted((p_value, position) for position, p_value in enumerate(p_values) if p_value is not None)
+    for rank, (p_value, position) in enumerate(ordered):
         largest = max(largest, min((len(p_values) - rank) * p_value, 1.0))
-        adjusted[place] = largest
+        adjusted[position] = largest
     return tuple(adjusted)

@@ -10,7 +10,7 @@ from agentnb.experiments.statistics.sign_flips import required_clusters
 from agentnb.experiments.statistics.tasks import EQUAL_SHARE, TaskValues, TooFewTasks
 
 MIN_SKEWED = 25
-"""Fewest clusters that tell whether their differences are skewed; of marks, fewest tasks that differ."""
+"""Minimum number of clusters to decide whether differences are skewed; for marks, of tasks that differ."""
 
 
 class Difference(NamedTuple):
@@ -20,17 +20,17 @@ class Difference(NamedTuple):
     interval: tuple[float, float] | None
     """Limits of the true mean, None if the differences of all clusters are equal."""
     p_value: float
-    """Two-sided p value of no difference: below ``1 - confidence`` exactly if 0 lies outside the interval."""
+    """Two-sided p value of no difference: below ``1 - confidence`` if and only if the interval excludes 0."""
     tasks: int
     left_out: int
     """Units without a value in one of the arms."""
     sizes: tuple[int, ...]
-    """Number of tasks of each cluster; all 1 where tasks belong to none."""
+    """Number of tasks of each cluster; all 1 without clusters."""
     confidence: float
     max_exception_share: float | None = None
-    """If the differences of all clusters are equal: exact upper limit of the share of clusters with another one."""
+    """If the differences of all clusters are equal: exact upper limit of the share of clusters with another difference."""
     is_skewed: bool | None = False
-    """Whether the differences are skewed, so that p values below .05 are more often wrong; None if too few to tell."""
+    """True if the differences are skewed, so that p values below .05 are too frequent; None for too few to decide."""
 
 
 def estimate_difference(
@@ -39,10 +39,10 @@ def estimate_difference(
     """Estimate the mean of ``a`` minus the mean of ``b``, paired by unit, each task with equal weight.
 
     ``a`` and ``b`` hold the values of the repeats of each unit, such as a task under a model; ``tasks`` and ``clusters`` are
-    the labels of the units. For any number of clusters, the p value is the larger of those of sign flips of whole clusters and
-    of t with the cluster-robust error CR2, and the interval holds both. Flips alone are too sure of skewed differences, and t
-    alone of few or discrete ones. Where all differences are equal no interval can be estimated, and p is that of sign flips.
-    Too few are those of which no p value can be as small as ``1 - confidence``.
+    the labels of the units. The p value is the larger of those of sign flips of whole clusters and of t with the cluster-robust
+    error CR2, for any number of clusters, and the interval includes both. Flips alone are overconfident for skewed differences,
+    t alone for few or discrete ones. If all differences are equal, no interval can be estimated, and p is that of sign flips.
+    Clusters are too few if no p value can be as small as ``1 - confidence``.
     """
     differences = compute_differences(a, b, tasks, clusters)
     if isinstance(differences, TooFewTasks):
@@ -54,7 +54,7 @@ def estimate_difference(
 
 
 def analyse_differences(differences: ClusterDifferences, confidence: float) -> Difference:
-    """Return the mean of differences of tasks with its interval and p value."""
+    """Return the mean of task differences with its interval and p value."""
     alpha = 1 - confidence
     sizes = tuple(map(len, differences.clusters))
     counts = (sum(sizes), differences.left_out, sizes, confidence)
@@ -70,12 +70,12 @@ def analyse_differences(differences: ClusterDifferences, confidence: float) -> D
 
 
 def find_skew(differences: ClusterDifferences) -> bool | None:
-    """Return whether sums of clusters are skewed; None if they are too few to tell.
+    """True if sums of clusters are skewed, or None if there are too few to decide.
 
-    Where the mean of one arm rests on a few large values, 29 clusters err in 13 of 100 comparisons by either test. With 25 of
-    them or more, nine tenths of those that err are found to be skewed. Source: D'Agostino (1970), Biometrika 57. Marks from 0
-    to 1 have no heavy tail, unless most tasks do not differ and some differ in fewer than half of their runs: where one task in
-    ten reacts, intervals of 10 to 15 tasks with 5 repeats miss the true mean in 17 of 100 comparisons.
+    If the mean of one arm depends on a few large values, either test errs in 13 of 100 comparisons of 29 clusters. With at
+    least 25 clusters, nine tenths of the erring comparisons are detected as skewed. Source: D'Agostino (1970), Biometrika 57.
+    Marks from 0 to 1 have no heavy tail, unless most tasks do not differ and some differ in fewer than half of their runs: if
+    one task in ten reacts, intervals of 10 to 15 tasks with 5 repeats miss the true mean in 17 of 100 comparisons.
     """
     if differences.marks is not None:
         differing = [abs(value) for value in differences.tasks if value]
@@ -83,5 +83,5 @@ def find_skew(differences: ClusterDifferences) -> bool | None:
         return None if is_rare and min(differing) < 0.5 else False
     if len(differences.clusters) < MIN_SKEWED:
         return None
-    rest = [sum(cluster) - len(cluster) * differences.mean for cluster in differences.clusters]
-    return bool(load_extra("scipy.stats").skewtest(rest).pvalue < 0.05)
+    residuals = [sum(cluster) - len(cluster) * differences.mean for cluster in differences.clusters]
+    return bool(load_extra("scipy.stats").skewtest(residuals).pvalue < 0.05)

@@ -1,4 +1,4 @@
-"""pass^k: how often k runs of a task all pass."""
+"""Pass^k: the probability that k runs of a task all pass."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ BandMethod: TypeAlias = Literal["bootstrap", "wilson"]
 
 
 class PassShare(NamedTuple):
-    """Estimated share of tasks that pass with k runs, averaged over tasks."""
+    """Estimated pass^k, averaged over tasks."""
 
     k: int
     value: float
     interval: tuple[float, float] | None
-    """Band of 95 per cent, None under 6 tasks."""
+    """95 per cent band, None under 6 tasks."""
     tasks: int
-    """Tasks with at least k repeats: the others say nothing about k."""
+    """Tasks with at least k repeats; others are left out for this k."""
     method: BandMethod | None
-    """``bootstrap``: percentiles of 2,000 resamples of the tasks, always the same ones. ``wilson`` if every task has 0 or 1."""
+    """``bootstrap``: percentiles of 2,000 resamples of the tasks, with a fixed seed. ``wilson`` if every task has 0 or 1."""
 
 
 def estimate_all_pass(passes: TaskValues, *, tasks: Labels = None) -> tuple[PassShare, ...]:
-    """Estimate pass^k, the probability that k runs of a task all pass, for k from 1 to the most repeats of a task.
+    """Estimate pass^k, the probability that k runs of a task all pass, for k from 1 to the maximum number of repeats.
 
     ``passes`` holds 1 or 0 for each repeat of each unit, such as a task under a model; ``tasks`` are the labels of the units. A
     unit with c passes in n repeats counts C(c, k) / C(n, k), averaged within its task. Source: Yao et al. (2024), tau-bench,

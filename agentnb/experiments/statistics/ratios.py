@@ -21,7 +21,7 @@ class Ratio(NamedTuple):
     """Two-sided p value of a ratio of 1."""
     tasks: int
     left_out: int
-    """Units with a value that is missing, zero or negative, or without one in an arm."""
+    """Units with a missing, zero or negative value, or without a value in an arm."""
 
 
 def estimate_ratio(
@@ -31,13 +31,13 @@ def estimate_ratio(
     tasks: Labels = None,
     clusters: Labels = None,
 ) -> Ratio | TooFewTasks:
-    """Estimate how many times the values of ``b`` those of ``a`` are: the ratio of means by unit, averaged on logarithms.
+    """Estimate ``a`` divided by ``b``: the ratio of means by unit, averaged on the log scale.
 
-    Interval and p value are those of `estimate_difference` for the logarithms, with its labels. Units with a missing value, or
-    one that is not positive, are left out and counted.
+    Interval and p value are those of `estimate_difference` for the logarithms, with its labels. Units with a missing or
+    non-positive value are left out and counted.
     """
-    logs = [_compute_logs(one, other) for one, other in zip(a, b, strict=True)]
-    arms = [one for one, _ in logs], [other for _, other in logs]
+    logs = [_compute_logs(values_a, values_b) for values_a, values_b in zip(a, b, strict=True)]
+    arms = [log_a for log_a, _ in logs], [log_b for _, log_b in logs]
     difference = estimate_difference(*arms, tasks=tasks, clusters=clusters)
     if isinstance(difference, TooFewTasks):
         return difference

@@ -1,10 +1,10 @@
 """Sign flips: a permutation test of paired differences, and the interval that inverts it.
 
-If the true mean is theta and differences are symmetric around it, each ``d - theta`` is as likely with the other sign. The p
-value of theta is the share of flips whose absolute sum of ``d - theta`` reaches the one that was observed. For one flip these
-thetas are the closed interval between the mean of the flipped differences and the mean of the others, which holds the mean of
-all. So p falls on both sides of the mean, and the limits of the interval are order statistics of the limits of the flips.
-The tasks of a cluster are flipped together: what is flipped is their sum.
+If the true mean is theta and differences are symmetric around it, each ``d - theta`` has either sign with equal probability.
+The p value of theta is the share of flips whose absolute sum of ``d - theta`` is at least the observed one. For a given flip
+these thetas form the closed interval between the mean of the flipped differences and the mean of the others, which contains the
+overall mean. Therefore p decreases on both sides of the mean, and the limits of the interval are order statistics of the limits
+of the flips. The tasks of a cluster are flipped together: the test flips their sum.
 
 Sources: Fisher (1935), The Design of Experiments; Hartigan (1969), Journal of the American Statistical Association 64.
 """
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
 
 CODE_BITS = 14
-"""Of up to 15 differences other than 0 all flips are tried; of more the 2 ** 14 words of a linear code.
+"""Up to 15 non-zero differences, all flips are tried; beyond, the 2 ** 14 words of a linear code.
 
-Random flips with a fixed seed err in the same direction in every comparison of as many tasks: 9,999 of them made p values near
-.05 up to 13 per cent too small or too large on average. A code is balanced, any two tasks have each combination of signs
-equally often: its p values are within 2 per cent of those of all flips on average. Its words are a group, so that the test
-is exact whatever the code.
+Random flips with a fixed seed err in the same direction in every comparison with the same number of tasks: 9,999 of them made p
+values near .05 up to 13 per cent too small or too large on average. A code is balanced, any two tasks have each combination of
+signs equally often: its p values are within 2 per cent of those of all flips on average. Its words form a group, so that the
+test is exact for any code.
 """
 CODE_SEED = 20_350
 """Seed of the parity bits of the code."""
 
 
 def required_clusters(level: float) -> int | None:
-    """Return the fewest differences whose p value can be as small as the level; None if that of no number of them can."""
+    """Return the minimum number of differences whose p value can be as small as the level, or None if no number suffices."""
     flips = ceil(log2(1 / level) - 1e-9)
     return flips + 1 if flips <= CODE_BITS else None
 
 
 class FlipTest(NamedTuple):
-    """For each flip the thetas under which it is at least as extreme as the observed signs: the lower and upper limits."""
+    """For each flip, the lower and upper limit of the thetas under which it is at least as extreme as the observed signs."""
 
     lows: Floats
     highs: Floats
     tolerance: float
-    """Distance that counts as none, because of rounding errors."""
+    """Distance that counts as 0, to absorb rounding errors."""
 
     def p_value(self, theta: float = 0.0) -> float:
         """Return the two-sided p value of a true mean of ``theta``."""
@@ -60,7 +60,7 @@ class FlipTest(NamedTuple):
         import numpy as np
 
         size = len(self.lows)
-        rank = max(ceil(alpha * size - 1e-9), 1)  # flips that a theta in the interval needs; 1 - 0.95 is not quite 0.05
+        rank = max(ceil(alpha * size - 1e-9), 1)  # flips required for a theta in the interval; 1 - 0.95 is not quite 0.05
         low = float(np.partition(self.lows, rank - 1)[rank - 1])
         high = float(np.partition(self.highs, size - rank)[size - rank])
         return self._round(low), self._round(high)
@@ -72,7 +72,7 @@ class FlipTest(NamedTuple):
 def flip_signs(differences: Sequence[float], sizes: Sequence[int] | None = None) -> FlipTest:
     """Flip differences, or the sums of the differences of clusters with these numbers of tasks.
 
-    The same flips for any order of the differences, and for swapped arms, which negate them.
+    The flips are the same for any order of the differences, and for swapped arms, which negate them.
     """
     import numpy as np
 
@@ -81,40 +81,40 @@ def flip_signs(differences: Sequence[float], sizes: Sequence[int] | None = None)
     scale = float(np.abs(values).max()) or 1.0
     rounded = np.round(values / scale, 9)
     ascending = np.sort(rounded)
-    uneven = ascending + ascending[::-1]  # of negated differences its negative
+    uneven = ascending + ascending[::-1]  # negated for negated differences
     sign = -1.0 if next(iter(uneven[uneven != 0]), 1.0) < 0 else 1.0
     order = np.lexsort((counts, sign * rounded, -np.abs(rounded)))
     sums, numbers = np.moveaxis(sum_flips(np.stack([values[order], counts[order]], axis=1)), 1, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         means = (sums[0] + sums) / (numbers[0] + numbers), (sums[0] - sums) / (numbers[0] - numbers)
     lows, highs = np.minimum(*means), np.maximum(*means)
-    unchanged = numbers == numbers[0]  # the observed signs are as extreme as themselves under every theta
+    unchanged = numbers == numbers[0]  # the observed signs count under every theta
     lows[unchanged], highs[unchanged] = -inf, inf
     return FlipTest(lows, highs, EQUAL_SHARE * scale)
 
 
 def sum_flips(values: Any, bits: int = CODE_BITS) -> Floats:
-    """Return the sums of rows under each flip of their signs, the unchanged first: a Walsh-Hadamard transform.
+    """Return the sums of rows under each flip of their signs, the unflipped first: a Walsh-Hadamard transform.
 
-    A flip and its opposite stand for each other: the first row is never flipped. All flips of the first ``bits + 1`` rows
-    occur, equally often.
+    A flip is equivalent to its opposite, so the first row is never flipped. All flips of the first ``bits + 1`` rows occur,
+    equally often.
     """
     import numpy as np
 
     columns = _code(len(values), bits)
     bits = min(bits, len(values) - 1)
-    rest = np.shape(values)[1:]
-    sums = np.zeros((2**bits, *rest))
+    trailing = np.shape(values)[1:]
+    sums = np.zeros((2**bits, *trailing))
     np.add.at(sums, columns, values)
     for bit in range(bits):
-        first, second = np.moveaxis(sums.reshape(-1, 2, 2**bit, *rest), 1, 0)
+        first, second = np.moveaxis(sums.reshape(-1, 2, 2**bit, *trailing), 1, 0)
         sums = np.stack((first + second, first - second), axis=1)
-    return sums.reshape(2**bits, *rest)
+    return sums.reshape(2**bits, *trailing)
 
 
 @lru_cache(maxsize=8)
 def _code(rows: int, bits: int) -> Any:
-    """Return for each row the bits of a word whose parity is its sign."""
+    """Return, for each row, the bits of a word whose parity is its sign."""
     import numpy as np
 
     columns = np.random.default_rng(CODE_SEED).integers(1, 2**bits, rows)

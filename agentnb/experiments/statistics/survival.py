@@ -1,4 +1,4 @@
-"""Rounds until an event in two arms, with completion as a competing end: cumulative incidence, and Gray's test."""
+"""Rounds until an event in two arms, with completion as a competing event: cumulative incidence, and Gray's test."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from agentnb.experiments.statistics.tasks import MIN_TASKS
 from agentnb.plots.survival import RunEnd, Step, count_ends, cumulative_incidence, incidence
 
 FLIP_BITS = 11
-"""Of up to 12 units all swaps are tried, of more 2,048."""
+"""Up to 12 units, all swaps are tried; beyond, 2,048."""
 
 
 class SurvivalArm(NamedTuple):
-    """Runs of an arm until their event, their completion, or until they were censored."""
+    """Runs of an arm until their event, completion, or censoring."""
 
     runs: int
     events: int
     completed: int
     """Runs that completed without the event."""
     steps: tuple[Step, ...]
-    """Share of runs with the event after each round that has one, with its interval."""
+    """Share of runs with the event, after each round with an event, with its interval."""
 
 
 class SurvivalComparison(NamedTuple):
-    """Two arms by their rounds until an event."""
+    """Rounds until an event in two arms."""
 
     a: SurvivalArm
     b: SurvivalArm
     statistic: float | None
-    """Score of Gray: events of ``a`` beyond those expected if nothing differed; None without an event."""
+    """Gray's score: events of ``a`` beyond those expected without a difference, or None without an event."""
     p_value: float | None
-    """Two-sided p value; None under 6 units, or without an event."""
+    """Two-sided p value, or None under 6 units, or without an event."""
     units: int
-    """Tasks, or clusters of tasks, with runs in both arms: the test is about these."""
+    """Tasks, or clusters of tasks, with runs in both arms: the units of the test."""
     left_out: int
-    """Those without."""
+    """Units without runs in one of the arms."""
 
 
 def compare_survival(a: Iterable[RunEnd], b: Iterable[RunEnd]) -> SurvivalComparison:
     """Compare rounds until an event.
 
-    The statistic is of Gray (1988), Annals of Statistics 16. Its p value is the share of swaps of the arms of whole units in
-    which it is as far from 0, as runs of a task are not independent, and neither are its arms.
+    The statistic is that of Gray (1988), Annals of Statistics 16. Its p value is the share of swaps of the arms of whole units
+    in which it is at least as far from 0, as neither the runs of a task nor its arms are independent.
     """
-    known = [*a], [*b]
-    arms = _describe(known[0]), _describe(known[1])
-    named = [{one.unit for one in arm} for arm in known]
+    ends = [*a], [*b]
+    arms = _describe(ends[0]), _describe(ends[1])
+    named = [{end.unit for end in arm} for arm in ends]
     paired = named[0] & named[1]
-    units = sorted(paired, key=repr)  # swaps depend on the order, and runs finish in any
+    units = sorted(paired, key=repr)  # swaps depend on the order, and runs finish in any order
     counts = len(units), len(named[0] ^ named[1])
-    last = max((one.round for arm in known for one in arm), default=0)
-    tables = [count_ends([one for one in arm if one.unit in paired], units, last) for arm in known]
+    last = max((end.round for arm in ends for end in arm), default=0)
+    tables = [count_ends([end for end in arm if end.unit in paired], units, last) for arm in ends]
     if not units or not (tables[0] + tables[1])[:, 1].any():
         return SurvivalComparison(*arms, None, None, *counts)
     total, moved = (tables[0] + tables[1]).sum(axis=0), sum_flips(tables[0] - tables[1], FLIP_BITS)
@@ -64,22 +64,22 @@ def compare_survival(a: Iterable[RunEnd], b: Iterable[RunEnd]) -> SurvivalCompar
 
 
 def _score(a: Any, b: Any) -> Any:
-    """Return the score of Gray for counts at risk, with an event and completing, by round."""
+    """Return Gray's score for counts at risk, with an event and completed, by round."""
     import numpy as np
 
     weights = []
     for arm in (a, b):
         at_risk, events, completed = np.moveaxis(arm, -2, 0)
-        left = np.cumprod(1 - (events + completed) / np.maximum(at_risk, 1), axis=-1)
-        left, had = (
-            np.concatenate([np.full_like(one[..., :1], start), one[..., :-1]], axis=-1)
-            for one, start in ((left, 1.0), (incidence(arm), 0.0))
+        remaining = np.cumprod(1 - (events + completed) / np.maximum(at_risk, 1), axis=-1)
+        remaining, had = (
+            np.concatenate([np.full_like(curve[..., :1], start), curve[..., :-1]], axis=-1)
+            for curve, start in ((remaining, 1.0), (incidence(arm), 0.0))
         )
-        weights.append(np.where(at_risk > 0, at_risk * (1 - had) / np.maximum(left, 1e-12), 0.0))
+        weights.append(np.where(at_risk > 0, at_risk * (1 - had) / np.maximum(remaining, 1e-12), 0.0))
     share = weights[0] / np.maximum(weights[0] + weights[1], 1e-12)
     return (a[..., 1, :] - (a[..., 1, :] + b[..., 1, :]) * share).sum(axis=-1)
 
 
 def _describe(ends: list[RunEnd]) -> SurvivalArm:
-    found = Counter(one.end for one in ends)
-    return SurvivalArm(len(ends), found["loop"], found["completed"], tuple(cumulative_incidence(ends)))
+    counts = Counter(run.end for run in ends)
+    return SurvivalArm(len(ends), counts["loop"], counts["completed"], tuple(cumulative_incidence(ends)))

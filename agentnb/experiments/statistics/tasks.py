@@ -1,4 +1,4 @@
-"""Values of tasks, which every comparison is about."""
+"""Values of tasks, the data of every comparison."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from math import fsum, isfinite
 from typing import NamedTuple, TypeAlias
 
 MIN_TASKS = 6
-"""Fewest tasks, or clusters of tasks, of which anything is said: with 5, no p value of sign flips is below .05."""
+"""Minimum number of tasks, or clusters of tasks, for any estimate: with 5, no p value of sign flips is below .05."""
 ALPHA = 0.05
-"""Level of a test; of all planned looks together where there are several."""
+"""Level of a test; with planned looks, of all looks together."""
 EQUAL_SHARE = 1e-12
-"""Share of their size by which two values may differ and still count as equal: rounding errors are smaller."""
+"""Relative tolerance for equal values; rounding errors are smaller."""
 
 TaskValues: TypeAlias = Sequence[Sequence[float]]
-"""The values of the repeats of each task, or of each unit, such as a task under a model."""
+"""Values of the repeats of each task, or of each unit, such as a task under a model."""
 
 
 class TooFewTasks(NamedTuple):
-    """What is missing for a comparison, in place of a number."""
+    """Shortage of tasks, returned instead of an estimate."""
 
     sizes: tuple[int, ...]
-    """Number of tasks with a value in both arms, of each cluster; all 1 where tasks belong to none."""
+    """Number of tasks with a value in both arms, of each cluster; all 1 without clusters."""
     left_out: int
     """Units without a value in one of the arms."""
     required: int = MIN_TASKS
-    """Fewest clusters."""
+    """Minimum number of clusters."""
 
     @property
     def tasks(self) -> int:
@@ -34,18 +34,18 @@ class TooFewTasks(NamedTuple):
 
     @property
     def shortage(self) -> str:
-        """How many there are, and how many are needed, as words."""
+        """Available and required numbers, in words."""
         count, unit = len(self.sizes), "cluster" if self.tasks > len(self.sizes) else "task"
         return f"{count} paired {unit}{'' if count == 1 else 's'}, {self.required} are needed"
 
     @property
     def remedy(self) -> str:
-        """What to add, as words."""
+        """Advice on what to add."""
         return "add tasks of other clusters" if self.tasks > len(self.sizes) else "add tasks"
 
 
 def compute_mean(values: Sequence[float]) -> float:
-    """Return the mean. Raises ValueError for a value that is infinite or NaN."""
+    """Return the mean. Raises ValueError for an infinite value or NaN."""
     mean = fsum(values) / len(values)
     if not isfinite(mean):
         raise ValueError("A value of a task is infinite or NaN: leave missing values out")

@@ -1,9 +1,9 @@
-"""Difference of two arms to which single draws were assigned at random, weighted by how probable each assignment was.
+"""Difference of two arms to which single draws were assigned at random, weighted by the probability of each assignment.
 
 The means are Hájek's: sums weighted by the inverse of the propensity, divided by the sum of the weights. Draws of a task, or of
-a cluster of tasks, are no evidence of their own: leaving out one cluster after the other gives a value for each, and these
-values are tested as differences of tasks are. Since few draws under a rare set may all have the same outcome, the test counts
-one success and one failure more under each set, as two more clusters.
+a cluster of tasks, are not independent: the jackknife leaves out each cluster in turn, and its values are tested like
+differences of tasks. Since few draws under a rare set may all have the same outcome, the test adds one success and one failure
+under each set, as two more clusters.
 
 Sources: Hájek (1971), comment on Basu, Foundations of Statistical Inference; Bell and McCaffrey (2002), Survey Methodology 28
 (the jackknife CR3); Agresti and Caffo (2000), The American Statistician 54.
@@ -20,14 +20,14 @@ from agentnb.experiments.statistics.tasks import MIN_TASKS
 
 
 class WeightedDraw(NamedTuple):
-    """The outcome of one draw."""
+    """Outcome of one draw."""
 
     cluster: Hashable
     """Its task, or the cluster of its task."""
     is_first: bool
-    """True in the first of the two arms."""
+    """True for the first of the two arms."""
     propensity: float
-    """Probability with which its arm was drawn, above 0 to 1."""
+    """Probability of its arm, above 0 and up to 1."""
     value: bool
 
 
@@ -35,25 +35,25 @@ class WeightedDifference(NamedTuple):
     """Weighted mean of the first arm minus that of the second."""
 
     first: float | None
-    """Weighted mean of the first arm; None without a draw."""
+    """Weighted mean of the first arm, or None without a draw."""
     second: float | None
     interval: tuple[float, float] | None = None
-    """95 per cent limits of the true difference; None if too few clusters have draws of both arms."""
+    """95 per cent interval of the true difference, or None if too few clusters have draws of both arms."""
     p_value: float | None = None
-    """Two-sided p value of no difference: below .05 exactly if 0 lies outside the interval."""
+    """Two-sided p value of no difference: below .05 if and only if the interval excludes 0."""
     clusters: tuple[int, int] = (0, 0)
     """Clusters with draws of the first arm, and of the second."""
 
     @property
     def value(self) -> float | None:
-        """The difference; None if an arm has no draw."""
+        """Difference, or None if an arm has no draw."""
         return None if self.first is None or self.second is None else self.first - self.second
 
 
 def estimate_weighted_difference(draws: Iterable[WeightedDraw], confidence: float = 0.95) -> WeightedDifference:
     """Estimate the difference of two arms with an interval and a p value, by cluster.
 
-    Without `MIN_TASKS` clusters with draws of each arm there are neither.
+    Interval and p value are None unless each arm has draws in `MIN_TASKS` clusters.
     """
     import numpy as np
 
@@ -72,7 +72,7 @@ def estimate_weighted_difference(draws: Iterable[WeightedDraw], confidence: floa
 
 
 def _sums_by_cluster(draws: Iterable[WeightedDraw]) -> Any:
-    """Return by cluster and arm the weighted sum of values, the sum of weights, and the number of draws."""
+    """Return, by cluster and arm, the weighted sum of values, the sum of weights, and the number of draws."""
     import numpy as np
 
     sums: dict[Hashable, list[list[float]]] = {}
@@ -90,7 +90,7 @@ def _mean(sums: Any) -> float | None:
 
 
 def _success_and_failure(sums: Any) -> Any:
-    """Return two clusters: a success in the first arm and a failure in the second, and the reverse, of the usual weight."""
+    """Return two clusters of the usual weight: a success in the first arm with a failure in the second, and the reverse."""
     import numpy as np
 
     usual = sums[:, :, 1].sum(axis=0) / sums[:, :, 2].sum(axis=0)
@@ -99,9 +99,11 @@ def _success_and_failure(sums: Any) -> Any:
 
 
 def _leave_out(sums: Any) -> Any:
-    """Return a value of each cluster: how the difference of all changes without it, so that their mean is the difference."""
+    """Return the jackknife value of each cluster: the change of the difference without it, scaled so that the mean is the
+    difference.
+    """
     totals = sums.sum(axis=0)
-    left = totals - sums
-    means, without = totals[:, 0] / totals[:, 1], left[:, :, 0] / left[:, :, 1]
+    remaining = totals - sums
+    means, without = totals[:, 0] / totals[:, 1], remaining[:, :, 0] / remaining[:, :, 1]
     difference, others = means[0] - means[1], without[:, 0] - without[:, 1]
     return difference + (len(sums) - 1) * (others.mean() - others)

@@ -1,4 +1,4 @@
-"""What a comparison says, fact by fact, for its text and its HTML alike."""
+"""Facts of a comparison, for its text and its HTML alike."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from agentnb.experiments.statistics.tasks import TooFewTasks
 from agentnb.experiments.views.numbers import UNKNOWN, estimate_told, limits_told, p_told, ratio_told
 
 MAX_NAMED = 3
-"""Pairs that are named of those that are left out."""
+"""Maximum number of left-out pairs that are named."""
 MAX_REASONS = 2
-"""Reasons of a variant's missing values that are named."""
+"""Maximum number of reasons for missing values that are named per variant."""
 MAX_OF_A_REASON = 80
 RATIO_NAMES = {"cost": "Cost", "tokens": "Tokens", "seconds": "Time"}
 
 
 class Fact(NamedTuple):
-    """A line of a comparison: what it is, and its value in words."""
+    """Line of a comparison: its name, and its value in words."""
 
     name: str
     value: str
     meaning: str = ""
-    """What the number says."""
+    """Explanation of the number."""
     is_detail: bool = False
-    """Whether a page folds it."""
+    """True if a page folds it."""
 
 
 class Estimate(NamedTuple):
-    """A reading of the primary that is drawn: the difference over some runs, or with some values."""
+    """Drawn estimate of the primary: the difference over some runs, or with some values imputed."""
 
     name: str
     value: Difference
 
 
 class Flip(NamedTuple):
-    """A pair of runs with different values."""
+    """Pair of runs with different values."""
 
     task: str
     model: str
@@ -57,26 +57,26 @@ class Flip(NamedTuple):
     run_a: str
     run_b: str
     log_a: str
-    """The path of the log, relative to the current folder; empty if it is not kept."""
+    """Path of the log, relative to the current folder; empty if it was not stored."""
     log_b: str
     command: str
-    """What to type to see both runs side by side."""
+    """Command that shows both runs side by side."""
 
 
 def heading(comparison: Comparison) -> tuple[str, str]:
-    """Return the names of the variants, and what is compared, in which experiment."""
+    """Return the names of the variants, and the primary with the experiment."""
     source = f" · experiment {comparison.experiment}" if comparison.experiment else ""
     return f"{comparison.a} minus {comparison.b}", f"{comparison.primary} · paired by task{source}"
 
 
 def verdict(comparison: Comparison) -> str:
-    """Return the means, whether a difference is shown, what it rests on, and whether missing values could turn it."""
+    """Return the means, whether a difference is shown, its basis, and whether missing values could change the verdict."""
     sure = f" {comparison.robustness}." if comparison.robustness else ""
     return f"{_shares(comparison)}{_verdict(comparison)}{sure}"
 
 
 def cautions(comparison: Comparison) -> list[str]:
-    """Return why the comparison could mislead, the most frequent reasons first."""
+    """Return the reasons why the comparison could mislead, ordered by importance."""
     arms = ((comparison.a, comparison.rows_a), (comparison.b, comparison.rows_b))
     ended = [(name, len(rows), sum(row.status == "failed" for row in rows)) for name, rows in arms]
     failed = [f"{count:,} of {counted(runs, 'run')} of {name!r} ended with an error" for name, runs, count in ended if count]
@@ -84,18 +84,18 @@ def cautions(comparison: Comparison) -> list[str]:
 
 
 def estimates(comparison: Comparison) -> list[Estimate]:
-    """Return what a picture shows: all runs, completed runs, and the worst and best case of missing values."""
+    """Return the estimates to draw: all runs, completed runs, and the worst and best case of missing values."""
     if comparison.is_identical or not isinstance(comparison.analysis, Difference):
         return []
-    found: list[tuple[str, object]] = [("all runs", comparison.analysis)]
+    readings: list[tuple[str, object]] = [("all runs", comparison.analysis)]
     if not all(row.is_completed for row in (*comparison.rows_a, *comparison.rows_b)):
-        found.append(("completed runs", comparison.of_completed))
-    found += [(f"missing values {name}", value) for name, value, _ in _cases(comparison)]
-    return [Estimate(name, value) for name, value in found if isinstance(value, Difference)]
+        readings.append(("completed runs", comparison.of_completed))
+    readings += [(f"missing values {name}", value) for name, value, _ in _cases(comparison)]
+    return [Estimate(name, value) for name, value in readings if isinstance(value, Difference)]
 
 
 def _shares(comparison: Comparison) -> str:
-    """Return the means of passes as shares, of other values as numbers; nothing where a correction changes them."""
+    """Return the means, of passes as shares; empty if a correction changes them."""
     if comparison.quality is not None or comparison.is_identical or not isinstance(comparison.analysis, Difference):
         return ""
     is_pass = comparison.value_limits == PASSES
@@ -139,9 +139,9 @@ def _ground(comparison: Comparison) -> str:
 
 
 def states_of(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Return how many values of each variant are scored, unknown, failed and not run, as headings and rows.
+    """Return the number of scored, unknown, failed and not run values by variant, as headings and rows.
 
-    Where some are missing, the last column has the most frequent reasons.
+    With missing values, the last column has the most frequent reasons.
     """
     reasons = [
         Counter(first_line(cell.reason, MAX_OF_A_REASON) for cell in cells if cell.value is None) for cells in comparison.cells
@@ -176,7 +176,7 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
 
 
 def sensitivity(comparison: Comparison) -> Iterator[Fact]:
-    """Yield the numbers that say what the difference would be with other values, or without some runs."""
+    """Yield the differences with other values, or without some runs."""
     if isinstance(comparison.analysis, Difference) and not comparison.is_identical:
         yield from _extremes(comparison)
         yield from _completed(comparison)
@@ -189,17 +189,17 @@ def flips_of(comparison: Comparison, most: int) -> list[Flip]:
         row.run_id: row.stop_reason or row.status for row in (*comparison.rows_a, *comparison.rows_b) if not row.is_completed
     }
     several = len({row.model for row in comparison.rows_a}) > 1
-    found = []
+    flips = []
     for row in shown.itertuples(index=False):
         task, repeat = str(row.task), int(row.repeat)
         named = repr(task) if '"' in task else f'"{task}"'
-        places = [named, *([str(repeat)] if repeat != 1 else []), *([f"model={str(row.model)!r}"] if several else [])]
-        command = f"c.diff({', '.join(places)})"
+        arguments = [named, *([str(repeat)] if repeat != 1 else []), *([f"model={str(row.model)!r}"] if several else [])]
+        command = f"c.diff({', '.join(arguments)})"
         log_a, log_b = (_log(comparison, str(run_id or "")) for run_id in (row.run_a, row.run_b))
         run_a, run_b = str(row.run_a or ""), str(row.run_b or "")
         a, b = _value(row.a, lost.get(run_a)), _value(row.b, lost.get(run_b))
-        found.append(Flip(task, str(row.model), repeat, a, b, run_a, run_b, log_a, log_b, command))
-    return found
+        flips.append(Flip(task, str(row.model), repeat, a, b, run_a, run_b, log_a, log_b, command))
+    return flips
 
 
 def _difference(comparison: Comparison, analysis: Difference) -> str:
@@ -228,7 +228,7 @@ def _extremes(comparison: Comparison) -> Iterator[Fact]:
 
 
 def _cases(comparison: Comparison) -> Iterator[tuple[str, Difference | TooFewTasks, str]]:
-    """Yield what the missing values allow, each with its name and how they are taken."""
+    """Yield the extremes that missing values allow, each with its name and the imputed values."""
     if comparison.extremes is None or comparison.value_limits is None:
         return
     low, high = comparison.value_limits
@@ -250,39 +250,42 @@ def _task_means(comparison: Comparison) -> list[float]:
 
 
 def _left_out(comparison: Comparison) -> Iterator[Fact]:
-    left, units = comparison.left_out, comparison.units
-    if not left:
+    unpaired, units = comparison.left_out, comparison.units
+    if not unpaired:
         return
     with_model, with_repeat = len({unit.model for unit in units}) > 1, any(unit.repeat for unit in units)
     named = []
-    for unit in left[:MAX_NAMED]:
-        about = [*([unit.model] if with_model else []), *([f"repeat {(unit.repeat or 0) + 1}"] if with_repeat else [])]
-        named.append(f"{unit.task} ({', '.join(about)})" if about else unit.task)
-    more = f" and {len(left) - MAX_NAMED:,} more" if len(left) > MAX_NAMED else ""
-    yield Fact("Left out", f"{len(left):,} of {counted(len(units), 'pair')}: {', '.join(named)}{more}", "a value is missing")
+    for unit in unpaired[:MAX_NAMED]:
+        details = [*([unit.model] if with_model else []), *([f"repeat {(unit.repeat or 0) + 1}"] if with_repeat else [])]
+        named.append(f"{unit.task} ({', '.join(details)})" if details else unit.task)
+    more = f" and {len(unpaired) - MAX_NAMED:,} more" if len(unpaired) > MAX_NAMED else ""
+    yield Fact(
+        "Left out", f"{len(unpaired):,} of {counted(len(units), 'pair')}: {', '.join(named)}{more}", "a value is missing"
+    )
 
 
 def _completed(comparison: Comparison) -> Iterator[Fact]:
     out_a, out_b = (sum(not row.is_completed for row in rows) for rows in (comparison.rows_a, comparison.rows_b))
     if out_a or out_b:
-        left = f"{comparison.a} {out_a} of {len(comparison.rows_a)}, {comparison.b} {out_b} of {len(comparison.rows_b)}"
-        yield Fact("Only completed runs", estimate_told(comparison.of_completed), f"left out: {left}")
+        counts = f"{comparison.a} {out_a} of {len(comparison.rows_a)}, {comparison.b} {out_b} of {len(comparison.rows_b)}"
+        yield Fact("Only completed runs", estimate_told(comparison.of_completed), f"left out: {counts}")
 
 
 def _passes(comparison: Comparison) -> Iterator[Fact]:
     pairs = comparison.discordant
     if pairs is not None:
-        told = f"b = {pairs.only_a} only with {comparison.a!r}, c = {pairs.only_b} only with {comparison.b!r}"
+        text = f"b = {pairs.only_a} only with {comparison.a!r}, c = {pairs.only_b} only with {comparison.b!r}"
         yield Fact(
-            "McNemar, exact", f"{told}, {p_told(pairs.p_value)}", "tasks that pass with one variant only", is_detail=True
+            "McNemar, exact", f"{text}, {p_told(pairs.p_value)}", "tasks that pass with one variant only", is_detail=True
         )
     for name, shares in comparison.pass_k.items():
         if len(shares) > 1:
-            told = ", ".join(
-                f"{one.k}: {one.value:.2f}" + (f" [{one.interval[0]:.2f}, {one.interval[1]:.2f}]" if one.interval else "")
-                for one in shares
+            text = ", ".join(
+                f"{share.k}: {share.value:.2f}"
+                + (f" [{share.interval[0]:.2f}, {share.interval[1]:.2f}]" if share.interval else "")
+                for share in shares
             )
-            yield Fact(f"pass^k, {name}", told, "k runs of a task all pass", is_detail=True)
+            yield Fact(f"pass^k, {name}", text, "k runs of a task all pass", is_detail=True)
 
 
 def _tasks(comparison: Comparison) -> str:
@@ -308,13 +311,13 @@ def _loops(comparison: Comparison) -> Iterator[Fact]:
     arms = comparison.survival
     if not arms.a.events and not arms.b.events:
         return
-    told = [
+    counts = [
         f"{name} {arm.events} of {arm.runs} runs" for name, arm in ((comparison.a, arms.a), (comparison.b, arms.b)) if arm.runs
     ]
     p_value = "" if arms.p_value is None else f", Gray's test {p_told(arms.p_value)}"
     yield Fact(
         "Loops",
-        f"{', '.join(told)}{p_value}",
+        f"{', '.join(counts)}{p_value}",
         "rounds until the first one; completing rules out a later one",
         is_detail=True,
     )
@@ -332,8 +335,8 @@ def _detectable(comparison: Comparison) -> str:
 
 
 def _value(value: object, reason: str | None) -> str:
-    told = f"{value:g}" if isinstance(value, float | int) and not isnan(value) else UNKNOWN
-    return told if reason is None else f"{told} ({reason})"
+    text = f"{value:g}" if isinstance(value, float | int) and not isnan(value) else UNKNOWN
+    return text if reason is None else f"{text} ({reason})"
 
 
 def _log(comparison: Comparison, run_id: str) -> str:
@@ -347,5 +350,5 @@ def _log(comparison: Comparison, run_id: str) -> str:
 
 
 def several_models(flips: Sequence[Flip]) -> bool:
-    """Return whether the pairs are of several models."""
-    return len({one.model for one in flips}) > 1
+    """True if the pairs belong to several models."""
+    return len({flip.model for flip in flips}) > 1

@@ -1,4 +1,4 @@
-"""A comparison as HTML and as text."""
+"""Comparison as HTML and as text."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ from agentnb.experiments.views.layout import (
 
 MAX_FLIPS_IN_TEXT = 10
 MAX_OPEN = 5
-"""Pairs of runs that are shown unfolded."""
+"""Maximum number of pairs of runs that are shown unfolded."""
 MAX_OF_A_NAME = 120
 MAX_CAUTIONS = 3
-"""Reasons why a comparison could mislead that stand beside its sentence; the others are folded."""
+"""Maximum number of cautions beside the verdict; the others are folded."""
 WARNING = "Why this could mislead:"
 
 
 def comparison_html(comparison: Comparison) -> Html:
-    """Return the difference with its interval, what it rests on, the pairs of runs that differ, and all notes."""
+    """Render the difference with its interval and basis, the pairs of runs that differ, and all notes."""
     head = heading(comparison)
     headings, rows = states_of(comparison)
     states = table_html(headings, rows, numbers=range(1, 1 + len(STATES)))
     try:
-        found, limits = [*facts(comparison)], comparison.value_limits
+        lines, limits = [*facts(comparison)], comparison.value_limits
         drawn = intervals_html(estimates(comparison), None if limits is None else limits[1] - limits[0])
-        shown = (sentence_html(verdict(comparison)), drawn, _cautions(comparison), facts_html(_rows(found, is_detail=False)))
-        folded = (states, facts_html(_rows(found, is_detail=True)), notes_html(cautions(comparison)[MAX_CAUTIONS:]))
+        shown = (sentence_html(verdict(comparison)), drawn, _cautions(comparison), facts_html(_rows(lines, is_detail=False)))
+        folded = (states, facts_html(_rows(lines, is_detail=True)), notes_html(cautions(comparison)[MAX_CAUTIONS:]))
         more = tag("details", "exp-flips", tag("summary", "exp-summary", "Values, tests and notes"), *folded)
         return view_html(*head, *shown, _flips(comparison), more)
     except SettingsError as error:  # the extra `stats` is not installed
@@ -62,39 +62,39 @@ def comparison_html(comparison: Comparison) -> Html:
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """Return the same as lines of text."""
+    """Render the comparison as text."""
     lines, states = [" · ".join(heading(comparison))], table_text(*states_of(comparison))
     try:
-        told = cautions(comparison)
-        lines += [verdict(comparison), *([f"{WARNING} {'; '.join(told[:MAX_CAUTIONS])}"] if told else [])]
-        found = [*facts(comparison)]
-        lines += [*facts_text(_rows(found, is_detail=False)), *_flip_lines(comparison), *states]
-        lines += [*facts_text(_rows(found, is_detail=True)), *[f"Note: {note}" for note in told[MAX_CAUTIONS:]]]
+        warnings = cautions(comparison)
+        lines += [verdict(comparison), *([f"{WARNING} {'; '.join(warnings[:MAX_CAUTIONS])}"] if warnings else [])]
+        details = [*facts(comparison)]
+        lines += [*facts_text(_rows(details, is_detail=False)), *_flip_lines(comparison), *states]
+        lines += [*facts_text(_rows(details, is_detail=True)), *[f"Note: {note}" for note in warnings[MAX_CAUTIONS:]]]
     except SettingsError as error:
         return text_of([*lines, str(error), *states])
     return text_of(lines)
 
 
 def comparisons_html(several: Comparisons) -> str:
-    """Return several comparisons below each other."""
+    """Render several comparisons below each other."""
     return "".join(map(comparison_html, several))
 
 
 def comparisons_text(several: Comparisons) -> str:
-    """Return the same as text."""
+    """Render several comparisons as text."""
     return "\n\n".join(map(comparison_text, several))
 
 
-def _rows(found: Iterable[Fact], *, is_detail: bool) -> list[tuple[str, str, str]]:
-    return [(one.name, one.value, one.meaning) for one in found if one.is_detail is is_detail]
+def _rows(lines: Iterable[Fact], *, is_detail: bool) -> list[tuple[str, str, str]]:
+    return [(fact.name, fact.value, fact.meaning) for fact in lines if fact.is_detail is is_detail]
 
 
 def _cautions(comparison: Comparison) -> Html:
-    found = cautions(comparison)[:MAX_CAUTIONS]
-    if not found:
+    warnings = cautions(comparison)[:MAX_CAUTIONS]
+    if not warnings:
         return NOTHING
-    told = "; ".join([str(words(one, MAX_OF_A_NOTE)) for one in found])
-    return tag("div", "exp-caution", tag("b", "", WARNING), " ", Html(told))
+    text = "; ".join([str(words(warning, MAX_OF_A_NOTE)) for warning in warnings])
+    return tag("div", "exp-caution", tag("b", "", WARNING), " ", Html(text))
 
 
 def _flips(comparison: Comparison) -> Html:
@@ -102,16 +102,16 @@ def _flips(comparison: Comparison) -> Html:
     if not count:
         return NOTHING
     flips = flips_of(comparison, MAX_FLIPS)
-    columns: list[tuple[str, Callable[[Flip], str]]] = [("task", lambda one: words(one.task, MAX_OF_A_NAME))]
-    columns += [("model", lambda one: words(one.model, MAX_OF_A_NAME))] if several_models(flips) else []
-    columns += [("repeat", lambda one: str(one.repeat))] if any(one.repeat > 1 for one in flips) else []
+    columns: list[tuple[str, Callable[[Flip], str]]] = [("task", lambda flip: words(flip.task, MAX_OF_A_NAME))]
+    columns += [("model", lambda flip: words(flip.model, MAX_OF_A_NAME))] if several_models(flips) else []
+    columns += [("repeat", lambda flip: str(flip.repeat))] if any(flip.repeat > 1 for flip in flips) else []
     first = len(columns)
     columns += [
-        (comparison.a, lambda one: _linked(one.a, one.log_a, one.run_a)),
-        (comparison.b, lambda one: _linked(one.b, one.log_b, one.run_b)),
-        ("side by side", lambda one: tag("code", "exp-code", one.command)),
+        (comparison.a, lambda flip: _linked(flip.a, flip.log_a, flip.run_a)),
+        (comparison.b, lambda flip: _linked(flip.b, flip.log_b, flip.run_b)),
+        ("side by side", lambda flip: tag("code", "exp-code", flip.command)),
     ]
-    headings, rows = [name for name, _ in columns], [[cell(one) for _, cell in columns] for one in flips]
+    headings, rows = [name for name, _ in columns], [[cell(flip) for _, cell in columns] for flip in flips]
     more = tag("div", "exp-hint", f"{count - len(flips):,} more in c.flips") if count > len(flips) else NOTHING
     summary = tag("summary", "exp-summary", f"{counted(count, 'pair')} of runs with different values")
     table = table_html(headings, rows, numbers=(first, first + 1))
@@ -119,7 +119,7 @@ def _flips(comparison: Comparison) -> Html:
 
 
 def _linked(value: str, log: str, run_id: str) -> Html:
-    """Return a value, and a link to the log of its run, if that is a file."""
+    """Return a value, with a link to the log of its run if the log is a file."""
     return tag("a", "", value, href=quote(log), title=f"Log of run {run_id}") if log else words(value)
 
 
@@ -129,7 +129,7 @@ def _flip_lines(comparison: Comparison) -> list[str]:
         return []
     flips = flips_of(comparison, MAX_FLIPS_IN_TEXT)
     with_model = several_models(flips)
-    rows = [[f"{one.task} ({one.model})" if with_model else one.task, one.a, one.b, one.command] for one in flips]
+    rows = [[f"{flip.task} ({flip.model})" if with_model else flip.task, flip.a, flip.b, flip.command] for flip in flips]
     headings = ["task", comparison.a, comparison.b, "side by side"]
     more = [f"  {count - len(flips):,} more in c.flips"] if count > len(flips) else []
     return [f"{counted(count, 'pair')} of runs with different values:", *table_text(headings, rows), *more]

@@ -29,7 +29,7 @@ NO_MEANS = "Means by variant are not shown: a plan made by them would be biased"
 
 
 def design_html(design: Design) -> Html:
-    """Return what an experiment will do and cost, and what it can detect."""
+    """Render a design: runs, cost, and detectable effect."""
     return view_html(
         "Design",
         shape_told(design),
@@ -40,18 +40,18 @@ def design_html(design: Design) -> Html:
 
 
 def design_text(design: Design) -> str:
-    """Return the same as lines of text."""
+    """Render a design as text."""
     hint = [_hint(design)] if _hint(design) else []
     return text_of([f"Design · {shape_told(design)}", _effect(design), *facts_text(_design_facts(design)), *hint])
 
 
 def pilot_html(pilot: Pilot) -> Html:
-    """Return what a pilot says of variance, cost and time."""
+    """Render a pilot's estimates of variance, cost and time."""
     return view_html("Pilot", _pilot_about(pilot), facts_html(_pilot_facts(pilot)), hint_html(NO_MEANS))
 
 
 def pilot_text(pilot: Pilot) -> str:
-    """Return the same as lines of text."""
+    """Render a pilot as text."""
     return text_of([f"Pilot · {_pilot_about(pilot)}", *facts_text(_pilot_facts(pilot)), NO_MEANS])
 
 
@@ -80,8 +80,8 @@ def _design_facts(design: Design) -> Iterator[tuple[str, str, str]]:
 
 
 def _names(names: tuple[str, ...]) -> str:
-    rest = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return ", ".join(names[:MAX_NAMES]) + rest
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more
 
 
 def _hint(design: Design) -> str:
@@ -95,8 +95,8 @@ def _pilot_about(pilot: Pilot) -> str:
 def _pilot_facts(pilot: Pilot) -> Iterator[tuple[str, str, str]]:
     deviation = pilot.deviation(1)
     yield "Deviation of task differences", UNKNOWN if deviation is None else f"{deviation:.2f}", "with one repeat"
-    alike = UNKNOWN if pilot.clustering is None else f"{pilot.clustering:.2f}"
-    yield "Clustering", alike, "how alike repeats of a task are: 0 not at all, 1 the same"
+    clustering = UNKNOWN if pilot.clustering is None else f"{pilot.clustering:.2f}"
+    yield "Clustering", clustering, "how alike repeats of a task are: 0 not at all, 1 the same"
     yield "Cost of a run", money(pilot.cost), ""
     yield "Time of a run", time_told(pilot.seconds), ""
     for reason, count in Counter(reason for _, reason in pilot.reasons).most_common(MAX_NAMES):

@@ -1,4 +1,4 @@
-"""Intervals as drawn bars on one axis with 0 marked, in plain HTML."""
+"""Intervals as bars on one axis with 0 marked, in plain HTML."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from agentnb.experiments.views.numbers import limits_told
 
 ROUND_LIMITS = (1, 2, 5, 10)
 BLUE, DARK, GREY = "#3b82d6", "rgba(127,127,127,.95)", "rgba(127,127,127,.55)"
-"""Colours with contrast on light and dark. Borders, not backgrounds: a notebook that is not trusted keeps those only."""
+"""Colours with contrast on light and dark, drawn as borders: an untrusted notebook strips backgrounds."""
 
 
 def intervals_html(estimates: Sequence[Estimate], most: float | None = None) -> Html:
-    """Return a row for each estimate: its name, its bar from limit to limit, its numbers; nothing where all are 0.
+    """Render a row for each estimate: its name, its bar from limit to limit, its numbers; empty if all are 0.
 
-    ``most``: the greatest difference that can be; the axis ends there, or at a round number before it.
+    ``most``: maximum possible difference; the axis ends there, or at a round number before it.
     """
-    reach = _reach([abs(number) for one in estimates for number in (one.value.value, *(one.value.interval or ()))], most)
+    reach = _reach(
+        [abs(number) for estimate in estimates for number in (estimate.value.value, *(estimate.value.interval or ()))], most
+    )
     if not reach:
         return NOTHING
-    rows = [_row(one, reach) for one in estimates]
+    rows = [_row(estimate, reach) for estimate in estimates]
     ends = tag(
         "div",
         "exp-axis",
@@ -52,15 +54,17 @@ def _row(estimate: Estimate, reach: float) -> Html:
 
     parts = [_at(50, f"top:0px;height:22px;border-left:1px solid {DARK}")]
     if interval is None:
-        numbers = told = alike(value, tasks)
+        numbers = description = alike(value, tasks)
     else:
         low, high = interval
         parts.insert(0, _at(place(low), f"width:{place(high) - place(low):.2f}%;top:8px;border-top:6px solid {GREY}"))
         numbers = f"{signed(value)}, {limits_told(interval)}"
-        told = f"Estimate {signed(value)}, 95 % interval from {signed(low)} to {signed(high)}, 0 in the middle of the axis"
+        description = (
+            f"Estimate {signed(value)}, 95 % interval from {signed(low)} to {signed(high)}, 0 in the middle of the axis"
+        )
     parts.append(_at(place(value), f"top:3px;height:16px;border-left:4px solid {BLUE}"))
     line = Html(f'<div style="position:relative;height:22px">{"".join(parts)}</div>')
-    bar = tag("div", "exp-bar", line, role="img", aria_label=told, title=told)
+    bar = tag("div", "exp-bar", line, role="img", aria_label=description, title=description)
     return _columns(estimate.name, bar, numbers)
 
 
@@ -68,5 +72,5 @@ def _columns(label: str, bar: Html, numbers: str) -> Html:
     return tag("div", "exp-drawn", tag("span", "exp-label", label), bar, tag("span", "exp-limits", numbers))
 
 
-def _at(left: float, style: str) -> str:
-    return f'<div style="position:absolute;left:{left}%;{style}"></div>'
+def _at(position: float, style: str) -> str:
+    return f'<div style="position:absolute;left:{position}%;{style}"></div>'

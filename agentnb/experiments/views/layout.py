@@ -1,4 +1,4 @@
-"""The parts that the views of experiments share."""
+"""Parts shared by the views of experiments."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ MAX_OF_A_NOTE = 600
 
 
 def view_html(title: str, about: str, *parts: str) -> Html:
-    """Return a view with its title, and facts beside it."""
+    """Render a view with its title, and details beside it."""
     head = tag("div", "exp-head", tag("b", "", title), " ", tag("span", "meta", about))
     return kept(tag("div", "exp", head, *parts))
 
 
 def sentence_html(text: str) -> Html:
-    """Return the sentence that says it all."""
+    """Render the summary sentence."""
     return tag("div", "exp-sentence", text) if text else NOTHING
 
 
 def facts_html(rows: Iterable[tuple[str, str, str]]) -> Html:
-    """Return facts as a table: name, value, and what the number says."""
+    """Render facts as a table: name, value, and explanation."""
     lines = [
         tag(
             "tr",
@@ -37,18 +37,18 @@ def facts_html(rows: Iterable[tuple[str, str, str]]) -> Html:
 
 
 def table_html(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Html:
-    """Return a table in a box that scrolls. ``numbers``: the columns that hold numbers."""
+    """Render a table in a scrollable box. ``numbers``: indexes of numeric columns."""
 
-    def kind(place: int) -> str:
-        return "exp-cell exp-number" if place in numbers else "exp-cell"
+    def kind(column: int) -> str:
+        return "exp-cell exp-number" if column in numbers else "exp-cell"
 
-    head = tag("tr", "", *[tag("th", f"{kind(place)} exp-column", name, scope="col") for place, name in enumerate(headings)])
-    body = [tag("tr", "", *[tag("td", kind(place), cell) for place, cell in enumerate(row)]) for row in rows]
+    head = tag("tr", "", *[tag("th", f"{kind(column)} exp-column", name, scope="col") for column, name in enumerate(headings)])
+    body = [tag("tr", "", *[tag("td", kind(column), cell) for column, cell in enumerate(row)]) for row in rows]
     return tag("div", "exp-scroll", tag("table", "exp-table", tag("thead", "", head), tag("tbody", "", *body)))
 
 
 def notes_html(notes: Sequence[str]) -> Html:
-    """Return what a reader must know, as a list under its own heading."""
+    """Render notes as a list under their own heading."""
     if not notes:
         return NOTHING
     lines = [tag("li", "", words(note, MAX_OF_A_NOTE)) for note in notes]
@@ -56,24 +56,24 @@ def notes_html(notes: Sequence[str]) -> Html:
 
 
 def hint_html(text: str) -> Html:
-    """Return what to type next."""
+    """Render a hint on what to type next."""
     return tag("div", "exp-hint", text) if text else NOTHING
 
 
 def facts_text(rows: Iterable[tuple[str, str, str]]) -> list[str]:
-    """Return facts as lines of text."""
+    """Render facts as lines of text."""
     lines = [*rows]
     width = max((len(name) for name, _, _ in lines), default=0)
     return [f"  {name.ljust(width)}  {value}{f'  ({meaning})' if meaning else ''}" for name, value, meaning in lines]
 
 
 def table_text(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return a table as lines of text."""
+    """Render a table as lines of text."""
     table = [headings, *rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
 
 
 def text_of(lines: Iterable[str]) -> str:
-    """Return lines as one text, without control characters."""
+    """Join lines into one text, without control characters."""
     return clean("\n".join(lines))

@@ -15,7 +15,7 @@ UNKNOWN = "unknown"
 
 
 def limits_told(interval: tuple[float, float] | None) -> str:
-    """Return the limits of an interval; empty without one."""
+    """Format the limits of an interval; empty without one."""
     if interval is None:
         return ""
     low, high = interval
@@ -23,30 +23,30 @@ def limits_told(interval: tuple[float, float] | None) -> str:
 
 
 def p_told(value: float) -> str:
-    """Return a p value; a tiny one as a bound."""
+    """Format a p value; a tiny one as a bound."""
     return "p < 0.0001" if value < 0.0001 else f"p = {value:.2g}"
 
 
 def money(amount: float | None) -> str:
-    """Return US dollars, to the cent or to three digits."""
+    """Format US dollars, to the cent or to three digits."""
     return UNKNOWN if amount is None else "$0" if not amount else dollars(float(f"{amount:.3g}"))
 
 
 def total_money(amounts: Iterable[float | None]) -> str:
-    """Return the sum of US dollars; unknown if one of them is."""
-    known = [*amounts]
-    return money(None if None in known else sum(amount or 0.0 for amount in known))
+    """Format the sum of US dollars; unknown if one of them is."""
+    values = [*amounts]
+    return money(None if None in values else sum(amount or 0.0 for amount in values))
 
 
 def time_told(seconds: float | None) -> str:
-    """Return a time: ``unknown``, ``12 s``, ``3 min 5 s``, ``2 h 10 min``."""
+    """Format a time: ``unknown``, ``12 s``, ``3 min 5 s``, ``2 h 10 min``."""
     if seconds is None:
         return UNKNOWN
     return f"{seconds:.2g} s" if seconds < 10 else duration_told(seconds)
 
 
 def estimate_told(estimate: Difference | TooFewTasks) -> str:
-    """Return a difference with its limits and p value, or what is missing for one."""
+    """Format a difference with its limits and p value, or the shortage of tasks."""
     if isinstance(estimate, TooFewTasks):
         return f"{UNKNOWN}: {estimate.shortage}"
     if estimate.interval is None:
@@ -55,7 +55,7 @@ def estimate_told(estimate: Difference | TooFewTasks) -> str:
 
 
 def ratio_told(ratio: Ratio | TooFewTasks, name: str) -> str:
-    """Return how much more, or less, the variant of this name has, with limits; or what is missing for a number."""
+    """Format how much more, or less, the variant of this name has, with limits; or the shortage of tasks."""
     if isinstance(ratio, TooFewTasks):
         return f"{UNKNOWN}: {ratio.shortage}"
     if ratio.interval is None:
@@ -66,7 +66,7 @@ def ratio_told(ratio: Ratio | TooFewTasks, name: str) -> str:
 
 
 def _change(ratio: float) -> str:
-    """Return a ratio as a change: ``5 % more``, ``12 % less``, ``2.4 times``."""
+    """Format a ratio as a change: ``5 % more``, ``12 % less``, ``2.4 times``."""
     if ratio >= 2:
         return f"{ratio:#.3g} times" if ratio < 100 else f"{ratio:.3g} times"
     percent = abs(ratio - 1) * 100

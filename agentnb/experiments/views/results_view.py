@@ -1,4 +1,4 @@
-"""The results of an experiment as HTML and as text."""
+"""Results of an experiment as HTML and as text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COVERED = "What tells variants apart is covered until all runs are made"
 
 
 def results_html(results: Results) -> Html:
-    """Return the variants with their runs and means, why runs did not complete, and all notes."""
+    """Render the variants with their runs and means, the reasons of incomplete runs, and all notes."""
     reasons = [[str(count), first_line(reason, MAX_OF_A_REASON)] for reason, count in _reasons(results)]
     failed = table_html(["runs", "did not complete because"], reasons, numbers=(0,)) if reasons else ""
     return view_html(
@@ -39,7 +39,7 @@ def results_html(results: Results) -> Html:
 
 
 def results_text(results: Results) -> str:
-    """Return the same as lines of text."""
+    """Render the results as text."""
     reasons = [f"  {count} did not complete: {first_line(reason, MAX_OF_A_REASON)}" for reason, count in _reasons(results)]
     lines = [f"Results · {_about(results)}", _sentence(results), *table_text(*means_of(results)), *reasons]
     return text_of([*lines, *[f"Note: {note}" for note in results.notes], _hint(results)])
@@ -56,7 +56,7 @@ def _sentence(results: Results) -> str:
 
 
 def means_of(results: Results) -> tuple[list[str], list[list[str]]]:
-    """Return runs, and unless they are covered means and cost, by variant, as headings and rows."""
+    """Return runs by variant, and means and cost unless they are covered, as headings and rows."""
     return _headings(results), _rows(results)
 
 
@@ -70,13 +70,13 @@ def _rows(results: Results) -> list[list[str]]:
     if results.is_covered:
         return [[name, f"{len(results.of(name)):,}", *walls[name]] for name in results.variants]
     means = results.means()
-    found = []
+    cells = []
     for name in results.variants:
         rows = results.of(name)
         completed = sum(row.is_completed for row in rows)
         cost = total_money(row.cost for row in rows)
-        found.append([name, f"{len(rows):,}", f"{completed:,}", _mean(means[name]), cost, *walls[name]])
-    return found
+        cells.append([name, f"{len(rows):,}", f"{completed:,}", _mean(means[name]), cost, *walls[name]])
+    return cells
 
 
 def _mean(share: Share) -> str:
@@ -95,7 +95,7 @@ def _hint(results: Results) -> str:
     if results.is_covered:
         return "Run it again to make the missing runs: await exp.run()"
     if results.is_by_round:
-        return "What each guidance set brought soon after its rounds: lift(results)"
+        return "Short-term effects of each guidance set: lift(results)"
     if len(results.variants) < 2:
         return "All rows: results.table()"
     if results.look is not None and not results.look.is_last:

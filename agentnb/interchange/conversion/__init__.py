@@ -1,1 +1,1 @@
-"""From the items of a trace to the events of a run."""
+"""Conversion of trace items to run events."""

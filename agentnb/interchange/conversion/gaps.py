@@ -1,4 +1,4 @@
-"""What a foreign trace lacked, counted, and the sentences that say how it was filled."""
+"""Counted gaps of foreign traces, and the sentences that report how they were filled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Gap: TypeAlias = Literal[
 NO_PROMPT = "(The trace has no prompt.)"
 NO_RESULT = "The trace has no result of this call. Whether it took effect is not known."
 FILLED = "Filled in what the trace lacks."
-"""How the warning begins that says what was filled."""
+"""Start of the warning that lists the filled gaps."""
 _ONCE: dict[str, str] = {
     "model": "The model has no name: it is called unknown.",
     "prompt": "There is no prompt: a placeholder was added.",
@@ -64,8 +64,8 @@ def sentences_of(gaps: Counter[Gap]) -> list[str]:
     once = [sentence for gap, sentence in _ONCE.items() if gap in gaps]
     counts = {gap: count for gap, count in gaps.items() if count}
     counted = [
-        one if counts[gap] == 1 else several.format(f"{counts[gap]:,}")
-        for gap, (one, several) in _COUNTED.items()
+        singular if counts[gap] == 1 else plural.format(f"{counts[gap]:,}")
+        for gap, (singular, plural) in _COUNTED.items()
         if gap in counts
     ]
     return once + counted

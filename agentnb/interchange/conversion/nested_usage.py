@@ -1,4 +1,4 @@
-"""Adds the usage of sub-agents to runs of other products, in the form of agentnb's own logs."""
+"""Usage of sub-agents in runs of other products, recorded as agentnb's own logs record it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.errors import TraceError
 
 
 def with_nested_usage(runs: Iterable[Run]) -> Iterator[Run]:
-    """Yield the runs of a session or trace, outer ones first, each with the usage of those nested in it."""
+    """Yield the runs of a session or trace, outer ones first, each with the usage of its nested runs."""
     read: list[Run] = []
     try:
         for run in runs:
@@ -25,12 +25,12 @@ def with_nested_usage(runs: Iterable[Run]) -> Iterator[Run]:
 
 
 def _add_all(runs: list[Run]) -> list[Run]:
-    """Return the runs with the usage of all that are nested in them."""
+    """Add the usage of nested runs to each run."""
     if len(runs) < 2:
         return runs
     nested: dict[str, list[Run]] = {}
     done: list[Run] = []
-    for run in reversed(runs):  # those within before those around them
+    for run in reversed(runs):  # inner runs before outer ones
         within = nested.pop(run.id, [])
         complete = _add_usage(run, within)
         done.append(complete)
@@ -40,28 +40,28 @@ def _add_all(runs: list[Run]) -> list[Run]:
 
 
 def _add_usage(run: Run, nested: list[Run]) -> Run:
-    """Return the run with events for the usage of these nested runs, unless its own log has them."""
+    """Return the run with usage events for these nested runs, unless its own log has them."""
     paid = [inner for inner in reversed(nested) if inner.own_usage != NOTHING_USED and inner.id not in run.nested_usage]
     if run.origin is None or not paid:
         return run
     events: list[e.AnyEvent] = [*run.events]
     total = run.own_cost if run.origin.has_nested_cost else None
     costs = [inner.own_cost for inner in paid]
-    known = sum(cost for cost in costs if cost is not None)
-    is_split = total is not None and None not in costs and known <= total
-    if total is not None and is_split:  # each nested run has its part of the total
-        own = replace(run.own_usage, cost=round(total - known, COST_DIGITS))
+    nested_cost = sum(cost for cost in costs if cost is not None)
+    is_split = total is not None and None not in costs and nested_cost <= total
+    if total is not None and is_split:  # split the total among the nested runs
+        own = replace(run.own_usage, cost=round(total - nested_cost, COST_DIGITS))
         events[0] = replace(run.opening, origin=replace(run.origin, usage=own, has_nested_cost=False))
     is_in_total = total is not None and not is_split
-    place = len(events) - isinstance(events[-1], e.RunFinished)
-    events[place:place] = [_event(run, inner, is_in_total) for inner in paid]
+    position = len(events) - isinstance(events[-1], e.RunFinished)
+    events[position:position] = [_event(run, inner, is_in_total) for inner in paid]
     complete = Run.from_events([replace(event, seq=seq) for seq, event in enumerate(events)])
     complete.mark_interrupted()  # unless it has an end
     return complete
 
 
 def _event(run: Run, nested: Run, is_in_total: bool) -> e.ExtraUsage:
-    """Return the event for the usage of a nested run; its cost is 0 if the total of the outer run includes it."""
+    """Return the usage event of a nested run; its cost is 0 if the outer run's total includes it."""
     used = replace(nested.own_usage, cost=0.0) if is_in_total else nested.own_usage
     dollars = 0.0 if is_in_total else nested.own_spent
     return e.ExtraUsage(

@@ -1,4 +1,4 @@
-"""The size of a run that is being made from a trace, held to the bounds on reading."""
+"""Size of a run under construction, checked against the reading bounds."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _SIZED = (Text, Thinking, Image)
 
 
 class RunSize:
-    """Counts the events, texts and messages of a run. Raises `BoundExceeded` as soon as there are too many."""
+    """Counts a run's events, texts and messages. Raises `BoundExceeded` as soon as there are too many."""
 
     def __init__(self, source: str) -> None:
-        """``source``: the place of the trace, for errors."""
+        """``source``: position of the trace, for errors."""
         self._source = source
         self._events = self._characters = 0
         self._last_role: Role = "tool"
         self._messages_in_a_row = 0
-        """Messages of the last role since one of another, or a call."""
+        """Consecutive messages of the same role; a call resets the count."""
 
     def add_user_message(self, parts: Iterable[AnyPart]) -> None:
-        """Count a message of the person."""
+        """Count a user message."""
         self.add_events(1)
         self.add_texts(parts)
         self._add_message("user")
@@ -36,7 +36,7 @@ class RunSize:
         self._add_message("assistant")
 
     def add_call(self, calls: int) -> None:
-        """Count a call, which ends a row of replies. ``calls``: those of its reply so far, with this one."""
+        """Count a call, which ends a row of replies. ``calls``: number of calls of its reply, including this one."""
         check_round_calls(calls, self._source)
         self.add_events(_EVENTS_OF_A_CALL)
         self._add_message("tool")
@@ -47,7 +47,7 @@ class RunSize:
         check_events(self._events, self._source)
 
     def add_texts(self, parts: Iterable[AnyPart]) -> None:
-        """Count the texts and pictures of a message or a result."""
+        """Count the texts and images of a message or result."""
         sizes = [len(part.data) if isinstance(part, Image) else len(part.text) for part in parts if isinstance(part, _SIZED)]
         self._characters += sum(sizes)
         check_bytes(self._characters, MAX_HELD_BYTES, self._source)

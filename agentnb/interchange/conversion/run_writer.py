@@ -1,4 +1,4 @@
-"""Makes well-formed runs of what another product recorded: fills what a trace lacks, and says what it filled."""
+"""Builder of well-formed runs from foreign traces. Fills gaps, and reports what it filled."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from agentnb.interchange.conversion.todo_lists import FollowedTodos
 from agentnb.interchange.conversion.trace_items import Fact, MessageCount, RecordedCall, RecordedRound, Summary, as_message
 
 Content: TypeAlias = str | Sequence[AnyPart] | None
-"""What a message holds: a text, or parts; None and blank texts are nothing."""
+"""Content of a message: text or parts. None and blank text count as empty."""
 UNNAMED = "unknown"
 _WRITTEN_HERE = (
     e.RunStarted,
@@ -49,19 +49,19 @@ _WRITTEN_HERE = (
     e.RunFinished,
 )
 _COUNTS = ("input", "output", "cache_read")
-"""Counts of tokens that traces sum up."""
+"""Token counts that traces sum up."""
 _ROUNDED = 0.005
-"""The relative difference of costs that rounding explains."""
+"""Relative difference of costs that rounding explains."""
 _NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError)
-"""What encoding a value raises that no log can hold."""
+"""Exceptions from encoding a value that a log cannot hold."""
 
 
 class RunWriter:
-    """Takes the messages, calls and results of a trace in their order, and makes the run of them.
+    """Builds a run from the messages, calls and results of a trace, in their order.
 
-    Ids of calls may be missing, or used again for other calls; results may come late, twice or never. Times, durations and
-    counts that are unknown stay unknown. What had to be filled stands in `filled`, and the run warns of it. Data of a kind that
-    no log can hold is a `TraceError`, as a trace may have anything in any place.
+    Call ids may be missing or reused; results may be late, duplicated or missing. Unknown times, durations and counts stay
+    unknown. Filled gaps are listed in `filled`, and the run warns of them. Raises `TraceError` for data that a log cannot hold,
+    since a trace may have any value in any field.
 
         writer = RunWriter(Origin("openai_chat", "runs.json", "3"), model="openai:gpt-4o")
         writer.say("What is the weather?")
@@ -80,14 +80,14 @@ class RunWriter:
         tools: Iterable[ToolSpec] = (),
         **about: Any,
     ) -> None:
-        """``run_id``: by default one that is the same whenever this trace is read. ``about``: other fields of `RunStarted`,
-        such as ``agent``, ``tags`` or ``settings``.
+        """``run_id``: by default derived from the content, so the same on every reading. ``about``: other fields of
+        `RunStarted`, such as ``agent``, ``tags`` or ``settings``.
         """
         self._origin, self._run_id, self._parent_id, self._about = origin, run_id, parent_id, about
         self._model, self._system, self._tools = self._text("model", model), "", tuple(tools)
         self._ids: set[str] = set()
         self._last_numbers: Counter[str] = Counter()
-        """The last number that made each repeated id a new one."""
+        """Last number appended to make each repeated id unique."""
         self._size = RunSize(self._source)
         self._todos = FollowedTodos(about.get("todos", ()))
         self._total, self._has_nested_cost = UNKNOWN, False
@@ -103,11 +103,11 @@ class RunWriter:
 
     @property
     def filled(self) -> list[str]:
-        """What the trace lacked and was filled, one sentence each; complete when the run is finished."""
+        """The filled gaps, one sentence each; complete when the run is finished."""
         return sentences_of(self._gaps)
 
     def system(self, text: str) -> None:
-        """Take the system prompt; several before the conversation make one. Later ones become messages by system."""
+        """Set the system prompt. Several before the conversation are joined; later ones become messages by ``system``."""
         if not self._items:
             self._system = "\n\n".join(filter(None, (self._system, self._text("system", text))))
         else:
@@ -115,9 +115,9 @@ class RunWriter:
             self.say(text, author="system")
 
     def say(self, content: Content, *, author: str = "", at: datetime | None = None, by_person: bool = True) -> None:
-        """Take a message of the person, or of whoever else speaks to the agent. The first of them is the prompt.
+        """Add a message of the person, or of any other speaker. The first is the prompt.
 
-        ``by_person``: False for a notice of the environment, which is the prompt only if the person says nothing.
+        ``by_person``: False for a notice of the environment, which is the prompt only if there is no user message.
         """
         parts = self._parts(content)
         if not any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in parts):
@@ -141,20 +141,20 @@ class RunWriter:
         metadata: dict[str, Any] | None = None,
         signals: Iterable[str] = (),
     ) -> None:
-        """Take a reply of the model with the calls that it made. Arguments may be JSON texts."""
+        """Add a reply of the model with its calls. Arguments may be JSON texts."""
         fields = {
             "usage": usage,
             "seconds": seconds,
             "stop_reason": self._text("stop_reason", stop_reason),
             "metadata": bounded_metadata(encodable_data(metadata or {})),
-            "signals": tuple([self._text("signal", one) for one in signals]),
+            "signals": tuple([self._text("signal", signal) for signal in signals]),
         }
-        now = RecordedRound(self._parts(content), self._text("author", author), self._time(at), fields)
-        self._size.add_reply(now.parts)
-        self._items.append(now)
-        self._rounds.append(now)
+        recorded = RecordedRound(self._parts(content), self._text("author", author), self._time(at), fields)
+        self._size.add_reply(recorded.parts)
+        self._items.append(recorded)
+        self._rounds.append(recorded)
         for call in calls:
-            self._add_call(now, call)
+            self._add_call(recorded, call)
 
     def result(
         self,
@@ -167,28 +167,28 @@ class RunWriter:
         at: datetime | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Take the result of the oldest open call with this id; without an id, of the oldest open one of this tool, or at all.
+        """Add the result of the oldest open call with this id; without an id, of the oldest open call of this tool, or of all.
 
-        A result to which no call fits gets a call of its own in the last round. ``error_code``: that of a failed call.
+        A result without a matching call gets a call of its own in the last round. ``error_code``: of a failed call.
         """
         parts = tuple([part for part in self._parts(content) if isinstance(part, Text | Image)])
         call_id, name = self._text("call_id", call_id), self._text("name", name)
-        found = self._open.first(call_id, name)
-        if found is None:
+        call = self._open.first(call_id, name)
+        if call is None:
             before = self._answered.get(call_id)
             if before is not None and before.result is not None and before.result.parts == parts:
                 self._gaps["second result"] += 1
                 return
-            found = self._call_for(call_id, name)
+            call = self._call_for(call_id, name)
         self._size.add_texts(parts)
-        found.result = ToolResult(found.call.id, found.call.name, parts, is_error or bool(error_code), error_code or None)
-        found.at, found.seconds = self._time(at), seconds
-        self._answered[found.recorded_id] = found
+        call.result = ToolResult(call.call.id, call.call.name, parts, is_error or bool(error_code), error_code or None)
+        call.at, call.seconds = self._time(at), seconds
+        self._answered[call.recorded_id] = call
 
     def event(self, kind: type[e.Event], *, at: datetime | None = None, **fields: Any) -> None:
-        """Take an event of another kind, such as a step or a finding, after all that was taken before it.
+        """Add an event of another kind, such as a step or a finding, after everything added before.
 
-        Guidance and retries become part of the next round. A change of the todos by a call stands with that call.
+        Guidance and retries become part of the next round. A todo change by a call is attached to that call.
         """
         if kind in _WRITTEN_HERE:
             raise SettingsError(f"{kind.__name__} is written by the RunWriter itself", "Call its say, reply, result or finish")
@@ -199,34 +199,34 @@ class RunWriter:
         (self._items if call is None else call.todos).append(fact)
 
     def error(self, error: e.RunError, where: str, at: datetime | None = None) -> None:
-        """Take the error that ended the run. ``where``: trace, model or reply."""
+        """Add the error that ended the run. ``where``: trace, model or reply."""
         self.event(e.ErrorRaised, error=error, where=where, at=at)
 
     def warn(self, message: str, at: datetime | None = None) -> None:
-        """Take a warning to the person."""
+        """Add a warning for the person."""
         self.event(e.Warned, message=message, at=at)
 
     def mark_copied(self) -> None:
-        """Make all that was taken so far the history of the run: it was copied from another run, which used its tokens."""
+        """Turn everything added so far into the run's history: it was copied from another run, which paid for its tokens."""
         if self._items:
             earlier = self.finish(None, "")
             self._about |= {"history": tuple(earlier.messages), "compacted": earlier.compacted, "todos": earlier.todos}
             self._begin()
 
     def total(self, usage: Usage, *, has_nested_cost: bool = False) -> None:
-        """Take the usage of the whole run, as the trace sums it up. It counts where the replies do not report theirs.
+        """Set the total usage that the trace states. It applies where replies do not report theirs.
 
-        Where they do, and their sum is another one, the run warns of it.
+        If replies do, and their sum differs, the run warns of it.
 
-        ``has_nested_cost``: its cost includes that of nested runs, and counts also beside the replies' own.
+        ``has_nested_cost``: the cost includes nested runs, and applies even where replies report theirs.
         """
         self._total, self._has_nested_cost = usage, has_nested_cost and usage.cost is not None
 
     def assess(self, name: str, value: Any) -> None:
-        """Take what the trace records of the outcome: a score, or whether the run did what it should.
+        """Add a recorded outcome: a score, or whether the run succeeded.
 
-        ``name``: the field that says so, such as ``reward``. Full marks pass, 0 fails, and a score between them says neither.
-        Any other value says nothing.
+        ``name``: source field, such as ``reward``. Full marks pass, 0 fails, scores between them are neither. Other values are
+        ignored.
         """
         if isinstance(value, bool):
             self._assessments.append(Assessment("passed" if value else "failed", "trace", self._text("name", name)))
@@ -234,9 +234,9 @@ class RunWriter:
             self._assessments.append(Assessment(outcome_of(value), "trace", self._text("name", name), float(value)))
 
     def compact(self, summary: str, *, first: int = 0, rounds: int = 0, at: datetime | None = None) -> None:
-        """Take a summary that the model is sent from its next reply on, in the place of all that was taken before.
+        """Add a summary that, from the next reply on, replaces everything added before.
 
-        ``first``, ``rounds``: how many messages at the start, and how many of the last rounds, it is still sent.
+        ``first``, ``rounds``: number of messages at the start, and of the last rounds, that are still sent.
         """
         text = self._text("summary", summary)
         if text.strip():
@@ -252,29 +252,29 @@ class RunWriter:
         at: datetime | None = None,
         seconds: float | None = None,
     ) -> Run:
-        """Return the run. ``status``: how it ended; None if the trace breaks off, which makes an interrupted run.
+        """Return the run. ``status``: final status; None for a trace that breaks off, which makes an interrupted run.
 
-        Raises `TraceError` if it makes no run.
+        Raises `TraceError` if the events do not make a run.
         """
         prompt = self._take_prompt()
         facts = list(self._facts())
         self._size.add_events(len(self._assessments))
-        facts += [Fact(w.OutcomeGiven, {"assessment": one}, self._time(at)) for one in self._assessments]
+        facts += [Fact(w.OutcomeGiven, {"assessment": assessment}, self._time(at)) for assessment in self._assessments]
         started = self._started(prompt)
         if status is not None:
-            last = STATUS_AT_END.get(stop_reason, "")  # the status that its policy would have given the last round
+            last = STATUS_AT_END.get(stop_reason, "")  # as its policy would have set it
             ended = {"status": status, "stop_reason": stop_reason, "last_round": last, "seconds": seconds}
             facts.append(Fact(e.RunFinished, ended, self._time(at)))
         if self._total != UNKNOWN and (differences := self._differences()):
-            what = f"Its trace sums up other usage than its replies report: {', '.join(differences)}."
-            facts.insert(0, Fact(e.Warned, {"message": what}, prompt.at))
+            message = f"Its trace sums up other usage than its replies report: {', '.join(differences)}."
+            facts.insert(0, Fact(e.Warned, {"message": message}, prompt.at))
         if self._gaps:
             facts.insert(0, Fact(e.Warned, {"message": f"{FILLED} {' '.join(self.filled)}", "topic": "filled"}, prompt.at))
         with self._encoding():
             lines = [encode(started)]
             for seq, fact in enumerate(facts, 1):
-                about: dict[str, Any] = {"seq": seq, "at": fact.at, "run_id": started.run_id, "parent_id": self._parent_id}
-                lines.append(encode(fact.kind(**about, **fact.fields)))  # type: ignore[arg-type]  # of any kind
+                envelope: dict[str, Any] = {"seq": seq, "at": fact.at, "run_id": started.run_id, "parent_id": self._parent_id}
+                lines.append(encode(fact.kind(**envelope, **fact.fields)))  # type: ignore[arg-type]  # of any kind
         events = self._as_read(lines)
         check_events(events, self._source)
         run = Run.from_events(events)
@@ -282,14 +282,14 @@ class RunWriter:
         return run
 
     def finish_without_end(self, *, is_over: bool = False, at: datetime | None = None, seconds: float | None = None) -> Run:
-        """Return the run of a trace that says how it ended at most by the stop reason of its last reply.
+        """Return the run of a trace that records no end except the stop reason of its last reply.
 
-        It is completed if that reply calls no tool and its stop reason is a natural one; ``unknown`` without such a reason;
-        interrupted if a message or a call is left unanswered. ``is_over``: the trace records that the run is over and met no
-        error, so that it is completed unless something is left unanswered.
+        Completed if that reply calls no tool and its stop reason is natural; ``unknown`` without such a reason; interrupted if
+        a message or a call is left unanswered. ``is_over``: the trace records a regular end, so the run is completed unless
+        something is left unanswered.
         """
-        told = [item for item in self._items if isinstance(item, RecordedRound) or item.kind is e.CommandReceived]
-        last = told[-1] if told else None
+        turns = [item for item in self._items if isinstance(item, RecordedRound) or item.kind is e.CommandReceived]
+        last = turns[-1] if turns else None
         if not isinstance(last, RecordedRound) or (last.has_own_calls and (self._open or not is_over)):
             return self.finish(None, "")
         if not last.has_own_calls and last.fields["stop_reason"] in NATURAL:
@@ -306,39 +306,39 @@ class RunWriter:
             self._gaps["repeated id" if recorded else "missing id"] += 1
         name = self._text("name of a tool", call.name) or UNNAMED
         self._gaps["name"] += not call.name
-        made = replace(call, name=name, id=self._fresh(recorded), arguments=self._arguments(call.arguments))
-        added = RecordedCall(recorded, made)
+        new_call = replace(call, name=name, id=self._fresh(recorded), arguments=self._arguments(call.arguments))
+        added = RecordedCall(recorded, new_call)
         self._append_call(now, added)
         self._open.add(added)
         return added
 
     def _fresh(self, recorded: str) -> str:
-        """Return an id that no call has yet."""
-        found, base = recorded or "call-1", recorded or "call"
+        """Return an unused call id."""
+        fresh_id, base = recorded or "call-1", recorded or "call"
         number = max(self._last_numbers[base], 1)
-        while found in self._ids:
+        while fresh_id in self._ids:
             number += 1
-            found = f"{base}-{number}"
+            fresh_id = f"{base}-{number}"
         self._last_numbers[base] = number
-        self._ids.add(found)
-        return found
+        self._ids.add(fresh_id)
+        return fresh_id
 
-    def _arguments(self, given: Any) -> Any:
-        if isinstance(given, str):
+    def _arguments(self, arguments: Any) -> Any:
+        if isinstance(arguments, str):
             with suppress(msgspec.DecodeError, UnicodeError, RecursionError):
-                given = msgspec.json.decode(given) if given.strip() else {}
-        if not isinstance(given, dict):
-            self._gaps["arguments"] += given is not None
-            return {} if given is None else encodable_data(given)
-        return encodable_data(given)
+                arguments = msgspec.json.decode(arguments) if arguments.strip() else {}
+        if not isinstance(arguments, dict):
+            self._gaps["arguments"] += arguments is not None
+            return {} if arguments is None else encodable_data(arguments)
+        return encodable_data(arguments)
 
     def _call_named(self, call_id: Any) -> RecordedCall | None:
         """Return the call of the last round with this id."""
         last = self._rounds[-1].calls if call_id and self._rounds else []
-        return next((one for one in last if one.recorded_id == call_id), None)
+        return next((call for call in last if call.recorded_id == call_id), None)
 
     def _call_for(self, call_id: str, name: str) -> RecordedCall:
-        """Return a call for a result that has none, in the last round."""
+        """Add a call to the last round for a result without one."""
         if not self._rounds:
             self.reply()
         self._gaps["no call"] += 1
@@ -353,35 +353,37 @@ class RunWriter:
     # Events
 
     def _take_prompt(self) -> Fact:
-        """Take the first message of the person out of what follows it; make one if the model spoke first."""
+        """Remove and return the first user message; make a placeholder if the model spoke first."""
         before = takewhile(lambda item: not isinstance(item, RecordedRound), self._items)
         messages = [
-            (place, item) for place, item in enumerate(before) if isinstance(item, Fact) and item.kind is e.CommandReceived
+            (position, item)
+            for position, item in enumerate(before)
+            if isinstance(item, Fact) and item.kind is e.CommandReceived
         ]
         if messages:
-            place, prompt = next((one for one in messages if one[1].fields["by_person"]), messages[0])
-            del self._items[place]
+            position, prompt = next((entry for entry in messages if entry[1].fields["by_person"]), messages[0])
+            del self._items[position]
             return prompt
         self._gaps["prompt"] += 1
         return Fact(e.CommandReceived, {"message": Message("user", (Text(NO_PROMPT),), is_placeholder=True)})
 
     def _started(self, prompt: Fact) -> e.RunStarted:
         named = {tool.name for tool in self._tools}
-        called = dict.fromkeys(one.call.name for each in self._rounds for one in each.calls)
+        called = dict.fromkeys(item.call.name for recorded in self._rounds for item in recorded.calls)
         missing = [ToolSpec(name) for name in called if name not in named]
         self._gaps["tools"] += bool(missing)
         self._gaps["model"] += not self._model
         self._gaps["reply"] += not self._rounds
-        self._gaps += Counter()  # without those that are not there
+        self._gaps += Counter()  # drop zero counts
         message = prompt.fields["message"]
         origin = self._origin
-        place = (origin.format, origin.file_name, origin.position, message.text)
+        identity = (origin.format, origin.file_name, origin.position, message.text)
         with self._encoding():
-            told = msgspec.json.encode([*[self._text("origin", one) for one in place], *self._contents()])
+            content = msgspec.json.encode([*[self._text("origin", item) for item in identity], *self._contents()])
         return e.RunStarted(
             seq=0,
             at=prompt.at,
-            run_id=self._run_id or f"trace-{hashlib.sha256(told).hexdigest()[:16]}",
+            run_id=self._run_id or f"trace-{hashlib.sha256(content).hexdigest()[:16]}",
             parent_id=self._parent_id,
             schema=e.SCHEMA,
             prompt=message,
@@ -393,37 +395,37 @@ class RunWriter:
         )
 
     def _sum_of_replies(self) -> Usage:
-        of_replies = [one.fields["usage"] for one in self._rounds]
+        of_replies = [recorded.fields["usage"] for recorded in self._rounds]
         return sum(of_replies[1:], of_replies[0]) if of_replies else UNKNOWN
 
     def _differences(self) -> list[str]:
-        """Return the parts of the usage that the trace sums up to something else than its replies do."""
+        """Return the usage fields in which the trace's total differs from the sum of its replies."""
         stated, summed = self._total, self._sum_of_replies()
         pairs = ((name, getattr(stated, name), getattr(summed, name)) for name in _COUNTS)
-        found = [
+        differences = [
             f"{total:,} {name} tokens instead of {own:,}"
             for name, total, own in pairs
             if None not in (total, own) and total != own
         ]
         if stated.cost is None or summed.cost is None or self._has_nested_cost:
-            return found
+            return differences
         is_same = isclose(stated.cost, summed.cost, rel_tol=_ROUNDED)
-        return found if is_same else [*found, f"${stated.cost:.6g} instead of ${summed.cost:.6g}"]
+        return differences if is_same else [*differences, f"${stated.cost:.6g} instead of ${summed.cost:.6g}"]
 
     def _origin_with_total(self) -> e.Origin:
-        """Return the origin with the usage of the whole run, unless the replies report all that the trace sums up."""
+        """Return the origin with the total usage, unless the replies report everything that the trace sums up."""
         summed = self._sum_of_replies()
         missing = {name for name in UNKNOWN.__struct_fields__ if getattr(summed, name) is None}
         missing |= {"cost"} if self._has_nested_cost else set()
-        known = {name: value for name in missing if (value := getattr(self._total, name)) is not None}
-        usage = replace(summed, **known) if known else None
+        additions = {name: value for name in missing if (value := getattr(self._total, name)) is not None}
+        usage = replace(summed, **additions) if additions else None
         return replace(self._origin, usage=usage, has_nested_cost=self._has_nested_cost, stated=self._total)
 
     def _contents(self) -> Iterator[Any]:
-        """Yield all that tells this run from others of the same prompt, whose files may have the same name."""
-        for one in self._rounds:
-            yield [part.text for part in one.parts if isinstance(part, Text)]
-            yield [(each.call.name, each.call.arguments, each.result and each.result.text) for each in one.calls]
+        """Yield the content that tells this run from others with the same prompt and file name."""
+        for recorded in self._rounds:
+            yield [part.text for part in recorded.parts if isinstance(part, Text)]
+            yield [(entry.call.name, entry.call.arguments, entry.result and entry.result.text) for entry in recorded.calls]
 
     def _facts(self) -> Iterator[Fact]:
         index, reason, author = 0, "prompt", ""
@@ -441,44 +443,44 @@ class RunWriter:
             before = []
             index, author = index + 1, item.author
             reason = "tool_results" if item.has_own_calls else "continued"
-        yield from before  # of a round that there is not: it is refused
+        yield from before  # without a round: `check_events` refuses it
 
     def _with_compactions(self) -> Iterator[RecordedRound | Fact]:
-        """Yield the items with summaries as compactions; one without a reply before and after it as a message."""
-        replies = [place for place, item in enumerate(self._items) if isinstance(item, RecordedRound)]
+        """Yield the items with summaries as compactions; summaries not between two replies become messages."""
+        replies = [position for position, item in enumerate(self._items) if isinstance(item, RecordedRound)]
         count = MessageCount(len(self._about.get("history", ())) + 1)
-        for place, item in enumerate(self._items):
+        for position, item in enumerate(self._items):
             if isinstance(item, RecordedRound):
                 count.add_round(with_calls=bool(item.calls))
                 yield item
                 continue
-            is_between = bool(replies) and replies[0] < place < replies[-1]
+            is_between = bool(replies) and replies[0] < position < replies[-1]
             fact = item if isinstance(item, Fact) else count.compacted(item) if is_between else as_message(item)
             if fact.kind is e.CommandReceived:
                 count.add_message()
             yield fact
 
     def _round(self, one: RecordedRound, index: int, reason: str, before: Iterable[Fact]) -> Iterator[Fact]:
-        message = bounded(Message("assistant", (*one.parts, *[each.call for each in one.calls]), one.author))
+        message = bounded(Message("assistant", (*one.parts, *[recorded.call for recorded in one.calls]), one.author))
         yield Fact(e.RoundStarted, {"index": index, "reason": reason})
         yield from before
         yield Fact(e.ModelReplied, {"message": message, **one.fields}, one.at)
-        for call, each in zip(message.calls, one.calls, strict=True):
-            result = each.result
+        for call, recorded in zip(message.calls, one.calls, strict=True):
+            result = recorded.result
             if result is None:
                 self._gaps["no result"] += 1
                 result = ToolResult(call.id, call.name, (Text(NO_RESULT),), is_error=True, error_code=LOST)
             yield Fact(e.ToolStarted, {"call": call})
-            yield from each.todos
-            yield Fact(e.ToolFinished, {"result": result, "seconds": each.seconds}, each.at)
-            todos = self._todos.after(call, result, each.at)
+            yield from recorded.todos
+            yield Fact(e.ToolFinished, {"result": result, "seconds": recorded.seconds}, recorded.at)
+            todos = self._todos.after(call, result, recorded.at)
             if todos is not None:
                 self._size.add_events(1 + len(todos))  # each event holds the whole list
-                yield Fact(e.TodosChanged, {"todos": todos, "by": "model", "call_id": call.id}, each.at)
-        ended = next((each.at for each in reversed(one.calls) if each.at is not None), one.at)
+                yield Fact(e.TodosChanged, {"todos": todos, "by": "model", "call_id": call.id}, recorded.at)
+        ended = next((recorded.at for recorded in reversed(one.calls) if recorded.at is not None), one.at)
         yield Fact(e.RoundFinished, {"index": index, "status": "success", "seconds": None}, ended)
 
-    # What a trace has in a place
+    # Values of a trace
 
     @property
     def _source(self) -> str:
@@ -489,14 +491,14 @@ class RunWriter:
 
     @contextmanager
     def _encoding(self) -> Iterator[None]:
-        """Raise `TraceError` for data of the trace that no log can hold."""
+        """Raise `TraceError` for trace data that a log cannot hold."""
         try:
             yield
         except _NOT_JSON as error:
             raise self._wrong(f"{type(error).__name__}: {encodable(str(error))}") from error
 
     def _as_read(self, lines: list[bytes]) -> list[e.AnyEvent]:
-        """Return the events as they are read from a log that holds them: without keys."""
+        """Return the events as read back from a log, with keys redacted."""
         try:
             return decode_new(lines)
         except TraceError as error:
@@ -508,13 +510,13 @@ class RunWriter:
         return encodable(value or "")
 
     def _parts(self, content: Any) -> list[AnyPart]:
-        """Return the parts of a message, without calls and results, which come apart; none for a blank text."""
+        """Return the parts of a message without calls and results, which are added separately; empty for blank text."""
         if content is None or isinstance(content, str):
             return [Text(encodable(content))] if content and content.strip() else []
         if not isinstance(content, list | tuple) or not all(isinstance(part, AnyPart) for part in content):
             raise self._wrong("the content of a message is neither a text nor its parts")
-        told = [part for part in content if not isinstance(part, ToolCall | ToolResult)]
-        return [part if isinstance(part, Image) else replace(part, text=self._text("text", part.text)) for part in told]
+        kept = [part for part in content if not isinstance(part, ToolCall | ToolResult)]
+        return [part if isinstance(part, Image) else replace(part, text=self._text("text", part.text)) for part in kept]
 
     def _time(self, at: datetime | None) -> datetime | None:
         if at is None:

@@ -1,4 +1,4 @@
-"""The todo lists of foreign traces: what a call of a product's todo tool makes of the list."""
+"""Todo lists of foreign traces, reconstructed from calls of each product's todo tool."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from agentnb.tools.todos.items import Fields, read_item
 from agentnb.tools.todos.operations import Refused
 
 _Reader: TypeAlias = Callable[[dict[str, Any], Todos, "datetime | None"], "Todos | None"]
-_STATUSES: dict[str, TodoStatus] = {one: one for one in get_args(TodoStatus)} | {
+_STATUSES: dict[str, TodoStatus] = {status: status for status in get_args(TodoStatus)} | {
     "pending": "not-started",
     "todo": "not-started",
     "done": "completed",
 }
-"""Our status by the words of other products."""
+"""agentnb's status by the words of other products."""
 _DROPPED = frozenset({"cancelled", "canceled", "deleted"})
-"""Statuses of todos that are no longer on a list."""
+"""Statuses of todos that are off the list."""
 
 
 class FollowedTodos:
-    """The todo list of a run as its calls have changed it so far."""
+    """A run's todo list after the calls so far."""
 
     def __init__(self, todos: Iterable[Todo] = ()) -> None:
         self.todos: Todos = tuple(todos)
         self.is_told = False
-        """True if the trace says itself how the list changed: then its calls are not followed."""
+        """True if the trace itself records changes of the list; calls are then ignored."""
 
     def after(self, call: ToolCall, result: ToolResult, at: datetime | None) -> Todos | None:
-        """Return the list as this call has left it; None if it has not changed it."""
+        """Return the list after this call, or None if it is unchanged."""
         read = _READERS.get(call.name)
         if read is None or self.is_told or result.is_error or not isinstance(call.arguments, dict):
             return None
@@ -49,18 +49,18 @@ class FollowedTodos:
 
 
 def _list_of(key: str, *titles: str) -> _Reader:
-    """Return what reads a tool whose every call writes the whole list. Its todos have no ids: a title keeps its id."""
+    """Return a reader for a tool whose every call writes the whole list. Todos without ids are matched by title."""
 
     def read(arguments: dict[str, Any], before: Todos, at: datetime | None) -> Todos:
         earlier = {todo.title: todo for todo in before}
         used: set[int] = set()
         free = operations.next_id(before)
         todos = []
-        for one in arguments[key]:
-            status = _status(one)
+        for item in arguments[key]:
+            status = _status(item)
             if status is None:
                 continue
-            title = next((str(one[name]) for name in titles if one.get(name)), "")
+            title = next((str(item[name]) for name in titles if item.get(name)), "")
             same = earlier.get(title)
             if same is None or same.id in used:
                 todos.append(Todo(free, title, status, created_at=at))
@@ -74,30 +74,30 @@ def _list_of(key: str, *titles: str) -> _Reader:
 
 
 def _status(one: dict[str, Any]) -> TodoStatus | None:
-    """Return the status; None for a todo that was dropped."""
-    told = normal_status(str(one.get("status") or ""))
-    return None if told in _DROPPED else _STATUSES.get(told, "not-started")
+    """Return the status, or None for a dropped todo."""
+    status = normal_status(str(one.get("status") or ""))
+    return None if status in _DROPPED else _STATUSES.get(status, "not-started")
 
 
 def _operation(arguments: dict[str, Any], before: Todos, at: datetime | None) -> Todos | None:
-    """Read a call of ``todo_operations``, of agentnb and of SAM, whose rules may have allowed what ours refuse."""
-    now = cast(datetime, at)  # it only becomes a field, which may be None
-    what = str(arguments.get("operation") or "").strip().lower()
-    if what == "write":
-        fields = [read_item(one)[0] for one in arguments["todoList"]]
-        return tuple([_todo(one, index, at) for index, one in enumerate(fields, 1)])
-    if what == "update":
-        return operations.update(before, arguments["todoUpdates"], now)[0]
-    if what == "add":
-        added = [read_item(one)[0] for one in arguments["newTodos"]]
+    """Read a call of ``todo_operations``, of agentnb or of SAM, which may have allowed what agentnb refuses."""
+    time = cast(datetime, at)  # only stored in a field, which may be None
+    operation = str(arguments.get("operation") or "").strip().lower()
+    if operation == "write":
+        fields = [read_item(item)[0] for item in arguments["todoList"]]
+        return tuple([_todo(item, index, at) for index, item in enumerate(fields, 1)])
+    if operation == "update":
+        return operations.update(before, arguments["todoUpdates"], time)[0]
+    if operation == "add":
+        added = [read_item(item)[0] for item in arguments["newTodos"]]
         start = operations.next_id(before)
-        return (*before, *[_todo(one | {"id": index}, index, at) for index, one in enumerate(added, start)])
+        return (*before, *[_todo(item | {"id": index}, index, at) for index, item in enumerate(added, start)])
     return None
 
 
 def _todo(fields: Fields, number: int, at: datetime | None) -> Todo:
-    given: Fields = {"id": number, "title": "", "created_at": at}
-    return Todo(**given | fields)
+    defaults: Fields = {"id": number, "title": "", "created_at": at}
+    return Todo(**defaults | fields)
 
 
 _READERS: dict[str, _Reader] = {
@@ -106,4 +106,4 @@ _READERS: dict[str, _Reader] = {
     "update_plan": _list_of("plan", "step", "content"),
     TODO_TOOL: _operation,
 }
-"""What reads a call, by the name of its tool."""
+"""Reader of a call, by tool name."""

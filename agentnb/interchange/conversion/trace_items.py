@@ -1,4 +1,4 @@
-"""What a `RunWriter` has taken of a trace and not yet written: rounds with their calls, summaries and other facts, in order."""
+"""Items that a `RunWriter` holds before writing: rounds with their calls, summaries and other facts, in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN
 
 SUMMARY = "summary"
-"""Author of a summary to which no reply came."""
+"""Author of a summary without a later reply."""
 
 
 class Fact(NamedTuple):
@@ -25,20 +25,20 @@ class Fact(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A summary that the model is sent from its next reply on, in the place of the messages before it."""
+    """A summary that, from the next reply on, replaces the messages before it."""
 
     text: str
     first: int
-    """How many messages at the start are still sent."""
+    """Number of messages at the start that are still sent."""
     rounds: int
-    """How many of the last rounds are still sent."""
+    """Number of last rounds that are still sent."""
     at: datetime | None = None
     kind: type[e.Event] = e.ContextCompacted
 
 
 @dataclass(slots=True)
 class RecordedCall:
-    """A call as it is in the run, and its result once there is one."""
+    """A call as it is in the run, with its result once there is one."""
 
     recorded_id: str
     call: ToolCall
@@ -60,21 +60,21 @@ class RecordedRound:
 
     @property
     def has_own_calls(self) -> bool:
-        """Whether it made a call that the provider did not run itself."""
-        return any(SERVER_SIDE not in (each.call.provider_metadata or ()) for each in self.calls)
+        """True if it has a call that the provider did not run itself."""
+        return any(SERVER_SIDE not in (entry.call.provider_metadata or ()) for entry in self.calls)
 
 
 class MessageCount:
-    """Counts the messages of a run while it is written, to say which of them a summary replaces."""
+    """Message counter for a run being written, used to locate the messages that a summary replaces."""
 
     def __init__(self, before: int) -> None:
-        """``before``: messages that the run begins with, its prompt among them."""
+        """``before``: number of initial messages, including the prompt."""
         self._messages = before
         self._rounds: list[int] = []
         """Index of the first message of each round."""
 
     def add_message(self) -> None:
-        """Count what was said to the agent."""
+        """Count a message to the agent."""
         self._messages += 1
 
     def add_round(self, *, with_calls: bool) -> None:
@@ -83,7 +83,7 @@ class MessageCount:
         self._messages += 1 + with_calls
 
     def compacted(self, summary: Summary) -> Fact:
-        """Return the event of a summary: it replaces all messages before it, but for those that are still sent."""
+        """Return the event of a summary, which replaces all earlier messages except those still sent."""
         kept = self._rounds[-summary.rounds] if 0 < summary.rounds <= len(self._rounds) else self._messages
         first = min(summary.first, kept)
         compacted = Compacted(first, kept, kept - first, summary.text)
@@ -92,7 +92,7 @@ class MessageCount:
 
 
 def as_message(summary: Summary) -> Fact:
-    """Return a summary that no reply followed as a message."""
+    """Convert a summary without a later reply to a message."""
     message = Message("user", (Text(summary.text),), SUMMARY)
     fields = {"command": "say", "text": summary.text, "message": message, "by_person": False}
     return Fact(e.CommandReceived, fields, summary.at)

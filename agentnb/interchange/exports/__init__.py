@@ -1,4 +1,4 @@
-"""Forms in which other products read runs: one module for each, with a `NAME`, a `TITLE` and `pieces`."""
+"""Export formats: one module each, with a `NAME`, a `TITLE` and `pieces`."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from agentnb.interchange.exports import anthropic_messages, openai_chat, openinf
 
 
 class Export(Protocol):
-    """A module that writes one form."""
+    """A module that writes one format."""
 
     NAME: str
-    """The form's name, as in ``save_trace(run, path, format=NAME)``."""
+    """The format's name, as in ``save_trace(run, path, format=NAME)``."""
     TITLE: str
-    """What it is called in sentences."""
+    """Name in messages."""
 
     def pieces(self, runs: Iterable[Run]) -> Iterable[bytes]:
-        """Yield the bytes of a file that holds these runs."""
+        """Yield the bytes of a file with these runs."""
 
 
-EXPORTS: dict[str, Export] = {one.NAME: one for one in (sam, openai_chat, anthropic_messages, otel, openinference, parquet)}
-"""All forms by name."""
+EXPORTS: dict[str, Export] = {form.NAME: form for form in (sam, openai_chat, anthropic_messages, otel, openinference, parquet)}
+"""All export formats by name."""
 
 
 def export_named(name: str) -> Export:
-    """Return the form of this name; raises `SettingsError` with the most similar ones."""
+    """Return the format of this name. Raises `SettingsError` with the most similar names."""
     if name not in EXPORTS:
         raise SettingsError(f"There is no form {name!r} to save runs in", near(name, EXPORTS))
     return EXPORTS[name]

@@ -1,4 +1,4 @@
-"""What only agentnb knows of a run, as attributes of spans: ``agentnb.*``, the same in every convention of spans."""
+"""Facts without a place in any span convention, as ``agentnb.*`` attributes common to all exports."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def json_text(value: Any) -> str:
 
 
 def attributes_of(run: Run, span: Span) -> dict[str, Any]:
-    """Return the ``agentnb.*`` attributes of a span, without those that say nothing."""
-    told = {"seq": span.seq, **span.facts, "times": span.times}
+    """Return the ``agentnb.*`` attributes of a span, without empty ones."""
+    facts = {"seq": span.seq, **span.facts, "times": span.times}
     if span.kind == "agent":
-        told |= _of_run(run)
+        facts |= _of_run(run)
     elif span.reply is not None:
-        told |= _of_reply(span.reply)
-        told["input.offset"] = span.offset
+        facts |= _of_reply(span.reply)
+        facts["input.offset"] = span.offset
     elif span.called is not None:
-        told |= {"operation": span.called.operation, "event": json_text(event_data(span.called))}
+        facts |= {"operation": span.called.operation, "event": json_text(event_data(span.called))}
     elif span.result is not None:
-        told |= {"error_code": span.result.error_code, "seconds": span.seconds}
-    return {PREFIX + name: value for name, value in told.items() if value not in (None, "", [], (), "{}")}
+        facts |= {"error_code": span.result.error_code, "seconds": span.seconds}
+    return {PREFIX + name: value for name, value in facts.items() if value not in (None, "", [], (), "{}")}
 
 
 def _of_run(run: Run) -> dict[str, Any]:
@@ -70,19 +70,19 @@ def _of_reply(reply: e.ModelReplied) -> dict[str, Any]:
 
 
 def usage_facts(usage: Usage) -> dict[str, Any]:
-    """Return what no convention of OpenTelemetry has of a usage."""
+    """Return the usage facts that OpenTelemetry's conventions lack."""
     return {"usage.cost": usage.cost, "usage.estimated": usage.estimated or None}
 
 
 def name_of(event: SpanEvent) -> str:
-    """Return the name of the event of a span."""
+    """Return the name of a span event."""
     return PREFIX + kind_of(event.event)
 
 
 def event_attributes(event: SpanEvent) -> dict[str, Any]:
-    """Return the attributes of the event of a span: what is plain in it to be seen, and all of it to be read again."""
+    """Return the attributes of a span event: plain fields to read, and the whole event as JSON for import."""
     data = event_data(event.event)
     shown = data["guidance"] if isinstance(event.event, e.GuidanceGiven) else data
     plain = {PREFIX + name: value for name, value in shown.items() if isinstance(value, str | int | float) and value != ""}
-    known = {} if event.event.at is not None else {PREFIX + "times": "unknown"}
-    return {**plain, PREFIX + "seq": event.event.seq, **known, EVENT: json_text(data)}
+    times = {} if event.event.at is not None else {PREFIX + "times": "unknown"}
+    return {**plain, PREFIX + "seq": event.event.seq, **times, EVENT: json_text(data)}

@@ -1,7 +1,7 @@
 """Requests of Anthropic's Messages API that hold the whole conversation: one as JSON, several as JSON Lines.
 
-Blocks that the API itself made, such as thinking with its signature, stand as it sent them. The ids of a run and its parent
-stand in the ``user_id``, the only text about a request that this API takes.
+Blocks that the API itself made, such as thinking with its signature, are kept as sent. The ids of a run and its parent are in
+the ``user_id``, the only free text that this API accepts with a request.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
 
 
 def request_of(run: Run) -> dict[str, Any]:
-    """Return the request that holds the conversation of a run."""
+    """Return the request with the conversation of a run."""
     request: dict[str, Any] = {"model": run.model.removeprefix(f"{OWN}:"), "max_tokens": MAX_TOKENS}
-    request["stop_sequences"] = []  # of this API alone: a conversation of texts is known by it
+    request["stop_sequences"] = []  # only this API has it: identifies text-only conversations on import
     if run.system:
         request["system"] = [{"type": "text", "text": run.system}]
     if run.tools:
@@ -51,9 +51,9 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _block(part: AnyPart) -> dict[str, Any] | None:
-    """Return the block of a part; None for a text that is empty, which the API refuses."""
+    """Return the block of a part, or None for empty text, which the API refuses."""
     if isinstance(part, ToolResult):
-        content = [block for one in part.parts if (block := _block(one)) is not None]
+        content = [block for inner in part.parts if (block := _block(inner)) is not None]
         return {"type": "tool_result", "tool_use_id": part.call_id, "content": content, "is_error": part.is_error}
     if isinstance(part, Image):
         source = {"type": "base64", "media_type": part.media_type, "data": base64.b64encode(part.data).decode()}

@@ -1,7 +1,7 @@
 """Requests of OpenAI's Chat Completions API that hold the whole conversation: one as JSON, several as JSON Lines.
 
-Thinking stands in ``reasoning_content``, as servers that speak this API send it. A tool message holds text only: pictures of a
-result follow in a message of the user, and that a call failed is told by its text alone.
+Thinking is in ``reasoning_content``, as in other servers of this API. A tool message holds text only: images of a result follow
+in a user message, and only its text shows that a call failed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agentnb.settings import SERVERS
 NAME = "openai_chat"
 TITLE = "OpenAI chat messages"
 MAX_METADATA = 512
-"""Characters of a value of ``metadata`` that the API takes."""
+"""Maximum characters of a ``metadata`` value."""
 
 
 def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
@@ -30,18 +30,18 @@ def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
 
 
 def request_of(run: Run) -> dict[str, Any]:
-    """Return the request that holds the conversation of a run."""
+    """Return the request with the conversation of a run."""
     system = [{"role": "system", "content": run.system}] if run.system else []
-    messages = [made for message in conversation_of(run) for made in _messages(message)]
+    messages = [converted for message in conversation_of(run) for converted in _messages(message)]
     request: dict[str, Any] = {"model": _model_name(run.model), "messages": [*system, *messages]}
     if run.tools:
         request["tools"] = [_tool(tool) for tool in run.tools]
-    about = {RUN_ID: run.id, PARENT_ID: run.parent_id, "agentnb.status": run.status}
-    return {**request, "metadata": {name: value[:MAX_METADATA] for name, value in about.items() if value}}
+    metadata = {RUN_ID: run.id, PARENT_ID: run.parent_id, "agentnb.status": run.status}
+    return {**request, "metadata": {name: value[:MAX_METADATA] for name, value in metadata.items() if value}}
 
 
 def _model_name(model: str) -> str:
-    """Return the name without ours of the provider, if it is one of those whose API this is."""
+    """Return the name without agentnb's prefix for a provider of this API."""
     provider, _, name = model.partition(":")
     return name if name and SERVERS.get(provider, {}).get("wire") == "chat" else model
 
@@ -61,31 +61,31 @@ def _messages(message: Message) -> Iterator[dict[str, Any]]:
         if isinstance(part, ToolResult):
             yield {"role": "tool", "tool_call_id": part.call_id, "content": part.text}
             shown += [image for image in part.parts if isinstance(image, Image)]
-    told = [*shown, *[part for part in message.parts if isinstance(part, Text | Image)]]
-    if told:
-        yield {"role": "user", "content": _content(told), **named}
+    content = [*shown, *[part for part in message.parts if isinstance(part, Text | Image)]]
+    if content:
+        yield {"role": "user", "content": _content(content), **named}
 
 
 def _reply(message: Message) -> dict[str, Any]:
-    made: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+    reply: dict[str, Any] = {"role": "assistant", "content": message.text or None}
     thought = "\n\n".join(part.text for part in message.parts if isinstance(part, Thinking) and part.text)
     if thought:
-        made["reasoning_content"] = thought
+        reply["reasoning_content"] = thought
     if message.calls:
-        made["tool_calls"] = [call_data(call) for call in message.calls]
+        reply["tool_calls"] = [call_data(call) for call in message.calls]
     elif not message.text:
-        made["content"] = ""  # the API wants a content where there are no calls
-    return made
+        reply["content"] = ""  # the API requires content in messages without calls
+    return reply
 
 
 def call_data(call: ToolCall) -> dict[str, Any]:
-    """Return a call as the chat API has it."""
+    """Return a call in the chat API's form."""
     arguments = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
 def _content(parts: list[Any]) -> str | list[dict[str, Any]]:
-    """Return the content of a user's message: a text if it is nothing else."""
+    """Return the content of a user message, as plain text if it has only one text."""
     if len(parts) == 1 and isinstance(parts[0], Text):
         return parts[0].text
     return [

@@ -1,4 +1,4 @@
-"""Spans of OpenInference, as Phoenix exports and takes them: a JSON list, with flattened attributes.
+"""OpenInference spans, as Phoenix exports and imports them: a JSON list with flattened attributes.
 
 Names are those of openinference-semantic-conventions 0.1.42.
 """
@@ -22,7 +22,7 @@ from agentnb.models.providers.serialization import data_url
 NAME = "openinference"
 TITLE = "spans of OpenInference"
 CONVENTIONS = "0.1.42"
-"""Version of openinference-semantic-conventions whose names these are."""
+"""Version of openinference-semantic-conventions that the names follow."""
 SCOPE = {"openinference.semconv.version": CONVENTIONS}
 _KINDS = {"agent": "AGENT", "model": "LLM", "tool": "TOOL", "plan": "CHAIN"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ _PLAIN, _JSON = "text/plain", "application/json"
 
 
 def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
-    """Yield the file, a span a line within the list."""
+    """Yield the file, one span per line within the list."""
     families = Families(runs)
     before = b"[\n"
     for run in runs:
@@ -43,9 +43,9 @@ def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
 
 def _span(run: Run, span: Span, trace_id: str) -> dict[str, Any]:
     kind = _KINDS[span.kind]
-    told = {"openinference.span.kind": kind, **SCOPE, **_ATTRIBUTES[span.kind](run, span), **attributes_of(run, span)}
+    attributes = {"openinference.span.kind": kind, **SCOPE, **_ATTRIBUTES[span.kind](run, span), **attributes_of(run, span)}
     if span.error is not None:
-        told["agentnb.error.type"] = span.error.type
+        attributes["agentnb.error.type"] = span.error.type
     return {
         "name": f"{span.kind} {span.name}".rstrip(),
         "context": {"trace_id": trace_id, "span_id": span_id(run.id, span.key)},
@@ -55,9 +55,10 @@ def _span(run: Run, span: Span, trace_id: str) -> dict[str, Any]:
         "end_time": _time(span.end),
         "status_code": "OK" if span.error is None else "ERROR",
         "status_message": "" if span.error is None else span.error.message,
-        "attributes": {name: value for name, value in told.items() if value is not None},
+        "attributes": {name: value for name, value in attributes.items() if value is not None},
         "events": [
-            {"name": name_of(one), "timestamp": _time(one.at), "attributes": event_attributes(one)} for one in span.events
+            {"name": name_of(event), "timestamp": _time(event.at), "attributes": event_attributes(event)}
+            for event in span.events
         ],
     }
 
@@ -83,18 +84,18 @@ def _of_agent(run: Run, span: Span) -> dict[str, Any]:
 
 def _of_model(run: Run, span: Span) -> dict[str, Any]:
     provider, colon, name = span.name.partition(":")
-    made: dict[str, Any] = {"llm.model_name": name or span.name, "session.id": run.conversation}
+    attributes: dict[str, Any] = {"llm.model_name": name or span.name, "session.id": run.conversation}
     if colon:
-        made["llm.provider"] = provider
+        attributes["llm.provider"] = provider
     if span.called is not None:
-        return {**made, **_usage(span.called.usage)}
+        return {**attributes, **_usage(span.called.usage)}
     system = [Message("system", (Text(run.system),))] if run.system and not span.offset else []
-    made |= _messages("llm.input_messages", [*system, *span.inputs])
+    attributes |= _messages("llm.input_messages", [*system, *span.inputs])
     if span.reply is None:
-        return {**made, **_tools(run.tools)}
+        return {**attributes, **_tools(run.tools)}
     text = span.reply.message.text
     return {
-        **made,
+        **attributes,
         **_messages("llm.output_messages", [span.reply.message]),
         "output.value": text or None,
         "output.mime_type": _PLAIN if text else None,
@@ -108,7 +109,7 @@ def _of_tool(run: Run, span: Span) -> dict[str, Any]:
     call, result = span.call, span.result
     assert call is not None and result is not None
     described = next((tool.description for tool in run.tools if tool.name == call.name), "")
-    pictures = {f"output.images.{n}.image.url": data_url(one) for n, one in enumerate(_images(result))}
+    pictures = {f"output.images.{n}.image.url": data_url(image) for n, image in enumerate(_images(result))}
     return {
         "tool.name": call.name,
         "tool.id": call.id,
@@ -130,19 +131,19 @@ _ATTRIBUTES = {"agent": _of_agent, "model": _of_model, "tool": _of_tool, "plan":
 
 
 def _tools(tools: Iterable[ToolSpec]) -> dict[str, Any]:
-    made = {}
+    attributes = {}
     for number, tool in enumerate(tools):
         function = {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}
-        made[f"llm.tools.{number}.tool.json_schema"] = json_text({"type": "function", "function": function})
-    return made
+        attributes[f"llm.tools.{number}.tool.json_schema"] = json_text({"type": "function", "function": function})
+    return attributes
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    known = usage.input is not None and usage.output is not None
+    has_both = usage.input is not None and usage.output is not None
     return {
         "llm.token_count.prompt": usage.input,
         "llm.token_count.completion": usage.output,
-        "llm.token_count.total": (usage.input or 0) + (usage.output or 0) if known else None,
+        "llm.token_count.total": (usage.input or 0) + (usage.output or 0) if has_both else None,
         "llm.token_count.prompt_details.cache_read": usage.cache_read,
         "llm.token_count.prompt_details.cache_write": usage.cache_write,
         "llm.token_count.completion_details.reasoning": usage.reasoning,
@@ -154,13 +155,13 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 def _messages(name: str, messages: Iterable[Message]) -> dict[str, Any]:
-    """Return the attributes of messages, of which each result of a tool is one."""
-    made = {}
-    each = (one for message in messages for one in _split(message))
-    for number, message in enumerate(each):
+    """Return the attributes of messages; each tool result is a message of its own."""
+    attributes = {}
+    singles = (single for message in messages for single in _split(message))
+    for number, message in enumerate(singles):
         for key, value in _message(message).items():
-            made[f"{name}.{number}.message.{key}"] = value
-    return made
+            attributes[f"{name}.{number}.message.{key}"] = value
+    return attributes
 
 
 def _split(message: Message) -> Iterator[Message]:
@@ -172,33 +173,33 @@ def _split(message: Message) -> Iterator[Message]:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    made: dict[str, Any] = {"role": message.role}
+    attributes: dict[str, Any] = {"role": message.role}
     if message.role == "tool":
         result = message.parts[0]
         assert isinstance(result, ToolResult)
-        made |= {"tool_call_id": result.call_id, "name": result.name}
-        return made | _content(result.parts)
+        attributes |= {"tool_call_id": result.call_id, "name": result.name}
+        return attributes | _content(result.parts)
     if message.author:
-        made["name"] = message.author
-    made |= _content([part for part in message.parts if not isinstance(part, ToolCall)])
+        attributes["name"] = message.author
+    attributes |= _content([part for part in message.parts if not isinstance(part, ToolCall)])
     for number, call in enumerate(message.calls):
         arguments = call.arguments if isinstance(call.arguments, str) else json_text(call.arguments)
-        about = {"id": call.id, "function.name": call.name, "function.arguments": arguments}
-        made |= {f"tool_calls.{number}.tool_call.{key}": value for key, value in about.items()}
-    return made
+        fields = {"id": call.id, "function.name": call.name, "function.arguments": arguments}
+        attributes |= {f"tool_calls.{number}.tool_call.{key}": value for key, value in fields.items()}
+    return attributes
 
 
 def _content(parts: Iterable[AnyPart]) -> dict[str, Any]:
-    """Return one text as the content of a message, anything else as a list of contents."""
-    told = [*parts]
-    if not told:
+    """Return a single text as the content of a message, anything else as a list of contents."""
+    kept = [*parts]
+    if not kept:
         return {}
-    if len(told) == 1 and isinstance(told[0], Text):
-        return {"content": told[0].text}
-    made: dict[str, Any] = {}
-    for number, part in enumerate(told):
-        made |= {f"contents.{number}.message_content.{key}": value for key, value in _part(part).items()}
-    return made
+    if len(kept) == 1 and isinstance(kept[0], Text):
+        return {"content": kept[0].text}
+    attributes: dict[str, Any] = {}
+    for number, part in enumerate(kept):
+        attributes |= {f"contents.{number}.message_content.{key}": value for key, value in _part(part).items()}
+    return attributes
 
 
 def _part(part: AnyPart) -> dict[str, Any]:
@@ -206,8 +207,8 @@ def _part(part: AnyPart) -> dict[str, Any]:
         return {"type": "image", "image.image.url": data_url(part)}
     if not isinstance(part, Text | Thinking):
         return {"type": "text", "text": ""}
-    made = {"type": "reasoning" if isinstance(part, Thinking) else "text", "text": part.text}
-    return {**made, "agentnb.metadata": json_text(part.provider_metadata)} if part.provider_metadata else made
+    attributes = {"type": "reasoning" if isinstance(part, Thinking) else "text", "text": part.text}
+    return {**attributes, "agentnb.metadata": json_text(part.provider_metadata)} if part.provider_metadata else attributes
 
 
 def _images(result: ToolResult) -> list[Image]:

@@ -1,8 +1,8 @@
-"""Spans of OpenTelemetry, after its conventions for generative AI, as OTLP writes them into files: JSON Lines.
+"""OpenTelemetry spans in its conventions for generative AI, in the OTLP file format: JSON Lines.
 
-A line holds the spans of a run; if detectors or policies found something in it, the next line holds that as log records. The
-OpenTelemetry collector reads such files, and each line is the body that ``/v1/traces`` and ``/v1/logs`` take. Names are those
-of version 0.1.0 of the conventions, the first of their own repository (open-telemetry/semantic-conventions-genai).
+A line holds the spans of a run; findings of detectors or policies follow in the next line as log records. The OpenTelemetry
+collector reads such files, and each line is a valid body for ``/v1/traces`` or ``/v1/logs``. Names are those of version 0.1.0
+of the conventions, the first of their own repository (open-telemetry/semantic-conventions-genai).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ TITLE = "spans of OpenTelemetry's GenAI conventions"
 CONVENTIONS = "0.1.0"
 """Version of the conventions: the first release of open-telemetry/semantic-conventions-genai."""
 SCHEMA_URL = f"https://opentelemetry.io/schemas/gen-ai/{CONVENTIONS}"
-"""Names the version in every file, in the form of addresses that the conventions' repository uses."""
+"""The version in every file, as a URL in the form that the conventions' repository uses."""
 METADATA = "agentnb.metadata"
-"""Key of a part of a message for what its provider wants back."""
+"""Key of a message part for provider metadata."""
 INTERNAL, CLIENT = 1, 3
 """Kinds of spans."""
 _FAILED = {"code": 2}
@@ -42,7 +42,7 @@ _PROVIDERS = {
     "xai": "x_ai",
     "moonshot": "moonshot_ai",
 }
-"""Names of providers in the conventions, where they differ."""
+"""Provider names of the conventions, where they differ."""
 _OPERATIONS = {"model": "chat", "tool": "execute_tool", "plan": "plan"}
 _SEVERITIES = {"notice": 9, "nudge": 9, "block": 13, "stop": 13}
 """Severity numbers of log records: information and warning."""
@@ -95,8 +95,8 @@ def _span(run: Run, span: Span, trace_id: str) -> dict[str, Any]:
         "endTimeUnixNano": str(span.end),
         "attributes": _key_values(attributes),
         "events": [
-            {"timeUnixNano": str(one.at), "name": name_of(one), "attributes": _key_values(event_attributes(one))}
-            for one in span.events
+            {"timeUnixNano": str(event.at), "name": name_of(event), "attributes": _key_values(event_attributes(event))}
+            for event in span.events
         ],
         "status": status,
     }
@@ -115,9 +115,9 @@ def _of_agent(run: Run, span: Span) -> dict[str, Any]:
         "gen_ai.agent.name": run.agent,
         "gen_ai.conversation.id": run.conversation,
         "gen_ai.system_instructions": json_text([{"type": "text", "content": run.system}]) if run.system else None,
-        "gen_ai.input.messages": json_text([_message(one) for one in span.inputs]),
-        "gen_ai.output.messages": json_text([_message(one) for one in answer]) if answer else None,
-        "gen_ai.tool.definitions": json_text([_tool(one) for one in run.tools]) if run.tools else None,
+        "gen_ai.input.messages": json_text([_message(item) for item in span.inputs]),
+        "gen_ai.output.messages": json_text([_message(item) for item in answer]) if answer else None,
+        "gen_ai.tool.definitions": json_text([_tool(item) for item in run.tools]) if run.tools else None,
         **_usage(run.own_usage),  # nested runs have spans of their own
     }
 
@@ -125,19 +125,19 @@ def _of_agent(run: Run, span: Span) -> dict[str, Any]:
 def _of_model(run: Run, span: Span) -> dict[str, Any]:
     if span.called is not None:
         return {**_model_of(span.name), **_usage(span.called.usage)}
-    made: dict[str, Any] = {**_model_of(span.name), "gen_ai.conversation.id": run.conversation}
-    made["gen_ai.conversation.compacted"] = span.is_compacted or None  # the conventions set it to true alone
-    made["gen_ai.input.messages"] = json_text([_message(one) for one in span.inputs])
+    attributes: dict[str, Any] = {**_model_of(span.name), "gen_ai.conversation.id": run.conversation}
+    attributes["gen_ai.conversation.compacted"] = span.is_compacted or None  # the conventions only define true
+    attributes["gen_ai.input.messages"] = json_text([_message(message) for message in span.inputs])
     if span.reply is None:
-        return made
+        return attributes
     stop = span.reply.stop_reason
     output = {**_message(span.reply.message), "finish_reason": stop}
-    known = {name: span.reply.metadata.get(name) for name in ("id", "model")}
+    response = {name: span.reply.metadata.get(name) for name in ("id", "model")}
     return {
-        **made,
+        **attributes,
         "gen_ai.output.messages": json_text([output]),
         "gen_ai.response.finish_reasons": [stop] if stop else None,
-        **{f"gen_ai.response.{name}": value for name, value in known.items() if isinstance(value, str)},
+        **{f"gen_ai.response.{name}": value for name, value in response.items() if isinstance(value, str)},
         **_usage(span.reply.usage),
     }
 
@@ -152,8 +152,8 @@ def _of_tool(run: Run, span: Span) -> dict[str, Any]:
         "gen_ai.tool.call.id": call.id,
         "gen_ai.tool.description": described or None,
         "gen_ai.tool.call.arguments": json_text(call.arguments),
-        "gen_ai.tool.call.result": told if isinstance(told := _response(result), str) else json_text(told),
-        "agentnb.result.parts": None if isinstance(told, str) else True,
+        "gen_ai.tool.call.result": response if isinstance(response := _response(result), str) else json_text(response),
+        "agentnb.result.parts": None if isinstance(response, str) else True,
         "gen_ai.agent.name": run.agent,
     }
 
@@ -167,8 +167,8 @@ _ATTRIBUTES = {"agent": _of_agent, "model": _of_model, "tool": _of_tool, "plan":
 
 def _model_of(model: str) -> dict[str, Any]:
     provider, colon, _ = model.partition(":")
-    known = _PROVIDERS.get(provider, provider) if colon else "_OTHER"
-    return {"gen_ai.provider.name": known, "gen_ai.request.model": _model_name(model)}
+    provider_name = _PROVIDERS.get(provider, provider) if colon else "_OTHER"
+    return {"gen_ai.provider.name": provider_name, "gen_ai.request.model": _model_name(model)}
 
 
 def _model_name(model: str) -> str:
@@ -193,8 +193,8 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    made: dict[str, Any] = {"role": message.role, "parts": [_part(part) for part in message.parts]}
-    return {**made, "name": message.author} if message.author else made
+    converted: dict[str, Any] = {"role": message.role, "parts": [_part(part) for part in message.parts]}
+    return {**converted, "name": message.author} if message.author else converted
 
 
 def _part(part: AnyPart) -> dict[str, Any]:
@@ -205,14 +205,14 @@ def _part(part: AnyPart) -> dict[str, Any]:
         failed = {"agentnb.error_code": part.error_code or "tool_error"} if part.is_error else {}
         return {"type": "tool_call_response", "id": part.call_id, "response": _response(part), **failed}
     if isinstance(part, ToolCall):
-        made: dict[str, Any] = {"type": "tool_call", "id": part.id, "name": part.name, "arguments": part.arguments}
+        converted: dict[str, Any] = {"type": "tool_call", "id": part.id, "name": part.name, "arguments": part.arguments}
     else:
-        made = {"type": "reasoning" if isinstance(part, Thinking) else "text", "content": part.text}
-    return {**made, METADATA: part.provider_metadata} if part.provider_metadata else made
+        converted = {"type": "reasoning" if isinstance(part, Thinking) else "text", "content": part.text}
+    return {**converted, METADATA: part.provider_metadata} if part.provider_metadata else converted
 
 
 def _response(result: ToolResult) -> Any:
-    """Return the content of a result: its text if it is one text, else its parts."""
+    """Return the content of a result: plain text if it is one text, otherwise its parts."""
     if len(result.parts) == 1 and isinstance(result.parts[0], Text):
         return result.parts[0].text
     return [_part(part) for part in result.parts]
@@ -222,7 +222,7 @@ def _response(result: ToolResult) -> Any:
 
 
 def _evaluations(run: Run, spans: list[Span], trace_id: str) -> Iterator[dict[str, Any]]:
-    """Yield a log record for each finding, at the span of the last model call that it is about."""
+    """Yield a log record for each finding, on the span of its last model call."""
     keys = {span.key for span in spans}
     for noted in spans[0].events:
         event = noted.event
@@ -255,7 +255,7 @@ def _key_values(attributes: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _value(value: Any) -> dict[str, Any]:
-    """Return a value as OTLP writes it in JSON: whole numbers are texts there."""
+    """Return a value in OTLP's JSON form, where integers are strings."""
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):
@@ -263,5 +263,5 @@ def _value(value: Any) -> dict[str, Any]:
     if isinstance(value, float):
         return {"doubleValue": value}
     if isinstance(value, list):
-        return {"arrayValue": {"values": [_value(one) for one in value]}}
+        return {"arrayValue": {"values": [_value(item) for item in value]}}
     return {"stringValue": str(value)}

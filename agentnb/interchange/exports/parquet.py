@@ -1,7 +1,7 @@
-"""The logs of runs as a Parquet file: a row an event, so that other tools can query them and nothing is lost.
+"""Run logs as a lossless Parquet file that other tools can query: a row per event.
 
-Columns: run_id, parent_id (null if no run started it), seq, at (UTC, null where it is unknown), kind, event (the event's line
-of the log, JSON). The file is made in pieces; only the events of one row group are held at a time.
+Columns: run_id, parent_id (null for a run that is not nested), seq, at (UTC, null if unknown), kind, event (the event's log
+line, JSON). The file is written in pieces; only one row group of events is in memory at a time.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from agentnb.errors import StoreError
 NAME = "parquet"
 TITLE = "Parquet file of run logs"
 ROWS = 10_000
-"""Events of a row group, at most."""
+"""Maximum events of a row group."""
 MAX_BYTES = 32_000_000
-"""Bytes of events after which a row group ends, however few they are."""
+"""Bytes of events after which a row group ends, regardless of their number."""
 
 
 def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
@@ -31,9 +31,11 @@ def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
     columns = {"run_id": pa.string(), "parent_id": pa.string(), "seq": pa.int64(), "at": pa.timestamp("us", "UTC")}
     schema = pa.schema({**columns, "kind": pa.string(), "event": pa.large_string()})
     sink = _Pieces()
-    with parquet.ParquetWriter(pa.PythonFile(sink, "w"), schema, compression="zstd", use_dictionary=["run_id", "kind"]) as made:
+    with parquet.ParquetWriter(
+        pa.PythonFile(sink, "w"), schema, compression="zstd", use_dictionary=["run_id", "kind"]
+    ) as writer:
         for rows in _groups(_row(event) for run in runs for event in run.events):
-            made.write_batch(pa.RecordBatch.from_pylist(rows, schema=schema), row_group_size=ROWS)
+            writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=schema), row_group_size=ROWS)
             yield from sink.taken()
     yield from sink.taken()
 
@@ -43,9 +45,9 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        what = "A Parquet file cannot be written: that needs the package pyarrow"
+        problem = "A Parquet file cannot be written: that needs the package pyarrow"
         raise StoreError(
-            what, Install("agentnb[scale]", lead="Install it", rest=", or save the runs in another form")
+            problem, Install("agentnb[scale]", lead="Install it", rest=", or save the runs in another form")
         ) from error
     return pyarrow, pyarrow.parquet
 
@@ -58,7 +60,7 @@ def _row(event: AnyEvent) -> dict[str, Any]:
 
 
 def _groups(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Yield the rows in groups that are small enough to be held."""
+    """Yield the rows in groups that fit into memory."""
     for first in rows:
         group, size = [first], len(first["event"])
         for row in islice(rows, ROWS - 1):
@@ -70,7 +72,7 @@ def _groups(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 class _Pieces(io.RawIOBase):
-    """A file that hands on what is written into it."""
+    """A file that passes on the bytes written into it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,11 +80,11 @@ class _Pieces(io.RawIOBase):
         self._length = 0
 
     def writable(self) -> bool:
-        """Return that it can be written."""
+        """Always True."""
         return True
 
     def tell(self) -> int:
-        """Return how many bytes were written."""
+        """Return the number of bytes written."""
         return self._length
 
     def write(self, data: Any) -> int:
@@ -92,6 +94,6 @@ class _Pieces(io.RawIOBase):
         return len(self._written[-1])
 
     def taken(self) -> Iterator[bytes]:
-        """Yield what was written since, and forget it."""
+        """Yield and drop the bytes written since the last call."""
         written, self._written = self._written, []
         yield from written

@@ -20,12 +20,12 @@ from agentnb.interchange.exports.openai_chat import call_data
 NAME = "sam"
 TITLE = "SAM's export"
 VERSION = "1.0"
-"""Version of the form, and of SAM if the run does not say which wrote it."""
+"""Version of the format, and of SAM if the run does not record it."""
 _NAMESPACE = UUID("5f2b3c0e-8a57-4f6e-9a54-0c1d7f6b7a10")
-"""Ids of messages are made from this and the run's, so that a second export of a run has the same ones."""
+"""Namespace of message ids, which are derived from the run's id so that repeated exports match."""
 _MAX_TITLE = 60
 _DEFAULTS: dict[str, Any] = {"temperature": 0.7, "topP": 1.0, "contextWindowSize": 8192, "enableReasoning": False}
-"""What SAM assumes itself; its form has the model only beside all of these."""
+"""SAM's defaults. Its format requires all of these to record the model."""
 _RESULTS = ("toolExecution", "subagentExecution")
 
 
@@ -45,16 +45,16 @@ def conversation_export(run: Run) -> dict[str, Any]:
     """Return the complete single export of a run."""
     recorded = _recorded(run)
     messages = list(_Messages(run, recorded.get("messages")).all())
-    about = _object(recorded.get("conversation"))
-    times = [one["timestamp"] for one in messages if isinstance(one["timestamp"], str)]
+    conversation_fields = _object(recorded.get("conversation"))
+    times = [message["timestamp"] for message in messages if isinstance(message["timestamp"], str)]
     conversation = {
-        "id": about.pop("id", None) or conversation_id(run.id),
-        "title": about.pop("title", None) or _title(run.prompt),
-        "created": about.pop("created", None) or min(times, default=_time(datetime.now(UTC))),
-        "updated": about.pop("updated", None) or max(times, default=_time(datetime.now(UTC))),
+        "id": conversation_fields.pop("id", None) or conversation_id(run.id),
+        "title": conversation_fields.pop("title", None) or _title(run.prompt),
+        "created": conversation_fields.pop("created", None) or min(times, default=_time(datetime.now(UTC))),
+        "updated": conversation_fields.pop("updated", None) or max(times, default=_time(datetime.now(UTC))),
         "messages": messages,
-        "settings": about.pop("settings", None) or (None if recorded else _settings(run)),
-        **about,
+        "settings": conversation_fields.pop("settings", None) or (None if recorded else _settings(run)),
+        **conversation_fields,
     }
     export = _object(recorded.get("export"))
     head = {"formatVersion": VERSION, "exportedAt": _time(datetime.now(UTC)), "samVersion": f"{VERSION}.0"}
@@ -62,7 +62,7 @@ def conversation_export(run: Run) -> dict[str, Any]:
 
 
 def conversation_id(run_id: str) -> str:
-    """Return the id of a run's conversation: the run's own if it is a UUID, as those that SAM made are."""
+    """Return the id of a run's conversation: the run's own if it is a UUID, as in runs from SAM."""
     try:
         UUID(run_id)
     except ValueError:
@@ -71,23 +71,23 @@ def conversation_id(run_id: str) -> str:
 
 
 def _recorded(run: Run) -> dict[str, Any]:
-    """Return what the run was read with besides its messages, if it is a conversation of SAM."""
-    found = run.settings.get("recorded") if run.origin is not None and run.origin.format == NAME else None
-    return found if isinstance(found, dict) else {}
+    """Return the fields besides messages that a run from SAM was read with."""
+    recorded = run.settings.get("recorded") if run.origin is not None and run.origin.format == NAME else None
+    return recorded if isinstance(recorded, dict) else {}
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """Return a recorded object, or an empty one: a trace may have anything in its place."""
+    """Return a copy of a recorded object; empty for other values, since a trace may hold anything."""
     return dict(value) if isinstance(value, dict) else {}
 
 
 def _sam_version(exports: Sequence[dict[str, Any]]) -> str:
-    return str(next((one["samVersion"] for one in exports), f"{VERSION}.0"))
+    return str(next((export["samVersion"] for export in exports), f"{VERSION}.0"))
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    given = {name: run.settings[name] for name in _DEFAULTS if name in run.settings}
-    return {"selectedModel": run.model, **_DEFAULTS, **given, "enableTools": bool(run.tools)}
+    recorded = {name: run.settings[name] for name in _DEFAULTS if name in run.settings}
+    return {"selectedModel": run.model, **_DEFAULTS, **recorded, "enableTools": bool(run.tools)}
 
 
 def _title(prompt: str) -> str:
@@ -100,13 +100,13 @@ def _time(at: datetime) -> str:
 
 
 class _Messages:
-    """The messages of a run in the form. Each takes its id, pins and so on from the message that it was read from, if any."""
+    """A run's messages in SAM's format. Each keeps the id, pin and other fields of the message that it was read from."""
 
     def __init__(self, run: Run, recorded: Any) -> None:
         self._run = run
-        self._recorded = [_object(one) for one in recorded] if isinstance(recorded, list) else []
+        self._recorded = [_object(item) for item in recorded] if isinstance(recorded, list) else []
         self._at = next((event.at for event in run.events if event.at is not None), None) or datetime.now(UTC)
-        """The last time that is known: SAM wants one of each message."""
+        """The last known time: SAM requires one for each message."""
         self._count = 0
 
     def all(self) -> Iterator[dict[str, Any]]:
@@ -138,7 +138,9 @@ class _Messages:
         elif message.role == "assistant":
             yield from self._reply(message)
         else:
-            pictures = {"contentParts": _content_parts(message)} if any(isinstance(one, Image) for one in message.parts) else {}
+            pictures = (
+                {"contentParts": _content_parts(message)} if any(isinstance(part, Image) for part in message.parts) else {}
+            )
             yield self._one("user", message.text, **pictures)
 
     def _reply(self, message: Message) -> Iterator[dict[str, Any]]:
@@ -148,20 +150,20 @@ class _Messages:
             within = {"reasoningContent": thought}
         elif thought:
             yield self._one("thinking", thought, reasoningContent=thought)
-        calls = {"toolCalls": [call_data(one) for one in message.calls]} if message.calls else {}
+        calls = {"toolCalls": [call_data(call) for call in message.calls]} if message.calls else {}
         if message.text or calls or not thought:
             yield self._one("assistant", message.text, **within, **calls)
 
     def _result(self, result: ToolResult, seconds: float | None) -> dict[str, Any]:
-        known: dict[str, Any] = {} if seconds is None else {"toolDuration": seconds}
+        extra: dict[str, Any] = {} if seconds is None else {"toolDuration": seconds}
         if any(isinstance(part, Image) for part in result.parts):
-            known["contentParts"] = _content_parts(result)
+            extra["contentParts"] = _content_parts(result)
         kind = self._next_type()
         status = "error" if result.is_error else "success"
-        about = {"toolName": result.name, "toolStatus": status, **known}
+        fields = {"toolName": result.name, "toolStatus": status, **extra}
         if kind != "subagentExecution":
-            about["toolCallId"] = result.call_id
-        return self._one(kind if kind in _RESULTS else "toolExecution", result.text, **about)
+            fields["toolCallId"] = result.call_id
+        return self._one(kind if kind in _RESULTS else "toolExecution", result.text, **fields)
 
     def _next_type(self) -> str:
         return str(self._recorded[0].get("type")) if self._recorded else ""
@@ -176,11 +178,11 @@ class _Messages:
 
 
 def _content_parts(whole: Message | ToolResult) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]] = []
     for part in whole.parts:
         if isinstance(part, Text):
-            found.append({"type": "text", "text": part.text})
+            parts.append({"type": "text", "text": part.text})
         elif isinstance(part, Image):
             url = f"data:{part.media_type};base64,{base64.b64encode(part.data).decode()}"
-            found.append({"type": "image_url", "image_url": {"url": url}})
-    return found
+            parts.append({"type": "image_url", "image_url": {"url": url}})
+    return parts

@@ -1,7 +1,7 @@
-"""A run as spans: the run itself, its model calls, tool calls and plans, before a convention names their attributes.
+"""Spans of a run: the run itself, its model calls, tool calls and plans, independent of any convention's attribute names.
 
-A span must have times. Those that a run does not know follow the order of its events, a microsecond apart, and `Span.times`
-says which of them are not real. Ids are made of the run's id, so that a second export of a run has the same ones.
+A span must have times. Unknown ones follow the order of events, a microsecond apart; `Span.times` says which are not real. Ids
+are derived from the run's id, so that repeated exports match.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from agentnb.interchange.exports.stored_messages import is_filled, without_fille
 
 Kind: TypeAlias = Literal["agent", "model", "tool", "plan"]
 AGENT = "agent"
-"""Key of the span of the run itself."""
+"""Key of the run's own span."""
 MAX_INPUT = 100_000
-"""Bytes of input messages up to which a model call repeats the whole conversation. Beyond, it has what is new."""
+"""Bytes of input messages up to which a model call repeats the whole conversation. Beyond, it has only new messages."""
 ONLY_END, UNKNOWN_TIMES, ONLY_DURATION, ONLY_START = "only the end", "unknown", "only the duration", "only the start"
-"""What is known of the times of a span, if that is not both."""
+"""Known times of a span, if not both."""
 _MICROSECOND = 1_000
 LONGEST = 1e10
-"""Seconds that a span may take: a damaged log may name more than nanoseconds can be."""
+"""Maximum seconds of a span: a damaged log may hold more than nanoseconds can represent."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN = frozenset(
     {
@@ -53,22 +53,22 @@ _SHOWN = frozenset(
 
 @dataclass(slots=True)
 class SpanEvent:
-    """An event of agentnb that no convention has a span for."""
+    """An agentnb event without a span of its own in any convention."""
 
     event: e.AnyEvent
     at: int
-    """Nanoseconds since 1970, maybe derived from its place."""
+    """Nanoseconds since 1970, possibly derived from the event's position."""
 
 
 @dataclass(slots=True)
 class Span:
-    """A span, with what it is about."""
+    """A span with its content."""
 
     kind: Kind
     key: str
-    """Its name within its run, of which its id is made."""
+    """Name within the run, the basis of the span's id."""
     parent: str
-    """The key of the span around it; empty for that of the run itself."""
+    """Key of the enclosing span; empty for the run's own span."""
     name: str
     """The agent, the model or the tool."""
     start: int
@@ -76,33 +76,33 @@ class Span:
     end: int
     times: str = ""
     seq: int = 0
-    """The number of the event at its end."""
+    """Number of the event that ended it."""
     error: e.RunError | None = None
     inputs: Sequence[Message] = ()
     offset: int = 0
-    """How many messages of the conversation stand before the inputs, in earlier spans."""
+    """Number of messages in earlier spans, before the inputs."""
     reply: e.ModelReplied | None = None
     called: w.ModelCalled | None = None
-    """The model call besides the rounds, if it is one."""
+    """The model call outside of rounds, if the span is one."""
     call: ToolCall | None = None
     result: ToolResult | None = None
     is_compacted: bool = False
-    """Whether the model was sent a summary in place of earlier inputs."""
+    """True if the model was sent a summary in place of earlier inputs."""
     seconds: float | None = None
-    """Seconds that the tool took."""
+    """Duration of the tool call."""
     facts: dict[str, Any] = field(default_factory=dict)
-    """What only agentnb knows of it."""
+    """``agentnb.*`` attributes."""
     events: list[SpanEvent] = field(default_factory=list)
 
 
 class Families:
-    """Which runs belong to one trace: those that a run started, at any depth, are in its trace."""
+    """Groups runs into traces: nested runs, at any depth, share the trace of their outermost run."""
 
     def __init__(self, runs: Iterable[Run]) -> None:
         self._parents = {run.id: run.parent_id for run in runs} if isinstance(runs, Sequence) else {}
 
     def trace_id(self, run: Run) -> str:
-        """Return the id of the trace of a run: 32 hexadecimal digits."""
+        """Return the trace id of a run: 32 hexadecimal digits."""
         self._parents[run.id] = run.parent_id
         root, seen = run.id, {run.id}
         while (parent := self._parents.get(root)) is not None and parent not in seen:
@@ -117,38 +117,38 @@ def span_id(run_id: str, key: str) -> str:
 
 
 def parent_span_id(run: Run, span: Span) -> str:
-    """Return the id of the span around this one; empty for that of a run that no run started."""
+    """Return the id of the enclosing span; empty for a run that is not nested."""
     if span.parent:
         return span_id(run.id, span.parent)
     return span_id(run.parent_id, AGENT) if run.parent_id else ""
 
 
 def spans_of(run: Run) -> list[Span]:
-    """Return the spans of a run, its own first, the others in the order in which they ended."""
+    """Return the spans of a run, its own first, the others in order of their ends."""
     return _Spans(run).all()
 
 
 def event_data(event: e.AnyEvent) -> dict[str, Any]:
-    """Return the fields of an event as plain data, without those that every event has."""
-    found: dict[str, Any] = msgspec.to_builtins(event)
-    return {name: value for name, value in found.items() if name not in ("kind", "seq", "at", "run_id", "parent_id")}
+    """Return the fields of an event as plain data, without those common to all events."""
+    fields: dict[str, Any] = msgspec.to_builtins(event)
+    return {name: value for name, value in fields.items() if name not in ("kind", "seq", "at", "run_id", "parent_id")}
 
 
 class _Spans:
-    """Folds a run once more, and makes a span of each call on the way."""
+    """Folds a run once more, creating a span for each call."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._facts = RunFacts()
         self._at = _nanoseconds(run.events)
         self._told: list[Message] = []
-        """The conversation so far, without what was filled in."""
+        """The conversation so far, without filled gaps."""
         self._length, self._taken, self._since = 0, 0, 0
         self._round: e.RoundStarted | None = None
         self._ended: dict[int, list[Part]] = {}
-        """The parts of the run by the number of the event that ended them."""
+        """Parts of the run by the number of the event that ended them."""
         self._keys: dict[str, str] = {}
-        """The keys of the spans of calls that have begun, by the ids of the calls."""
+        """Span keys of started calls, by call id."""
         for part in timeline(run, ModelCall, Tool):
             if part.ended is not None:
                 self._ended.setdefault(part.ended.seq, []).append(part)
@@ -196,8 +196,8 @@ class _Spans:
     def _of_run(self) -> Span:
         run, last = self._run, self._run.events[-1]
         first = run.events[0]
-        known = {(True, True): "", (True, False): ONLY_START, (False, True): ONLY_END, (False, False): UNKNOWN_TIMES}
-        times = known[first.at is not None, last.at is not None]
+        names = {(True, True): "", (True, False): ONLY_START, (False, True): ONLY_END, (False, False): UNKNOWN_TIMES}
+        times = names[first.at is not None, last.at is not None]
         end = max(self._at[0], self._at[-1])
         span = Span("agent", AGENT, "", run.agent, self._at[0], end, times, last.seq, run.error)
         span.inputs = [*without_filled(run.messages[: run.inherited + 1])]
@@ -220,7 +220,7 @@ class _Spans:
         self._put_round(span)
 
     def _broken_off(self, message: Message, metadata: dict[str, Any]) -> None:
-        """Add the call whose reply was streaming when the process died."""
+        """Add the model call whose reply was streaming when the process died."""
         last = self._run.events[-1]
         how: Any = {"stop_reason": BROKEN_OFF, "metadata": metadata, "seconds": None}
         self._replied(e.ModelReplied(last.seq, last.at, last.run_id, last.parent_id, message=message, **how))
@@ -238,7 +238,7 @@ class _Spans:
         self._last_model = span
 
     def _read_conversation(self) -> None:
-        """Take in what the conversation has gained since the last model call."""
+        """Add the messages since the last model call."""
         messages = self._facts.messages
         for message in without_filled(messages[self._taken :]):
             self._told.append(message)
@@ -246,7 +246,7 @@ class _Spans:
         self._taken = len(messages)
 
     def _note_status(self, event: e.RoundFinished) -> None:
-        """Note how a round ended; one without a reply was a model call that failed."""
+        """Record the status of a round; without a reply, add it as a failed model call."""
         if self._round is None:
             return
         last = self._last_model
@@ -276,15 +276,15 @@ class _Spans:
             self._planners.append(span)
 
     def _proposed(self, event: w.PlanProposed) -> None:
-        """Add the span of a plan, around the model calls that made it."""
+        """Add the span of a plan, around its planner's model calls."""
         at = self._at[event.seq]
-        start = min([at, *[one.start for one in self._planners]])
+        start = min([at, *[planner.start for planner in self._planners]])
         times = UNKNOWN_TIMES if event.at is None else "" if self._planners else ONLY_END
         span = Span("plan", f"plan-{event.seq}", AGENT, self._run.agent, start, at, times, event.seq)
         span.facts = {"plan.id": event.plan_id}
         self._spans.append(span)
-        for one in self._planners:
-            one.parent = span.key
+        for planner in self._planners:
+            planner.parent = span.key
         self._plan, self._planners = span.key, []
 
     # Tool calls
@@ -294,7 +294,7 @@ class _Spans:
         if isinstance(event, e.ToolFinished):
             if call is None or is_filled(event.result):
                 return
-            begun = event if part.begun is None else part.begun  # one that was stopped before it began has a result too
+            begun = event if part.begun is None else part.begun  # a call stopped before it began also has a result
             span = self._add("tool", f"tool-{begun.seq}", call.name, event, event.seconds)
             span.call, span.seconds = call, event.seconds
             if event.traceback:
@@ -309,7 +309,7 @@ class _Spans:
             span.error = e.RunError(span.result.error_code or "tool_error", span.result.text)
 
     def _add(self, kind: Kind, key: str, name: str, event: e.AnyEvent, seconds: float | None) -> Span:
-        """Add the span that this event ends, and that took so many seconds, if that is known."""
+        """Add the span that this event ends, with its duration, if known."""
         at = self._at[event.seq]
         length = 0 if seconds is None else round(min(seconds, LONGEST) * 1e9)
         if event.at is not None:
@@ -322,15 +322,15 @@ class _Spans:
 
 
 def _nanoseconds(events: Sequence[e.AnyEvent]) -> list[int]:
-    """Return the time of each event, in nanoseconds since 1970; an unknown one follows from the known one before it."""
-    known = next(((event.seq, _nanoseconds_of(event.at)) for event in events if event.at is not None), (0, 0))
-    seq, at = known
-    found = []
+    """Return the time of each event in nanoseconds since 1970; unknown times follow from the last known one."""
+    first_known = next(((event.seq, _nanoseconds_of(event.at)) for event in events if event.at is not None), (0, 0))
+    seq, at = first_known
+    times = []
     for event in events:
         if event.at is not None:
             seq, at = event.seq, _nanoseconds_of(event.at)
-        found.append(at + (event.seq - seq) * _MICROSECOND)
-    return found
+        times.append(at + (event.seq - seq) * _MICROSECOND)
+    return times
 
 
 def _nanoseconds_of(at: datetime) -> int:

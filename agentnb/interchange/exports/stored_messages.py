@@ -1,4 +1,4 @@
-"""The messages of a run for an export, without what its reader filled in, and files of one run or several."""
+"""A run's messages for an export, without filled gaps, and files of one or several runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from agentnb.detect.run import Run
 
 
 def conversation_of(run: Run) -> Iterator[Message]:
-    """Yield the messages of a run, with the results of an open round so far, and without placeholders of its reader."""
+    """Yield the messages of a run, with the results of an open round so far, and without placeholders."""
     yield from without_filled((*run.messages, *_results_of_open_round(run), *run.pending))
 
 
 def without_filled(messages: Iterable[Message]) -> Iterator[Message]:
-    """Yield these messages without the prompt and the results that a reader filled in."""
+    """Yield these messages without placeholder prompts and results."""
     for message in messages:
         if message.role == "tool":
             parts = tuple([part for part in message.parts if not is_filled(part)])
@@ -30,25 +30,25 @@ def without_filled(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def is_filled(part: Any) -> bool:
-    """Return whether this is a result that a reader filled in, because its trace had none."""
+    """True if this is a placeholder result, added because the trace had none."""
     return isinstance(part, ToolResult) and part.error_code == LOST
 
 
 def _results_of_open_round(run: Run) -> Iterator[Message]:
-    """Yield the results of the open round of a run that goes on: they become a message at its end."""
+    """Yield the results of the open round of an unfinished run; they become a message at the round's end."""
     if run.should_continue and run.open_round is not None and run.open_round.results:
         yield Message("tool", run.open_round.results)
 
 
 def one_or_lines(runs: Iterable[Run], made_of: Callable[[Run], dict[str, Any]]) -> Iterator[bytes]:
-    """Yield a file of one JSON document for one run, indented; JSON Lines for several, a run a line."""
-    rest = iter(runs)
-    first, second = next(rest, None), next(rest, None)
+    """Yield an indented JSON document for one run, or JSON Lines for several."""
+    remaining = iter(runs)
+    first, second = next(remaining, None), next(remaining, None)
     if first is not None and second is None:
         yield msgspec.json.format(msgspec.json.encode(made_of(first)), indent=2) + b"\n"
         return
     for run in (first, second):
         if run is not None:
             yield msgspec.json.encode(made_of(run)) + b"\n"
-    for run in rest:
+    for run in remaining:
         yield msgspec.json.encode(made_of(run)) + b"\n"

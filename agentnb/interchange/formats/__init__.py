@@ -1,4 +1,4 @@
-"""Trace formats: one module for each, with a `NAME`, a `TITLE`, `sniff` and `read`. The first that fits a file reads it."""
+"""Trace formats: one module each, with a `NAME`, a `TITLE`, `sniff` and `read`. The first that fits a file reads it."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ class Format(Protocol):
     NAME: str
     """The format of `Origin`, as in tables."""
     TITLE: str
-    """What it is called in sentences."""
+    """Name in messages."""
     RECORDS_END: str
-    """The part of its files that records how a run ended; `nothing` if there is none."""
+    """The part of its files that records a run's end, or `nothing`."""
 
     def sniff(self, file: TraceFile) -> str:
-        """Return an empty text if the file is of this format, else what it lacks, as the end of a sentence."""
+        """Return an empty text if the file is of this format, otherwise what it lacks, as the end of a sentence."""
 
     def read(self, file: TraceFile) -> Iterator[Run]:
-        """Yield the runs of the file, in its order. What is malformed is a `problem` of the file."""
+        """Yield the runs of the file, in its order. Malformed records become problems of the file."""
 
 
 FORMATS: tuple[Format, ...] = (
@@ -100,7 +100,7 @@ FORMATS: tuple[Format, ...] = (
     anthropic_messages,
     openai_chat,
 )
-"""All formats. The more particular a format is, the earlier it stands."""
+"""All formats, the more specific ones first."""
 _JSON: frozenset[Kind] = frozenset({"json", "lines"})
 _KINDS: dict[str, frozenset[Kind]] = {
     page.NAME: frozenset({"html"}),
@@ -110,30 +110,30 @@ _KINDS: dict[str, frozenset[Kind]] = {
     openhands_v1.NAME: _JSON | {"zip"},
     api_cassettes.NAME: _JSON | {"text"},
 }
-"""Kinds of files by format; those of the others are JSON."""
+"""File kinds by format; JSON for all others."""
 
 
 def is_superseded(file: TraceFile) -> bool:
-    """Return whether a file beside this one holds the same runs in more detail: their folder is read without this one."""
+    """True if a file beside this one holds the same runs in more detail, so that reading the folder skips this one."""
     return kimi_wire.is_superseded(file)
 
 
 class UnknownFormat(TraceError):
-    """A file is of no known format."""
+    """Raised for a file of no known format."""
 
 
 def format_of(file: TraceFile) -> Format:
-    """Return the format of a file; raises `UnknownFormat`, which says what it lacked for each that was tried."""
+    """Return the format of a file. Raises `UnknownFormat` with what it lacked for each."""
     missed = []
-    for one in FORMATS:
+    for candidate in FORMATS:
         try:
-            fits = file.kind in _KINDS.get(one.NAME, _JSON)
-            lack = one.sniff(file) if fits else f"it is {KIND_WORDS[file.kind]}"
+            fits = file.kind in _KINDS.get(candidate.NAME, _JSON)
+            lack = candidate.sniff(file) if fits else f"it is {KIND_WORDS[file.kind]}"
         except BoundExceeded:
             raise
-        except MALFORMED as error:  # what is in a place may be anything
+        except MALFORMED as error:  # fields may have values of any type
             lack = f"its first records are malformed ({type(error).__name__}: {error})"
         if not lack:
-            return one
-        missed.append(f"{one.NAME}: {lack}")
+            return candidate
+        missed.append(f"{candidate.NAME}: {lack}")
     raise UnknownFormat(f"{file.name} is of no format that agentnb reads", "Tried " + "; ".join(missed))

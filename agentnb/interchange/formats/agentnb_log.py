@@ -16,7 +16,7 @@ RECORDS_END = "the event `run_finished`"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks. A log whose first line is damaged, or of a later version, is a log."""
+    """Check the file. A log whose first line is damaged, or of a later version, is still a log."""
     if file.start.startswith(LOG_BEGINS):
         return ""
     first = file.first
@@ -33,7 +33,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def run_of_lines(lines: Iterable[bytes], source: str) -> Run:
-    """Return the run of the lines of a log; raises `TraceError` with ``source`` if they make none."""
+    """Return the run of a log's lines. Raises `TraceError` with ``source`` if they are malformed."""
     events = decode_lines(lines, source)
     check_events(events, source)
     run = Run.from_events(events)

@@ -29,32 +29,32 @@ _OWN_BLOCKS = _CALLS | {"tool_result", "thinking", "redacted_thinking", "documen
 _OWN_FIELDS = frozenset({"system", "anthropic_version", "anthropic_beta", "stop_sequences", "mcp_servers"})
 _BLOCKS_ALSO = frozenset({"text", "image", "compaction"})
 _ERRORS = "_tool_result_error"
-"""How the kind of an error ends that a tool of the API itself met, as in ``web_search_tool_result_error``."""
+"""Ending of the error types of server-side tools, as in ``web_search_tool_result_error``."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     return sniff_records(file, API)
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each conversation. Of requests that repeat a growing conversation, with their responses, it is one."""
+    """Yield a run for each conversation. Requests that repeat a growing conversation become one run."""
     yield from read_records(file, API)
 
 
-# What the API is
+# Recognition
 
 
 def is_message(value: Any) -> bool:
-    """Return whether this is a message as the API takes it: a role, and a text or blocks."""
+    """True if this is a message of the API: a role, and text or blocks."""
     if not isinstance(value, dict) or value.get("role") not in _ROLES or value.keys() & {"tool_calls", "parts"}:
         return False
     content = value.get("content")
-    return isinstance(content, str) or (isinstance(content, list) and all(is_block(one) for one in content))
+    return isinstance(content, str) or (isinstance(content, list) and all(is_block(block) for block in content))
 
 
 def is_block(value: Any) -> bool:
-    """Return whether this is a block of a message's content."""
+    """True if this is a block of a message's content."""
     if not isinstance(value, dict):
         return False
     kind = value.get("type")
@@ -62,52 +62,52 @@ def is_block(value: Any) -> bool:
 
 
 def _is_own(block: dict[str, Any]) -> bool:
-    """Return whether no other API writes this block."""
+    """True if only this API writes this block."""
     kind = str(block["type"])
     return kind in _OWN_BLOCKS or kind.endswith("_tool_result") or (kind == "image" and isinstance(block.get("source"), dict))
 
 
 def is_conversation(value: Any) -> bool:
-    """Return whether this is a list of messages, at least one of which holds a block that no other API writes."""
-    if not isinstance(value, list) or not all(is_message(one) for one in value):
+    """True if this is a list of messages with at least one block that only this API writes."""
+    if not isinstance(value, list) or not all(is_message(message) for message in value):
         return False
-    return any(_is_own(block) for one in value if isinstance(one["content"], list) for block in one["content"])
+    return any(_is_own(block) for message in value if isinstance(message["content"], list) for block in message["content"])
 
 
 def is_request(body: Any) -> bool:
-    """Return whether this is the body of a request: its messages or its other fields are of this API."""
+    """True if this is a request body: its messages or other fields are of this API."""
     messages = body.get("messages") if isinstance(body, dict) else None
-    if not isinstance(messages, list) or not messages or not all(is_message(one) for one in messages):
+    if not isinstance(messages, list) or not messages or not all(is_message(item) for item in messages):
         return False
-    tools = [one for one in body.get("tools") or () if isinstance(one, dict)]
-    by_field = bool(body.keys() & _OWN_FIELDS) or any("input_schema" in one for one in tools)
+    tools = [item for item in body.get("tools") or () if isinstance(item, dict)]
+    by_field = bool(body.keys() & _OWN_FIELDS) or any("input_schema" in item for item in tools)
     return by_field or str(body.get("model") or "").startswith("claude") or is_conversation(messages)
 
 
 def is_response(body: Any) -> bool:
-    """Return whether this is the body of a response."""
+    """True if this is a response body."""
     if not isinstance(body, dict) or body.get("type") != "message" or body.get("role") != "assistant":
         return False
-    return isinstance(body.get("content"), list) and all(is_block(one) for one in body["content"])
+    return isinstance(body.get("content"), list) and all(is_block(block) for block in body["content"])
 
 
 def request_steps(body: dict[str, Any]) -> list[Step]:
-    """Return what a request says: its system prompt and its messages."""
+    """Return the steps of a request: its system prompt and its messages."""
     system = text_of(body.get("system"))
     first: list[Step] = [SystemPrompt(system)] if system else []
     return [*first, *steps_of(body["messages"])]
 
 
-# Its messages
+# Messages
 
 
 def steps_of(messages: Iterable[dict[str, Any]]) -> list[Step]:
-    """Return what the messages of a conversation say."""
+    """Return the steps of a conversation's messages."""
     return [step for message in messages for step in message_steps(message)]
 
 
 def message_steps(message: dict[str, Any], *, author: str = "", at: datetime | None = None) -> list[Step]:
-    """Return what a message says: a reply with its calls; results, and what the person says beside them."""
+    """Return the steps of a message: a reply with its calls, or results and other user content."""
     role, content = message["role"], message.get("content")
     at = at or time_of(message.get("timestamp") or message.get("created_at"))
     if role == "system":
@@ -120,8 +120,8 @@ def message_steps(message: dict[str, Any], *, author: str = "", at: datetime | N
 
 def _users_steps(content: Any, author: str, at: datetime | None) -> list[Step]:
     blocks = content if isinstance(content, list) else [content]
-    results: list[Step] = [result_of(one, at) for one in blocks if _is_result(one)]
-    spoken = [part for one in blocks if not _is_result(one) for part in parts_of(one)]
+    results: list[Step] = [result_of(block, at) for block in blocks if _is_result(block)]
+    spoken = [part for block in blocks if not _is_result(block) for part in parts_of(block)]
     return [*results, *([UserMessage(spoken, author, at)] if spoken or not results else [])]
 
 
@@ -138,7 +138,7 @@ def reply_steps(
     stop_reason: str = "",
     metadata: dict[str, Any] | None = None,
 ) -> list[Step]:
-    """Return the reply of an assistant's content, and the results of the tools that the API ran within it."""
+    """Return the reply of an assistant's content, with the results of server-side tools within it."""
     pieces = ReplyPieces(author, at)
     for block in content if isinstance(content, list) else [content]:
         kind = block.get("type") if isinstance(block, dict) else None
@@ -152,7 +152,7 @@ def reply_steps(
 
 
 def _parts(block: Any) -> list[AnyPart]:
-    """Return the parts of a block of the model. Thinking keeps its block, which has the signature, as the API wants it back."""
+    """Return the parts of a model's block. Thinking keeps its block with the signature, which the API requires back."""
     kind = block.get("type") if isinstance(block, dict) else None
     if kind == "thinking":
         return thinking(block.get("thinking"), {OWN: block} if block.get("signature") else None)
@@ -162,15 +162,15 @@ def _parts(block: Any) -> list[AnyPart]:
 
 
 def call_of(block: dict[str, Any]) -> ToolCall:
-    """Return the call that a block is; one of a tool that the API runs itself says so in its metadata."""
+    """Return the call of a block, marked in its metadata if it is of a server-side tool."""
     kind = block["type"]
-    about = {key: block[key] for key in ("server_name", "caller") if block.get(key)}
-    own = {SERVER_SIDE: {"type": kind, **about}} if kind in _INSIDE else {OWN: about} if about else None
+    extra = {key: block[key] for key in ("server_name", "caller") if block.get(key)}
+    own = {SERVER_SIDE: {"type": kind, **extra}} if kind in _INSIDE else {OWN: extra} if extra else None
     return ToolCall(str(block.get("name") or ""), block.get("input"), str(block.get("id") or ""), own)
 
 
 def result_of(block: dict[str, Any], at: datetime | None = None) -> Result:
-    """Return the result that a block is, also that of a search, a fetched page or code that the API ran."""
+    """Return the result of a block, also of a search, a fetched page or code that the API ran."""
     content, call_id = block.get("content"), str(block.get("tool_use_id") or "")
     failed = isinstance(content, dict) and str(content.get("type")).endswith(_ERRORS)
     is_error = bool(block.get("is_error")) or failed
@@ -180,26 +180,26 @@ def result_of(block: dict[str, Any], at: datetime | None = None) -> Result:
 
 
 def _told(content: Any) -> str:
-    """Return what a tool of the API itself found, as text without what is encrypted."""
+    """Return the result of a server-side tool as text, without encrypted fields."""
     if isinstance(content, list):
-        return "\n".join(_told(one) for one in content)
+        return "\n".join(_told(item) for item in content)
     if not isinstance(content, dict):
         return json_text(content or "")
     page = content.get("content")
     if "stdout" in content:
-        told = [content.get("stdout"), content.get("stderr")]
+        pieces = [content.get("stdout"), content.get("stderr")]
     elif content.get("type") == "web_search_result":
-        told = [content.get(key) for key in ("title", "url", "page_age")]
+        pieces = [content.get(key) for key in ("title", "url", "page_age")]
     elif isinstance(page, dict):
-        told = [content.get("url"), text_of(page)]
+        pieces = [content.get("url"), text_of(page)]
     else:
-        told = [content.get("error_code") or text_of(content)]
-    found = "\n".join(str(one) for one in told if one)
-    return found or json_text({key: value for key, value in content.items() if not key.startswith("encrypted")})
+        pieces = [content.get("error_code") or text_of(content)]
+    text = "\n".join(str(item) for item in pieces if item)
+    return text or json_text({key: value for key, value in content.items() if not key.startswith("encrypted")})
 
 
 def usage_of(usage: Any) -> Usage:
-    """Return the usage that the API reported. It counts cache reads and writes beside the input; our input holds them all."""
+    """Return the reported usage. The API counts cache reads and writes separately; agentnb's input includes them."""
     return read_usage(usage) if isinstance(usage, dict) else UNKNOWN
 
 
@@ -208,7 +208,7 @@ def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
     return tool_specs(tools or (), "input_schema")
 
 
-# Its responses
+# Responses
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:

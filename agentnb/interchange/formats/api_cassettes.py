@@ -25,15 +25,15 @@ NAME = "api_cassettes"
 TITLE = "recorded exchanges with an API (VCR, HAR)"
 RECORDS_END = "what the API's last response says"
 MAX_BODY = 100_000_000
-"""Bytes that a compressed body may expand to."""
+"""Maximum expanded size of a compressed body, in bytes."""
 APIS: tuple[Api, ...] = (openai_responses.API, anthropic_messages.API, gemini_contents.API, openai_chat.API)
 _CASSETTE = re.compile(rb"^(?:http_)?interactions:", re.MULTILINE)
 _FAILED = 400
-"""HTTP statuses from this one on are errors."""
+"""Lowest HTTP status that is an error."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     if file.kind == "text":
         return "" if _CASSETTE.search(file.start) else "it has no interactions, as cassettes have"
     if file.kind != "json" or not isinstance(file.first, dict):
@@ -46,53 +46,53 @@ def _interactions(document: Any) -> list[Any] | None:
     if not isinstance(document, dict):
         return None
     log = document.get("log")
-    found = document.get(
+    entries = document.get(
         "interactions", document.get("http_interactions", log.get("entries") if isinstance(log, dict) else None)
     )
-    fits = isinstance(found, list) and any(isinstance(one, dict) and "request" in one for one in found[:20])
-    return found if fits and found else None
+    fits = isinstance(entries, list) and any(isinstance(entry, dict) and "request" in entry for entry in entries[:20])
+    return entries if fits and entries else None
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each conversation: requests that repeat it and go on are one. Other exchanges are left out."""
+    """Yield a run for each conversation: requests that repeat and extend it become one run. Other exchanges are skipped."""
     document = load_yaml(file.whole(), file.name) if file.kind == "text" else file.document
-    found = [*_exchanges(file, _interactions(document) or [])]
-    if not found and not file.problems:
+    exchanges = [*_exchanges(file, _interactions(document) or [])]
+    if not exchanges and not file.problems:
         file.problem("It holds no exchange with an API of models that agentnb knows")
-    yield from runs_of(file, NAME, found)
+    yield from runs_of(file, NAME, exchanges)
 
 
 def _exchanges(file: TraceFile, interactions: list[Any]) -> Iterator[Exchange]:
-    for index, one in enumerate(interactions):
+    for index, entry in enumerate(interactions):
         with file.guarded(f"exchange {index}"):
-            found = _exchange(one, f"exchange {index}")
-            if found is not None:
-                yield found
+            exchange = _exchange(entry, f"exchange {index}")
+            if exchange is not None:
+                yield exchange
 
 
 def _exchange(one: dict[str, Any], position: str) -> Exchange | None:
-    """Return an exchange; None if it is with another server, or asks for something else than a reply."""
+    """Return an exchange, or None if it is with another server or does not request a reply."""
     asked, answered = body_of(one["request"]), body_of(one.get("response") or {})
     status = _status(one.get("response") or {})
     asked_of = [api for api in APIS if api.is_request(asked)]
     api = next((api for api in asked_of if api.is_response(answered)), None)
     if api is None and asked_of and (answered is None or status >= _FAILED or error_of(answered)):
         api = asked_of[0]
-    found = exchange_of(api, {"request": asked, "response": answered}, position) if api is not None else None
-    if found is None:
+    exchange = exchange_of(api, {"request": asked, "response": answered}, position) if api is not None else None
+    if exchange is None:
         return None
-    error = found.error or (f"HTTP status {status}" if status >= _FAILED else "")
-    model = found.model or _model_of(one["request"])
-    return _timed(found._replace(error=error, reply=None if error else found.reply, model=model), one)
+    error = exchange.error or (f"HTTP status {status}" if status >= _FAILED else "")
+    model = exchange.model or _model_of(one["request"])
+    return _timed(exchange._replace(error=error, reply=None if error else exchange.reply, model=model), one)
 
 
 def _timed(found: Exchange, one: dict[str, Any]) -> Exchange:
-    """Return the exchange with the time that the recording gives its reply, and how long that took, if it does."""
+    """Return the exchange with the recorded time and duration of its reply, if any."""
     at = time_of(one.get("recorded_at") or one.get("startedDateTime"))
     took = one.get("time")
     seconds = took / 1000 if isinstance(took, int | float) and took >= 0 else None
     reply = found.reply or []
-    last = next((place for place in range(len(reply) - 1, -1, -1) if isinstance(reply[place], Reply)), None)
+    last = next((index for index in range(len(reply) - 1, -1, -1) if isinstance(reply[index], Reply)), None)
     if last is None or (at is None and seconds is None):
         return found
     step = reply[last]
@@ -101,9 +101,9 @@ def _timed(found: Exchange, one: dict[str, Any]) -> Exchange:
 
 
 def _model_of(request: dict[str, Any]) -> str:
-    """Return the model that the address names, as in ``models/gemini-2.0-flash:generateContent``."""
-    found = re.search(r"/(?:models|deployments|model)/([^/:?]+)", str(request.get("uri") or request.get("url") or ""))
-    return found[1] if found else ""
+    """Return the model in the URL, as in ``models/gemini-2.0-flash:generateContent``."""
+    match = re.search(r"/(?:models|deployments|model)/([^/:?]+)", str(request.get("uri") or request.get("url") or ""))
+    return match[1] if match else ""
 
 
 def _status(response: dict[str, Any]) -> int:
@@ -116,7 +116,7 @@ def _status(response: dict[str, Any]) -> int:
 
 
 def body_of(message: dict[str, Any]) -> Any:
-    """Return the JSON of a request's or a response's body, of a streamed one put together; None if it has none."""
+    """Return the JSON of a request or response body, assembled if streamed, or None."""
     if "parsed_body" in message:
         return message["parsed_body"]
     data, encoding = _raw(message)
@@ -128,28 +128,30 @@ def body_of(message: dict[str, Any]) -> Any:
 
 
 def _raw(message: dict[str, Any]) -> tuple[Any, str]:
-    """Return the body as it was recorded, and how it is encoded: VCR and HAR put it in different places."""
+    """Return the recorded body and its encoding, from the fields of VCR or HAR."""
     body = message.get("body", message.get("content", message.get("postData")))
     if not isinstance(body, dict):
         return body, ""
     if "base64_string" in body:
         return body["base64_string"], "base64"
-    encoding = "base64" if body.get("encoding") == "base64" else ""  # of Ruby's, it is otherwise the encoding of the text
+    encoding = "base64" if body.get("encoding") == "base64" else ""  # in Ruby's VCR, other values are text encodings
     return next((body[key] for key in ("string", "text") if key in body), body), encoding
 
 
 def json_of(text: str) -> Any:
-    """Return the JSON of a body, also of one that was streamed; None if it is neither."""
+    """Return the JSON of a body, also of a streamed one, or None."""
     start = text.lstrip()
     if start.startswith(("event:", "data:", ":", "id:", "retry:")):
         return response_of(text)
     try:
-        found = json.loads(text)
+        body = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if isinstance(found, list) and all(isinstance(one, dict) and "candidates" in one for one in found):
-        return response_of("\n\n".join(f"data: {json.dumps(one)}" for one in found))  # a stream of Google's without events
-    return found
+    if isinstance(body, list) and all(isinstance(chunk, dict) and "candidates" in chunk for chunk in body):
+        return response_of(
+            "\n\n".join(f"data: {json.dumps(chunk)}" for chunk in body)
+        )  # Google's JSON stream without server-sent events
+    return body
 
 
 def _decoded64(text: str) -> bytes:
@@ -160,14 +162,14 @@ def _decoded64(text: str) -> bytes:
 
 
 def _unpacked(data: bytes) -> bytes:
-    """Return the body unpacked, if it is packed with gzip or deflate. One that expands to more than is read is a ValueError."""
+    """Unpack a body compressed with gzip or deflate. Raises ValueError above `MAX_BODY`."""
     if data[:2] != b"\x1f\x8b" and data[:1] != b"\x78":
         return data
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
-        found = unpacker.decompress(data, MAX_BODY)
+        unpacked = unpacker.decompress(data, MAX_BODY)
     except zlib.error:
         return data
     if unpacker.unconsumed_tail:
         raise ValueError(f"a body expands to more than {MAX_BODY / 1e6:.0f} MB")
-    return found
+    return unpacked

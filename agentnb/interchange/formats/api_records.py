@@ -1,4 +1,4 @@
-"""Files of requests and responses of one API: a document, a list, or JSON Lines of them."""
+"""Files of requests and responses of one API: a document, a list, or JSON Lines."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from agentnb.interchange.trace_file import TraceFile
 
 
 def sniff_records(file: TraceFile, api: Api) -> str:
-    """Return what a file lacks to hold exchanges or conversations of the API."""
-    return "" if any(_holds(api, one) for one in _looked_at(file)) else api.lacks
+    """Check that the file holds exchanges or conversations of the API."""
+    return "" if any(_holds(api, record) for record in _looked_at(file)) else api.lacks
 
 
 def _looked_at(file: TraceFile) -> list[Any]:
-    """Return the parts of a file by which it is known: the document or first record, and the first of a list."""
+    """Return the parts of a file that identify it: the document or first record, and the first item of a list."""
     first = file.first
     if file.kind == "json" and isinstance(first, list):
         return [first, *first[:1]]
@@ -27,7 +27,7 @@ def _looked_at(file: TraceFile) -> list[Any]:
 
 
 def _first_lines(file: TraceFile) -> list[Any]:
-    """Return the first records of JSON Lines, which may be a message each: those that are whole where the file begins."""
+    """Return the first records of JSON Lines, which may be single messages, as far as they are complete in the file's start."""
     lines = (line for line in file.start.split(b"\n")[:-1] if line.strip())
     records: list[Any] = []
     with suppress(ValueError, RecursionError):
@@ -40,14 +40,14 @@ def _holds(api: Api, record: Any) -> bool:
         return True
     if not isinstance(record, dict):
         return False
-    found = find(record, api.is_request, REQUEST_KEYS)
-    return found is not None or find(record, api.is_response, RESPONSE_KEYS) is not None
+    request = find(record, api.is_request, REQUEST_KEYS)
+    return request is not None or find(record, api.is_response, RESPONSE_KEYS) is not None
 
 
 def read_records(file: TraceFile, api: Api) -> Iterator[Run]:
-    """Yield the runs of a file: of one conversation, a list of them, or JSON Lines; with responses, of exchanges."""
+    """Yield the runs of a file: a conversation, a list of them, or JSON Lines; with responses, of exchanges."""
     if file.kind == "lines":
-        if api.is_conversation(_first_lines(file)):  # a message a line
+        if api.is_conversation(_first_lines(file)):  # one message per line
             messages = [record for _, record in file.records()]
             yield from runs_of(file, api.name, _exchanges(file, api, [("", messages)]))
         else:
@@ -64,8 +64,8 @@ def read_records(file: TraceFile, api: Api) -> Iterator[Run]:
 def _exchanges(file: TraceFile, api: Api, items: Iterable[tuple[str, Any]]) -> Iterator[Exchange]:
     for position, record in items:
         with file.guarded(position):
-            found = exchange_of(api, record, position)
-            if found is None:
+            exchange = exchange_of(api, record, position)
+            if exchange is None:
                 file.problem(f"It is not an exchange of {api.name}", position)
             else:
-                yield found
+                yield exchange

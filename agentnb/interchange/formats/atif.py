@@ -1,7 +1,7 @@
-"""Trajectories in ATIF, the Agent Trajectory Interchange Format of Harbor, versions 1.0 to 1.7.
+"""Trajectories in ATIF, Harbor's Agent Trajectory Interchange Format, versions 1.0 to 1.7.
 
-A step of the agent holds its message, its calls and their results. Trajectories of sub-agents within the file are nested runs.
-Steps that were copied from an earlier trajectory are the run's history.
+An agent step holds its message, its calls and their results. Trajectories of sub-agents within the file are nested runs. Steps
+copied from an earlier trajectory are the run's history.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ NAME = "atif"
 TITLE = "ATIF trajectory"
 RECORDS_END = "`stop_reason` in the `extra` of the last step"
 ENVIRONMENT = "environment"
-"""The author of an observation that no call asked for."""
+"""Author of an observation without a call."""
 _SOUND = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 _RECORDED = ("schema_version", "session_id", "notes", "final_metrics", "extra", "continued_trajectory_ref")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     missing = file.lacks("schema_version", "agent", "steps")
     return missing or ("" if str(file.first["schema_version"]).startswith("ATIF") else "its schema_version is not of ATIF")
 
@@ -46,16 +46,16 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _own_id(record: dict[str, Any]) -> str:
-    """Return the trajectory's own id, if a run may have it."""
-    found = str(record.get("trajectory_id") or record.get("session_id") or "")
-    return found if _SOUND.match(found) else ""
+    """Return the trajectory's own id, if it is a valid run id."""
+    own_id = str(record.get("trajectory_id") or record.get("session_id") or "")
+    return own_id if _SOUND.match(own_id) else ""
 
 
 def _runs(file: TraceFile, position: str, record: dict[str, Any], run_id: str, parent_id: str | None) -> Iterator[Run]:
     agent = record["agent"]
     steps = _in_time(record["steps"])
     copied = max(
-        (place for place, one in enumerate(steps, 1) if isinstance(one, dict) and one.get("is_copied_context")), default=0
+        (index for index, step in enumerate(steps, 1) if isinstance(step, dict) and step.get("is_copied_context")), default=0
     )
     writer = file.writer(
         NAME,
@@ -85,14 +85,14 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any], run_id: str, p
 
 
 def _rewards_beside(file: TraceFile) -> dict[str, Any]:
-    """Return the rewards that Harbor's verifier gave the trial: its folder holds that of the agent, with the trajectory."""
+    """Return the rewards of Harbor's verifier, from the trial folder around that of the trajectory."""
     if (result := file.beside("../result.json")) is not None and isinstance(result.first, dict):
         verified = result.first.get("verifier_result")
         rewards = verified.get("rewards") if isinstance(verified, dict) else None
         if isinstance(rewards, dict):
             return rewards
-    if (given := file.beside("../verifier/reward.json")) is not None and isinstance(given.first, dict):
-        return given.first
+    if (reward_file := file.beside("../verifier/reward.json")) is not None and isinstance(reward_file.first, dict):
+        return reward_file.first
     text = file.beside("../verifier/reward.txt")
     try:
         return {} if text is None else {"reward": float(text.start)}
@@ -101,7 +101,7 @@ def _rewards_beside(file: TraceFile) -> dict[str, Any]:
 
 
 def _in_time(steps: list[Any]) -> list[Any]:
-    """Return the steps with late ones where their times put them: Harbor writes calls without a result behind all others."""
+    """Return the steps with late ones moved to their times: Harbor writes calls without a result after all others."""
     if not any(_is_unanswered(step) for step in steps):
         return steps
     kept: list[tuple[datetime | None, Any]] = []
@@ -133,7 +133,7 @@ def _instant(step: Any) -> datetime | None:
 
 
 def _models(steps: list[Any]) -> Iterator[str]:
-    return (str(one["model_name"]) for one in steps if isinstance(one, dict) and one.get("model_name"))
+    return (str(step["model_name"]) for step in steps if isinstance(step, dict) and step.get("model_name"))
 
 
 def _take(writer: RunWriter, step: dict[str, Any]) -> None:
@@ -148,8 +148,8 @@ def _take(writer: RunWriter, step: dict[str, Any]) -> None:
         _reply(writer, step, parts)
     calls = step.get("tool_calls") or []
     failed = len(results) == 1 and _says_failed(step)
-    for one in results:
-        call_id, content = str(one.get("source_call_id") or ""), _observed(one)
+    for result in results:
+        call_id, content = str(result.get("source_call_id") or ""), _observed(result)
         if call_id or calls:
             writer.result(call_id, content, is_error=failed, at=at)
         elif content:
@@ -157,7 +157,7 @@ def _take(writer: RunWriter, step: dict[str, Any]) -> None:
 
 
 def _says_failed(step: dict[str, Any]) -> bool:
-    """Return whether the step says that its call failed. The form has no field for it; Harbor writes it for Claude Code."""
+    """True if the step records a failed call. ATIF has no field for it; Harbor adds it for Claude Code."""
     more = step.get("extra")
     return isinstance(more, dict) and more.get("tool_result_is_error") is True
 
@@ -165,14 +165,14 @@ def _says_failed(step: dict[str, Any]) -> bool:
 def _reply(writer: RunWriter, step: dict[str, Any], parts: list[AnyPart]) -> None:
     thought = step.get("reasoning_content")
     calls = [
-        ToolCall(one["function_name"], one.get("arguments"), str(one.get("tool_call_id") or ""))
-        for one in step.get("tool_calls") or ()
+        ToolCall(call["function_name"], call.get("arguments"), str(call.get("tool_call_id") or ""))
+        for call in step.get("tool_calls") or ()
     ]
     metadata = {name: step[name] for name in ("model_name", "reasoning_effort") if step.get(name)}
     usage = _usage(step.get("metrics"))
     thoughts: list[AnyPart] = [Thinking(thought)] if isinstance(thought, str) and thought else []
     more = step.get("extra")
-    stop = more.get("stop_reason") if isinstance(more, dict) else None  # the form has no field for it
+    stop = more.get("stop_reason") if isinstance(more, dict) else None  # ATIF has no field for it
     writer.reply(
         [*thoughts, *parts],
         calls,
@@ -184,26 +184,26 @@ def _reply(writer: RunWriter, step: dict[str, Any], parts: list[AnyPart]) -> Non
 
 
 def _observed(result: dict[str, Any]) -> list[AnyPart]:
-    """Return the content of a result, and a line for each trajectory of a sub-agent that it refers to."""
-    found = _content(result.get("content"))
-    for one in result.get("subagent_trajectory_ref") or ():
-        name = one.get("trajectory_id") or one.get("session_id") or one.get("trajectory_path") or ""
-        found.append(Text(f"[trajectory of a sub-agent: {name}]"))
-    return found
+    """Return the content of a result, and a line for each sub-agent trajectory that it references."""
+    parts = _content(result.get("content"))
+    for reference in result.get("subagent_trajectory_ref") or ():
+        name = reference.get("trajectory_id") or reference.get("session_id") or reference.get("trajectory_path") or ""
+        parts.append(Text(f"[trajectory of a sub-agent: {name}]"))
+    return parts
 
 
 def _content(content: Any) -> list[AnyPart]:
-    """Return the parts of a message: a text, or from 1.6 on a list with pictures, which are files beside the trajectory."""
+    """Return the parts of a message: text, or since 1.6 a list with images, which are files beside the trajectory."""
     if not isinstance(content, list):
         return parts_of(content)
     parts: list[AnyPart] = []
-    for one in content:
-        source = one.get("source") if isinstance(one, dict) and one.get("type") == "image" else None
+    for part in content:
+        source = part.get("source") if isinstance(part, dict) and part.get("type") == "image" else None
         if isinstance(source, dict):
             data = picture(source.get("media_type"), source["data"]) if source.get("data") else None
             parts.append(data or Text(f"[picture: {str(source.get('path') or '')[:200]}]"))
         else:
-            parts += parts_of([one])
+            parts += parts_of([part])
     return parts
 
 

@@ -1,8 +1,8 @@
 """Sessions of Claude Code: JSON Lines, one for each piece of a message.
 
-Lines form a tree by ``parentUuid``. A session is a run; so is each sub-agent, in the same file or in one of its own, and each
-branch that the person left by going back to an earlier message. What a branch shares with others, and what a forked or resumed
-session copied, is the run's history.
+Lines form a tree by ``parentUuid``. A session is a run; so is each sub-agent, in the same file or its own, and each branch that
+the person abandoned by rewinding to an earlier message. Lines that a branch shares with others, or that a forked or resumed
+session copied, are the run's history.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _KINDS = frozenset(
 )
 _MESSAGES = frozenset({"user", "assistant"})
 _OWN_FILES = ("agent-{side}.jsonl", "{session}_agent-{side}.jsonl", "{session}/subagents/agent-{side}.jsonl")
-"""Where the files of sub-agents are, beside that of their session."""
+"""File names of sub-agents, relative to the folder of their session's file."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 MAX_SHARED = 100_000
-"""Messages that branches of a file repeat from what they share; further branches begin without."""
+"""Maximum shared messages repeated in the branches of a file; further branches start without them."""
 _SPAWNING = frozenset({"Task", "Agent"})
 """Tools that start a sub-agent."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     records = first_records(file)
     return "" if any(map(_is_line, records)) else "its lines have no type with a sessionId, or with a uuid and a message"
 
 
 def _is_line(record: dict[str, Any]) -> bool:
     kind = text_of(record.get("type"))
-    if kind not in _KINDS or ("session_id" in record and "sessionId" not in record):  # as print mode writes it
+    if kind not in _KINDS or ("session_id" in record and "sessionId" not in record):  # print mode
         return False
     if kind == "summary":
         return "leafUuid" in record
@@ -57,40 +57,44 @@ def _is_line(record: dict[str, Any]) -> bool:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield the run of each session, and those of its sub-agents and of the branches that were left."""
+    """Yield the run of each session, and those of its sub-agents and abandoned branches."""
     yield from runs_of(file, file.numbered(), NAME)
 
 
 def runs_of(file: TraceFile, records: Iterable[tuple[int, Any]], name: str) -> Iterator[Run]:
     """Yield the runs of these numbered lines."""
     tree = _tree_of(file, records)
-    found = [one for one in tree.conversations() if not (one.is_continued and _has_own_file(one.session, file))]
+    conversations = [
+        conversation
+        for conversation in tree.conversations()
+        if not (conversation.is_continued and _has_own_file(conversation.session, file))
+    ]
     own_files: set[str] = set()
 
     def of_own_files() -> Iterator[Run]:
-        for run in _in_own_files(file, name, found):
+        for run in _in_own_files(file, name, conversations):
             own_files.add(run.id)
             yield run
 
-    written = chain(_written(file, name, found, tree.titles), of_own_files())
+    written = chain(_written(file, name, conversations, tree.titles), of_own_files())
     yield from (run for run in with_nested_usage(written) if run.id not in own_files)
-    if not found:
+    if not conversations:
         file.note("It holds no message")
 
 
 def _in_own_files(file: TraceFile, name: str, conversations: list[_RunLines]) -> Iterator[Run]:
-    """Yield the runs of sub-agents that the sessions of a file started and that have a file of their own beside it.
+    """Yield the runs of sub-agents of these sessions that have files of their own beside this one.
 
-    They are for the usage of these sessions: their own files give them as runs.
+    Used only to add their usage to the sessions; reading their own files yields them as runs.
     """
-    here = {one.side for one in conversations}
-    for one in conversations:
-        session = one.session
-        sides = {text_of(started.get("agent_id")) for started in one.log.recorded.get("subagents") or ()}
-        for side in sorted(sides - here) if not one.side and one.left_at < 0 else ():
-            if not (_ID.fullmatch(side) and _ID.fullmatch(session)):  # they become the name of a file
+    sides_in_file = {conversation.side for conversation in conversations}
+    for conversation in conversations:
+        session = conversation.session
+        sides = {text_of(started.get("agent_id")) for started in conversation.log.recorded.get("subagents") or ()}
+        for side in sorted(sides - sides_in_file) if not conversation.side and conversation.left_at < 0 else ():
+            if not (_ID.fullmatch(side) and _ID.fullmatch(session)):  # used in file names
                 continue
-            with suppress(OSError, TraceError):  # which reading that file says
+            with suppress(OSError, TraceError):  # reported when that file is read
                 yield from _of_side(file, name, session, side)
 
 
@@ -100,25 +104,31 @@ def _has_own_file(session: str, file: TraceFile) -> bool:
 
 
 def _of_side(file: TraceFile, name: str, session: str, side: str) -> Iterator[Run]:
-    """Yield the run of a sub-agent from its own file, if there is one."""
+    """Yield the run of a sub-agent from its own file, if it has one."""
     for pattern in _OWN_FILES:
-        other = file.beside(pattern.format(session=session, side=side))
-        if other is None or sniff(other):
+        side_file = file.beside(pattern.format(session=session, side=side))
+        if side_file is None or sniff(side_file):
             continue
-        tree = _tree_of(other, other.records())
-        of_side = [one for one in tree.conversations() if (one.side, one.session) == (side, session)]
-        yield from _written(other, name, of_side, tree.titles)
+        tree = _tree_of(side_file, side_file.records())
+        of_side = [
+            conversation
+            for conversation in tree.conversations()
+            if (conversation.side, conversation.session) == (side, session)
+        ]
+        yield from _written(side_file, name, of_side, tree.titles)
         return
 
 
 def _written(file: TraceFile, name: str, conversations: list[_RunLines], titles: dict[str, str]) -> Iterator[Run]:
-    for one in conversations:
-        with file.guarded(f"line {one.line}"):
-            yield one.write(file, name, position=f"line {one.line}" if len(conversations) > 1 else "", titles=titles)
+    for conversation in conversations:
+        with file.guarded(f"line {conversation.line}"):
+            yield conversation.write(
+                file, name, position=f"line {conversation.line}" if len(conversations) > 1 else "", titles=titles
+            )
 
 
 def _tree_of(file: TraceFile, records: Iterable[tuple[int, Any]]) -> _Tree:
-    """Return the lines by conversation."""
+    """Group the lines by conversation."""
     tree = _Tree()
     for number, record in by_links(records, _links):
         with file.guarded(f"line {number}"):
@@ -127,7 +137,7 @@ def _tree_of(file: TraceFile, records: Iterable[tuple[int, Any]]) -> _Tree:
 
 
 def _links(record: dict[str, Any]) -> tuple[str, str]:
-    """Return the id of a line, and that of the line before it; empty where there is none."""
+    """Return the ids of a line and of its parent line, empty if missing."""
     return text_of(record.get("uuid")), text_of(record.get("parentUuid") or record.get("logicalParentUuid"))
 
 
@@ -139,27 +149,28 @@ class _RunLines:
     side: str = ""
     """Id of the sub-agent; empty for a session."""
     parent: _RunLines | None = None
-    """The conversation that this one shares its beginning with."""
+    """The conversation with which this one shares its beginning."""
     left_at: int = -1
-    """The round at which this branch was left; -1 unless it is one. ``parent`` is the conversation that went on."""
+    """Round at which this branch was abandoned, -1 for other conversations. ``parent`` is the conversation that continued."""
     is_continued: bool = False
-    """Whether another session of the file continues this one: its lines were copied."""
+    """True if another session in the file continues this one and has copied its lines."""
     agent: str = ""
     log: ClaudeLog = field(default_factory=ClaudeLog)
     uuids: list[str] = field(default_factory=list)
     branches: list[_RunLines] = field(default_factory=list)
-    """The branches that were left, in the order of their rounds."""
+    """The abandoned branches, in order of their rounds."""
     prompts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    """By the message before it: the line of the last prompt there, its place in ``uuids`` and in the items of the log."""
+    """By id of the preceding message: the line of the last prompt after it, and its index in ``uuids`` and in the log's items.
+    """
 
     @property
     def session(self) -> str:
-        """The id of the session."""
+        """The session id."""
         return text_of(self.log.recorded.get("session"))
 
     @property
     def run_id(self) -> str:
-        """The id of the run; empty if the lines have no ids."""
+        """The run id; empty if the lines have no ids."""
         session = self.session
         if self.left_at >= 0 and self.parent is not None:
             return run_id_of(self.parent.run_id, "left", str(self.line))
@@ -170,28 +181,28 @@ class _RunLines:
         recorded = dict(self.log.recorded)
         summaries = [title for leaf, title in titles.items() if leaf in self.uuids or leaf == self.session]
         recorded |= known(titles=summaries)
-        about: dict[str, Any] = {"settings": {"recorded": recorded}}
+        fields: dict[str, Any] = {"settings": {"recorded": recorded}}
         parent_id = None
         if self.left_at >= 0 and self.parent is not None:
-            about |= {"tags": ("left",), "forked_from": ForkedFrom(self.parent.run_id, self.left_at)}
+            fields |= {"tags": ("left",), "forked_from": ForkedFrom(self.parent.run_id, self.left_at)}
         elif self.side:
-            about["agent"] = self.agent or "subagent"
+            fields["agent"] = self.agent or "subagent"
             parent_id = run_id_of(self.session) or None
         elif self.parent is not None:
-            about["continued_from"] = self.parent.run_id
+            fields["continued_from"] = self.parent.run_id
         elif self.log.copied_from:
-            about["forked_from"] = ForkedFrom(run_id_of(self.log.copied_from), self.log.copied_replies)
+            fields["forked_from"] = ForkedFrom(run_id_of(self.log.copied_from), self.log.copied_replies)
         model = self.log.model
-        writer = file.writer(name, position, run_id=self.run_id, parent_id=parent_id, model=model, **about)
+        writer = file.writer(name, position, run_id=self.run_id, parent_id=parent_id, model=model, **fields)
         return self.log.write(writer, model)
 
 
 class _Tree:
-    """All lines so far, by the conversation that they belong to."""
+    """All lines so far, by conversation."""
 
     def __init__(self) -> None:
         self._is_linked = False
-        """Whether lines name those before them: then a second prompt without one begins anew."""
+        """True if lines have parents; then a second prompt without a parent starts over."""
         self._shared = 0
         self.titles: dict[str, str] = {}
         self._sessions: dict[str, _RunLines] = {}
@@ -199,39 +210,43 @@ class _Tree:
         self._left: list[_RunLines] = []
         self._owner: dict[str, _RunLines] = {}
         self._message: dict[str, str] = {}
-        """The nearest message at or above a line."""
+        """The nearest message at or above each line."""
         self._spawned: dict[str, str] = {}
-        """Kind of sub-agent by the prompt it was given."""
+        """Kind of sub-agent by its prompt."""
 
     def conversations(self) -> list[_RunLines]:
-        """Return those that hold a message: sessions before what belongs to them, without what others copied of that."""
-        inner = [one for one in (*self._left, *self._sides.values()) if len(one.log.items) > one.log.copied]
-        return [*[one for one in self._sessions.values() if one.log.items], *inner]
+        """Return conversations with messages of their own, each session before its sub-agents and branches."""
+        inner = [
+            conversation
+            for conversation in (*self._left, *self._sides.values())
+            if len(conversation.log.items) > conversation.log.copied
+        ]
+        return [*[conversation for conversation in self._sessions.values() if conversation.log.items], *inner]
 
     def take(self, line: int, record: dict[str, Any]) -> None:
-        """Take a line."""
+        """Add a line."""
         kind = record["type"]
         if kind in ("summary", "ai-title", "custom-title"):
             title = text_of(record.get("summary") or record.get("aiTitle") or record.get("customTitle"))
             self.titles[text_of(record.get("leafUuid") or record.get("sessionId"))] = title
             return
         uuid, parent = _links(record)
-        if uuid and uuid in self._owner:  # a resumed session repeats the lines before it
+        if uuid and uuid in self._owner:  # repeated by a resumed session
             return
         if kind not in _KINDS or kind == "file-history-snapshot":
             return
         self._is_linked |= parent in self._owner
-        one = self._conversation(line, record, uuid, parent)
+        conversation = self._conversation(line, record, uuid, parent)
         before = self._message.get(parent, parent)
-        is_start = not one.side and not before and record.get("parentUuid", "") is None
-        if kind in _MESSAGES and (before or is_start) and one.log.is_prompt(record):
-            self._go_back(one, line, before)
+        is_start = not conversation.side and not before and record.get("parentUuid", "") is None
+        if kind in _MESSAGES and (before or is_start) and conversation.log.is_prompt(record):
+            self._go_back(conversation, line, before)
         if uuid:
-            self._owner[uuid] = one
+            self._owner[uuid] = conversation
             self._message[uuid] = before if before and kind not in _MESSAGES else uuid
-            one.uuids.append(uuid)
+            conversation.uuids.append(uuid)
         if kind != "progress":
-            one.log.take(record)
+            conversation.log.take(record)
         if kind == "assistant":
             self._note_spawned(record)
 
@@ -248,43 +263,43 @@ class _Tree:
         if above is not None and not above.side:
             if session in ("", above.session) or not above.session or record["type"] not in _MESSAGES:
                 return above
-            if session not in self._sessions:  # it continues another one, whose lines it copied
+            if session not in self._sessions:  # a continuation that copied the other's lines
                 above.is_continued = True
                 self._sessions[session] = _RunLines(line, parent=above)
                 self._share_beginning(above, self._sessions[session])
         return self._sessions.setdefault(session, _RunLines(line))
 
     def _go_back(self, one: _RunLines, line: int, before: str) -> None:
-        """Note a prompt. If there was one at this place, the person went back: what followed the earlier one is a branch."""
+        """Record a prompt. An earlier prompt at the same position means a rewind: its later messages become a branch."""
         earlier = one.prompts.get(before)
         if earlier is not None and (before or self._is_linked):
             from_line, from_uuid, from_item = earlier
-            left = _RunLines(from_line, one.side, parent=one)
-            left.uuids, one.uuids = one.uuids[from_uuid:], one.uuids[:from_uuid]
+            branch = _RunLines(from_line, one.side, parent=one)
+            branch.uuids, one.uuids = one.uuids[from_uuid:], one.uuids[:from_uuid]
             after, one.log.items = one.log.items[from_item:], one.log.items[:from_item]
             copied_after, one.log.copied = max(0, one.log.copied - from_item), min(one.log.copied, from_item)
-            left.left_at = kept = self._share_beginning(one, left)
-            moved = len(left.log.items) - from_item
-            left.log.items += after
-            left.log.copied += copied_after
-            while one.branches and one.branches[-1].left_at > kept:  # they left what is now in this branch
-                other = one.branches.pop()
-                other.parent, other.left_at = left, other.left_at - kept
-                left.branches.insert(0, other)
-            one.branches.append(left)
-            left.log.recorded = {name: one.log.recorded[name] for name in ("session", "cwd") if name in one.log.recorded}
-            self._owner |= dict.fromkeys(left.uuids, left)
-            left.prompts = {
-                place: (at_line, uuid - from_uuid, item + moved)
-                for place, (at_line, uuid, item) in one.prompts.items()
-                if uuid >= from_uuid and place != before
+            branch.left_at = kept = self._share_beginning(one, branch)
+            moved = len(branch.log.items) - from_item
+            branch.log.items += after
+            branch.log.copied += copied_after
+            while one.branches and one.branches[-1].left_at > kept:  # forked from the part moved to this branch
+                inner = one.branches.pop()
+                inner.parent, inner.left_at = branch, inner.left_at - kept
+                branch.branches.insert(0, inner)
+            one.branches.append(branch)
+            branch.log.recorded = {name: one.log.recorded[name] for name in ("session", "cwd") if name in one.log.recorded}
+            self._owner |= dict.fromkeys(branch.uuids, branch)
+            branch.prompts = {
+                message: (at_line, uuid - from_uuid, item + moved)
+                for message, (at_line, uuid, item) in one.prompts.items()
+                if uuid >= from_uuid and message != before
             }
-            one.prompts = {place: there for place, there in one.prompts.items() if there[1] < from_uuid}
-            self._left.append(left)
+            one.prompts = {message: prompt for message, prompt in one.prompts.items() if prompt[1] < from_uuid}
+            self._left.append(branch)
         one.prompts[before] = line, len(one.uuids), len(one.log.items)
 
     def _share_beginning(self, one: _RunLines, other: _RunLines) -> int:
-        """Make the lines so far the beginning of another conversation; return the number of replies that are not copies."""
+        """Copy the lines so far to the start of another conversation; return the number of original replies among them."""
         self._shared += len(one.log.items)
         if self._shared <= MAX_SHARED:
             other.log.items = [*one.log.items]
@@ -294,8 +309,8 @@ class _Tree:
     def _note_spawned(self, record: dict[str, Any]) -> None:
         for block in record["message"]["content"]:
             if isinstance(block, dict) and block.get("type") == "tool_use" and block.get("name") in _SPAWNING:
-                given = block.get("input") or {}
-                self._spawned[text_of(given.get("prompt"))] = text_of(given.get("subagent_type"))
+                arguments = block.get("input") or {}
+                self._spawned[text_of(arguments.get("prompt"))] = text_of(arguments.get("subagent_type"))
 
     def _kind_of_agent(self, record: dict[str, Any]) -> str:
         from_line = text_of(record.get("attributionAgent") or record.get("agentType"))

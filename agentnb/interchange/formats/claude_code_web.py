@@ -1,4 +1,4 @@
-"""Sessions of Claude Code on the web: one document with the lines of a session as ``loglines``."""
+"""Sessions of Claude Code on the web: one document with a session's lines as ``loglines``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RECORDS_END = "as in `claude_code`"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     lack = file.lacks("loglines", kind="json")
     return lack or ("" if isinstance(file.document["loglines"], list) else "its loglines must be a list")
 

@@ -1,7 +1,7 @@
 """Sessions of the Codex CLI: JSON Lines of ``{timestamp, type, payload}``, and the flat lines of its first versions.
 
-The lines do not say where a reply ends: one is made of all that the model said and called until a result or a message follows.
-A fork begins with the lines of the session that it was made from, which get the time of the fork or keep their own.
+Lines do not mark the end of a reply, so everything from the model up to a result or a message is one reply. A fork begins with
+copied lines of its source session, with the time of the fork or their own.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ TITLE = "session of the Codex CLI"
 RECORDS_END = "`task_complete`, `turn_aborted`, an error"
 _KINDS = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _ITEMS = frozenset({"message", "reasoning", "function_call", "function_call_output", "local_shell_call"})
-"""Items of the first versions, whose lines are the items themselves."""
+"""Types of items in the first versions, where each line is an item."""
 _NOTICES = (
     *("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions", "<collaboration_mode>"),
     "<subagent_notification>",
 )
 _AT_ONCE = timedelta(seconds=1)
-"""The longest time between lines that a fork copies."""
+"""Maximum time between copied lines of a fork."""
 _CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_call", "mcp_call"})
 _RESULTS = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_result"})
 ENCRYPTED = "(The summary is encrypted.)"
@@ -42,7 +42,7 @@ _TOOK = re.compile(r"Wall time: ([\d.]+) seconds")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     records = first_records(file, 5)
     if any(text_of(record.get("type")) in _KINDS and isinstance(record.get("payload"), dict) for record in records):
         return ""
@@ -67,7 +67,7 @@ class _Session:
     def __init__(self) -> None:
         self.log = SessionLog()
         self.events = SessionLog()
-        """What the events say of messages, which are in the response items too, unless there are none."""
+        """Messages from events, used only if there are no response items."""
         self._about: dict[str, Any] = {}
         self._context: dict[str, Any] = {}
         self._system = ""
@@ -75,10 +75,10 @@ class _Session:
         self._has_items = False
         self._ended = False
         self._copied_at: datetime | None = None
-        """The time of the last line that was copied from another session; None if none is, or no more."""
+        """Time of the last line copied from another session; None outside of copied lines."""
 
     def take(self, record: dict[str, Any]) -> None:
-        """Take a line."""
+        """Add a line."""
         kind, payload = record.get("type"), record.get("payload")
         at = time_of(record.get("timestamp"))
         if kind in _KINDS and not isinstance(payload, dict):
@@ -101,13 +101,13 @@ class _Session:
         if self._copied_at is not None and at is not None:
             self._copied_at = max(at, self._copied_at)
             for log in (self.log, self.events):
-                if log.items and not log.ends_with_message:  # a message that no reply follows is what the fork was asked
+                if log.items and not log.ends_with_message:  # a final message is the fork's own prompt
                     log.copied = len(log.items)
 
     _model = ""
 
     def _meta(self, meta: dict[str, Any], at: datetime | None) -> None:
-        is_copied = "session" in self._about  # of the session from which this one was forked
+        is_copied = "session" in self._about  # metadata of the forked session
         if (is_copied or meta.get("forked_from_id")) and not self.log.items:
             self._copied_at = self._copied_at or at
         if is_copied:
@@ -128,12 +128,12 @@ class _Session:
         self._system = text_of(base.get("text") if isinstance(base, dict) else base) or text_of(meta.get("instructions"))
 
     def _compacted(self, payload: dict[str, Any], at: Any) -> None:
-        """Take a summary. Where the service made it, it is encrypted, and only the messages after it can be read."""
+        """Add a summary. If the service made it, it is encrypted, and only later messages can be read."""
         summary = text_of(payload.get("message"))
         self._about.setdefault("compactions", []).append(known(summary=summary, after_rounds=len(self.log.replies)))
         self.log.compact(summary or ENCRYPTED, first=1, at=at)
 
-    # What was said and done
+    # Messages, calls and results
 
     def _item(self, item: dict[str, Any], at: Any) -> None:
         kind, item_id = item.get("type"), text_of(item.get("id") or item.get("call_id"))
@@ -173,7 +173,7 @@ class _Session:
         content, fields = _output(output)
         self.log.result(text_of(item.get("call_id")), content, name=text_of(item.get("name")), at=at, **fields)
 
-    # What the events add
+    # Events
 
     def _event(self, event: dict[str, Any], at: Any) -> None:
         kind = event.get("type")
@@ -194,7 +194,7 @@ class _Session:
             (self.log.fail if kind == "error" else self.log.warn)(message, at)
 
     def _token_count(self, info: Any) -> None:
-        """Take the usage of the last reply; the same counts come again when only the rate limits have changed."""
+        """Set the usage of the last reply; counts repeat when only the rate limits have changed."""
         self.log.open = None
         if not isinstance(info, dict) or info.get("total_token_usage", info) == self._total:
             return
@@ -211,17 +211,17 @@ class _Session:
             log = SessionLog()
             log.items = [*self.events.items, *self.log.items]
             log.copied = self.events.copied
-        about = self._about | known(
+        recorded = self._about | known(
             effort=self._context.get("effort"),
             approval_policy=self._context.get("approval_policy"),
             sandbox_policy=self._context.get("sandbox_policy"),
         )
         model = log.model or self._model
         parent = _parent_of(self._about.get("source"))
-        settings: dict[str, Any] = {"settings": {"recorded": about}} | ({"agent": "subagent"} if parent else {})
-        if source := run_id_of(text_of(about.get("forked_from"))):
+        settings: dict[str, Any] = {"settings": {"recorded": recorded}} | ({"agent": "subagent"} if parent else {})
+        if source := run_id_of(text_of(recorded.get("forked_from"))):
             settings["forked_from"] = ForkedFrom(source, log.copied_replies)
-        run_id = run_id_of(text_of(about.get("session")))
+        run_id = run_id_of(text_of(recorded.get("session")))
         writer = file.writer(NAME, run_id=run_id, parent_id=run_id_of(parent) or None, model=model, **settings)
         if self._system:
             writer.system(self._system)
@@ -230,36 +230,36 @@ class _Session:
 
 def _parent_of(source: Any) -> str:
     """Return the id of the session that started this one as a sub-agent."""
-    told = source.get("subagent") if isinstance(source, dict) else None
-    told = told.get("thread_spawn") if isinstance(told, dict) else None
-    return text_of(told.get("parent_thread_id")) if isinstance(told, dict) else ""
+    spawn = source.get("subagent") if isinstance(source, dict) else None
+    spawn = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
+    return text_of(spawn.get("parent_thread_id")) if isinstance(spawn, dict) else ""
 
 
 def _call(item: dict[str, Any]) -> ToolCall:
     kind = item["type"]
     function = item.get("function")
     named = item.get("name") or (function.get("name") if isinstance(function, dict) else "")
-    given = item.get("arguments")
+    arguments = item.get("arguments")
     if kind == "custom_tool_call":  # its input is free text
-        given = {"input": item.get("input")}
+        arguments = {"input": item.get("input")}
     elif kind in ("local_shell_call", "web_search_call"):
-        named, given = named or kind.removesuffix("_call"), item.get("action")
-    return ToolCall(str(named or ""), given, text_of(item.get("call_id") or item.get("id")))
+        named, arguments = named or kind.removesuffix("_call"), item.get("action")
+    return ToolCall(str(named or ""), arguments, text_of(item.get("call_id") or item.get("id")))
 
 
 def _output(output: Any) -> tuple[list[AnyPart], dict[str, Any]]:
-    """Return the content of a result, and whether it is an error and how long it took, as far as it says so."""
+    """Return the content of a result, and its error code and duration, if recorded."""
     exit_code, seconds, success = None, None, None
     if isinstance(output, str) and output.startswith('{"output":'):
         with suppress(msgspec.DecodeError):
             output = msgspec.json.decode(output)
     if isinstance(output, dict):
-        about = output.get("metadata")
-        about = about if isinstance(about, dict) else output
-        exit_code, seconds = about.get("exit_code", output.get("exitCode")), about.get("duration_seconds")
+        details = output.get("metadata")
+        details = details if isinstance(details, dict) else output
+        exit_code, seconds = details.get("exit_code", output.get("exitCode")), details.get("duration_seconds")
         success = output.get("success")
-        told = [output[name] for name in ("output", "content", "stdout", "stderr") if output.get(name)]
-        parts = [part for one in told for part in parts_of(one)]
+        contents = [output[name] for name in ("output", "content", "stdout", "stderr") if output.get(name)]
+        parts = [part for content in contents for part in parts_of(content)]
     else:
         parts = parts_of(output)
     head = parts[0].text[:300] if parts and isinstance(parts[0], Text) else ""
@@ -275,7 +275,7 @@ def _output(output: Any) -> tuple[list[AnyPart], dict[str, Any]]:
 
 
 def _usage(usage: Any) -> Usage:
-    """Return the usage, whose input counts what was read from the cache; the names are those of several versions."""
+    """Return the usage, in any version's names; the input includes cache reads."""
     if not isinstance(usage, dict):
         return UNKNOWN
     return Usage(

@@ -1,4 +1,4 @@
-"""What many formats hold alike: times, pictures, and contents that are a text or a list of parts."""
+"""Values common to many formats: times, images, and contents that are text or a list of parts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from agentnb.core.messages import AnyPart, Image, Text, Thinking
 
 _SECONDS = 100_000_000_000
-"""A number of seconds since 1970 above this, in the year 5138, is one of milliseconds."""
+"""Largest timestamp in seconds (year 5138); a larger one is in milliseconds or finer."""
 _MAX_NANOSECONDS = 100_000_000_000_000_000_000
-"""The same year in nanoseconds: a larger or infinite number is not a time."""
+"""The same year in nanoseconds; a larger or infinite number is not a time."""
 MAX_ADDRESS = 200
-"""Characters of an address or a name that are kept in the line that stands for a picture or a file."""
+"""Maximum characters of a URL or name in the line that replaces an image or file."""
 _TEXTS = frozenset({"text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal"})
 _NAMED = {
     "input_audio": "audio",
@@ -29,11 +29,11 @@ _NAMED = {
     "search_result": "search result",
     "video_url": "video",
 }
-"""Kinds of parts that are kept as their text, or as a line with this word and their name."""
+"""Kinds of parts that are replaced by their text, or by a line with this word and their name."""
 
 
 def time_of(value: Any) -> datetime | None:
-    """Return a time written in ISO 8601, or as seconds, milliseconds or nanoseconds since 1970; None for anything else."""
+    """Return a time in ISO 8601, or in seconds, milliseconds or nanoseconds since 1970, or None."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, str):
@@ -53,7 +53,7 @@ def time_of(value: Any) -> datetime | None:
 
 
 def image_of(url: Any) -> Image | None:
-    """Return the picture of a data URI; None for an address, which is never fetched."""
+    """Return the image of a data URI; None for other URLs, which are never fetched."""
     if not isinstance(url, str) or not url.startswith("data:"):
         return None
     head, _, data = url.partition(",")
@@ -63,7 +63,7 @@ def image_of(url: Any) -> Image | None:
 
 
 def picture(media_type: Any, data: Any) -> Image | None:
-    """Return a picture whose bytes are given in base64; None if they are not."""
+    """Return an image from base64 data, or None if it is invalid."""
     try:
         return Image(str(media_type or "image/png"), base64.b64decode(data, validate=False))
     except (binascii.Error, TypeError, ValueError):
@@ -71,10 +71,10 @@ def picture(media_type: Any, data: Any) -> Image | None:
 
 
 def parts_of(content: Any) -> list[AnyPart]:
-    """Return the parts of a content as the APIs of OpenAI and Anthropic write it: a text, or a list of texts and objects.
+    """Return the parts of a content as in the APIs of OpenAI and Anthropic: text, or a list of texts and objects.
 
-    Calls and results are left out, since their formats read them. An object of an unknown kind is kept as its text, if it has
-    one; sound and files as a line that names them; a picture that is only linked as its address.
+    Calls and results are skipped, since their formats read them. An object of unknown kind is replaced by its text, if any;
+    audio and files by a line that names them; a linked image by its URL.
     """
     if content is None:
         return []
@@ -82,18 +82,18 @@ def parts_of(content: Any) -> list[AnyPart]:
         return [Text(content)] if content.strip() else []
     if isinstance(content, dict):
         content = [content]
-    parts = (_part(one) for one in content)
+    parts = (_part(item) for item in content)
     return [part for part in parts if part is not None and not (isinstance(part, Text) and not part.text)]
 
 
 def result_parts(content: Any) -> list[AnyPart]:
-    """Return the parts of a tool's result: as `parts_of`, and whatever is no such content as the text of its JSON."""
+    """Return the parts of a tool result, as `parts_of`, or other content as JSON text."""
     if content is None or isinstance(content, str):
         return parts_of(content)
-    listed = content if isinstance(content, list) else [content]
+    items = content if isinstance(content, list) else [content]
     parts: list[AnyPart] = []
-    for one in listed:
-        if isinstance(one, str | dict) and (part := _part(one)) is not None:
+    for item in items:
+        if isinstance(item, str | dict) and (part := _part(item)) is not None:
             parts.append(part)
         else:
             parts = []
@@ -102,18 +102,18 @@ def result_parts(content: Any) -> list[AnyPart]:
 
 
 def cost_of(value: Any) -> float | None:
-    """Return a cost in US dollars; None for anything else."""
+    """Return a cost in US dollars, or None if it is invalid."""
     is_cost = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9
     return float(value) if is_cost else None
 
 
 def json_text(value: Any) -> str:
-    """Return plain data as the text of its JSON; a text as it is."""
+    """Return plain data as JSON text; text unchanged."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def text_of(content: Any) -> str:
-    """Return the text of a content, without anything else that is in it."""
+    """Return the text of a content, without other parts."""
     return texts_of(parts_of(content))
 
 
@@ -127,8 +127,8 @@ def _part(one: Any) -> AnyPart | None:
         return Text(one)
     kind = one.get("type")
     if kind in _TEXTS:
-        told = one.get("text", one.get("refusal"))
-        return Text(told if isinstance(told, str) else json_text(told or ""))
+        value = one.get("text", one.get("refusal"))
+        return Text(value if isinstance(value, str) else json_text(value or ""))
     if kind in ("thinking", "reasoning"):
         return Thinking(str(one.get("thinking") or one.get("reasoning") or one.get("text") or ""))
     if kind in ("image_url", "input_image", "image"):
@@ -151,20 +151,20 @@ def _picture(one: dict[str, Any]) -> AnyPart | None:
 
 
 def _named(kind: str, one: dict[str, Any]) -> Text:
-    """Return the text of sound, a file or a document; without one, a line that names it."""
+    """Return the text of audio, a file or a document; without text, a line that names it."""
     inner = one.get(kind)
-    about: dict[str, Any] = inner if isinstance(inner, dict) else one
-    if isinstance(transcript := about.get("transcript"), str):
+    fields: dict[str, Any] = inner if isinstance(inner, dict) else one
+    if isinstance(transcript := fields.get("transcript"), str):
         return Text(transcript)
-    source = about.get("source")
+    source = fields.get("source")
     if isinstance(source, dict):
         if source.get("type") == "text" and isinstance(source.get("data"), str):
             return Text(source["data"])
         if source.get("type") == "content":
             return Text(text_of(source.get("content")))
-        about = {**source, **about}
+        fields = {**source, **fields}
     if kind == "search_result":
-        return Text(text_of(about.get("content")) or f"[search result: {about.get('title')}]")
-    told = [about.get(key) for key in ("title", "filename", "file_url", "url", "file_id", "id", "format", "media_type")]
-    name = next((one for one in told if isinstance(one, str) and one), "")
+        return Text(text_of(fields.get("content")) or f"[search result: {fields.get('title')}]")
+    candidates = [fields.get(key) for key in ("title", "filename", "file_url", "url", "file_id", "id", "format", "media_type")]
+    name = next((candidate for candidate in candidates if isinstance(candidate, str) and candidate), "")
     return Text(f"[{_NAMED[kind]}: {name[:MAX_ADDRESS]}]" if name else f"[{_NAMED[kind]}]")

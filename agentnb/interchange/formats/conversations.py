@@ -1,7 +1,7 @@
-"""Which requests to an API are one conversation, and the run of it.
+"""Grouping of API requests into conversations, and their conversion to runs.
 
-A request repeats the whole conversation so far. So each exchange adds to a run what its request has beyond the one before, and
-its reply, whose usage, times and thinking only the response has.
+Each request repeats the conversation so far. So an exchange adds to a run only the new messages of its request, and its reply,
+whose usage, times and thinking are only in the response.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agentnb.interchange.formats.steps import Note, Reply, Result, Step, SystemP
 from agentnb.interchange.trace_file import TraceFile
 
 MAX_OPEN = 100
-"""Conversations of a file that may still go on; of more, the one that rested longest has ended."""
+"""Maximum open conversations of a file; beyond it, the longest idle one is closed."""
 
 
 @dataclass
@@ -33,21 +33,21 @@ class OpenConversation:
 
     first: Exchange
     number: int
-    """How many began before it."""
+    """Number of conversations that began earlier."""
     steps: list[Step] = field(default_factory=list)
     reply: list[Step] | None = None
     error: str = ""
     tools: dict[str, ToolSpec] = field(default_factory=dict)
     keys: set[Any] = field(default_factory=set)
-    """By what the next request may find it."""
+    """Keys by which the next request may find it."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether no request can continue it: it is a record without a response, and ends with a reply."""
+        """True if no request can continue it: a record without a response that ends with a reply."""
         return self.reply is None and not self.error and bool(self.steps) and isinstance(self.steps[-1], Reply)
 
     def add(self, exchange: Exchange, steps: list[Step]) -> None:
-        """Add what a request says beyond the one before, and its reply."""
+        """Add the new steps of a request, and its reply."""
         if self.error:
             self.steps.append(Note(f"The API answered a request with an error: {self.error}"))
         new = _after_echo(steps, self.reply) if self.reply is not None and not exchange.follows else steps
@@ -57,7 +57,7 @@ class OpenConversation:
 
 
 class Conversations:
-    """Puts exchanges together into conversations, in the order in which these began; yields those that cannot go on."""
+    """Groups exchanges into conversations, in order of their beginnings. Yields those that are closed."""
 
     def __init__(self) -> None:
         self._open: dict[Any, list[OpenConversation]] = {}
@@ -65,42 +65,42 @@ class Conversations:
         self._begun = 0
 
     def add(self, exchange: Exchange) -> Iterator[OpenConversation]:
-        """Take an exchange; yield its conversation if that is whole, or the one that rested longest if there are too many."""
+        """Add an exchange; yield its conversation if it is complete, or the longest idle one if there are too many."""
         start = next((at for at, step in enumerate(exchange.steps) if not isinstance(step, SystemPrompt)), len(exchange.steps))
         history = exchange.steps[start:]
-        found, known = self._find(exchange, history)
-        if found is None:
-            found = OpenConversation(exchange, self._begun)
+        conversation, held_steps = self._find(exchange, history)
+        if conversation is None:
+            conversation = OpenConversation(exchange, self._begun)
             self._begun += 1
-            found.steps += exchange.steps[:start]
+            conversation.steps += exchange.steps[:start]
         else:
-            self._all.remove(found)
-            self._forget(found)
-        found.add(exchange, history[known:])
-        if found.is_whole:
-            yield found
+            self._all.remove(conversation)
+            self._forget(conversation)
+        conversation.add(exchange, history[held_steps:])
+        if conversation.is_whole:
+            yield conversation
             return
-        self._all.append(found)
-        found.keys = {_key(history), *({exchange.id, exchange.follows} - {""})}
-        for key in found.keys:
-            self._open.setdefault(key, []).append(found)
+        self._all.append(conversation)
+        conversation.keys = {_key(history), *({exchange.id, exchange.follows} - {""})}
+        for key in conversation.keys:
+            self._open.setdefault(key, []).append(conversation)
         if len(self._all) > MAX_OPEN:
             rested = self._all.pop(0)
             self._forget(rested)
             yield rested
 
     def rest(self) -> list[OpenConversation]:
-        """Return all that are open."""
+        """Return all open conversations."""
         return self._all
 
     def _forget(self, one: OpenConversation) -> None:
         for key in one.keys:
-            self._open[key] = [other for other in self._open[key] if other is not one]
+            self._open[key] = [entry for entry in self._open[key] if entry is not one]
             if not self._open[key]:
                 del self._open[key]
 
     def _find(self, exchange: Exchange, history: list[Step]) -> tuple[OpenConversation | None, int]:
-        """Return the conversation that a request continues, and how many steps of the request it already holds."""
+        """Return the conversation that a request continues, and the number of request steps that it already holds."""
         if exchange.follows in self._open:
             return self._open[exchange.follows][-1], 0
         key, keys = 0, []
@@ -108,11 +108,11 @@ class Conversations:
             key = hash((key, signature(step)))
             keys.append(key)
         for length in range(len(keys), 0, -1):
-            for one in reversed(self._open.get(keys[length - 1], ())):
-                if own_ids(one.first) != own_ids(exchange):
+            for conversation in reversed(self._open.get(keys[length - 1], ())):
+                if own_ids(conversation.first) != own_ids(exchange):
                     continue
-                if bool(one.error) if length == len(keys) else _goes_on(one, history[length:]):
-                    return one, length
+                if bool(conversation.error) if length == len(keys) else _goes_on(conversation, history[length:]):
+                    return conversation, length
         return None, 0
 
 
@@ -124,7 +124,7 @@ def _key(history: list[Step]) -> int:
 
 
 def _goes_on(one: OpenConversation, new: list[Step]) -> bool:
-    """Return whether what a request adds begins with the reply that the conversation got."""
+    """True if a request's new steps begin with the conversation's last reply."""
     if one.reply is None:
         return not one.error or not isinstance(new[0], Reply)
     echo = new[: _echo_length(new)]
@@ -141,16 +141,16 @@ def _spoken(steps: Iterable[Step]) -> tuple[str, list[str]]:
 
 
 def _echo_length(steps: list[Step]) -> int:
-    """Return how many of the first steps are of the model: the reply before, which the request repeats."""
+    """Return the number of first steps from the model: the previous reply, repeated in the request."""
     own = (isinstance(step, Reply) or (isinstance(step, Result) and step.inside) for step in steps)
-    return next((place for place, is_own in enumerate(own) if not is_own), len(steps))
+    return next((index for index, is_own in enumerate(own) if not is_own), len(steps))
 
 
 def _after_echo(steps: list[Step], reply: list[Step]) -> list[Step]:
-    """Return the steps after the repeated reply. If the client gave its calls other ids, the results get those of the reply."""
+    """Return the steps after the repeated reply. If the client changed its call ids, results get the reply's ids."""
     length = _echo_length(steps)
     named = zip(_call_ids(steps[:length]), _call_ids(reply), strict=False)
-    ids = {given: own for given, own in named if given != own}
+    ids = {client_id: own for client_id, own in named if client_id != own}
     return [
         step._replace(call_id=ids.get(step.call_id, step.call_id)) if isinstance(step, Result) else step
         for step in steps[length:]
@@ -165,24 +165,26 @@ def _call_ids(steps: Iterable[Step]) -> list[str]:
 
 
 def runs_of(file: TraceFile, name: str, exchanges: Iterable[Exchange], *, several: bool | None = None) -> Iterator[Run]:
-    """Yield the runs of exchanges. ``several``: whether their positions are told; by default if there are several runs.
+    """Yield the runs of exchanges. ``several``: include their positions; by default if there are several runs.
 
-    If reading them fails, what was read before is yielded first.
+    If reading fails, the runs read so far are yielded first.
     """
     conversations, failure = Conversations(), None
     done: list[OpenConversation] = []
     try:
         for exchange in exchanges:
-            for one in conversations.add(exchange):
+            for conversation in conversations.add(exchange):
                 if several is None:
-                    done.append(one)
+                    done.append(conversation)
                 else:
-                    yield from _run(file, name, one, one.first.position if several else "")
+                    yield from _run(file, name, conversation, conversation.first.position if several else "")
     except TraceError as error:
         failure = error
-    left = sorted([*done, *conversations.rest()], key=lambda one: one.number)
-    for one in left:
-        yield from _run(file, name, one, one.first.position if several or (several is None and len(left) > 1) else "")
+    remaining = sorted([*done, *conversations.rest()], key=lambda one: one.number)
+    for conversation in remaining:
+        yield from _run(
+            file, name, conversation, conversation.first.position if several or (several is None and len(remaining) > 1) else ""
+        )
     if failure is not None:
         raise failure
 
@@ -197,8 +199,8 @@ def run_of_conversation(file: TraceFile, name: str, one: OpenConversation, posit
     settings = {"recorded": dict(one.first.recorded)} if one.first.recorded else {}
     tools = tuple(one.tools.values())
     run_id, parent_id = own_ids(one.first)
-    about: dict[str, Any] = {"run_id": run_id, "parent_id": parent_id, "settings": settings}
-    writer = file.writer(name, position, model=one.first.model, tools=tools, **about)
+    fields: dict[str, Any] = {"run_id": run_id, "parent_id": parent_id, "settings": settings}
+    writer = file.writer(name, position, model=one.first.model, tools=tools, **fields)
     hand_over(writer, one.steps)
     return finish(writer, one.reply, one.error)
 
@@ -212,9 +214,9 @@ def finish(
     at: datetime | None = None,
     seconds: float | None = None,
 ) -> Run:
-    """Return the run whose last request got this reply, or this error. Without either, the trace does not tell how it ended.
+    """Return the run whose last request got this reply or error. Without either, its end is unknown.
 
-    ``is_over``: the trace records that the run is over.
+    ``is_over``: the trace records that the run has ended.
     """
     end = partial(writer.finish, at=at, seconds=seconds)
     if error:

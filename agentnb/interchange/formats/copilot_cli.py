@@ -31,9 +31,9 @@ _KINDS = ("session.", "user.", "assistant.", "tool.", "system.", "hook.", "subag
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     records = first_records(file, 5)
-    fits = [isinstance(one.get("data"), dict) and text_of(one.get("type")).startswith(_KINDS) for one in records]
+    fits = [isinstance(record.get("data"), dict) and text_of(record.get("type")).startswith(_KINDS) for record in records]
     return "" if any(fits[:1]) or sum(fits) > 1 else "it has no events such as session.start with data"
 
 
@@ -52,7 +52,7 @@ def _links(record: dict[str, Any]) -> tuple[str, str]:
 
 @dataclass(slots=True, eq=False)
 class _Agent:
-    """The log of the session, or of a sub-agent that a call of it started."""
+    """The log of the session, or of a sub-agent started by one of its calls."""
 
     line: int
     call_id: str = ""
@@ -69,12 +69,12 @@ class _Session:
         self._subagents: dict[str, _Agent] = {}
         self._calls: dict[str, ToolCall] = {}
         self._names: dict[str, str] = {}
-        """The sub-agents by the calls that started them."""
+        """Sub-agent names by the calls that started them."""
         self._system = self._model = ""
         self._thought: list[AnyPart] = []
 
     def take(self, line: int, record: dict[str, Any]) -> None:
-        """Take an event."""
+        """Add an event."""
         kind, data, at = record["type"], record["data"], time_of(record.get("timestamp"))
         agent = self._agent(line, text_of(data.get("parentToolCallId")))
         if kind == "user.message":
@@ -101,20 +101,22 @@ class _Session:
                 self._main.log.compact(data["summaryContent"], at=at)
 
     def _agent(self, line: int, call_id: str) -> _Agent:
-        """Return who speaks. A sub-agent whose call is not in the file speaks within the session, under its name."""
+        """Return the speaking agent. A sub-agent without its call in the file speaks within the session, under its name."""
         if not call_id or call_id not in self._calls:
             return self._main
         if call_id not in self._subagents:
-            found = _Agent(line, call_id, self._names.get(call_id, "subagent"))
-            given = self._calls[call_id].arguments
-            if isinstance(given, dict) and text_of(given.get("prompt")):
-                found.log.say(given["prompt"])
-            self._subagents[call_id] = found
+            agent = _Agent(line, call_id, self._names.get(call_id, "subagent"))
+            arguments = self._calls[call_id].arguments
+            if isinstance(arguments, dict) and text_of(arguments.get("prompt")):
+                agent.log.say(arguments["prompt"])
+            self._subagents[call_id] = agent
         return self._subagents[call_id]
 
     def _user(self, agent: _Agent, data: dict[str, Any], at: Any) -> None:
         parts = parts_of(data["content"])
-        named = [text_of(one.get("path") or one.get("displayName")) for one in data.get("attachments") or ()]
+        named = [
+            text_of(attachment.get("path") or attachment.get("displayName")) for attachment in data.get("attachments") or ()
+        ]
         agent.log.say([*parts, *parts_of([f"\n[attached: {name}]" for name in named if name])], at=at)
 
     def _reply(self, agent: _Agent, data: dict[str, Any], at: Any) -> None:
@@ -122,8 +124,8 @@ class _Session:
         parts = [*([Thinking(thought)] if thought else self._thought), *parts_of(data.get("content"))]
         self._thought = []
         calls = []
-        for one in data.get("toolRequests") or ():
-            call = ToolCall(one["name"], one.get("arguments"), text_of(one.get("toolCallId")))
+        for request in data.get("toolRequests") or ():
+            call = ToolCall(request["name"], request.get("arguments"), text_of(request.get("toolCallId")))
             calls.append(call)
             if call.id != data.get("parentToolCallId"):
                 self._calls[call.id] = call
@@ -134,8 +136,8 @@ class _Session:
 
     def _result(self, agent: _Agent, data: dict[str, Any], at: Any) -> None:
         error = data.get("error")
-        told = data.get("result")
-        content = told.get("content") if isinstance(told, dict) else told
+        result = data.get("result")
+        content = result.get("content") if isinstance(result, dict) else result
         if not content and isinstance(error, dict):
             content = error.get("message")
         metrics = (data.get("toolTelemetry") or {}).get("metrics") or {}
@@ -173,11 +175,11 @@ class _Session:
         with file.guarded():
             position = "line 1" if self._subagents else ""
             yield self._write(file, self._main, position, run_id=session, system=self._system)
-        for call_id, one in self._subagents.items():
-            with file.guarded(f"line {one.line}"):
+        for call_id, agent in self._subagents.items():
+            with file.guarded(f"line {agent.line}"):
                 run_id = run_id_of(session, call_id)
-                about: dict[str, Any] = {"run_id": run_id, "parent_id": session or None, "agent": one.name}
-                yield self._write(file, one, f"line {one.line}", **about)
+                fields: dict[str, Any] = {"run_id": run_id, "parent_id": session or None, "agent": agent.name}
+                yield self._write(file, agent, f"line {agent.line}", **fields)
 
     def _write(self, file: TraceFile, one: _Agent, position: str, system: str = "", **about: Any) -> Run:
         model = one.log.model or self._model
@@ -188,5 +190,5 @@ class _Session:
 
 
 def _plain(data: dict[str, Any]) -> dict[str, Any]:
-    """Return what a session's end or compaction counts, without its texts."""
+    """Return the counts of a session's end or compaction, without its texts."""
     return {name: value for name, value in data.items() if not isinstance(value, str) or len(value) < 200}

@@ -1,6 +1,6 @@
 """Sessions of docker-agent (cagent): a JSON document, or the SQLite database of all sessions.
 
-Messages are nested twice, ``messages[].message.message``; a sub-session is a run within the run that started it.
+Messages are nested twice, ``messages[].message.message``; a sub-session is a nested run.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _ABOUT = ("title", "working_dir", "input_tokens", "output_tokens", "cost", "max_
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     if file.kind == "sqlite":
         return _sniff_database(file)
     if lack := file.lacks("id", "messages", kind="json"):
         return lack
     items = file.document["messages"]
-    fits = isinstance(items, list) and any(isinstance(one, dict) and _is_item(one) for one in items[:5])
+    fits = isinstance(items, list) and any(isinstance(item, dict) and _is_item(item) for item in items[:5])
     return "" if fits else "its messages are not nested in messages"
 
 
@@ -65,7 +65,7 @@ def _sniff_database(file: TraceFile) -> str:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield the run of each session, and those of its sub-sessions after it."""
+    """Yield the run of each session, followed by those of its sub-sessions."""
     if file.kind == "sqlite":
         with database(file) as opened:
             yield from _sessions(file, opened)
@@ -82,36 +82,36 @@ def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str |
     tools: dict[str, ToolSpec] = {}
     log, recorded = SessionLog(), known(**{name: session.get(name) for name in _ABOUT})
     for index, item in enumerate(session["messages"]):
-        place = f"{position or 'message'} {index}"
-        with file.guarded(place):
+        item_position = f"{position or 'message'} {index}"
+        with file.guarded(item_position):
             if isinstance(item.get("sub_session"), dict):
-                inner.append((place, item["sub_session"]))
+                inner.append((item_position, item["sub_session"]))
             elif text_of(item.get("summary")):
                 log.compact(item["summary"])
             elif item.get("message") is not None:
                 tools |= _message(log, item["message"])
-    if not log.items and not inner:  # opened, and closed again
+    if not log.items and not inner:  # opened and closed without a message
         file.note("It holds no message", position)
         return
     spoke = [reply.author for reply in log.replies if reply.author]
-    about: dict[str, Any] = {"agent": spoke[0]} if spoke else {}
+    fields: dict[str, Any] = {"agent": spoke[0]} if spoke else {}
     settings, model = {"recorded": recorded}, log.model
     ids: dict[str, Any] = {"run_id": run_id, "parent_id": parent, "tools": tools.values()}
     system = _take_system(log)
-    writer = file.writer(NAME, position, model=model, settings=settings, **ids, **about)
+    writer = file.writer(NAME, position, model=model, settings=settings, **ids, **fields)
     if system:
         writer.system(system)
-    total = total_of(cost=session.get("cost"))  # its counts of tokens are those of the last response
+    total = total_of(cost=session.get("cost"))  # its token counts are of the last response only
     writer.total(total, has_nested_cost=bool(inner))
     run = log.write(writer, model)
     yield run
-    for place, one in inner:
-        with file.guarded(place):
-            yield from _runs(file, one, place, run.id, depth + 1)
+    for item_position, sub_session in inner:
+        with file.guarded(item_position):
+            yield from _runs(file, sub_session, item_position, run.id, depth + 1)
 
 
 def _message(log: SessionLog, wrapped: dict[str, Any]) -> dict[str, ToolSpec]:
-    """Take a message; return the definitions of tools that it holds, by name."""
+    """Add a message; return its tool definitions by name."""
     message, author = wrapped["message"], text_of(wrapped.get("agentName") or wrapped.get("agent_name"))
     role, at = message["role"], time_of(message.get("created_at"))
     parts = parts_of(message.get("multi_content") or message.get("content") or None)
@@ -130,21 +130,23 @@ def _message(log: SessionLog, wrapped: dict[str, Any]) -> dict[str, ToolSpec]:
     else:
         raise ValueError(f"the role {role!r} is unknown")
     return {
-        one["name"]: ToolSpec(one["name"], text_of(one.get("description")), one.get("parameters") or {})
-        for one in message.get("tool_definitions") or ()
+        definition["name"]: ToolSpec(
+            definition["name"], text_of(definition.get("description")), definition.get("parameters") or {}
+        )
+        for definition in message.get("tool_definitions") or ()
     }
 
 
 def _take_system(log: SessionLog) -> str:
-    """Take the system messages that stand first out of the log."""
-    told = []
+    """Remove and return the leading system messages of the log."""
+    texts = []
     while log.items and getattr(log.items[0], "author", "") == "system":
-        told += [part.text for part in log.items.pop(0).parts if isinstance(part, Text)]  # type: ignore[union-attr]
-    return "\n\n".join(told)
+        texts += [part.text for part in log.items.pop(0).parts if isinstance(part, Text)]  # type: ignore[union-attr]
+    return "\n\n".join(texts)
 
 
 def _usage(message: dict[str, Any]) -> Usage:
-    """Return the usage of a reply. The product counts what was read from the cache, and written to it, apart from its input."""
+    """Return the usage of a reply. docker-agent counts cache reads and writes separately from its input."""
     usage = object_of(message.get("usage"))
     counts = usage_beside_cache(usage, "input_tokens", "output_tokens", "cached_input_tokens", "cached_write_tokens")
     return replace(counts, reasoning=count_of(usage.get("reasoning_tokens")), cost=cost_of(message.get("cost")) or None)
@@ -154,7 +156,7 @@ def _usage(message: dict[str, Any]) -> Usage:
 
 
 def _sessions(file: TraceFile, opened: sqlite3.Connection) -> Iterator[Run]:
-    """Yield the runs of all sessions that are not within another, in the order in which they were created."""
+    """Yield the runs of all top-level sessions, in order of creation."""
     named, of_items = columns(opened, "sessions"), columns(opened, "session_items")
     within = "SELECT DISTINCT subsession_id FROM session_items WHERE subsession_id IS NOT NULL"
     inner = {row[0] for row in opened.execute(within)} if "subsession_id" in of_items else set()
@@ -171,7 +173,7 @@ def _sessions(file: TraceFile, opened: sqlite3.Connection) -> Iterator[Run]:
 
 
 def _session(file: TraceFile, opened: sqlite3.Connection, session_id: str, above: tuple[str, ...]) -> dict[str, Any]:
-    """Return a session in the form of the document, with its sub-sessions. An item that cannot be read is a problem."""
+    """Return a session in the form of the document, with its sub-sessions. Unreadable items become problems."""
     if session_id in above:
         raise ValueError(f"the session {session_id} is within itself")
     row = opened.execute("SELECT * FROM sessions WHERE id = ?", (session_id,)).fetchone()
@@ -182,13 +184,13 @@ def _session(file: TraceFile, opened: sqlite3.Connection, session_id: str, above
         return session | {"messages": msgspec.json.decode(row["messages"] or "[]")}
     order = "position" if "position" in columns(opened, "session_items") else "rowid"
     items = opened.execute(f"SELECT * FROM session_items WHERE session_id = ? ORDER BY {order}", (session_id,))
-    found: list[Any] = []
-    for place, item in enumerate(items.fetchall()):
-        with file.guarded(f"session {session_id}, item {place}"):
-            found.append(_item(file, opened, dict(item), (*above, session_id)))
-    if not found and session.get("messages"):
-        found = msgspec.json.decode(session["messages"])
-    return session | {"messages": found}
+    messages: list[Any] = []
+    for index, item in enumerate(items.fetchall()):
+        with file.guarded(f"session {session_id}, item {index}"):
+            messages.append(_item(file, opened, dict(item), (*above, session_id)))
+    if not messages and session.get("messages"):
+        messages = msgspec.json.decode(session["messages"])
+    return session | {"messages": messages}
 
 
 def _item(file: TraceFile, opened: sqlite3.Connection, item: dict[str, Any], above: tuple[str, ...]) -> dict[str, Any]:
@@ -199,5 +201,5 @@ def _item(file: TraceFile, opened: sqlite3.Connection, item: dict[str, Any], abo
     message = msgspec.json.decode(item["message_json"])
     if isinstance(message, dict) and isinstance(message.get("message"), dict):  # nested, as in the document
         return {"message": message}
-    about = {"agentName": item.get("agent_name"), "implicit": bool(item.get("implicit"))}
-    return {"message": {**about, "message": message}}
+    fields = {"agentName": item.get("agent_name"), "implicit": bool(item.get("implicit"))}
+    return {"message": {**fields, "message": message}}

@@ -1,4 +1,4 @@
-"""How runs of foreign traces ended, and what of a record is kept beside its run."""
+"""Ends of foreign runs, and the record fields kept in their settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.interchange.conversion.run_writer import RunWriter
 
 
 def fail(writer: RunWriter, kind: str, message: Any, *, at: datetime | None = None, seconds: float | None = None) -> Run:
-    """Return a run that failed. ``kind``: the class of the error, or a word for it; ``message``: what was wrong."""
+    """Return a failed run. ``kind``: class of the error, or a word for it; ``message``: its description."""
     raised = e.RunError(encodable(kind), encodable(str(message or kind)))
     writer.error(raised, "trace", at)
     return writer.finish("failed", "error", at=at, seconds=seconds)
@@ -22,16 +22,16 @@ def fail(writer: RunWriter, kind: str, message: Any, *, at: datetime | None = No
 def limited(
     writer: RunWriter, limit: str, value: Any = None, *, at: datetime | None = None, seconds: float | None = None
 ) -> Run:
-    """Return a run that reached a limit. ``limit``: its name, such as ``max_rounds``; ``value``: what it was set to."""
+    """Return a run that reached a limit. ``limit``: its name, such as ``max_rounds``; ``value``: its setting."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         writer.event(e.LimitReached, limit=limit, value=float(value), at=at)
     return writer.finish("limited", limit, at=at, seconds=seconds)
 
 
 def recorded(about: Mapping[str, Any], *names: str, **more: Any) -> dict[str, Any]:
-    """Return the settings of a run whose trace also records these; what is missing, None or empty is left out."""
-    found = {name: about[name] for name in names if name in about} | more
-    return {"recorded": encodable_data({name: value for name, value in found.items() if not _is_nothing(value)})}
+    """Return run settings with these recorded fields, without empty ones."""
+    fields = {name: about[name] for name in names if name in about} | more
+    return {"recorded": encodable_data({name: value for name, value in fields.items() if not _is_nothing(value)})}
 
 
 def _is_nothing(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Requests to an API and its responses, however a record wraps them."""
+"""API requests and responses, in whatever way a record wraps them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from agentnb.interchange.formats.steps import Step
 from agentnb.models.providers.serialization import object_of
 
 MAX_RECORDED = 20_000
-"""Characters of JSON of a field that is kept as a run's recorded data."""
+"""Maximum JSON characters of a field kept in a run's recorded data."""
 RUN_ID, PARENT_ID = "agentnb.run_id", "agentnb.parent_id"
-"""Keys of the metadata of requests that agentnb itself saved, which hold whole runs; in Anthropic's within the ``user_id``."""
+"""Metadata keys in requests exported by agentnb, which hold whole runs; in Anthropic's API they are within the ``user_id``."""
 REQUEST_KEYS = ("request", "body", "params", "kwargs", "input", "inputs", "parsed_body", "json")
 RESPONSE_KEYS = ("response", "result", "output", "outputs", "completion", "body", "message", "parsed_body", "json")
 _CONVERSATION_KEYS = frozenset(
@@ -42,31 +42,31 @@ _SECRET = frozenset(
 
 @dataclass(frozen=True)
 class Api:
-    """How one API writes conversations."""
+    """The conversation format of one API."""
 
     name: str
     lacks: str
-    """What a file of another kind lacks, as the end of a sentence."""
+    """Missing part of a file of another kind, as the end of a sentence."""
     is_request: Callable[[Any], bool]
     is_conversation: Callable[[Any], bool]
-    """Whether a value is a bare list of its messages, or items."""
+    """True for a bare list of its messages or items."""
     is_response: Callable[[Any], bool]
     request_steps: Callable[[dict[str, Any]], list[Step]]
     steps_of: Callable[[list[Any]], list[Step]]
     response_steps: Callable[[dict[str, Any]], list[Step]]
-    """The replies of a response; the last of them has its usage."""
+    """The replies of a response; the last one has its usage."""
     tools_of: Callable[[dict[str, Any], dict[str, Any]], tuple[ToolSpec, ...]]
-    """The tools of a request, and of its response, either of which may be empty."""
+    """The tools of a request and its response, either of which may be empty."""
 
 
 class Exchange(NamedTuple):
-    """A request, and the reply or the error that it got."""
+    """A request and its reply or error."""
 
     position: str
     steps: list[Step]
-    """What the request repeats and adds."""
+    """Steps of the request, repeated and new."""
     reply: list[Step] | None
-    """None if there is no response, or it is an error."""
+    """None without a response, or if it is an error."""
     error: str = ""
     model: str = ""
     tools: tuple[ToolSpec, ...] = ()
@@ -74,11 +74,11 @@ class Exchange(NamedTuple):
     id: str = ""
     """Id of the response."""
     follows: str = ""
-    """Id of the earlier response, or of the stored conversation, that the request goes on from without repeating it."""
+    """Id of the earlier response, or of the stored conversation, that the request continues without repeating it."""
 
 
 def exchange_of(api: Api, record: Any, position: str = "") -> Exchange | None:
-    """Return the exchange that a record holds: a request, a response, or both; None if it holds neither."""
+    """Return the exchange of a record with a request, a response or both, otherwise None."""
     if api.is_conversation(record):
         return Exchange(position, api.steps_of(record), None)
     if not isinstance(record, dict):
@@ -88,8 +88,8 @@ def exchange_of(api: Api, record: Any, position: str = "") -> Exchange | None:
         return None
     asked, answered = request or {}, response or {}
     error = error_of(record) if response is None or response.get("error") else ""
-    rest = {key: value for key, value in record.items() if key not in {*REQUEST_KEYS, *RESPONSE_KEYS}}
-    extra = {} if record is request or record is response else rest
+    remaining = {key: value for key, value in record.items() if key not in {*REQUEST_KEYS, *RESPONSE_KEYS}}
+    extra = {} if record is request or record is response else remaining
     follows = asked.get("previous_response_id") or asked.get("conversation") or ""
     return Exchange(
         position,
@@ -105,17 +105,17 @@ def exchange_of(api: Api, record: Any, position: str = "") -> Exchange | None:
 
 
 def own_ids(exchange: Exchange) -> tuple[str, str | None]:
-    """Return the ids of the run that agentnb saved as this request, and of its parent; empty and None for any other request."""
-    found = exchange.recorded.get("metadata")
-    if isinstance(found, dict) and isinstance(user := found.get("user_id"), str) and user.startswith(RUN_ID):
-        found = dict(one.split("=", 1) for one in user.split() if "=" in one)
-    ids = [found.get(key) for key in (RUN_ID, PARENT_ID)] if isinstance(found, dict) else []
-    run_id, parent_id = [one if isinstance(one, str) and _ID.fullmatch(one) else None for one in ids] or [None, None]
+    """Return the ids of the run and its parent if agentnb exported this request; empty and None for other requests."""
+    metadata = exchange.recorded.get("metadata")
+    if isinstance(metadata, dict) and isinstance(user := metadata.get("user_id"), str) and user.startswith(RUN_ID):
+        metadata = dict(entry.split("=", 1) for entry in user.split() if "=" in entry)
+    ids = [metadata.get(key) for key in (RUN_ID, PARENT_ID)] if isinstance(metadata, dict) else []
+    run_id, parent_id = [entry if isinstance(entry, str) and _ID.fullmatch(entry) else None for entry in ids] or [None, None]
     return run_id or "", parent_id
 
 
 def find(value: Any, fits: Callable[[Any], bool], keys: Iterable[str], depth: int = 4) -> dict[str, Any] | None:
-    """Return the value, or what is wrapped in it under one of the keys, that fits; texts of JSON are read."""
+    """Return the first value that fits, searching the given keys to this depth and parsing JSON text."""
     if isinstance(value, str) and value[:1] == "{":
         with suppress(ValueError, RecursionError):
             value = json.loads(value)
@@ -124,37 +124,37 @@ def find(value: Any, fits: Callable[[Any], bool], keys: Iterable[str], depth: in
     if fits(value):
         return value
     for key in keys if depth else ():
-        found = find(value.get(key), fits, keys, depth - 1)
-        if found is not None:
-            return found
+        match = find(value.get(key), fits, keys, depth - 1)
+        if match is not None:
+            return match
     return None
 
 
 def error_of(record: Any) -> str:
-    """Return the message of the error that a response is, or holds; empty if it is none."""
+    """Return the error message of a response, or an empty text."""
     for _ in range(4):
         if not isinstance(record, dict):
             return ""
-        found = record.get("error")
-        if isinstance(found, dict) and found.get("message"):
-            return ": ".join(str(one) for one in (found.get("type") or found.get("code"), found["message"]) if one)
-        if isinstance(found, str) and found:
-            return found
+        error = record.get("error")
+        if isinstance(error, dict) and error.get("message"):
+            return ": ".join(str(part) for part in (error.get("type") or error.get("code"), error["message"]) if part)
+        if isinstance(error, str) and error:
+            return error
         record = next((record[key] for key in ("error", *RESPONSE_KEYS) if isinstance(record.get(key), dict)), None)
     return ""
 
 
 def tool_specs(functions: Iterable[Any], schema: str = "parameters") -> tuple[ToolSpec, ...]:
-    """Return the tools that these functions describe; ``schema``: the key of the schema of their arguments."""
+    """Return the tools of these function definitions; ``schema``: the key of their argument schema."""
     return tuple(
-        ToolSpec(one["name"], str(one.get("description") or ""), dict(object_of(one.get(schema))))
-        for one in functions
-        if isinstance(one, dict) and isinstance(one.get("name"), str)
+        ToolSpec(function["name"], str(function.get("description") or ""), dict(object_of(function.get(schema))))
+        for function in functions
+        if isinstance(function, dict) and isinstance(function.get("name"), str)
     )
 
 
 def recorded_of(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that are kept as a run's recorded data: those that say something, are not bulky and hold no key."""
+    """Return the fields to keep in a run's recorded data: without empty or bulky values and API keys."""
     kept = {
         key: _without_keys(value) for key, value in fields.items() if key not in _SECRET and value not in (None, "", [], {})
     }
@@ -162,12 +162,12 @@ def recorded_of(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_keys(value: Any) -> Any:
-    """Return plain data without the fields in which clients send keys and headers."""
+    """Return plain data without the fields that hold API keys or headers."""
     if isinstance(value, list):
-        return [_without_keys(one) for one in value]
+        return [_without_keys(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {key: _without_keys(one) for key, one in value.items() if str(key).lower() not in _SECRET}
+    return {key: _without_keys(item) for key, item in value.items() if str(key).lower() not in _SECRET}
 
 
 def _settings_of(request: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Sessions of the Gemini CLI: a document with ``sessionId``, ``projectHash`` and ``messages``, or the same as JSON Lines.
 
-As lines, a message comes again when it has changed, ``$set`` changes what is known of the session, and ``$rewindTo`` takes
-messages back.
+In JSON Lines, a changed message is repeated, ``$set`` updates the session's metadata, and ``$rewindTo`` removes messages.
 """
 
 from __future__ import annotations
@@ -22,33 +21,33 @@ RECORDS_END = "a cancellation, an error"
 _CANCELLED = "Request cancelled"
 _MODEL = frozenset({"gemini", "model", "assistant"})
 _CODES = {"error": "tool_error", "cancelled": "cancelled"}
-"""Our codes for the statuses of calls that failed."""
+"""Error code by the status of a failed call."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     keys = ("sessionId", "projectHash", "messages") if file.kind == "json" else ("sessionId", "projectHash")
     return file.lacks(*keys)
 
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of the session."""
-    about: dict[str, Any] = {}
+    session: dict[str, Any] = {}
     messages: dict[str, Any] = {}
     for number, record in file.numbered():
         with file.guarded(f"line {number}" if file.kind == "lines" else ""):
-            _take(record, about, messages)
+            _take(record, session, messages)
     with file.guarded():
-        yield _run(file, about, messages)
+        yield _run(file, session, messages)
 
 
 def _take(record: dict[str, Any], about: dict[str, Any], messages: dict[str, Any]) -> None:
-    """Take a record of the session, of a message, or of a change to what came before."""
+    """Apply a record: a session, a message, or a change to earlier records."""
     if "$rewindTo" in record:
         ids = list(messages)
         gone = ids[ids.index(record["$rewindTo"]) :] if record["$rewindTo"] in ids else []
-        for one in gone:
-            del messages[one]
+        for message_id in gone:
+            del messages[message_id]
         about["messages_taken_back"] = about.get("messages_taken_back", 0) + len(gone)
         return
     is_session = "sessionId" in record and "type" not in record
@@ -59,7 +58,7 @@ def _take(record: dict[str, Any], about: dict[str, Any], messages: dict[str, Any
     about |= {name: value for name, value in session.items() if name != "messages"}
     if isinstance(session.get("messages"), list):
         messages.clear()
-        messages |= {str(one.get("id") or place): one for place, one in enumerate(session["messages"])}
+        messages |= {str(message.get("id") or index): message for index, message in enumerate(session["messages"])}
     elif "messages" in session:
         raise TypeError("its messages must be a list")
 
@@ -99,51 +98,51 @@ def _message(log: SessionLog, message: dict[str, Any]) -> None:
 
 
 def _reply(log: SessionLog, message: dict[str, Any], parts: list[AnyPart], at: Any) -> None:
-    thoughts = [_thought(one) for one in message.get("thoughts") or ()]
-    made = message.get("toolCalls") or []
-    calls = [ToolCall(one["name"], one.get("args"), text_of(one.get("id"))) for one in made]
+    thoughts = [_thought(item) for item in message.get("thoughts") or ()]
+    tool_calls = message.get("toolCalls") or []
+    calls = [ToolCall(item["name"], item.get("args"), text_of(item.get("id"))) for item in tool_calls]
     usage, model = _usage(message.get("tokens")), text_of(message.get("model"))
     log.reply(Reply([*thoughts, *parts], calls, at=at, usage=usage, model=model))
-    for one in made:
-        if one.get("result") is None and one.get("status") not in ("success", *_CODES):
-            continue  # it was still running
-        content = _parts(one.get("result")) or parts_of(text_of(one.get("resultDisplay")) or None)
-        code, when = _CODES.get(text_of(one.get("status"))), time_of(one.get("timestamp"))
-        log.result(text_of(one.get("id")), content, name=one["name"], error_code=code, at=when)
+    for item in tool_calls:
+        if item.get("result") is None and item.get("status") not in ("success", *_CODES):
+            continue  # still running
+        content = _parts(item.get("result")) or parts_of(text_of(item.get("resultDisplay")) or None)
+        code, when = _CODES.get(text_of(item.get("status"))), time_of(item.get("timestamp"))
+        log.result(text_of(item.get("id")), content, name=item["name"], error_code=code, at=when)
 
 
 def _thought(one: dict[str, Any]) -> Thinking:
-    told = [text_of(one.get("subject")), text_of(one.get("description"))]
-    return Thinking(": ".join(filter(None, told)))
+    texts = [text_of(one.get("subject")), text_of(one.get("description"))]
+    return Thinking(": ".join(filter(None, texts)))
 
 
 def _parts(content: Any) -> list[AnyPart]:
-    """Return the parts of a content of Google's API: a text, a part, or a list of them."""
+    """Return the parts of a content of Google's API: text, a part, or a list of them."""
     if content is None or isinstance(content, str):
         return parts_of(content)
-    found: list[AnyPart] = []
-    for one in content if isinstance(content, list) else [content]:
-        data = one.get("inlineData") if isinstance(one, dict) else None
-        answer = one.get("functionResponse") if isinstance(one, dict) else None
+    parts: list[AnyPart] = []
+    for item in content if isinstance(content, list) else [content]:
+        data = item.get("inlineData") if isinstance(item, dict) else None
+        answer = item.get("functionResponse") if isinstance(item, dict) else None
         if isinstance(data, dict):
             image = picture(data.get("mimeType"), data.get("data"))
-            found += [image] if image is not None else []
+            parts += [image] if image is not None else []
         elif isinstance(answer, dict):
-            found += _answer(answer.get("response"))
-        elif isinstance(one, dict) and one.get("thought") is True:
-            found.append(Thinking(text_of(one.get("text"))))
+            parts += _answer(answer.get("response"))
+        elif isinstance(item, dict) and item.get("thought") is True:
+            parts.append(Thinking(text_of(item.get("text"))))
         else:
-            found += parts_of([one])
-    return found
+            parts += parts_of([item])
+    return parts
 
 
 def _answer(response: Any) -> list[AnyPart]:
-    told = response.get("output", response.get("error")) if isinstance(response, dict) else response
-    return parts_of(told) if isinstance(told, str) else [Text(str(told if told is not None else response or ""))]
+    output = response.get("output", response.get("error")) if isinstance(response, dict) else response
+    return parts_of(output) if isinstance(output, str) else [Text(str(output if output is not None else response or ""))]
 
 
 def _usage(tokens: Any) -> Usage:
-    """Return the usage. What the model thought is counted apart by the product, and with the output by us."""
+    """Return the usage. Gemini CLI counts thinking separately from the output; agentnb's output includes it."""
     if not isinstance(tokens, dict):
         return UNKNOWN
     output, thoughts = count_of(tokens.get("output")), count_of(tokens.get("thoughts"))

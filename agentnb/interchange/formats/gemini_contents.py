@@ -1,4 +1,4 @@
-"""Google's ``generateContent``, as recorded exchanges hold it: requests with ``contents``, responses with ``candidates``."""
+"""Google's ``generateContent`` in recorded exchanges: requests with ``contents``, responses with ``candidates``."""
 
 from __future__ import annotations
 
@@ -17,62 +17,62 @@ NAME = "gemini_contents"
 
 
 def is_content(value: Any) -> bool:
-    """Return whether this is a content: a list of parts, with the role user or model."""
+    """True if this is a content: a list of parts, with the role user or model."""
     if not isinstance(value, dict) or value.get("role", "user") not in ("user", "model", "function"):
         return False
     parts = value.get("parts")
-    return isinstance(parts, list) and all(isinstance(one, dict) for one in parts)
+    return isinstance(parts, list) and all(isinstance(part, dict) for part in parts)
 
 
 def is_conversation(value: Any) -> bool:
-    """Return whether this is a list of contents."""
-    return isinstance(value, list) and bool(value) and all(is_content(one) and "role" in one for one in value)
+    """True if this is a list of contents."""
+    return isinstance(value, list) and bool(value) and all(is_content(content) and "role" in content for content in value)
 
 
 def is_request(body: Any) -> bool:
-    """Return whether this is the body of a request."""
+    """True if this is a request body."""
     contents = body.get("contents") if isinstance(body, dict) else None
-    return isinstance(contents, list) and bool(contents) and all(is_content(one) for one in contents)
+    return isinstance(contents, list) and bool(contents) and all(is_content(content) for content in contents)
 
 
 def is_response(body: Any) -> bool:
-    """Return whether this is the body of a response."""
+    """True if this is a response body."""
     candidates = body.get("candidates") if isinstance(body, dict) else None
     return isinstance(candidates, list) and bool(candidates) and isinstance(candidates[0], dict)
 
 
 def request_steps(body: dict[str, Any]) -> list[Step]:
-    """Return what a request says: its system instruction and its contents."""
+    """Return the steps of a request: its system instruction and its contents."""
     system = body.get("systemInstruction") or body.get("system_instruction") or {}
-    told = "\n\n".join(str(one.get("text") or "") for one in system.get("parts") or ())
-    first: list[Step] = [SystemPrompt(told)] if told else []
+    text = "\n\n".join(str(part.get("text") or "") for part in system.get("parts") or ())
+    first: list[Step] = [SystemPrompt(text)] if text else []
     return [*first, *steps_of(body["contents"])]
 
 
 def steps_of(contents: Iterable[dict[str, Any]]) -> list[Step]:
-    """Return what contents say."""
+    """Return the steps of contents."""
     steps: list[Step] = []
     for content in contents:
         parts = content.get("parts") or []
         if content.get("role") == "model":
             steps.append(reply_of(parts))
             continue
-        answers = [one["functionResponse"] for one in parts if "functionResponse" in one]
-        steps += [_result(one) for one in answers]
-        spoken = [part for one in parts for part in parts_shown(one)]
+        answers = [item["functionResponse"] for item in parts if "functionResponse" in item]
+        steps += [_result(item) for item in answers]
+        spoken = [part for item in parts for part in parts_shown(item)]
         steps += [UserMessage(spoken)] if spoken or not answers else []
     return steps
 
 
 def reply_of(parts: Iterable[dict[str, Any]], **about: Any) -> Reply:
-    """Return the reply that parts of the model are."""
+    """Return the reply with these parts of the model."""
     parts = list(parts)
-    shown = [part for one in parts for part in parts_shown(one)]
-    return Reply(shown, [_call(one["functionCall"]) for one in parts if "functionCall" in one], **about)
+    shown = [part for item in parts for part in parts_shown(item)]
+    return Reply(shown, [_call(item["functionCall"]) for item in parts if "functionCall" in item], **about)
 
 
 def parts_shown(part: dict[str, Any]) -> list[AnyPart]:
-    """Return what a part shows; nothing for calls and their results."""
+    """Return the visible parts; empty for calls and their results."""
     if isinstance(part.get("text"), str):
         return thinking(part["text"]) if part.get("thought") else parts_of(part["text"])
     data = part.get("inlineData") or part.get("inline_data")
@@ -94,14 +94,14 @@ def _call(made: dict[str, Any]) -> ToolCall:
 
 
 def _result(made: dict[str, Any]) -> Result:
-    told = made.get("response")
-    plain = told if not isinstance(told, dict) or len(told) != 1 else next(iter(told.values()))
-    is_error = isinstance(told, dict) and set(told) == {"error"}
+    response = made.get("response")
+    plain = response if not isinstance(response, dict) or len(response) != 1 else next(iter(response.values()))
+    is_error = isinstance(response, dict) and set(response) == {"error"}
     return Result(str(made.get("id") or ""), parts_of(json_text(plain)), str(made.get("name") or ""), is_error)
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:
-    """Return the reply of a response; of several candidates the first counts."""
+    """Return the reply of a response's first candidate."""
     candidate = body["candidates"][0]
     content = candidate.get("content") or {}
     kept = {"model": body["modelVersion"]} if isinstance(body.get("modelVersion"), str) else {}
@@ -112,13 +112,13 @@ def response_steps(body: dict[str, Any]) -> list[Step]:
 
 
 def usage_of(usage: Any) -> Usage:
-    """Return the usage that the API reported. It counts thoughts beside the output; our output holds them."""
+    """Return the reported usage. The API counts thinking separately from the output; agentnb's output includes it."""
     if not isinstance(usage, dict):
         return Usage()
-    made, thought = count(usage.get("candidatesTokenCount")), count(usage.get("thoughtsTokenCount"))
+    output, thought = count(usage.get("candidatesTokenCount")), count(usage.get("thoughtsTokenCount"))
     return Usage(
         input=count(usage.get("promptTokenCount")),
-        output=made if thought is None else (made or 0) + thought,
+        output=output if thought is None else (output or 0) + thought,
         cache_read=count(usage.get("cachedContentTokenCount")),
         reasoning=thought,
     )
@@ -126,12 +126,12 @@ def usage_of(usage: Any) -> Usage:
 
 def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
     """Return the tools of a request: its function declarations."""
-    listed = tools if isinstance(tools, list) else [tools]
+    groups = tools if isinstance(tools, list) else [tools]
     functions = [
-        one
-        for each in listed
-        if isinstance(each, dict)
-        for one in each.get("functionDeclarations") or each.get("function_declarations") or ()
+        function
+        for group in groups
+        if isinstance(group, dict)
+        for function in group.get("functionDeclarations") or group.get("function_declarations") or ()
     ]
     return tool_specs(functions)
 

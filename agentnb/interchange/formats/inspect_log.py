@@ -1,4 +1,4 @@
-"""Logs of Inspect: JSON, large ones a sample at a time, and ``.eval`` archives. Each sample and epoch is a run.
+"""Inspect logs: JSON, large ones a sample at a time, and ``.eval`` archives. Each sample and epoch is a run.
 
 In an archive, a sample is one file, or a folder with its messages, events and attachments in chunks.
 """
@@ -22,20 +22,20 @@ NAME = "inspect"
 TITLE = "log of Inspect"
 RECORDS_END = "`scores`, `completed_at`, `error` or `limit` of the sample, the log's `status`"
 _HEADERS = ("header.json", "_journal/start.json")
-"""Where an archive says what was evaluated; the second alone if the evaluation has not finished."""
+"""Header files of an archive; an unfinished evaluation has only the second."""
 _SAMPLE = re.compile(r"(samples/.+?)(?:\.json|/(sample|metadata|skeleton|(?:messages|events|calls|attachments)/\w+)\.json)")
-"""A file of a sample: all of it, or a part of its folder."""
+"""A file of a sample: the whole sample, or a part in its folder."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     if file.kind == "zip":
         try:
             with zip_file(file) as names:
-                found = set(names.namelist())
+                member_names = set(names.namelist())
         except TraceError:
             return "it is an archive that cannot be unpacked"
-        return "" if found & set(_HEADERS) else f"it is an archive without {_HEADERS[0]}"
+        return "" if member_names & set(_HEADERS) else f"it is an archive without {_HEADERS[0]}"
     missing = file.lacks("eval", "status", kind="json")
     return missing or ("" if isinstance(file.first["eval"], dict) else "its eval is not an object")
 
@@ -56,12 +56,12 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 def _archive(file: TraceFile) -> Iterator[Run]:
     with zip_file(file) as names:
-        found = dict.fromkeys(names.namelist())  # a sample that was written again has its name twice: the last one counts
+        member_names = dict.fromkeys(names.namelist())  # a rewritten sample is listed twice: the last one counts
         held = HeldData(file.name)
-        header = next(_member(names, name, held) for name in _HEADERS if name in found)
+        header = next(_member(names, name, held) for name in _HEADERS if name in member_names)
         log = Log.of(NAME, header)
         samples: dict[str, list[str]] = {}
-        for name in found:
+        for name in member_names:
             if part := _SAMPLE.fullmatch(name):
                 samples.setdefault(part[1] if part[2] else name, []).append(part[2] or "")
         for name, parts in samples.items():
@@ -75,7 +75,7 @@ def _archive(file: TraceFile) -> Iterator[Run]:
 
 
 def _chunked(names: Archive, folder: str, parts: Sequence[str], held: HeldData) -> dict[str, Any]:
-    """Return a sample whose lists are in chunks, each named by the place of its first item."""
+    """Return a sample whose lists are in chunks, each named by the index of its first item."""
 
     def read(part: str) -> Any:
         return _member(names, f"{folder}/{part}.json", held)
@@ -91,14 +91,14 @@ def _chunked(names: Archive, folder: str, parts: Sequence[str], held: HeldData) 
         "messages": [message for first, end in sample["message_refs"] for message in messages[first:end]],
         "events": items("events"),
         "events_data": {"messages": messages},
-        "attachments": {str(place): text for place, text in enumerate(items("attachments"))},
+        "attachments": {str(index): text for index, text in enumerate(items("attachments"))},
     }
 
 
 def _member(names: Archive, name: str, held: HeldData) -> Any:
     data = read_member(names, name, MAX_HELD_BYTES)
     held.add(data)
-    found = decoded(data)
-    if found is None:
+    value = decoded(data)
+    if value is None:
         raise ValueError("it is not JSON")
-    return found
+    return value

@@ -1,4 +1,4 @@
-"""The messages of Inspect, with what the events of the same model calls and tool calls say besides."""
+"""Messages of Inspect, completed from the events of the same model calls and tool calls."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.content import cost_of, image_of, parts_of, texts_of, time_of
 
 _ATTACHMENT = re.compile(r"(?:attachment|tc)://([0-9a-f]{32}|\d+)")
-"""A text that stands elsewhere in the log: by its hash, or its place among those in chunks; ``tc`` in logs of 2024."""
+"""Reference to a text stored elsewhere in the log: by its hash, or its index among chunks; ``tc`` in logs of 2024."""
 _ERROR_CODES = {"parsing": "invalid_arguments", "unknown": "tool_error"}
-"""Our codes for the errors of tools; others keep Inspect's."""
+"""agentnb's codes for tool errors; others keep Inspect's."""
 _FILES = ("audio", "video", "document")
 MAX_ADDRESS = 200
-"""Characters of the address of a picture or a file that are kept."""
+"""Maximum characters of an image's or file's URL that are kept."""
 
 
 def attached(value: Any, attachments: dict[str, str]) -> Any:
-    """Return the data with the texts that it refers to as attachments; one that is missing stays a reference."""
+    """Replace attachment references by their texts; references to missing attachments stay."""
     if isinstance(value, str):
         if "://" not in value:
             return value
@@ -47,11 +47,11 @@ class Events:
     tools: dict[str, deque[dict[str, Any]]] = field(default_factory=dict)
 
     def add_tool(self, event: dict[str, Any]) -> None:
-        """Take a tool call; ids may come again."""
+        """Add a tool call; ids may repeat."""
         self.tools.setdefault(str(event.get("id") or ""), deque()).append(event)
 
     def merge(self, other: Events) -> None:
-        """Take the events of an agent that speaks in the same conversation."""
+        """Add the events of another agent in the same conversation."""
         self.models += other.models
         self.models.sort(key=lambda event: str(event.get("timestamp") or ""))
         for calls in other.tools.values():
@@ -60,13 +60,13 @@ class Events:
 
     @staticmethod
     def reply_of(event: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the message that a model call returned; None if it failed."""
+        """Return the message of a model call, or None if it failed."""
         choices = (event.get("output") or {}).get("choices") or []
         message = choices[0].get("message") if choices else None
         return message if isinstance(message, dict) else None
 
     def is_in(self, messages: Iterable[Any], attachments: dict[str, str]) -> bool:
-        """Return whether a reply of these model calls is among the messages."""
+        """True if a reply of these model calls is among the messages."""
         among = [message for message in messages if isinstance(message, dict) and message.get("role") == "assistant"]
         ids = {str(message["id"]) for message in among if message.get("id")}
         replies = [reply for event in self.models if (reply := self.reply_of(event)) is not None]
@@ -77,37 +77,37 @@ class Events:
 
 
 def is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return whether these are the same message, by their ids, or if they have none by what they say and call."""
+    """Compare messages by their ids, or without ids by their content and calls."""
     if one.get("id") and other.get("id"):
         return bool(one["id"] == other["id"])
     return one.get("content") == other.get("content") and (one.get("tool_calls") or []) == (other.get("tool_calls") or [])
 
 
 def is_answer(message: Any) -> bool:
-    """Return whether the agent says something in this message, and calls no tool."""
+    """True if this is a reply with content and without tool calls."""
     is_reply = isinstance(message, dict) and message.get("role") == "assistant"
     return is_reply and bool(message.get("content")) and not message.get("tool_calls")
 
 
 def tools_of(events: Events, attachments: dict[str, str]) -> tuple[ToolSpec, ...]:
-    """Return the tools that these model calls were given."""
-    found = {tool.name: tool for event in events.models for tool in openai_chat.tools_of(event.get("tools"))}
+    """Return the tools sent with these model calls."""
+    by_name = {tool.name: tool for event in events.models for tool in openai_chat.tools_of(event.get("tools"))}
     return tuple(
         ToolSpec(tool.name, attached(tool.description, attachments), attached(tool.input_schema, attachments))
-        for tool in found.values()
+        for tool in by_name.values()
     )
 
 
 class MessageReader:
-    """Hands the messages of one agent to a writer."""
+    """Adds the messages of one agent to a writer."""
 
     def __init__(self, writer: RunWriter, events: Events, attachments: dict[str, str], began: datetime | None = None) -> None:
-        """``began``: when the first message was given."""
+        """``began``: time of the first message."""
         self._writer, self._tools, self._began = writer, events.tools, began
         self._models = deque((event, attached(events.reply_of(event), attachments)) for event in events.models)
 
     def take(self, message: dict[str, Any]) -> None:
-        """Hand over one message, whose attachments are resolved."""
+        """Add a message whose attachments are resolved."""
         role = message["role"]
         if role == "system":
             self._writer.system(texts_of(message_parts(message)))
@@ -125,8 +125,8 @@ class MessageReader:
         output = event.get("output") or {}
         choices = output.get("choices") or [{}]
         content = message.get("content")
-        used = [one for one in content if one.get("type") == "tool_use"] if isinstance(content, list) else []
-        calls = [_call(one) for one in message.get("tool_calls") or ()]
+        used = [item for item in content if item.get("type") == "tool_use"] if isinstance(content, list) else []
+        calls = [_call(item) for item in message.get("tool_calls") or ()]
         self._writer.reply(
             message_parts(message),
             [*map(_server_side_call, used), *calls],
@@ -136,13 +136,13 @@ class MessageReader:
             stop_reason=str(choices[0].get("stop_reason") or ""),
             metadata={"model": message["model"]} if message.get("model") else None,
         )
-        for one in used:  # the provider ran them
-            error = one.get("error")
-            text = str(error or one.get("result") or "")
-            self._writer.result(str(one.get("id") or ""), text, name=one["name"], error_code="tool_error" if error else None)
+        for item in used:  # server-side
+            error = item.get("error")
+            text = str(error or item.get("result") or "")
+            self._writer.result(str(item.get("id") or ""), text, name=item["name"], error_code="tool_error" if error else None)
 
     def _event_of(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return the event of the model call that returned this message; calls before it that failed become warnings."""
+        """Return the event of the model call that returned this message; earlier failed calls become warnings."""
         if not any(reply is not None and is_same(reply, message) for _, reply in self._models):
             return {}
         while True:
@@ -159,11 +159,11 @@ class MessageReader:
         parts = message_parts(message)
         code = None
         if isinstance(error, dict):
-            kind, told = str(error.get("type") or "unknown"), str(error.get("message") or "")
+            kind, text = str(error.get("type") or "unknown"), str(error.get("message") or "")
             code = _ERROR_CODES.get(kind, kind)
             texts = [part.text for part in parts if isinstance(part, Text)]
-            if told and told not in "\n".join(texts):  # the model got it in place of the content
-                parts = [*(parts if any(texts) else ()), Text(told)]
+            if text and text not in "\n".join(texts):  # sent to the model instead of the content
+                parts = [*(parts if any(texts) else ()), Text(text)]
         self._writer.result(
             call_id,
             parts,
@@ -177,17 +177,17 @@ class MessageReader:
 def message_parts(message: dict[str, Any]) -> list[AnyPart]:
     """Return the parts of a message, without calls."""
     content = message.get("content")
-    thought = message.get("reasoning")  # of early logs
+    thought = message.get("reasoning")  # in early logs
     parts: list[AnyPart] = [Thinking(thought)] if isinstance(thought, str) and thought else []
     if not isinstance(content, list):
         return parts + parts_of(content)
-    for one in content:
-        parts += _parts(one) if isinstance(one, dict) else parts_of([one])
+    for item in content:
+        parts += _parts(item) if isinstance(item, dict) else parts_of([item])
     return parts
 
 
 def _parts(one: dict[str, Any]) -> list[AnyPart]:
-    """Return the part of a content, none for what is read elsewhere or means something to the provider alone."""
+    """Return the parts of a content, empty for kinds that are read elsewhere or concern only the provider."""
     kind = one.get("type")
     if kind == "reasoning":
         return [_thinking(one)]
@@ -215,19 +215,19 @@ def _server_side_call(one: dict[str, Any]) -> ToolCall:
 
 def _call(one: dict[str, Any]) -> ToolCall:
     function = one["function"]
-    if isinstance(function, dict):  # as the API has it
+    if isinstance(function, dict):  # as in the API
         return ToolCall(function["name"], function.get("arguments"), str(one.get("id") or ""))
     wrong = one.get("parse_error")
     return ToolCall(function, one.get("arguments"), str(one.get("id") or ""), {"parse_error": str(wrong)} if wrong else None)
 
 
 def usage_of(usage: Any) -> Usage:
-    """Return the usage of a model call. Tokens of the cache are part of the input, which Inspect may count beside it."""
+    """Return the usage of a model call. Input includes cache tokens, which Inspect may count separately."""
     if not isinstance(usage, dict):
         return Usage()
-    sent, made, total = usage.get("input_tokens"), usage.get("output_tokens"), usage.get("total_tokens")
+    sent, received, total = usage.get("input_tokens"), usage.get("output_tokens"), usage.get("total_tokens")
     read, written = usage.get("input_tokens_cache_read"), usage.get("input_tokens_cache_write")
     cached = (read or 0) + (written or 0)
-    if cached and sent is not None and total == sent + (made or 0) + cached:
+    if cached and sent is not None and total == sent + (received or 0) + cached:
         sent += cached
-    return Usage(sent, made, read, written, usage.get("reasoning_tokens"), cost_of(usage.get("total_cost")))
+    return Usage(sent, received, read, written, usage.get("reasoning_tokens"), cost_of(usage.get("total_cost")))

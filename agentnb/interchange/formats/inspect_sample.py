@@ -1,8 +1,8 @@
-"""A sample of an Inspect log as a run, and the agents that its events show as runs within it.
+"""A sample of an Inspect log as a run, and its sub-agents as nested runs.
 
-Its messages are the run. Its events add what the messages do not say: usage, times, tools, failed model calls. Model calls in
-the span of an agent (or in the events of a tool or a subtask, in early logs) whose replies are not among the messages are
-those of a sub-agent, whose run is the conversation of the last of them.
+The run consists of the sample's messages. Its events add usage, times, tools and failed model calls. Model calls in the span of
+an agent (in early logs, in the events of a tool or a subtask) whose replies are not among the messages belong to a sub-agent,
+whose run is the conversation of the last of them.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.trace_file import TraceFile
 
 _LIMITS = {"token": "max_tokens", "time": "max_seconds", "working": "max_seconds", "cost": "budget", "message": "max_messages"}
-"""Our words for the limits of a sample; others keep theirs."""
+"""agentnb's names of sample limits; others keep Inspect's."""
 _GRADES = {"C": 1, "P": 0.5, "I": 0, "N": 0}
-"""Inspect's letters as numbers: correct, partially correct, incorrect, no answer."""
+"""Values of Inspect's grades: correct, partially correct, incorrect, no answer."""
 _OF_SAMPLE = ("scores", "target", "choices", "metadata", "limit", "error_retries", "model_usage", "total_time", "working_time")
 _OF_EVAL = ("task", "task_id", "task_version", "eval_id", "run_id", "created", "solver", "task_args", "packages", "model_args")
 _NESTED_IN = ("tool", "subtask")
-"""Events of early logs that hold events of their own."""
+"""Kinds of events in early logs that have nested events."""
 
 
 class Log(NamedTuple):
-    """What a log says of all its samples."""
+    """Data of a log common to all its samples."""
 
     format_name: str
     status: str
@@ -41,15 +41,15 @@ class Log(NamedTuple):
 
     @classmethod
     def of(cls, format_name: str, header: dict[str, Any]) -> Log:
-        """Return it, from the log without its samples."""
-        told = header["eval"]
-        about = {name: told[name] for name in _OF_EVAL if told.get(name)}
-        agent, model = str(told.get("solver") or "agent"), str(told.get("model") or "")
-        return cls(format_name, str(header.get("status") or "started"), model, agent, about)
+        """Read the header of a log."""
+        evaluation = header["eval"]
+        fields = {name: evaluation[name] for name in _OF_EVAL if evaluation.get(name)}
+        agent, model = str(evaluation.get("solver") or "agent"), str(evaluation.get("model") or "")
+        return cls(format_name, str(header.get("status") or "started"), model, agent, fields)
 
 
 class _Sample(NamedTuple):
-    """A sample, and where it stands."""
+    """A sample with its position."""
 
     file: TraceFile
     log: Log
@@ -70,22 +70,22 @@ class _Sample(NamedTuple):
         )
 
     def last_conversation(self, events: Events) -> list[Any]:
-        """Return what the last model call was sent, and its reply."""
+        """Return the input of the last model call, and its reply."""
         if not events.models:
             return []
         last = events.models[-1]
-        given = last.get("input") or []
-        if last.get("input_refs"):  # later logs keep messages that many calls share once
+        inputs = last.get("input") or []
+        if last.get("input_refs"):  # later logs store shared messages once
             pool = (self.recorded.get("events_data") or {}).get("messages") or []
-            given = [message for first, end in last["input_refs"] for message in pool[first:end]]
+            inputs = [message for first, end in last["input_refs"] for message in pool[first:end]]
         reply = events.reply_of(last)
-        found: list[Any] = attached([*given, *([reply] if reply is not None else [])], self.attachments)
-        return found
+        conversation: list[Any] = attached([*inputs, *([reply] if reply is not None else [])], self.attachments)
+        return conversation
 
 
 @dataclass(slots=True)
 class _Scope:
-    """An agent that the events show: its model calls and tool calls."""
+    """An agent seen in the events: its model calls and tool calls."""
 
     name: str
     recorded_id: str
@@ -96,13 +96,13 @@ class _Scope:
 def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]) -> Iterator[Run]:
     """Yield the run of a sample, then those of its sub-agents."""
     attachments = sample.get("attachments") or (sample.get("transcript") or {}).get("content") or {}
-    one = _Sample(file, log, position, sample, attachments)
+    source = _Sample(file, log, position, sample, attachments)
     messages = attached(sample["messages"], attachments) or []
     scopes = _scopes(_events_of(sample))
     main = scopes[0]
     if not any(scope.events.models for scope in scopes) and isinstance(output := sample.get("output"), dict):
-        main.events.models.append({"output": output})  # the last call of a model: all that the log has of them
-    messages = messages or one.last_conversation(main.events)
+        main.events.models.append({"output": output})  # the log only has the last model call
+    messages = messages or source.last_conversation(main.events)
     nested: list[_Scope] = []
     for scope in scopes[1:]:
         if scope.events.is_in(messages, attachments):
@@ -111,7 +111,7 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
             nested.append(scope)
     run_id = stable_id(file, position, sample["id"], sample.get("epoch"), sample.get("uuid")) if nested else ""
     settings = recorded(sample, *_OF_SAMPLE, eval=log.about | {"status": log.status}, sample_uuid=sample.get("uuid"))
-    writer = one.writer(main.events, run_id=run_id, model=log.model, agent=log.agent, settings=settings)
+    writer = source.writer(main.events, run_id=run_id, model=log.model, agent=log.agent, settings=settings)
     has_prompt = any(isinstance(message, dict) and message.get("role") == "user" for message in messages)
     if isinstance(sample.get("input"), str) and not has_prompt:
         writer.say(attached(sample["input"], attachments))
@@ -119,7 +119,7 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
     reader = MessageReader(writer, main.events, attachments, began)
     file.take_each(messages, reader.take, position)
     used = sample.get("model_usage")
-    if isinstance(used, dict) and not nested and len(used) == 1:  # else they hold what sub-agents and graders used
+    if isinstance(used, dict) and not nested and len(used) == 1:  # otherwise they include sub-agents and graders
         writer.total(usage_of(next(iter(used.values()))))
     yield _finish(writer, log, sample, messages)
     ids = {id(main): run_id}
@@ -128,7 +128,7 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
         parent = scope.parent
         while parent is not None and id(parent) not in ids:
             parent = parent.parent
-        yield _nested(one, scope, run_id=ids[id(scope)], parent_id=ids[id(parent or main)])
+        yield _nested(source, scope, run_id=ids[id(scope)], parent_id=ids[id(parent or main)])
 
 
 def _nested(sample: _Sample, scope: _Scope, **about: str) -> Run:
@@ -137,13 +137,13 @@ def _nested(sample: _Sample, scope: _Scope, **about: str) -> Run:
     model = str(last.get("model") or sample.log.model)
     writer = sample.writer(scope.events, model=model, agent=scope.name or "agent", **about)
     reader = MessageReader(writer, scope.events, sample.attachments)
-    place = f"{sample.position} {scope.name}".strip()
-    sample.file.take_each(sample.last_conversation(scope.events), reader.take, place)
+    position = f"{sample.position} {scope.name}".strip()
+    sample.file.take_each(sample.last_conversation(scope.events), reader.take, position)
     return fail(writer, "model", last["error"]) if last.get("error") else writer.finish_without_end()
 
 
 def _scopes(events: list[Any]) -> list[_Scope]:
-    """Return the agents that the events show: the sample's own first, whose parent is None."""
+    """Return the agents seen in the events: the sample's own first, whose parent is None."""
     main = _Scope("", "")
     spans: dict[str, _Scope] = {}
     scopes = [main]
@@ -178,8 +178,8 @@ def _finish(writer: RunWriter, log: Log, sample: dict[str, Any], messages: list[
     at, seconds = time_of(sample.get("completed_at")) or _time_of_event(sample, -1), sample.get("total_time")
     error, limit = sample.get("error"), sample.get("limit")
     if error:
-        told = error if isinstance(error, dict) else {"message": error}
-        return fail(writer, _class_of(told), told.get("message"), at=at, seconds=seconds)
+        details = error if isinstance(error, dict) else {"message": error}
+        return fail(writer, _class_of(details), details.get("message"), at=at, seconds=seconds)
     if isinstance(limit, dict) and limit.get("type") == "operator":
         return writer.finish("cancelled", "operator", at=at, seconds=seconds)
     if isinstance(limit, dict):
@@ -194,7 +194,7 @@ def _finish(writer: RunWriter, log: Log, sample: dict[str, Any], messages: list[
 
 
 def _assess(writer: RunWriter, scores: Any) -> None:
-    """Take the scores of a sample, by scorer; one of several values has no outcome of its own."""
+    """Add the scores of a sample, by scorer; a score of several values has no outcome."""
     for name, score in scores.items() if isinstance(scores, dict) else ():
         value = score.get("value") if isinstance(score, dict) else score
         writer.assess(str(name), _GRADES.get(value, value) if isinstance(value, str) else value)
@@ -211,7 +211,7 @@ def _time_of_event(sample: dict[str, Any], index: int) -> datetime | None:
 
 
 def _class_of(error: dict[str, Any]) -> str:
-    """Return the class of an error: the first word of the last line of its traceback."""
+    """Return the class of an error from the last line of its traceback."""
     lines = str(error.get("traceback") or "").strip().splitlines()
     name = lines[-1].partition(":")[0].strip().rpartition(".")[2] if lines else ""
     return name if name.isidentifier() else "Error"

@@ -1,6 +1,6 @@
 """Sessions of Kimi Code: the ``wire.jsonl`` of each of its agents, with records such as ``context.append_loop_event``.
 
-What a person typed is there twice, as a prompt and as a message of the context. A step of the loop is a reply.
+User input is recorded twice, as a prompt and as a context message. A step of the loop is a reply.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COUNTS = ("inputOther", "output", "inputCacheRead", "inputCacheCreation")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     records = first_records(file, _LOOKED_AT)
     return "" if any(map(_is_record, records)) else "its lines have no type such as turn.prompt or context.append_message"
 
@@ -43,26 +43,26 @@ def read(file: TraceFile) -> Iterator[Run]:
         with file.guarded(f"line {number}"):
             session.take(record)
     with file.guarded():
-        about: dict[str, Any] = {"settings": {"recorded": session.recorded}}
-        about |= {"agent": session.agent} if session.agent not in ("", "main") else {}
-        writer = file.writer(NAME, model=session.model, **about)
+        fields: dict[str, Any] = {"settings": {"recorded": session.recorded}}
+        fields |= {"agent": session.agent} if session.agent not in ("", "main") else {}
+        writer = file.writer(NAME, model=session.model, **fields)
         if session.system:
             writer.system(session.system)
         yield session.log.write(writer)
 
 
 class _Session:
-    """What was said and done so far."""
+    """The agent's session so far."""
 
     def __init__(self) -> None:
         self.log = SessionLog()
         self.model = self.system = self.agent = ""
         self.recorded: dict[str, Any] = {}
         self._prompts: list[str] = []
-        """Texts that were typed, and whose message of the context has not come yet."""
+        """Typed texts whose context message has not come yet."""
 
     def take(self, record: dict[str, Any]) -> None:
-        """Take a record; one that is no part of the conversation is left out."""
+        """Add a record. Records outside the conversation are ignored."""
         kind, at = record["type"], time_of(record.get("time"))
         self.agent = self.agent or text_of(record.get("agentId"))
         if kind in ("turn.prompt", "turn.steer"):

@@ -1,4 +1,4 @@
-"""What a model of Kimi thinks and says, in the form that all products of Kimi write."""
+"""Text and thinking of Kimi models, in the format common to Kimi's products."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from agentnb.interchange.formats.session_log import text_of
 
 
 def kimi_parts(content: Any) -> list[AnyPart]:
-    """Return the parts of a content, be it one or a list."""
-    found: list[AnyPart] = []
-    for one in content if isinstance(content, list) else [content]:
-        if isinstance(one, dict) and one.get("type") == "think":
-            found.append(Thinking(text_of(one.get("think"))))
+    """Return the parts of a content, which may be a single part or a list."""
+    parts: list[AnyPart] = []
+    for item in content if isinstance(content, list) else [content]:
+        if isinstance(item, dict) and item.get("type") == "think":
+            parts.append(Thinking(text_of(item.get("think"))))
         else:
-            found += parts_of(one)
-    return found
+            parts += parts_of(item)
+    return parts
 
 
 def add_piece(parts: list[AnyPart], piece: dict[str, Any]) -> None:
-    """Add a piece of what the model thinks or says; pieces of one kind that follow each other are one."""
-    for one in kimi_parts(piece):
+    """Add a streamed piece, joined to the last part if it is of the same kind."""
+    for part in kimi_parts(piece):
         last = parts[-1] if parts else None
-        if isinstance(one, Text | Thinking) and isinstance(last, Text | Thinking) and type(last) is type(one):
-            parts[-1] = replace(last, text=last.text + one.text)
+        if isinstance(part, Text | Thinking) and isinstance(last, Text | Thinking) and type(last) is type(part):
+            parts[-1] = replace(last, text=last.text + part.text)
         else:
-            parts.append(one)
+            parts.append(part)

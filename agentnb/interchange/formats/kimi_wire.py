@@ -1,6 +1,6 @@
-"""Sessions of the Kimi CLI: the ``wire.jsonl`` of a session, what its agent told its interface, with times and usage.
+"""Sessions of the Kimi CLI: a session's ``wire.jsonl``, the agent's messages to its interface, with times and usage.
 
-A step is a reply. Sub-agents tell what they do within the events of the agent that started them.
+A step is a reply. Events of sub-agents are nested in those of the agent that started them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from agentnb.interchange.formats.session_log import (
 from agentnb.interchange.trace_file import TraceFile
 
 CONTEXT, WIRE = "context.jsonl", "wire.jsonl"
-"""The files of a session's folder: its conversation, as `kimi_cli` reads it, and this format's, with times and usage too."""
+"""Files in a session's folder: the conversation as `kimi_cli` reads it, and this format's, which adds times and usage."""
 NAME = "kimi_wire"
 TITLE = "session of the Kimi CLI, as told to its interface"
 RECORDS_END = "`TurnEnd`, `StepInterrupted`"
@@ -43,7 +43,7 @@ _COUNTS = ("input_other", "output", "input_cache_read", "input_cache_creation")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     records = first_records(file, 5)
     return "" if any(map(_is_record, records)) else "its lines have no message of a type such as TurnBegin"
 
@@ -56,7 +56,7 @@ def _is_record(record: dict[str, Any]) -> bool:
 
 
 def is_superseded(file: TraceFile) -> bool:
-    """Return whether a ``context.jsonl`` holds the session of the ``wire.jsonl`` beside it, which has it in more detail."""
+    """True if a ``context.jsonl`` holds the session of the ``wire.jsonl`` beside it, which has more detail."""
     try:
         wire = file.beside(WIRE) if file.base_name == CONTEXT else None
         return wire is not None and not (kimi_cli.sniff(file) or sniff(wire))
@@ -65,7 +65,7 @@ def is_superseded(file: TraceFile) -> bool:
 
 
 def _system_prompt(file: TraceFile) -> str:
-    """Return the system prompt, which only the ``context.jsonl`` beside this file has; empty if there is none."""
+    """Return the system prompt, recorded only in the ``context.jsonl`` beside this file, or an empty text."""
     context = file.beside(CONTEXT) if file.base_name == WIRE else None
     if context is None or not is_superseded(context):
         return ""
@@ -98,30 +98,30 @@ def _runs(file: TraceFile) -> Iterator[Run]:
 
 
 def _nested(file: TraceFile, above: _Agent, run_id: str) -> Iterator[Run]:
-    for number, (name, one) in enumerate(above.nested.items(), 1):
+    for number, (name, agent) in enumerate(above.nested.items(), 1):
         inner_id = nested_id(run_id, name, number)
         with file.guarded(name):
-            if one.log.items:
-                about = {"run_id": inner_id, "parent_id": run_id, "agent": one.name or "subagent"}
-                yield one.log.write(file.writer(NAME, name, **about), ended=one.ended)
-        yield from _nested(file, one, inner_id)
+            if agent.log.items:
+                fields = {"run_id": inner_id, "parent_id": run_id, "agent": agent.name or "subagent"}
+                yield agent.log.write(file.writer(NAME, name, **fields), ended=agent.ended)
+        yield from _nested(file, agent, inner_id)
 
 
 class _Agent:
-    """What one agent of the session said and did so far."""
+    """The log of one agent of the session so far."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.log = SessionLog()
         self.nested: dict[str, _Agent] = {}
-        """Its sub-agents, by their ids, or by the calls that started them."""
+        """Its sub-agents, by their ids or the calls that started them."""
         self.compactions = 0
         self.ended = False
         self._counted: dict[str, Reply] = {}
-        """Replies whose usage is known, by the ids of their messages: usage that comes again replaces it."""
+        """Replies with usage by message id: repeated usage replaces it."""
 
     def take(self, message: dict[str, Any], at: Any) -> None:
-        """Take a message; one that is no part of the conversation is left out."""
+        """Add a message. Messages outside the conversation are ignored."""
         kind, payload = message["type"], message["payload"]
         if kind in ("TurnBegin", "SteerInput"):
             self.ended = False
@@ -131,8 +131,8 @@ class _Agent:
         elif kind == "ContentPart":
             add_piece(self.log.open_reply(at).parts, payload)
         elif kind == "ToolCall":
-            made = payload["function"]
-            call = ToolCall(text_of(made.get("name")), made.get("arguments") or "", text_of(payload.get("id")))
+            function = payload["function"]
+            call = ToolCall(text_of(function.get("name")), function.get("arguments") or "", text_of(payload.get("id")))
             self.log.open_reply(at).calls.append(call)
         elif kind == "ToolCallPart":
             self._add_arguments(text_of(payload.get("arguments_part")))
@@ -162,7 +162,7 @@ class _Agent:
         self.log.result(text_of(payload.get("tool_call_id")), parts, error_code=code, at=at)
 
     def _status(self, payload: dict[str, Any]) -> None:
-        """Take the usage of a step, and how long the conversation is after it."""
+        """Set the usage of a step, and the conversation's length after it."""
         usage, message_id = payload.get("token_usage"), text_of(payload.get("message_id"))
         last = self._counted.get(message_id, self.log.last_reply)
         if last is None:
@@ -176,13 +176,13 @@ class _Agent:
     def _subagent(self, payload: dict[str, Any], at: Any) -> None:
         call_id = text_of(payload.get("parent_tool_call_id") or payload.get("task_tool_call_id"))
         name = text_of(payload.get("agent_id")) or call_id or "subagent"
-        one = self.nested.setdefault(name, _Agent(text_of(payload.get("subagent_type"))))
+        agent = self.nested.setdefault(name, _Agent(text_of(payload.get("subagent_type"))))
         event = payload["event"]
-        if not one.log.items and event.get("type") != "TurnBegin":  # what it was asked is what it was called with
-            one.log.say(self._asked(call_id), at=at)
-        one.take(event, at)
+        if not agent.log.items and event.get("type") != "TurnBegin":  # its prompt is in the call's arguments
+            agent.log.say(self._asked(call_id), at=at)
+        agent.take(event, at)
 
     def _asked(self, call_id: str) -> str:
         calls = (call for reply in self.log.replies for call in reply.calls if call.id == call_id)
-        given = next((call.arguments for call in calls), "")
-        return given if isinstance(given, str) else ""
+        arguments = next((call.arguments for call in calls), "")
+        return arguments if isinstance(arguments, str) else ""

@@ -1,4 +1,4 @@
-"""Messages of LangChain, as LangSmith and LangGraph keep them: plain, or as the constructors of their classes."""
+"""LangChain messages, as in LangSmith and LangGraph: plain, or serialized as class constructors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KNOWN = frozenset({"user", "assistant", "system", "tool"})
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:
-    """Return the fields of a message, out of the constructor or the pair of type and data that may be around them."""
+    """Return the fields of a message, unwrapped from a constructor or a pair of type and data."""
     if not isinstance(value, dict):
         return None
     if value.get("type") == "constructor" and isinstance(value.get("kwargs"), dict):
@@ -41,24 +41,24 @@ def fields_of(value: Any) -> dict[str, Any] | None:
 
 
 def role_of(fields: dict[str, Any]) -> str:
-    """Return the role of a message in the words of the APIs: user, assistant, system or tool; another one as it is."""
-    told = str(fields.get("role") or fields.get("type") or "").lower()
-    return _ROLES.get(told, told)
+    """Return the role of a message in the APIs' words: user, assistant, system or tool; other roles unchanged."""
+    role = str(fields.get("role") or fields.get("type") or "").lower()
+    return _ROLES.get(role, role)
 
 
 def is_message(value: Any) -> bool:
-    """Return whether this is a message of LangChain, or of OpenAI's chat API, which LangChain takes too."""
+    """True if this is a message of LangChain, or of OpenAI's chat API, which LangChain accepts too."""
     fields = fields_of(value)
     return fields is not None and role_of(fields) in _KNOWN and bool(fields.keys() & {"content", "tool_calls"})
 
 
 def steps_of(messages: Iterable[Any], author: str = "") -> list[Step]:
-    """Return what messages say."""
+    """Return the steps of messages."""
     return [step for message in messages for step in message_steps(message, author)]
 
 
 def message_steps(message: Any, author: str = "", at: datetime | None = None) -> list[Step]:
-    """Return what a message says. ``author``: whose replies these are, if the message does not name it."""
+    """Return the steps of a message. ``author``: author of replies that do not name one."""
     fields = fields_of(message) or {}
     role, content = role_of(fields), fields.get("content")
     if role == "system":
@@ -75,13 +75,13 @@ def message_steps(message: Any, author: str = "", at: datetime | None = None) ->
 
 
 def reply_of(fields: dict[str, Any], author: str = "", at: datetime | None = None) -> Reply:
-    """Return the reply that a message of the model is."""
-    about = object_of(fields.get("response_metadata"))
-    stop = about.get("finish_reason") or about.get("stop_reason") or fields.get("finish_reason") or ""
-    kept = {key: about[key] for key in ("id", "model_name", "model") if isinstance(about.get(key), str)}
+    """Return the reply of a model's message."""
+    metadata = object_of(fields.get("response_metadata"))
+    stop = metadata.get("finish_reason") or metadata.get("stop_reason") or fields.get("finish_reason") or ""
+    kept = {key: metadata[key] for key in ("id", "model_name", "model") if isinstance(metadata.get(key), str)}
     usage = usage_of(fields.get("usage_metadata"))
     if usage == Usage():
-        usage = openai_chat.usage_of(about.get("token_usage"))
+        usage = openai_chat.usage_of(metadata.get("token_usage"))
     name = str(fields.get("name") or author)
     return Reply(_spoken(fields), calls_of(fields), name, at, usage, None, str(stop), kept or None)
 
@@ -96,29 +96,29 @@ def _spoken(fields: dict[str, Any]) -> list[AnyPart]:
 
 
 def calls_of(fields: dict[str, Any]) -> list[ToolCall]:
-    """Return the calls of a message of the model, also those whose arguments were no JSON."""
+    """Return the calls of a model's message, also those with invalid JSON arguments."""
     extra = object_of(fields.get("additional_kwargs"))
     listed = [*(fields.get("tool_calls") or ()), *(fields.get("invalid_tool_calls") or ())]
-    found = openai_chat.calls_of({"tool_calls": listed, "function_call": fields.get("function_call")})
-    if not found:
-        found = openai_chat.calls_of({"tool_calls": extra.get("tool_calls"), "function_call": extra.get("function_call")})
-    if not found and isinstance(content := fields.get("content"), list):
-        blocks = [one for one in content if isinstance(one, dict) and one.get("type") == "tool_use"]
-        found = [anthropic_messages.call_of(one) for one in blocks]
-    return found
+    calls = openai_chat.calls_of({"tool_calls": listed, "function_call": fields.get("function_call")})
+    if not calls:
+        calls = openai_chat.calls_of({"tool_calls": extra.get("tool_calls"), "function_call": extra.get("function_call")})
+    if not calls and isinstance(content := fields.get("content"), list):
+        blocks = [block for block in content if isinstance(block, dict) and block.get("type") == "tool_use"]
+        calls = [anthropic_messages.call_of(block) for block in blocks]
+    return calls
 
 
 def usage_of(usage: Any) -> Usage:
-    """Return the usage in the form that LangChain gives that of all APIs; unknown if it is missing."""
+    """Return the usage from LangChain's common form; unknown if it is missing."""
     if not isinstance(usage, dict):
         return Usage()
-    sent = object_of(usage.get("input_token_details") or usage.get("input_tokens_details"))
-    made = object_of(usage.get("output_token_details") or usage.get("output_tokens_details"))
+    input_details = object_of(usage.get("input_token_details") or usage.get("input_tokens_details"))
+    output_details = object_of(usage.get("output_token_details") or usage.get("output_tokens_details"))
     return Usage(
         input=count(usage.get("input_tokens")),
         output=count(usage.get("output_tokens")),
-        cache_read=count(sent.get("cache_read")),
-        cache_write=count(sent.get("cache_creation")),
-        reasoning=count(made.get("reasoning")),
+        cache_read=count(input_details.get("cache_read")),
+        cache_write=count(input_details.get("cache_creation")),
+        reasoning=count(output_details.get("reasoning")),
         cost=cost_of(usage.get("total_cost")) or None,
     )

@@ -1,7 +1,7 @@
-"""Threads of LangGraph: a thread, its state, or the history of its states, as its server and `get_state_history` give them.
+"""Threads of LangGraph: a thread, its state, or its state history, as returned by its server and `get_state_history`.
 
-The newest state has the whole conversation, and is the run; older states say when each message was added. States of subgraphs
-that a task holds are nested runs.
+The newest state has the whole conversation, and is the run; older states supply the times of messages. Subgraph states in a
+task are nested runs.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ NAME = "langgraph"
 TITLE = "thread of LangGraph"
 RECORDS_END = "an empty `next`, the thread's `status`, an error, the finish reason of the last reply"
 LOOKED_AT = 20
-"""Messages at the beginning by which a state is recognized."""
+"""Number of first messages by which a state is recognized."""
 _RECORDED = ("thread_id", "status", "metadata", "next", "interrupts", "config", "checkpoint")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     messages = _messages(file.first_record)
     if messages is None:
         return "it has no values with messages"
-    found = sum(map(is_message, messages[:LOOKED_AT]))  # one of them may be damaged
-    return "" if 2 * found >= len(messages[:LOOKED_AT]) else "its messages have no type of LangChain"
+    matches = sum(map(is_message, messages[:LOOKED_AT]))  # single messages may be damaged
+    return "" if 2 * matches >= len(messages[:LOOKED_AT]) else "its messages have no type of LangChain"
 
 
 def _messages(state: Any) -> list[Any] | None:
@@ -45,17 +45,17 @@ def _messages(state: Any) -> list[Any] | None:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of each thread, followed by those of its subgraphs."""
-    records = [one for _, one in file.records()] if file.kind == "lines" else file.document
+    records = [record for _, record in file.records()] if file.kind == "lines" else file.document
     records = records if isinstance(records, list) else [records]
-    is_history = all(_thread_of(one) == _thread_of(records[0]) for one in records)
-    for index, states in enumerate([records] if is_history else [[one] for one in records]):
+    is_history = all(_thread_of(record) == _thread_of(records[0]) for record in records)
+    for index, states in enumerate([records] if is_history else [[record] for record in records]):
         position = "" if is_history else str(index)
         with file.guarded(position):
             yield from _thread(file, position, states)
 
 
 def _thread_of(state: Any) -> str:
-    """Return the id of the thread that a state belongs to; empty if it does not say."""
+    """Return the thread id of a state, or an empty text."""
     if not isinstance(state, dict):
         return ""
     configured = (state.get("config") or {}).get("configurable") or {}
@@ -63,7 +63,7 @@ def _thread_of(state: Any) -> str:
 
 
 def _thread(file: TraceFile, position: str, states: list[Any]) -> Iterator[Run]:
-    whole = [one for one in states if isinstance(one, dict)]
+    whole = [state for state in states if isinstance(state, dict)]
     newest = max(whole, key=lambda one: len(_messages(one) or ()))
     times = _times(whole)
     thread = _thread_of(newest)
@@ -71,12 +71,12 @@ def _thread(file: TraceFile, position: str, states: list[Any]) -> Iterator[Run]:
 
 
 def _times(states: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return when each message was first in a state, by its id. A single state does not say."""
-    found: dict[str, Any] = {}
+    """Return the time of the first state with each message, by message id; empty for a single state."""
+    times: dict[str, Any] = {}
     for state in sorted(states, key=lambda one: str(one.get("created_at") or "")) if len(states) > 1 else ():
         for message in _messages(state) or ():
-            found.setdefault(_id_of(message), time_of(state.get("created_at")))
-    return found
+            times.setdefault(_id_of(message), time_of(state.get("created_at")))
+    return times
 
 
 def _runs(
@@ -116,18 +116,18 @@ def _take(writer: RunWriter, message: Any, at: datetime | None) -> None:
 
 
 def _model(messages: list[Any]) -> str:
-    """Return the model that replied first; empty if no message says."""
-    about = ((fields_of(message) or {}).get("response_metadata") or {} for message in messages)
-    return next((str(name) for one in about if (name := one.get("model_name") or one.get("model"))), "")
+    """Return the model of the first reply, or an empty text."""
+    all_metadata = ((fields_of(message) or {}).get("response_metadata") or {} for message in messages)
+    return next((str(name) for metadata in all_metadata if (name := metadata.get("model_name") or metadata.get("model"))), "")
 
 
 def _finish(writer: RunWriter, state: dict[str, Any]) -> Run:
-    """Return the run: failed with the error of a task, broken off at an interrupt, else as its last message says."""
+    """Return the run: failed with a task's error, interrupted, or ended by its last message."""
     at = time_of(state.get("created_at") if "thread_id" not in state else state.get("updated_at"))
-    tasks = [one for one in state.get("tasks") or () if isinstance(one, dict)]
-    error = next((one["error"] for one in tasks if one.get("error")), state.get("error"))
+    tasks = [task for task in state.get("tasks") or () if isinstance(task, dict)]
+    error = next((task["error"] for task in tasks if task.get("error")), state.get("error"))
     if error or state.get("status") == "error":
         return fail(writer, "LangGraph", error or "The thread ended in an error", at=at)
-    waits = state.get("status") in ("interrupted", "busy") or any(one.get("interrupts") for one in tasks)
-    is_over = state.get("next") in ([], ()) or state.get("status") == "idle"  # no node of the graph is left to run
+    waits = state.get("status") in ("interrupted", "busy") or any(task.get("interrupts") for task in tasks)
+    is_over = state.get("next") in ([], ()) or state.get("status") == "idle"  # no node left to run
     return writer.finish(None, at=at) if waits else writer.finish_without_end(is_over=is_over, at=at)

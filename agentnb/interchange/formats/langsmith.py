@@ -1,4 +1,4 @@
-"""Traces of LangSmith: what its clients post and patch, and runs as they are exported, flat or nested."""
+"""LangSmith traces: posts and patches of its clients, and exported runs, flat or nested."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _TOOLS = frozenset({"tool", "retriever"})
 _STEPS = frozenset(
     {"RunnableSequence", "RunnableLambda", "RunnableParallel", "RunnableCallable", "LangGraph", "agent", "model"}
 )
-"""Names of runs that belong to LangChain itself, not to an agent."""
+"""Names of LangChain's own runs, as opposed to those of agents."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     first = file.first
     if isinstance(first, dict) and isinstance(first.get("runs"), list):
         first = first["runs"]
     if isinstance(first, dict) and first.keys() & {"post", "patch"}:
         posted = [*_list(first.get("post")), *_list(first.get("patch"))]
-        fits = bool(posted) and all(isinstance(one, dict) and "dotted_order" in one for one in posted)
+        fits = bool(posted) and all(isinstance(candidate, dict) and "dotted_order" in candidate for candidate in posted)
         return "" if fits else "it has no runs with dotted_order"
-    one = first[0] if isinstance(first, list) and first else first
-    return "" if tree.is_run(one) else "it has no post and patch, and no run with run_type"
+    candidate = first[0] if isinstance(first, list) and first else first
+    return "" if tree.is_run(candidate) else "it has no post and patch, and no run with run_type"
 
 
 def _list(value: Any) -> list[Any]:
@@ -44,7 +44,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each trace, and for each further conversation in it one that is nested in it."""
+    """Yield a run for each trace, and a nested run for each further conversation in it."""
     records = file.records() if file.kind == "lines" else [(0, file.document)]
     runs: list[dict[str, Any]] = []
     for number, record in records:
@@ -58,17 +58,24 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _runs(file: TraceFile, position: str, root: Node, parent: str | None) -> Iterator[Run]:
-    """Yield the run of this one, and those nested in it."""
+    """Yield the run of a trace, and its nested runs."""
     within = [*_within(root)]
-    found = _conversations(root, [one for one in within if one.kind == "llm"])
-    tools = [one for one in within if one.kind in _TOOLS]
-    texts = [_with_results(one.steps, tools) for one in found]
-    if found:
+    conversations = _conversations(root, [node for node in within if node.kind == "llm"])
+    tools = [node for node in within if node.kind in _TOOLS]
+    texts = [_with_results(conversation.steps, tools) for conversation in conversations]
+    if conversations:
         texts[0] = _with_calls(texts[0], tools)
-    yield _run(file, position, root, parent, found[0] if found else None, texts[0] if found else _plain(root, tools))
-    nodes = {one.id: one for one in within}
-    for one, steps in zip(found[1:], texts[1:], strict=True):
-        yield _nested(file, position, root, one, steps, _agent(root, nodes[one.first.position]))
+    yield _run(
+        file,
+        position,
+        root,
+        parent,
+        conversations[0] if conversations else None,
+        texts[0] if conversations else _plain(root, tools),
+    )
+    nodes = {node.id: node for node in within}
+    for conversation, steps in zip(conversations[1:], texts[1:], strict=True):
+        yield _nested(file, position, root, conversation, steps, _agent(root, nodes[conversation.first.position]))
     for tool in within:
         if tool.is_sub_agent:
             yield from _runs(file, position, tool, root.id)
@@ -84,16 +91,16 @@ def _within(node: Node) -> Iterator[Node]:
 
 
 def _conversations(root: Node, models: list[Node]) -> list[OpenConversation]:
-    """Return the conversations of the models, in the order in which they began. Several agents are the authors of theirs."""
-    agents = [_agent(root, one) for one in models]
-    conversations, found = Conversations(), list[OpenConversation]()
-    for one, agent in zip(models, agents, strict=True):
-        exchange = tree.exchange_of(one)
+    """Return the models' conversations, in order of their beginnings. With several agents, replies get their authors."""
+    agents = [_agent(root, model) for model in models]
+    conversations, complete = Conversations(), list[OpenConversation]()
+    for model, agent in zip(models, agents, strict=True):
+        exchange = tree.exchange_of(model)
         if len(set(agents)) > 1 and exchange.reply is not None:
             authored = [step._replace(author=agent) if isinstance(step, Reply) else step for step in exchange.reply]
             exchange = exchange._replace(reply=authored)
-        found += conversations.add(exchange)
-    return sorted([*found, *conversations.rest()], key=lambda one: one.number)
+        complete += conversations.add(exchange)
+    return sorted([*complete, *conversations.rest()], key=lambda one: one.number)
 
 
 def _run(
@@ -113,7 +120,7 @@ def _run(
         **({"agent": root.name} if root.name and root.kind != "llm" else {}),
     )
     hand_over(writer, _begun(steps, root))
-    if not any(one.is_sub_agent for one in root.below()):  # else its sums hold what these used
+    if not any(node.is_sub_agent for node in root.below()):  # otherwise its totals include their usage
         sums = root.fields
         sent, received, cost = (sums.get(name) for name in ("prompt_tokens", "completion_tokens", "total_cost"))
         writer.total(total_of(sent=sent, received=received, cost=cost))
@@ -123,30 +130,30 @@ def _run(
 
 
 def _begun(steps: list[Step], root: Node) -> list[Step]:
-    """Return the steps with the start of the outermost run as the time of the prompt."""
-    place = next((place for place, step in enumerate(steps) if isinstance(step, UserMessage)), None)
-    if place is None:
+    """Return the steps with the outermost run's start as the time of the prompt."""
+    index = next((index for index, step in enumerate(steps) if isinstance(step, UserMessage)), None)
+    if index is None:
         return steps
-    prompt = steps[place]
+    prompt = steps[index]
     assert isinstance(prompt, UserMessage), "just found"
-    return [*steps[:place], prompt._replace(at=prompt.at or root.start), *steps[place + 1 :]]
+    return [*steps[:index], prompt._replace(at=prompt.at or root.start), *steps[index + 1 :]]
 
 
 def _nested(file: TraceFile, position: str, root: Node, one: OpenConversation, steps: list[Step], agent: str) -> Run:
     """Return the run of a further conversation of a trace, such as that of another agent."""
-    about = {"agent": agent} if agent else {}
+    fields = {"agent": agent} if agent else {}
     run_id, model, tools = one.first.position, one.first.model, one.tools.values()
-    writer = file.writer(NAME, position, run_id=run_id, parent_id=root.id, model=model, tools=tools, **about)
+    writer = file.writer(NAME, position, run_id=run_id, parent_id=root.id, model=model, tools=tools, **fields)
     hand_over(writer, steps)
     return finish(writer, one.reply, one.error)
 
 
 def _agent(root: Node, model: Node) -> str:
     """Return the name of the agent that a model works for: the nearest enclosing run with a name of its own."""
-    told = model.metadata.get("lc_agent_name") or model.metadata.get("langgraph_node")
-    if isinstance(told, str) and told not in _STEPS:
-        return told
-    around = [one.name for one in root.below() if any(inner is model for inner in one.below())]
+    recorded = model.metadata.get("lc_agent_name") or model.metadata.get("langgraph_node")
+    if isinstance(recorded, str) and recorded not in _STEPS:
+        return recorded
+    around = [node.name for node in root.below() if any(inner is model for inner in node.below())]
     return next((name for name in reversed(around) if name not in _STEPS), "")
 
 
@@ -154,23 +161,23 @@ def _agent(root: Node, model: Node) -> str:
 
 
 def _with_results(steps: list[Step], tools: list[Node]) -> list[Step]:
-    """Return the steps with the times of their results, and results that no later request tells; takes those tools out."""
-    told: list[Step] = []
+    """Return the steps with the times of results, and results missing from later requests; removes their tools."""
+    merged: list[Step] = []
     answered = {step.call_id for step in steps if isinstance(step, Result)}
     names: dict[str, str] = {}
     for step in steps:
         if isinstance(step, Reply):
             names |= {call.id: call.name for call in step.calls}
-            told += [step, *_missing_results([call for call in step.calls if call.id not in answered], tools)]
+            merged += [step, *_missing_results([call for call in step.calls if call.id not in answered], tools)]
         elif isinstance(step, Result) and (tool := _taken(tools, step.call_id, names.get(step.call_id, step.name))) is not None:
-            told.append(step._replace(at=tool.end, seconds=tool.seconds, is_error=step.is_error or bool(tool.error)))
+            merged.append(step._replace(at=tool.end, seconds=tool.seconds, is_error=step.is_error or bool(tool.error)))
         else:
-            told.append(step)
-    return told
+            merged.append(step)
+    return merged
 
 
 def _missing_results(calls: list[ToolCall], tools: list[Node]) -> Iterator[Step]:
-    """Yield the results of these calls that runs of tools have."""
+    """Yield the results of these calls from tool runs."""
     for call in calls:
         tool = _taken(tools, call.id, call.name)
         if tool is not None:
@@ -178,30 +185,30 @@ def _missing_results(calls: list[ToolCall], tools: list[Node]) -> Iterator[Step]
 
 
 def _taken(tools: list[Node], call_id: str, name: str) -> Node | None:
-    """Take the run of this call out of the tools: by its id, else the first of its name that names no other id."""
-    found = next((one for one in tools if call_id and tree.call_id_of(one) == call_id), None)
-    if found is None:
-        found = next((one for one in tools if one.name == name and not tree.call_id_of(one)), None)
-    if found is not None:
-        tools.remove(found)
-    return found
+    """Remove and return the tool run of this call: by its id, otherwise the first run of its name without an id."""
+    match = next((tool for tool in tools if call_id and tree.call_id_of(tool) == call_id), None)
+    if match is None:
+        match = next((tool for tool in tools if tool.name == name and not tree.call_id_of(tool)), None)
+    if match is not None:
+        tools.remove(match)
+    return match
 
 
 def _with_calls(steps: list[Step], tools: list[Node]) -> list[Step]:
-    """Return the steps with the tools that no model called, such as a search before its prompt, where they ran."""
-    told = list(steps)
+    """Return the steps with tools that no model called, such as a search before the prompt, inserted by time."""
+    ordered = list(steps)
     for tool in tools:
         begun = tool.start
         later = (
-            place
-            for place, step in enumerate(told)
+            index
+            for index, step in enumerate(ordered)
             if isinstance(step, Reply) and begun is not None and step.at is not None and begun < step.at
         )
-        place = next(later, len(told))
+        index = next(later, len(ordered))
         call = tree.call_of(tool)
-        told[place:place] = [Reply([], [call], at=begun), tree.result_of(tool, call.id)]
+        ordered[index:index] = [Reply([], [call], at=begun), tree.result_of(tool, call.id)]
     tools.clear()
-    return told
+    return ordered
 
 
 def _plain(root: Node, tools: list[Node]) -> list[Step]:

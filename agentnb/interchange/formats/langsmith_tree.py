@@ -1,4 +1,4 @@
-"""Runs of LangSmith as a tree: their creations and updates merged, and what a run of a model or a tool holds."""
+"""LangSmith runs as a tree of merged creations and updates, and the contents of model and tool runs."""
 
 from __future__ import annotations
 
@@ -24,84 +24,84 @@ _TOOLS = frozenset({"tool", "retriever"})
 
 @dataclass
 class Node:
-    """A run of LangSmith, with the runs nested in it."""
+    """A run of LangSmith, with its nested runs."""
 
     fields: dict[str, Any]
     children: list[Node] = field(default_factory=list)
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The run's id."""
         return str(self.fields["id"])
 
     @property
     def kind(self) -> str:
-        """What LangSmith calls the type of a run: llm, tool, chain, retriever and others."""
+        """The run's type in LangSmith: llm, tool, chain, retriever and others."""
         return str(self.fields.get("run_type") or "")
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The run's name."""
         return str(self.fields.get("name") or "")
 
     @property
     def start(self) -> datetime | None:
-        """When it started, if that is known."""
+        """Start time, or None."""
         return _utc(self.fields.get("start_time"))
 
     @property
     def end(self) -> datetime | None:
-        """When it ended, if it did."""
+        """End time, or None."""
         return _utc(self.fields.get("end_time"))
 
     @property
     def seconds(self) -> float | None:
-        """How long it took, if both times are known."""
+        """Duration, or None if a time is unknown."""
         start, end = self.start, self.end
         return None if start is None or end is None else max(0.0, (end - start).total_seconds())
 
     @property
     def error(self) -> str:
-        """The message of its error, of several lines the last."""
-        told = self.fields.get("error")
-        return str(told).strip() if told else ""
+        """The error message, or an empty text."""
+        error = self.fields.get("error")
+        return str(error).strip() if error else ""
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What its client said of it."""
+        """The metadata from its client."""
         return dict(object_of(object_of(self.fields.get("extra")).get("metadata")))
 
     def below(self) -> Iterator[Node]:
-        """Yield the runs nested in it, at any depth, in their order."""
+        """Yield its nested runs, at any depth, in order."""
         for child in self.children:
             yield child
             yield from child.below()
 
     @property
     def is_sub_agent(self) -> bool:
-        """Whether a model works within this tool."""
-        return self.kind in _TOOLS and any(one.kind == "llm" for one in self.below())
+        """True for a tool within which a model works."""
+        return self.kind in _TOOLS and any(node.kind == "llm" for node in self.below())
 
 
 def _utc(value: Any) -> datetime | None:
-    """Return a time; one without a zone is of UTC, as LangSmith writes it."""
-    found = time_of(value)
-    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
+    """Return a time, in UTC if it has no zone, as LangSmith writes it."""
+    time = time_of(value)
+    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
 
 
 def is_run(value: Any) -> bool:
-    """Return whether this is a run of LangSmith."""
+    """True if this is a run of LangSmith."""
     return isinstance(value, dict) and "id" in value and "run_type" in value and bool(value.keys() & {"inputs", "dotted_order"})
 
 
 def runs_in(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield the creations and updates that a document holds, flat."""
+    """Yield the creations and updates in a document, flattened."""
     if isinstance(value, list):
-        for one in value:
-            yield from runs_in(one)
+        for item in value:
+            yield from runs_in(item)
     elif value.keys() & {"post", "patch"}:
         for key in ("post", "patch"):
-            yield from (one for each in value.get(key) or () for one in _nested(each))
+            yield from (item for entry in value.get(key) or () for item in _nested(entry))
     elif isinstance(value.get("runs"), list):
         yield from runs_in(value["runs"])
     else:
@@ -116,14 +116,14 @@ def _nested(run: dict[str, Any], parent: Any = None) -> Iterator[dict[str, Any]]
 
 
 def trees_of(runs: Iterable[dict[str, Any]]) -> list[Node]:
-    """Return the outermost runs; creations and updates of one run, known by its id, are merged."""
+    """Return the outermost runs; creations and updates are merged by run id."""
     nodes: dict[str, Node] = {}
     for position, run in enumerate(runs):
-        told = {key: value for key, value in run.items() if value not in (None, "", {}, [])}
-        order = str(told.get("dotted_order") or "")
-        found = str(told.get("id") or order.rpartition("Z")[2] or f"run-{position}")
-        node = nodes.setdefault(found, Node({"id": found}))
-        node.fields |= told
+        fields = {key: value for key, value in run.items() if value not in (None, "", {}, [])}
+        order = str(fields.get("dotted_order") or "")
+        run_id = str(fields.get("id") or order.rpartition("Z")[2] or f"run-{position}")
+        node = nodes.setdefault(run_id, Node({"id": run_id}))
+        node.fields |= fields
     roots: list[Node] = []
     for node in sorted(nodes.values(), key=_order):
         above = nodes.get(_parent_id(node))
@@ -139,16 +139,16 @@ def _order(node: Node) -> tuple[str, float]:
 
 
 def _parent_id(node: Node) -> str:
-    told = node.fields.get("parent_run_id")
+    parent_id = node.fields.get("parent_run_id")
     above = str(node.fields.get("dotted_order") or "").rpartition(".")[0]
-    return str(told or above.rpartition(".")[2].partition("Z")[2])
+    return str(parent_id or above.rpartition(".")[2].partition("Z")[2])
 
 
-# A run of a model
+# Model runs
 
 
 def exchange_of(node: Node) -> Exchange:
-    """Return what a run of a model was asked and replied."""
+    """Return the exchange of a model run."""
     asked, answered = object_of(node.fields.get("inputs")), object_of(node.fields.get("outputs"))
     invoked = object_of(object_of(node.fields.get("extra")).get("invocation_params"))
     tools = asked.get("tools") or invoked.get("tools") or asked.get("functions") or invoked.get("functions")
@@ -160,7 +160,7 @@ def exchange_of(node: Node) -> Exchange:
         asked_steps(dict(asked)),
         reply or None,
         node.error,
-        next((str(one) for one in named if one), ""),
+        next((str(name) for name in named if name), ""),
         specs,
         id=str(answered.get("id") or ""),
         follows=str(asked.get("previous_response_id") or ""),
@@ -168,23 +168,23 @@ def exchange_of(node: Node) -> Exchange:
 
 
 def asked_steps(asked: dict[str, Any]) -> list[Step]:
-    """Return what the inputs of a run say: messages, prompts, or whatever they are as JSON."""
+    """Return the steps of a run's inputs: messages, prompts, or other data as JSON."""
     if openai_responses.is_request(asked):
         return openai_responses.request_steps(asked)
     messages = asked.get("messages")
     if isinstance(messages, list) and messages and isinstance(messages[0], list):
-        messages = messages[0]  # one batch
-    if isinstance(messages, list) and messages and all(langchain_messages.is_message(one) for one in messages):
+        messages = messages[0]  # the first batch
+    if isinstance(messages, list) and messages and all(langchain_messages.is_message(message) for message in messages):
         system = text_of(asked.get("system"))
         first: list[Step] = [SystemPrompt(system)] if system else []
         return [*first, *langchain_messages.steps_of(messages)]
     prompts = asked.get("prompts")
-    told = prompts[0] if isinstance(prompts, list) and prompts else asked
-    return [UserMessage(parts_of(plain_text(told)))]
+    prompt = prompts[0] if isinstance(prompts, list) and prompts else asked
+    return [UserMessage(parts_of(plain_text(prompt)))]
 
 
 def reply_steps(answered: dict[str, Any]) -> list[Step]:
-    """Return the replies in the outputs of a run of a model."""
+    """Return the replies in the outputs of a model run."""
     for api in (openai_chat.API, openai_responses.API, anthropic_messages.API):
         if api.is_response(answered):
             return api.response_steps(answered)
@@ -193,9 +193,9 @@ def reply_steps(answered: dict[str, Any]) -> list[Step]:
         generations = generations[0]
     last = (answered.get("messages") or [None])[-1] if isinstance(answered.get("messages"), list) else None
     generated = generations.get("message") if isinstance(generations, dict) else None
-    for told in (generated, answered, answered.get("message"), answered.get("output"), last):
-        if langchain_messages.is_message(told) or (isinstance(told, dict) and "content" in told):
-            fields = langchain_messages.fields_of(told) or {}
+    for candidate in (generated, answered, answered.get("message"), answered.get("output"), last):
+        if langchain_messages.is_message(candidate) or (isinstance(candidate, dict) and "content" in candidate):
+            fields = langchain_messages.fields_of(candidate) or {}
             if isinstance(fields.get("content"), list) and "tool_calls" not in fields:
                 stop, usage = str(fields.get("stop_reason") or ""), anthropic_messages.usage_of(fields.get("usage"))
                 return anthropic_messages.reply_steps(fields["content"], stop_reason=stop, usage=usage)
@@ -205,35 +205,35 @@ def reply_steps(answered: dict[str, Any]) -> list[Step]:
 
 
 def _timed(steps: list[Step], node: Node) -> Iterator[Step]:
-    """Yield the replies with their time, and the last with the usage and the cost that LangSmith has counted."""
-    last = max((place for place, step in enumerate(steps) if isinstance(step, Reply)), default=None)
-    for place, step in enumerate(steps):
+    """Yield the steps with the time of the last reply, and its usage and cost as counted by LangSmith."""
+    last = max((index for index, step in enumerate(steps) if isinstance(step, Reply)), default=None)
+    for index, step in enumerate(steps):
         if not isinstance(step, Reply):
             yield step
-        elif place == last:
+        elif index == last:
             yield step._replace(at=node.end or step.at, seconds=node.seconds, usage=_usage(step.usage, node))
         else:
             yield step._replace(at=None)
 
 
 def _usage(told: Usage, node: Node) -> Usage:
-    found = told
-    for one in (object_of(node.fields.get("outputs")).get("usage_metadata"), node.metadata.get("usage_metadata")):
-        found = found if found != Usage() else langchain_messages.usage_of(one)
-    if found == Usage():
-        found = Usage(input=count(node.fields.get("prompt_tokens")), output=count(node.fields.get("completion_tokens")))
+    usage = told
+    for reported in (object_of(node.fields.get("outputs")).get("usage_metadata"), node.metadata.get("usage_metadata")):
+        usage = usage if usage != Usage() else langchain_messages.usage_of(reported)
+    if usage == Usage():
+        usage = Usage(input=count(node.fields.get("prompt_tokens")), output=count(node.fields.get("completion_tokens")))
     cost: Any = node.fields.get("total_cost")
     with suppress(TypeError, ValueError):
-        if found.cost is None and float(cost) > 0:
-            return msgspec.structs.replace(found, cost=float(cost))
-    return found
+        if usage.cost is None and float(cost) > 0:
+            return msgspec.structs.replace(usage, cost=float(cost))
+    return usage
 
 
-# A run of a tool
+# Tool runs
 
 
 def call_of(node: Node) -> ToolCall:
-    """Return the call that a run of a tool is."""
+    """Return the call of a tool run."""
     asked: Any = node.fields.get("inputs") or {}
     if isinstance(asked, dict) and asked.keys() == {"input"}:
         asked = asked["input"]
@@ -244,14 +244,14 @@ def call_of(node: Node) -> ToolCall:
 
 
 def call_id_of(node: Node) -> str:
-    """Return the id that the model gave the call, if the tool's result names it."""
-    found = object_of(object_of(node.fields.get("outputs")).get("output"))
-    told = langchain_messages.fields_of(dict(found)) or {}
-    return str(told.get("tool_call_id") or node.metadata.get("tool_call_id") or "")
+    """Return the model's id of the call, if the tool's result names it."""
+    output = object_of(object_of(node.fields.get("outputs")).get("output"))
+    fields = langchain_messages.fields_of(dict(output)) or {}
+    return str(fields.get("tool_call_id") or node.metadata.get("tool_call_id") or "")
 
 
 def result_of(node: Node, call_id: str) -> Result:
-    """Return the result of a run of a tool."""
+    """Return the result of a tool run."""
     if node.error:
         return Result(call_id, parts_of(node.error), node.name, True, node.end, node.seconds)
     answered: Any = node.fields.get("outputs")
@@ -259,21 +259,21 @@ def result_of(node: Node, call_id: str) -> Result:
         answered = answered["output"]
     fields = langchain_messages.fields_of(answered) or {}
     if "tool_call_id" in fields or langchain_messages.role_of(fields) == "tool":
-        told = langchain_messages.message_steps(fields)[0]
-        assert isinstance(told, Result)
-        return told._replace(call_id=call_id, at=node.end, seconds=node.seconds)
+        step = langchain_messages.message_steps(fields)[0]
+        assert isinstance(step, Result)
+        return step._replace(call_id=call_id, at=node.end, seconds=node.seconds)
     parts = parts_of(json_text(answered)) if answered is not None else []
     return Result(call_id, parts, node.name, False, node.end, node.seconds)
 
 
 def plain_text(value: Any) -> str:
-    """Return inputs or outputs as a text: the only text that is in them, else their JSON."""
+    """Return inputs or outputs as text: their only text, otherwise JSON."""
     while isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
     return json_text(value)
 
 
 def recorded(node: Node) -> dict[str, Any]:
-    """Return what else LangSmith recorded of a run."""
+    """Return other recorded data of a run."""
     names = ("name", "run_type", "tags", "session_name", "feedback_stats", "trace_id", "status", "total_tokens", "total_cost")
     return recorded_of({**{key: node.fields.get(key) for key in names}, "metadata": node.metadata})

@@ -1,7 +1,7 @@
-"""Records of the MAD and MASFT data sets: what a team of agents did, and which failure modes people saw in it.
+"""Records of the MAD and MASFT data sets: traces of agent teams, with human annotations of failure modes.
 
-A MAD record has the trace as a text, which is JSON or a log, and annotations as a Python literal; one of MASFT has the
-trajectory and a note. Codes of failure modes differ from round to round, so they are kept by name.
+A MAD record has the trace as text, either JSON or a log, and annotations as a Python literal; a MASFT record has the trajectory
+and a note. Codes of failure modes differ between annotation rounds, so they are kept by name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAD, _MASFT = ("mas_name", "trace"), ("problem_statement", "trajectory")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     first = file.first_record
     if isinstance(first, dict) and any(first.keys() >= {*keys} for keys in (_MAD, _MASFT)):
         return ""
@@ -56,7 +56,7 @@ def read(file: TraceFile) -> Iterator[Run]:
         prompt = _joined(trace.get("problem_statement", trace.get("prompt") or ""))
         if isinstance(trajectory, dict):
             take_conversations(writer, trajectory, prompt)
-        elif isinstance(trajectory, list) and all(isinstance(one, dict) for one in trajectory):
+        elif isinstance(trajectory, list) and all(isinstance(turn, dict) for turn in trajectory):
             take_turns(writer, trajectory, prompt)
         else:
             take_log(writer, _joined(trajectory), prompt)
@@ -66,21 +66,21 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _joined(text: Any) -> str:
-    """Return a text that may be written as its lines."""
+    """Return a text, joined if it is a list of lines."""
     return "\n".join(text) if isinstance(text, list) else str(text)
 
 
 def _decoded(trace: Any) -> Any:
-    """Return the trace that a text holds as JSON, or the text."""
+    """Return the JSON object in a text, or the text."""
     try:
-        found = msgspec.json.decode(trace)
+        decoded = msgspec.json.decode(trace)
     except (msgspec.DecodeError, UnicodeError, TypeError):
         return trace
-    return found if isinstance(found, dict) else trace
+    return decoded if isinstance(decoded, dict) else trace
 
 
 def _literal(text: Any) -> Any:
-    """Return plain data written as a Python literal, which is read and never evaluated; the text if it is none."""
+    """Parse a Python literal without evaluating code; return other text unchanged."""
     if not isinstance(text, str):
         return text
     try:

@@ -1,8 +1,8 @@
-"""Conversations of Magentic-One, alone or with the blame of Who&When: who made the decisive mistake, and where.
+"""Conversations of Magentic-One, alone or with Who&When's attribution of the decisive mistake to an agent and step.
 
-Roles name the speaker and what is said: ``Orchestrator (thought)`` is thinking, ``Orchestrator (-> WebSurfer)`` speaks to
-another agent, ``Orchestrator (termination condition)`` says why it ended. There are no tool calls, and no times. Who&When also
-has conversations of agents by name, whose code a terminal runs.
+Roles name the speaker and the kind of message: ``Orchestrator (thought)`` is thinking, ``Orchestrator (-> WebSurfer)`` speaks
+to another agent, ``Orchestrator (termination condition)`` gives the reason for the end. There are no tool calls, and no times.
+The Who&When data set also has conversations of agents by name, whose code runs in a terminal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAME = "magentic"
 TITLE = "conversation of Magentic-One or Who&When"
 RECORDS_END = "the termination condition"
 MAX_LITERAL_CHARACTERS = 1_000_000
-"""A longer literal is kept as a text: the tree of it takes seventy times its memory."""
+"""Maximum characters of a literal to parse, since its syntax tree takes seventy times its memory; longer ones stay text."""
 TERMINAL = "Computer_terminal"
 _ROLE = re.compile(r"(?P<who>[^()]+?) *\((?P<how>->|thought|termination condition) *(?P<to>[^()]*)\)")
 _ENDS: tuple[tuple[str, Status, str], ...] = (
@@ -32,20 +32,24 @@ _ENDS: tuple[tuple[str, Status, str], ...] = (
     ("No agent selected", "completed", "natural"),
     ("Request satisfied", "completed", "natural"),
 )
-"""How runs end, by what the termination condition says first."""
+"""Ends of runs, by the beginning of the termination condition."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     if file.kind != "json":
         return "it is not one JSON document"
-    found = file.first
-    history = found.get("history") if isinstance(found, dict) else found
-    if not isinstance(history, list) or not history or not all(isinstance(one, dict) and "role" in one for one in history):
+    document = file.first
+    history = document.get("history") if isinstance(document, dict) else document
+    if (
+        not isinstance(history, list)
+        or not history
+        or not all(isinstance(message, dict) and "role" in message for message in history)
+    ):
         return "it has no history of messages with roles"
-    if isinstance(found, dict) and "mistake_step" in found:
+    if isinstance(document, dict) and "mistake_step" in document:
         return ""
-    named = any(one["role"] == "human" or _ROLE.fullmatch(str(one["role"])) for one in history)
+    named = any(message["role"] == "human" or _ROLE.fullmatch(str(message["role"])) for message in history)
     return "" if named else "no role is human, or names an agent and what it does, such as Orchestrator (thought)"
 
 
@@ -55,14 +59,14 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _run(file: TraceFile, position: str, found: Any) -> Run:
-    about = {name: value for name, value in found.items() if name != "history"} if isinstance(found, dict) else {}
-    prompts = _literal(about.pop("system_prompt", None))
+    recorded = {name: value for name, value in found.items() if name != "history"} if isinstance(found, dict) else {}
+    prompts = _literal(recorded.pop("system_prompt", None))
     writer = file.writer(
-        NAME, position, task=str(about.get("question_ID") or ""), settings={"recorded": about} if about else {}
+        NAME, position, task=str(recorded.get("question_ID") or ""), settings={"recorded": recorded} if recorded else {}
     )
     if prompts:
         writer.system("\n\n".join(f"# {name}\n\n{text}" for name, text in prompts.items()))
-    writer.assess("is_correct", about.get("is_correct"))
+    writer.assess("is_correct", recorded.get("is_correct"))
     end: tuple[Status, str] | None = None
     for index, message in enumerate(found["history"] if isinstance(found, dict) else found):
         end = _take(writer, message, index) or end
@@ -70,30 +74,30 @@ def _run(file: TraceFile, position: str, found: Any) -> Run:
 
 
 def _take(writer: RunWriter, message: dict[str, Any], index: int) -> tuple[Status, str] | None:
-    """Hand a message to the writer; return how the run ended, if the message says so."""
+    """Add a message to the writer; return the run's end if the message states it."""
     role, content = str(message["role"]), str(message["content"])
     match = _ROLE.fullmatch(role)
     if match is None:
         author = str(message.get("name") or ("" if role == "human" else role))
         if role == "human" or author == TERMINAL or (not index and "name" in message):
-            writer.say(content, author=author)  # the first of named agents holds the task
+            writer.say(content, author=author)  # the first message of named agents is the task
         else:
             writer.reply(content, author=author)
         return None
     thinks = match["how"] == "thought"
-    about = {"to": match["to"]} if match["to"] else {}
-    writer.reply([Thinking(content) if thinks else Text(content)], author=match["who"], metadata=about)
+    metadata = {"to": match["to"]} if match["to"] else {}
+    writer.reply([Thinking(content) if thinks else Text(content)], author=match["who"], metadata=metadata)
     if match["how"] != "termination condition":
         return None
     return next(((status, reason) for begins, status, reason in _ENDS if content.startswith(begins)), None)
 
 
 def _literal(text: Any) -> dict[str, str]:
-    """Return the system prompts of the agents, which are written as a Python literal; it is read, and never evaluated."""
+    """Parse the agents' system prompts from a Python literal, without evaluating code."""
     if isinstance(text, str) and len(text) > MAX_LITERAL_CHARACTERS:
         return {"all": text}
     try:
-        found = ast.literal_eval(text) if isinstance(text, str) else text
+        value = ast.literal_eval(text) if isinstance(text, str) else text
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return {"all": text}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}

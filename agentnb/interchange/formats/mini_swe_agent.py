@@ -1,7 +1,7 @@
-"""Trajectories of mini-swe-agent: chat messages in which one block of bash a turn is a call, or (from 2.0 on) with tool calls.
+"""Trajectories of mini-swe-agent: chat messages in which a bash block is a call, or, since 2.0, with tool calls.
 
-Before 2.0 an answer with no block or several was rejected: its blocks are not calls. A block is looked for by the two words
-that mini-swe-agent has used for it, and never by the expression in the file.
+Before 2.0 an answer without exactly one block was rejected, so its blocks are not calls. Blocks are recognized by the two words
+that mini-swe-agent has used for them, never by the regular expression in the file.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ NAME = "mini_swe_agent"
 TITLE = "trajectory of mini-swe-agent"
 RECORDS_END = "`exit_status`, or the command that submits"
 BASH = "bash"
-"""The tool that a block calls."""
+"""Tool name of a block's call."""
 HARNESS = "mini-swe-agent"
-"""The author of messages that reject an answer."""
+"""Author of messages that reject an answer."""
 _NEWER_WORD = "mswea_bash_command"
 _BLOCKS = {word: re.compile(rf"```{word}\s*\n(.*?)\n```", re.DOTALL) for word in ("bash", _NEWER_WORD)}
 _RETURNED = re.compile(r"<returncode>\s*(-?\d{1,10})\s*</returncode>")
 _TIMED_OUT = ("The last command", "timed out")
 _SUBMITS = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTPUT")
 _LOOKED_AT = 20
-"""Messages at the beginning by which a bare list is recognized."""
+"""Number of first messages by which a bare list is recognized."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     document = file.first if file.kind == "json" else None
     if isinstance(document, list):
         return "" if _is_conversation(document) else "its messages have no blocks of bash and no return codes"
@@ -52,22 +52,24 @@ def sniff(file: TraceFile) -> str:
 
 
 def _is_conversation(messages: list[Any]) -> bool:
-    """Return whether a bare list of messages, as early versions wrote it, has a block and its return code."""
-    looked_at = [one for one in messages[:_LOOKED_AT] if isinstance(one, dict) and isinstance(one.get("content"), str)]
+    """True if a bare list of messages, as in early versions, has a block and its return code."""
+    looked_at = [
+        message for message in messages[:_LOOKED_AT] if isinstance(message, dict) and isinstance(message.get("content"), str)
+    ]
     return any(
-        one.get("role") == "assistant"
+        message.get("role") == "assistant"
         and after.get("role") == "user"
         and _RETURNED.match(after["content"])
-        and any(block.search(one["content"]) for block in _BLOCKS.values())
-        for one, after in pairwise(looked_at)
+        and any(block.search(message["content"]) for block in _BLOCKS.values())
+        for message, after in pairwise(looked_at)
     )
 
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run."""
     document = file.document
-    about = document if isinstance(document, dict) else {"messages": document}
-    yield from file.each([("", about)], lambda position, one: _run(file, position, one))
+    trajectory = document if isinstance(document, dict) else {"messages": document}
+    yield from file.each([("", trajectory)], lambda position, one: _run(file, position, one))
 
 
 def _run(file: TraceFile, position: str, about: dict[str, Any]) -> Run:
@@ -101,20 +103,20 @@ def _environment(config: dict[str, Any]) -> dict[str, Any]:
 
 
 class _MessageReader:
-    """Hands the messages of a trajectory to a writer."""
+    """Adds the messages of a trajectory to a writer."""
 
     def __init__(self, writer: RunWriter, messages: list[dict[str, Any]]) -> None:
         self._writer = writer
-        newer = any(_NEWER_WORD in str(one.get("content")) for one in messages if isinstance(one, dict))
+        newer = any(_NEWER_WORD in str(message.get("content")) for message in messages if isinstance(message, dict))
         self._block = _BLOCKS[_NEWER_WORD if newer else "bash"]
         self._open = 0
-        """Calls of the last reply whose results are due."""
+        """Number of the last reply's calls without a result."""
         self._asked = False
         self.submits = False
-        """Whether the last command was the one that ends the work."""
+        """True if the last command submitted the work."""
 
     def take(self, message: dict[str, Any]) -> None:
-        """Hand over one message."""
+        """Add a message."""
         extra = message.get("extra") or {}
         if message.get("type") == "function_call_output":
             self._result(str(message.get("call_id") or ""), message.get("output"), extra)
@@ -140,24 +142,24 @@ class _MessageReader:
     def _commands(self, message: dict[str, Any], extra: dict[str, Any]) -> list[str]:
         actions = extra.get("actions")
         if isinstance(actions, list):
-            return [str(one["command"] if isinstance(one, dict) else one) for one in actions]
-        found = self._block.findall(text_of(message.get("content")))
-        return [found[0].strip()] if len(found) == 1 else []
+            return [str(action["command"] if isinstance(action, dict) else action) for action in actions]
+        blocks = self._block.findall(text_of(message.get("content")))
+        return [blocks[0].strip()] if len(blocks) == 1 else []
 
     def _response(self, message: dict[str, Any], extra: dict[str, Any]) -> None:
-        """Take an answer of the Responses API."""
+        """Add a reply of the Responses API."""
         items = message["output"]
         calls = [
-            ToolCall(one["name"], one.get("arguments"), str(one.get("call_id") or ""))
-            for one in items
-            if one["type"] == "function_call"
+            ToolCall(item["name"], item.get("arguments"), str(item.get("call_id") or ""))
+            for item in items
+            if item["type"] == "function_call"
         ]
         parts: list[AnyPart] = []
-        for one in items:
-            if one["type"] == "reasoning":
-                parts += [Thinking(str(each.get("text") or "")) for each in one.get("summary") or ()]
-            elif one["type"] == "message":
-                parts += parts_of(one.get("content"))
+        for item in items:
+            if item["type"] == "reasoning":
+                parts += [Thinking(str(summary.get("text") or "")) for summary in item.get("summary") or ()]
+            elif item["type"] == "message":
+                parts += parts_of(item.get("content"))
         usage = message.get("usage") or {}
         tokens = Usage(
             input=usage.get("input_tokens"),
@@ -196,22 +198,22 @@ class _MessageReader:
 
 
 def _code(extra: dict[str, Any], text: str) -> str:
-    """Return the error code of a result: ``timeout``, ``exit_1`` and so on; empty for a command that went well."""
+    """Return the error code of a result, such as ``timeout`` or ``exit_1``; empty for a successful command."""
     begins, says = _TIMED_OUT
     if (text.startswith(begins) and says in text) or says in str(extra.get("exception_info") or ""):
         return "timeout"
-    found = _RETURNED.match(text)
-    returned = extra.get("returncode", int(found[1]) if found else 0)
+    match = _RETURNED.match(text)
+    returned = extra.get("returncode", int(match[1]) if match else 0)
     return f"exit_{returned}" if returned else ""
 
 
 def _thought(message: dict[str, Any], extra: dict[str, Any]) -> list[AnyPart]:
-    """Return what the model thought, which stands in the message, or in the raw answer of the API."""
+    """Return the thinking in the message, or in the raw API response."""
     answer = extra.get("response")
     choices = answer.get("choices") if isinstance(answer, dict) else None
     raw = (choices[0].get("message") or {}) if choices else {}
-    for one in (message, raw):
-        text = one.get("reasoning_content") or one.get("reasoning")
+    for source in (message, raw):
+        text = source.get("reasoning_content") or source.get("reasoning")
         if isinstance(text, str) and text.strip():
             return [Thinking(text)]
     return []

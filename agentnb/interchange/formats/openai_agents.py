@@ -1,4 +1,4 @@
-"""States of OpenAI's Agents SDK, of Python and JavaScript: a run as it was put aside, with the items that its agents made."""
+"""Run states of OpenAI's Agents SDK, from Python and JavaScript: suspended runs, with their agents' items."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NAMES = {
     "outputTokensDetails": "output_tokens_details",
     "finalOutput": "final_output",
 }
-"""Names of JavaScript's form, and what they are in Python's."""
+"""Python's names of JavaScript's fields."""
 _RECORDED = ("current_turn", "max_turns", "conversation_id", "previous_response_id", "trace", "tool_use_tracker")
 _GUARDRAILS = (
     "input_guardrail_results",
@@ -47,7 +47,7 @@ _NO_STEP = frozenset({"tool_approval_item"})
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     first = file.first
     if isinstance(first, dict) and ({"generated_items", "generatedItems"} & first.keys()):
         return "" if {"original_input", "originalInput"} & first.keys() else "it has no original_input"
@@ -64,15 +64,15 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _pythonic(value: dict[str, Any]) -> dict[str, Any]:
-    return {_NAMES.get(key, key): one for key, one in value.items()}
+    return {_NAMES.get(key, key): item for key, item in value.items()}
 
 
 def _run(file: TraceFile, position: str, state: dict[str, Any]) -> Run:
-    items = [_pythonic(one) for one in _items(state)]
+    items = [_pythonic(raw) for raw in _items(state)]
     agents = list(dict.fromkeys(filter(None, map(_agent, items))))
     last = _name(state.get("current_agent"))
-    about = {"agent": first} if (first := agents[0] if agents else last) else {}
-    writer = file.writer(NAME, position, settings={"recorded": _recorded(state)}, **about)
+    agent_field = {"agent": first} if (first := agents[0] if agents else last) else {}
+    writer = file.writer(NAME, position, settings={"recorded": _recorded(state)}, **agent_field)
     asked = state["original_input"]
     hand_over(writer, [UserMessage(parts_of(asked))] if isinstance(asked, str) else openai_responses.steps_of(asked))
     hand_over(writer, _steps(items, state.get("model_responses") or (), several=len({*agents, last} - {""}) > 1))
@@ -88,23 +88,23 @@ def _run(file: TraceFile, position: str, state: dict[str, Any]) -> Run:
 
 
 def _items(state: dict[str, Any]) -> list[Any]:
-    """Return the items of the run: those of its session, if a handoff has left some out of what the next agent sees."""
+    """Return the items of the run, or of its session if a handoff removed some from the next agent's view."""
     generated, session = state["generated_items"], state.get("session_items") or []
     return session if len(session) > len(generated) else generated
 
 
 def _recorded(state: dict[str, Any]) -> dict[str, Any]:
     context = state.get("context")
-    told = {key: state.get(key) for key in (*_RECORDED, *_GUARDRAILS)}
-    told["current_agent"] = _name(state.get("current_agent"))
-    told["context"] = context.get("context") if isinstance(context, dict) else None
-    told["schema"] = state.get("$schemaVersion")
-    return recorded_of(told)
+    fields = {key: state.get(key) for key in (*_RECORDED, *_GUARDRAILS)}
+    fields["current_agent"] = _name(state.get("current_agent"))
+    fields["context"] = context.get("context") if isinstance(context, dict) else None
+    fields["schema"] = state.get("$schemaVersion")
+    return recorded_of(fields)
 
 
 def _name(agent: Any) -> str:
-    found = agent.get("name") if isinstance(agent, dict) else agent
-    return found if isinstance(found, str) else ""
+    name = agent.get("name") if isinstance(agent, dict) else agent
+    return name if isinstance(name, str) else ""
 
 
 def _agent(item: dict[str, Any]) -> str:
@@ -112,18 +112,18 @@ def _agent(item: dict[str, Any]) -> str:
 
 
 def _waiting(state: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the calls that wait for approval."""
+    """Return the calls that await approval."""
     step = _pythonic(state.get("current_step") or {})
     data = step.get("data") if isinstance(step.get("data"), dict) else step
-    found = [_pythonic(one) for one in (data or {}).get("interruptions") or () if isinstance(one, dict)]
-    return [one["raw_item"] for one in found if isinstance(one.get("raw_item"), dict)]
+    interruptions = [_pythonic(item) for item in (data or {}).get("interruptions") or () if isinstance(item, dict)]
+    return [item["raw_item"] for item in interruptions if isinstance(item.get("raw_item"), dict)]
 
 
 # Items
 
 
 def _steps(items: list[dict[str, Any]], responses: Any, *, several: bool) -> list[Step]:
-    """Return what the items say. ``several``: the agents are told apart as authors, since there are several."""
+    """Return the steps of the items. ``several``: name the agents as authors."""
     usages = _usage_by_item(responses)
     steps: list[Step] = []
     pieces, used = ReplyPieces(), UNKNOWN
@@ -150,11 +150,11 @@ def _flushed(pieces: ReplyPieces, usage: Usage) -> list[Step]:
 
 
 def _result(item: dict[str, Any], raw: dict[str, Any]) -> Step:
-    """Return the result that an item is; what the tool itself returned, if the item for the model does not hold it."""
-    found = openai_responses.result_of(raw)
-    if not found.parts and item.get("output") is not None:
-        return found._replace(parts=parts_of(json_text(item["output"])))
-    return found
+    """Return the result of an item, or the tool's own output if the item lacks it."""
+    result = openai_responses.result_of(raw)
+    if not result.parts and item.get("output") is not None:
+        return result._replace(parts=parts_of(json_text(item["output"])))
+    return result
 
 
 def _key(raw: dict[str, Any]) -> tuple[Any, ...]:
@@ -162,13 +162,13 @@ def _key(raw: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _usage_by_item(responses: Any) -> dict[tuple[Any, ...], Usage]:
-    """Return the usage of the response that each item came in."""
-    found: dict[tuple[Any, ...], Usage] = {}
+    """Return the usage of the response that contained each item."""
+    usages: dict[tuple[Any, ...], Usage] = {}
     for response in responses:
         usage = _usage(response.get("usage"))
         for raw in response.get("output") or ():
-            found[_key(raw)] = usage
-    return found
+            usages[_key(raw)] = usage
+    return usages
 
 
 def _usage(told: Any) -> Usage:
@@ -179,6 +179,6 @@ def _usage(told: Any) -> Usage:
     if not usage.get("requests", 1) and not usage.get("total_tokens"):
         return UNKNOWN
     for key in ("input_tokens_details", "output_tokens_details"):
-        if isinstance(usage.get(key), list):  # one of each request
+        if isinstance(usage.get(key), list):  # one per request
             usage[key] = usage[key][0] if len(usage[key]) == 1 else None
     return read_usage(usage)

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions API: messages, requests, responses, pairs of these, and records for fine-tuning."""
+"""OpenAI's Chat Completions API: messages, requests, responses, pairs of these, and fine-tuning records."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ RECORDS_END = "the `finish_reason` of the last response"
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _SAYS = frozenset({"content", "tool_calls", "function_call", "refusal", "audio"})
 _OF_OTHERS = frozenset({"trajectory_format", "trajectory", "info", "simulations", "samples"})
-"""Keys beside ``messages`` by which records of other products are known."""
+"""Keys beside ``messages`` that identify records of other products."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     lack = sniff_records(file, API)
     if not lack and isinstance(file.first, list) and any(map(_ran_bash, file.first)):
         return "it is a list of messages of mini-swe-agent"
@@ -39,62 +39,62 @@ def sniff(file: TraceFile) -> str:
 
 
 def _ran_bash(message: Any) -> bool:
-    """Return whether this message is how mini-swe-agent tells the model what its command printed."""
+    """True if this message reports a command's output in mini-swe-agent's form."""
     return isinstance(message, dict) and str(message.get("content")).startswith("<returncode>")
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each conversation. Of requests that repeat a growing conversation, with their responses, it is one."""
+    """Yield a run for each conversation. Requests that repeat a growing conversation become one run."""
     yield from read_records(file, API)
 
 
-# What the API is
+# Recognition
 
 
 def is_message(value: Any) -> bool:
-    """Return whether this is a message of the chat API."""
+    """True if this is a message of the chat API."""
     return isinstance(value, dict) and value.get("role") in ROLES and bool(value.keys() & _SAYS) and "parts" not in value
 
 
 def is_conversation(value: Any) -> bool:
-    """Return whether this is a list of messages of the chat API, and not of Anthropic's."""
-    found = isinstance(value, list) and bool(value) and all(is_message(one) for one in value)
-    return found and not anthropic_messages.is_conversation(value)
+    """True if this is a list of messages of the chat API, rather than Anthropic's."""
+    fits = isinstance(value, list) and bool(value) and all(is_message(message) for message in value)
+    return fits and not anthropic_messages.is_conversation(value)
 
 
 def is_request(body: Any) -> bool:
-    """Return whether this is the body of a request, or a record with a conversation."""
+    """True if this is a request body, or a record with a conversation."""
     if not isinstance(body, dict) or body.keys() & _OF_OTHERS:
         return False
     return is_conversation(body.get("messages")) and not anthropic_messages.is_request(body)
 
 
 def is_response(body: Any) -> bool:
-    """Return whether this is a chat completion, or what a streamed one came to."""
+    """True if this is a chat completion, possibly assembled from a stream."""
     choices = body.get("choices") if isinstance(body, dict) else None
     return isinstance(choices, list) and bool(choices) and isinstance(choices[0], dict) and "message" in choices[0]
 
 
 def request_steps(body: dict[str, Any]) -> list[Step]:
-    """Return what a request says."""
+    """Return the steps of a request."""
     return steps_of(body["messages"])
 
 
-# Its messages
+# Messages
 
 
 def take_message(writer: RunWriter, message: dict[str, Any]) -> None:
-    """Hand a message to the writer: its calls, its result, or what it says."""
+    """Add a message to the writer."""
     hand_over(writer, [step_of(message)])
 
 
 def steps_of(messages: Iterable[dict[str, Any]]) -> list[Step]:
-    """Return what the messages of a conversation say."""
+    """Return the steps of a conversation's messages."""
     return [step_of(message) for message in messages]
 
 
 def step_of(message: dict[str, Any]) -> Step:
-    """Return what a message says: its text and calls, or its result. A role that the API does not have is a KeyError."""
+    """Return the step of a message. Raises KeyError for a role that the API does not have."""
     role, at = message["role"], time_of(message.get("timestamp") or message.get("created_at"))
     author, content = str(message.get("name") or ""), message.get("content")
     if role in ("system", "developer"):
@@ -110,7 +110,7 @@ def step_of(message: dict[str, Any]) -> Step:
 
 
 def said_parts(message: dict[str, Any]) -> list[AnyPart]:
-    """Return what an assistant's message thinks and says: a refusal and what it spoke aloud are texts."""
+    """Return the thinking and text of an assistant message, with a refusal or audio transcript as text."""
     parts = [*_thoughts(message), *parts_of(message.get("content"))]
     spoken = message.get("audio")
     if isinstance(spoken, dict) and spoken.get("transcript") and not text_of(message.get("content")):
@@ -121,47 +121,47 @@ def said_parts(message: dict[str, Any]) -> list[AnyPart]:
 
 
 def _thoughts(message: dict[str, Any]) -> list[AnyPart]:
-    """Return the thinking, in the fields of the servers that send it; OpenRouter's details are read if these are empty."""
+    """Return the thinking from any server's field for it, otherwise from OpenRouter's details."""
     for field in THINKING_FIELDS:
-        if found := thinking(message.get(field)):
-            return found
-    told = [one for one in message.get("reasoning_details") or () if isinstance(one, dict)]
-    return thinking("".join([str(one.get("text") or one.get("summary") or "") for one in told]))
+        if parts := thinking(message.get(field)):
+            return parts
+    details = [detail for detail in message.get("reasoning_details") or () if isinstance(detail, dict)]
+    return thinking("".join([str(detail.get("text") or detail.get("summary") or "") for detail in details]))
 
 
 def calls_of(message: dict[str, Any]) -> list[ToolCall]:
-    """Return the calls of an assistant's message, also of the older kind that had one ``function_call`` and no id."""
+    """Return the calls of an assistant message, including a legacy ``function_call`` without id."""
     old = message.get("function_call")
-    calls = [call for one in message.get("tool_calls") or () if (call := _call(one)) is not None]
+    calls = [call for item in message.get("tool_calls") or () if (call := _call(item)) is not None]
     return calls + ([ToolCall(old["name"], old.get("arguments"))] if isinstance(old, dict) else [])
 
 
 def _call(one: dict[str, Any]) -> ToolCall | None:
     call_id = str(one.get("id") or "")
-    if isinstance(made := one.get("function"), dict):
-        return ToolCall(made.get("name") or "", made.get("arguments"), call_id)
-    if isinstance(made := one.get("custom"), dict):  # a tool that takes text
-        return ToolCall(made.get("name") or "", {"input": made.get("input")}, call_id)
+    if isinstance(function := one.get("function"), dict):
+        return ToolCall(function.get("name") or "", function.get("arguments"), call_id)
+    if isinstance(function := one.get("custom"), dict):  # a tool with text input
+        return ToolCall(function.get("name") or "", {"input": function.get("input")}, call_id)
     return ToolCall(one["name"], one.get("arguments", one.get("args")), call_id) if "name" in one else None
 
 
 def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
     """Return the tools of a request."""
-    return tool_specs(one.get("function") or one.get("custom") or one for one in tools or () if isinstance(one, dict))
+    return tool_specs(tool.get("function") or tool.get("custom") or tool for tool in tools or () if isinstance(tool, dict))
 
 
 def usage_of(usage: Any) -> Usage:
-    """Return the usage that the API reported; unknown if it is missing. OpenRouter reports a cost too."""
-    found = read_usage(usage)
+    """Return the reported usage, with OpenRouter's cost; unknown if it is missing."""
+    reported = read_usage(usage)
     cost = cost_of(object_of(usage).get("cost"))
-    return found if cost is None else replace(found, cost=cost)
+    return reported if cost is None else replace(reported, cost=cost)
 
 
-# Its responses
+# Responses
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:
-    """Return the reply of a chat completion. If it holds several choices, the first counts."""
+    """Return the reply of a chat completion, from the first of its choices."""
     choice = body["choices"][0]
     message = choice["message"]
     kept = {key: body[key] for key in ("id", "model") if isinstance(body.get(key), str)}

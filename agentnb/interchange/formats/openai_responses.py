@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: requests, responses, pairs of these, and lists of items, as the Agents SDK and Codex keep them."""
+"""OpenAI's Responses API: requests, responses, pairs of these, and lists of items, as in the Agents SDK and Codex."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORDS_END = "the `status` of the last response"
 _INSIDE = frozenset(
     {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call", "hosted_tool_call"}
 )
-"""Calls that the API makes itself; their item holds the result."""
+"""Calls that the API runs itself; their item includes the result."""
 _CALLS = _INSIDE | {
     "function_call",
     "custom_tool_call",
@@ -46,26 +46,26 @@ _RESULTS = frozenset(
 _SILENT = frozenset({"mcp_list_tools", "item_reference", "compaction", "compaction_summary"})
 _ITEMS = _CALLS | _RESULTS | _SILENT | {"message", "reasoning"}
 _GIVEN = ("arguments", "input", "action", "actions", "operation", "code", "queries")
-"""Fields of a call in which its arguments are; those that are no object are arguments by their field's name."""
+"""Fields of a call that may hold its arguments; a value other than an object becomes an argument named after its field."""
 _RETURNED = ("output", "result", "results", "outputs", "tools")
 _FAILED = frozenset({"failed", "error"})
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     return sniff_records(file, API)
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each conversation. Of requests that repeat a growing conversation, with their responses, it is one."""
+    """Yield a run for each conversation. Requests that repeat a growing conversation become one run."""
     yield from read_records(file, API)
 
 
-# What the API is
+# Recognition
 
 
 def is_item(value: Any) -> bool:
-    """Return whether this is an item of a conversation: a message, a call, a result or reasoning."""
+    """True if this is an item of a conversation: a message, a call, a result or reasoning."""
     return isinstance(value, dict) and (value.get("type") in _ITEMS or _is_plain(value))
 
 
@@ -74,33 +74,35 @@ def _is_plain(value: dict[str, Any]) -> bool:
 
 
 def is_conversation(value: Any) -> bool:
-    """Return whether this is a list of items, at least one of which no other API writes so."""
-    if not isinstance(value, list) or not all(is_item(one) for one in value):
+    """True if this is a list of items, at least one of them in a form that only this API writes."""
+    if not isinstance(value, list) or not all(is_item(item) for item in value):
         return False
-    return any(one.get("type") in _ITEMS and ("role" in one or one["type"] != "message") for one in value)
+    return any(item.get("type") in _ITEMS and ("role" in item or item["type"] != "message") for item in value)
 
 
 def is_request(body: Any) -> bool:
-    """Return whether this is the body of a request."""
+    """True if this is a request body."""
     if not isinstance(body, dict) or "output" in body or "messages" in body:
         return False
     asked = body.get("input")
     if isinstance(asked, str):
         return isinstance(body.get("model"), str) and not body.keys() & {"encoding_format", "dimensions", "voice"}
-    return isinstance(asked, list) and bool(asked) and all(is_item(one) for one in asked)
+    return isinstance(asked, list) and bool(asked) and all(is_item(item) for item in asked)
 
 
 def is_response(body: Any) -> bool:
-    """Return whether this is the body of a response."""
+    """True if this is a response body."""
     if not isinstance(body, dict) or not isinstance(body.get("output"), list):
         return False
-    return body.get("object") == "response" or (bool(body["output"]) and all(is_item(one) for one in body["output"]))
+    return body.get("object") == "response" or (bool(body["output"]) and all(is_item(item) for item in body["output"]))
 
 
 def request_steps(body: dict[str, Any]) -> list[Step]:
-    """Return what a request says: its instructions and its input."""
-    told = body.get("instructions")
-    first: list[Step] = [SystemPrompt(told if isinstance(told, str) else _text_of_items(told))] if told else []
+    """Return the steps of a request: its instructions and its input."""
+    instructions = body.get("instructions")
+    first: list[Step] = (
+        [SystemPrompt(instructions if isinstance(instructions, str) else _text_of_items(instructions))] if instructions else []
+    )
     return [*first, *steps_of(_items(body["input"]))]
 
 
@@ -109,14 +111,14 @@ def _items(asked: Any) -> list[Any]:
 
 
 def _text_of_items(items: Any) -> str:
-    return "\n\n".join(text_of(one.get("content")) for one in items)
+    return "\n\n".join(text_of(item.get("content")) for item in items)
 
 
-# Its items
+# Items
 
 
 def steps_of(items: Iterable[dict[str, Any]], author: str = "") -> list[Step]:
-    """Return the steps of items. Items of the model that follow one another are one reply."""
+    """Return the steps of items. Consecutive items of the model are one reply."""
     pieces, steps = ReplyPieces(author), list[Step]()
     for item in items:
         kind = item.get("type", "message")
@@ -130,13 +132,13 @@ def steps_of(items: Iterable[dict[str, Any]], author: str = "") -> list[Step]:
 
 
 def is_of_model(item: dict[str, Any]) -> bool:
-    """Return whether the model made this item."""
+    """True if the model created this item."""
     kind = item.get("type", "message")
     return item.get("role") == "assistant" if kind == "message" else kind not in _RESULTS
 
 
 def take_item(pieces: ReplyPieces, item: dict[str, Any]) -> None:
-    """Take an item of the model."""
+    """Add an item of the model."""
     kind = item.get("type", "message")
     if kind == "message":
         pieces.say(parts_of(item.get("content")))
@@ -156,10 +158,10 @@ def _others_step(item: dict[str, Any]) -> list[Step]:
 
 
 def _reasoning(item: dict[str, Any]) -> list[AnyPart]:
-    listed = [*_list(item.get("summary")), *_list(item.get("content"))]
-    told = [one if isinstance(one, str) else str(one.get("text") or "") for one in listed]
+    entries = [*_list(item.get("summary")), *_list(item.get("content"))]
+    texts = [entry if isinstance(entry, str) else str(entry.get("text") or "") for entry in entries]
     own = {key: value for key, value in item.items() if key != "status" and value is not None}
-    return thinking("\n\n".join(filter(None, told)), {OWN: own} if item.get("encrypted_content") else None)
+    return thinking("\n\n".join(filter(None, texts)), {OWN: own} if item.get("encrypted_content") else None)
 
 
 def _list(value: Any) -> list[Any]:
@@ -167,26 +169,26 @@ def _list(value: Any) -> list[Any]:
 
 
 def call_of(item: dict[str, Any]) -> ToolCall:
-    """Return the call that an item is. One of a tool of the API itself has the tool's name, as in ``web_search``."""
+    """Return the call of an item. Calls of server-side tools get the tool's name, as in ``web_search``."""
     kind = item["type"]
     name = item.get("name") or kind.removesuffix("_call")
-    given = next(((key, item[key]) for key in _GIVEN if item.get(key) is not None), None)
+    field = next(((key, item[key]) for key in _GIVEN if item.get(key) is not None), None)
     arguments: Any = {}
-    if given is not None:
-        key, value = given
+    if field is not None:
+        key, value = field
         arguments = value if isinstance(value, dict) or key == "arguments" else {key: value}
     elif kind == "image_generation_call" and item.get("revised_prompt"):
         arguments = {"prompt": item["revised_prompt"]}
     if kind == "mcp_approval_request":
         name, arguments = kind, {"name": item.get("name"), "arguments": arguments, "server": item.get("server_label")}
-    about = {key: item[key] for key in ("server_label", "caller", "namespace") if item.get(key)}
-    own = {SERVER_SIDE: {"type": kind, **about}} if kind in _INSIDE else {NAME: about} if about else None
+    metadata = {key: item[key] for key in ("server_label", "caller", "namespace") if item.get(key)}
+    own = {SERVER_SIDE: {"type": kind, **metadata}} if kind in _INSIDE else {NAME: metadata} if metadata else None
     return ToolCall(str(name), arguments, _id_of(item), own)
 
 
 def _id_of(item: dict[str, Any]) -> str:
-    found = item.get("call_id") or item.get("callId") or item.get("approval_request_id") or item.get("id")
-    return str(found or "")
+    recorded_id = item.get("call_id") or item.get("callId") or item.get("approval_request_id") or item.get("id")
+    return str(recorded_id or "")
 
 
 def _result_inside(call: ToolCall, item: dict[str, Any]) -> Result:
@@ -196,10 +198,10 @@ def _result_inside(call: ToolCall, item: dict[str, Any]) -> Result:
     if item["type"] == "image_generation_call" and isinstance(item.get("result"), str):
         shown = picture(f"image/{item.get('output_format') or 'png'}", item["result"])
         return Result(call.id, [shown] if shown is not None else [], call.name, is_error=failed, inside=True)
-    found: Any = next((item[key] for key in _RETURNED if item.get(key)), None)
-    if found is None and isinstance(action := item.get("action"), dict):
-        found = action.get("sources")
-    return Result(call.id, _returned(found), call.name, is_error=failed, inside=True)
+    returned: Any = next((item[key] for key in _RETURNED if item.get(key)), None)
+    if returned is None and isinstance(action := item.get("action"), dict):
+        returned = action.get("sources")
+    return Result(call.id, _returned(returned), call.name, is_error=failed, inside=True)
 
 
 def _error_text(error: Any) -> str:
@@ -207,32 +209,32 @@ def _error_text(error: Any) -> str:
 
 
 def result_of(item: dict[str, Any]) -> Result:
-    """Return the result that an item is."""
+    """Return the result of an item."""
     if item["type"] == "mcp_approval_response":
-        told = "approved" if item.get("approve") else f"denied {item.get('reason') or ''}".strip()
-        return Result(_id_of(item), parts_of(told))
-    found = next((item[key] for key in _RETURNED if key in item), None)
+        answer = "approved" if item.get("approve") else f"denied {item.get('reason') or ''}".strip()
+        return Result(_id_of(item), parts_of(answer))
+    returned = next((item[key] for key in _RETURNED if key in item), None)
     is_error = item.get("status") in _FAILED or bool(item.get("error"))
-    return Result(_id_of(item), _returned(found), str(item.get("name") or ""), is_error, time_of(item.get("timestamp")))
+    return Result(_id_of(item), _returned(returned), str(item.get("name") or ""), is_error, time_of(item.get("timestamp")))
 
 
-def _returned(found: Any) -> list[AnyPart]:
-    """Return the parts of what a call returned: a text, parts, logs, or what a shell printed."""
-    if isinstance(found, dict) and found.get("type") == "computer_screenshot":
-        found = {**found, "type": "input_image"}
-    listed = found if isinstance(found, list) else []
-    logs = [one for one in listed if isinstance(one, dict) and (one.get("type") == "logs" or "stdout" in one)]
-    if logs and len(logs) == len(listed):
-        told = [str(one.get(key) or "") for one in logs for key in ("logs", "stdout", "stderr")]
-        return parts_of("\n".join(filter(None, told)))
-    return result_parts(found)
+def _returned(value: Any) -> list[AnyPart]:
+    """Return the parts of a call's output: text, parts, logs, or shell output."""
+    if isinstance(value, dict) and value.get("type") == "computer_screenshot":
+        value = {**value, "type": "input_image"}
+    entries = value if isinstance(value, list) else []
+    logs = [entry for entry in entries if isinstance(entry, dict) and (entry.get("type") == "logs" or "stdout" in entry)]
+    if logs and len(logs) == len(entries):
+        texts = [str(entry.get(key) or "") for entry in logs for key in ("logs", "stdout", "stderr")]
+        return parts_of("\n".join(filter(None, texts)))
+    return result_parts(value)
 
 
-# Its responses
+# Responses
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:
-    """Return the reply of a response, and the results of the calls that the API made itself."""
+    """Return the reply of a response, and the results of server-side calls."""
     kept = {key: body[key] for key in ("id", "model") if isinstance(body.get(key), str)}
     items = [item for item in body["output"] if item.get("type", "message") not in _SILENT]
     pieces = ReplyPieces("", time_of(body.get("created_at")))
@@ -248,12 +250,12 @@ def response_steps(body: dict[str, Any]) -> list[Step]:
 
 def _annotations(item: dict[str, Any]) -> list[Any]:
     contents = item.get("content") if item.get("type", "message") == "message" else None
-    return [note for one in _list(contents) if isinstance(one, dict) for note in one.get("annotations") or ()]
+    return [note for content in _list(contents) if isinstance(content, dict) for note in content.get("annotations") or ()]
 
 
 def _stop(body: dict[str, Any], items: list[dict[str, Any]]) -> str:
-    contents = [one for item in items for one in _list(item.get("content")) if isinstance(one, dict)]
-    if any(one.get("type") == "refusal" for one in contents):
+    contents = [content for item in items for content in _list(item.get("content")) if isinstance(content, dict)]
+    if any(content.get("type") == "refusal" for content in contents):
         return "refusal"
     incomplete = body.get("incomplete_details")
     reason = incomplete.get("reason") if isinstance(incomplete, dict) else None
@@ -262,11 +264,11 @@ def _stop(body: dict[str, Any], items: list[dict[str, Any]]) -> str:
 
 def tools_of(request: dict[str, Any], response: dict[str, Any]) -> tuple[ToolSpec, ...]:
     """Return the tools of a request, and those that its MCP servers listed in the response."""
-    own = [one for one in request.get("tools") or response.get("tools") or () if isinstance(one, dict)]
-    listed = [one for item in response.get("output") or () if item.get("type") == "mcp_list_tools" for one in item["tools"]]
-    plain = [{"name": one["type"], **one} for one in own if one.get("type") not in ("mcp", None)]
-    found = [{**one, "parameters": one.get("parameters") or one.get("input_schema")} for one in [*plain, *listed]]
-    return openai_chat.tools_of(found)
+    own = [tool for tool in request.get("tools") or response.get("tools") or () if isinstance(tool, dict)]
+    listed = [tool for item in response.get("output") or () if item.get("type") == "mcp_list_tools" for tool in item["tools"]]
+    plain = [{"name": tool["type"], **tool} for tool in own if tool.get("type") not in ("mcp", None)]
+    definitions = [{**tool, "parameters": tool.get("parameters") or tool.get("input_schema")} for tool in [*plain, *listed]]
+    return openai_chat.tools_of(definitions)
 
 
 API = Api(

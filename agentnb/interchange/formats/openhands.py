@@ -1,4 +1,4 @@
-"""Trajectories of OpenHands: an ``output.jsonl`` with a run a line, or the list of events that its page exports."""
+"""Trajectories of OpenHands: an ``output.jsonl`` with a run per line, or the list of events that its web page exports."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ _RECORDED = (
     "issue_type",
 )
 _ASSESSED = ("success", "resolved")
-"""Fields that say whether the task was done: of the resolver of issues, and of evaluations."""
+"""Success fields: of the issue resolver, and of evaluations."""
 LOOKED_AT = 20
-"""Events at the beginning of a history by which it is recognized."""
+"""Number of first events by which a history is recognized."""
 _KINDS = {"action", "observation"}
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     first = file.first
     events = first.get("history") if isinstance(first, dict) else first
     if isinstance(first, dict) and file.kind == "lines" and not events:
         return "" if isinstance(events, list) and "metrics" in first else "it has no history of events"
     if not isinstance(events, list) or not events:
         return "it has no history of events"
-    found = sum(map(_is_event, events[:LOOKED_AT]))  # one of them may be damaged
-    return "" if 2 * found > len(events[:LOOKED_AT]) else "its history has no actions and observations"
+    matches = sum(map(_is_event, events[:LOOKED_AT]))  # single events may be damaged
+    return "" if 2 * matches > len(events[:LOOKED_AT]) else "its history has no actions and observations"
 
 
 def _is_event(value: Any) -> bool:
-    """Return whether this is an event, or a pair of an action and its observation."""
+    """True if this is an event, or a pair of an action and its observation."""
     if isinstance(value, list) and len(value) == 2:
-        return all(_is_event(one) for one in value)
-    if not isinstance(value, dict) or "kind" in value:  # newer ones have a kind
+        return all(_is_event(part) for part in value)
+    if not isinstance(value, dict) or "kind" in value:  # newer versions have a kind
         return False
     return bool(_KINDS & value.keys()) and (_is_flat(value) or _is_nested(value))
 
@@ -57,12 +57,12 @@ def _is_nested(event: dict[str, Any]) -> bool:
 
 
 def _is_flat(event: dict[str, Any]) -> bool:
-    """Return whether this is an event of early versions, which had their fields beside its kind."""
+    """True if this is an event of early versions, with its fields on the top level."""
     return bool(event.keys() & {"content", "command", "code", "thought", "outputs", "path", "url", "agent_state"})
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each record, after the runs of the agents that it delegated to."""
+    """Yield a run for each record, followed by the runs of delegated agents."""
     if file.kind == "lines":
         for number, record in file.records(one_by_one=True):
             with file.guarded(f"line {number}"):
@@ -74,23 +74,23 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _runs(file: TraceFile, position: str, record: dict[str, Any]) -> Iterator[Run]:
-    metrics, about = record.get("metrics") or {}, record.get("metadata") or {}
-    config = about.get("llm_config") or {}
+    metrics, metadata = record.get("metrics") or {}, record.get("metadata") or {}
+    config = metadata.get("llm_config") or {}
     settings = recorded(
         record,
         *_RECORDED,
         accumulated_cost=metrics.get("accumulated_cost"),
-        max_iterations=about.get("max_iterations"),
-        dataset=about.get("dataset"),
+        max_iterations=metadata.get("max_iterations"),
+        dataset=metadata.get("dataset"),
     )
-    events = [each for one in record["history"] for each in (one if isinstance(one, list) else (one,))]
+    events = [event for item in record["history"] for event in (item if isinstance(item, list) else (item,))]
     runs = read_events(
         file,
         events,
         {"format_name": NAME, "position": position, "task": _task(record), "settings": settings},
         prompt=record.get("instruction"),
         model=str(config.get("model") or ""),
-        agent=str(about.get("agent_class") or "agent"),
+        agent=str(metadata.get("agent_class") or "agent"),
         metrics=metrics,
         error=record.get("error"),
         assessed={name: value for name in _ASSESSED if isinstance(value := record.get(name), bool)} | _resolved(record),
@@ -99,7 +99,7 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any]) -> Iterator[Ru
 
 
 def _resolved(record: dict[str, Any]) -> dict[str, bool]:
-    """Return whether the tests of a benchmark found the task resolved, if they were run."""
+    """Return the benchmark's test verdict, if its tests were run."""
     tested = record.get("test_result")
     for report in (record.get("report"), tested.get("report") if isinstance(tested, dict) else None):
         if isinstance(report, dict) and isinstance(report.get("resolved"), bool):
@@ -108,7 +108,7 @@ def _resolved(record: dict[str, Any]) -> dict[str, bool]:
 
 
 def _task(record: dict[str, Any]) -> str:
-    """Return the id of the task: as a benchmark names it, or as the issue that was resolved."""
+    """Return the task id: the benchmark's, or the resolved issue."""
     issue = record.get("issue")
     if isinstance(issue, dict):
         return f"{issue.get('owner', '')}/{issue.get('repo', '')}#{issue.get('number', '')}"

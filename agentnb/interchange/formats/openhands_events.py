@@ -1,7 +1,7 @@
-"""The events of OpenHands as runs: actions, the observations that they caused, and agents that were delegated to.
+"""OpenHands events as runs: actions, their observations, and delegated agents.
 
-An event of newer versions has its fields in ``args`` or ``extras``, one of early versions beside its kind. Actions of one model
-response make one reply. A finish is no call: it is what the agent said last.
+Newer versions have an event's fields in ``args`` or ``extras``, early ones on the top level. Actions of one model response make
+one reply. A finish becomes the agent's last message rather than a call.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _ABOUT_EVENTS = frozenset(
     | {"action_risk", "security_risk", "is_confirmed", "confirmation_state", "keep_prompt", "kernel_init_code", "hidden"}
     | {"blocking", "wait_for_response", "is_input", "final_thought"}
 )
-"""Fields of an action that its tool was not given by the model."""
+"""Fields of an action that are not arguments from the model."""
 _FINISHED = {"finished": ("completed", "natural"), "rejected": ("stopped", "rejected"), "stopped": ("cancelled", "stopped")}
-"""How a run ended, by the last state of its agent."""
+"""Status and stop reason of a run, by its agent's last state."""
 DELEGATE = "delegate"
 
 
@@ -48,12 +48,12 @@ def read_events(
     error: Any = None,
     assessed: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[Run]:
-    """Yield the run of these events, and those of the agents that it delegated to.
+    """Yield the run of these events, and those of delegated agents.
 
-    ``about``: arguments of `TraceFile.writer`; ``prompt``: what was asked, if no event says so; ``metrics``: with the ``costs``
-    of the replies; ``error``: why the run failed; ``assessed``: the fields that say whether it did its task.
+    ``about``: arguments of `TraceFile.writer`; ``prompt``: the prompt, if missing from the events; ``metrics``: includes the
+    ``costs`` of the replies; ``error``: the run's error; ``assessed``: fields that record success.
     """
-    has_nested = any(isinstance(one, dict) and one.get("action") == DELEGATE for one in events)
+    has_nested = any(isinstance(event, dict) and event.get("action") == DELEGATE for event in events)
     run_id = about.get("run_id") or (stable_id(file, about["position"], about["task"], len(events)) if has_nested else "")
     writer = file.writer(**about | {"run_id": run_id, "model": model or _model(events), "agent": agent})
     own, delegated = _own_and_delegated(events)
@@ -61,21 +61,21 @@ def read_events(
     for name, value in assessed.items():
         writer.assess(name, value)
     writer.total(total_of(cost=(metrics or {}).get("accumulated_cost")), has_nested_cost=bool(delegated))
-    if prompt and not any(_is_prompt(one) for one in own):
+    if prompt and not any(_is_prompt(event) for event in own):
         writer.say(str(prompt))
     file.take_each(own, reader.take, about["position"], "event")
     yield reader.finish(error)
     for number, (action, inner) in enumerate(delegated, 1):
         asked = _fields(action)
         inner_id = nested_id(run_id, f"event-{action['id']}" if "id" in action else "", number)
-        given = asked.get("inputs") or {}
-        task = given.get("task", given) if isinstance(given, dict) else given
+        inputs = asked.get("inputs") or {}
+        task = inputs.get("task", inputs) if isinstance(inputs, dict) else inputs
         more = about | {"run_id": inner_id, "parent_id": run_id, "settings": {}}
         yield from read_events(file, inner, more, prompt=task or "", model=model, agent=str(asked.get("agent") or "agent"))
 
 
 def _own_and_delegated(events: list[Any]) -> tuple[list[Any], list[tuple[dict[str, Any], list[Any]]]]:
-    """Return the events of the agent itself, and for each delegation its action and the events of the other agent."""
+    """Return the agent's own events, and each delegation's action with the other agent's events."""
     own: list[Any] = []
     delegated: list[tuple[dict[str, Any], list[Any]]] = []
     depth = 0
@@ -94,7 +94,7 @@ def _own_and_delegated(events: list[Any]) -> tuple[list[Any], list[tuple[dict[st
 
 
 class _Reader:
-    """Hands the events of one agent to a writer."""
+    """Adds the events of one agent to a writer."""
 
     def __init__(self, writer: RunWriter, events: list[Any], metrics: Mapping[str, Any]) -> None:
         self._writer = writer
@@ -102,16 +102,16 @@ class _Reader:
         self._calls = {event["id"]: _call_id(event) for event in whole if "id" in event and "action" in event}
         self._of_response = _by_response(whole)
         replies = sum(_is_reply(event) and self._is_first(event) for event in whole)
-        costs = [one.get("cost") if isinstance(one, dict) else one for one in metrics.get("costs") or ()]
+        costs = [entry.get("cost") if isinstance(entry, dict) else entry for entry in metrics.get("costs") or ()]
         self._costs = iter(costs if len(costs) == replies else ())
         self._ended: tuple[str, str] | None = None
         self._error = ""
         self._replied: list[Any] = []
-        """Ids of the first events of the replies."""
+        """Ids of each reply's first event."""
         self._at: Any = None
 
     def take(self, event: dict[str, Any]) -> None:
-        """Hand over one event."""
+        """Add an event."""
         self._at = time_of(event.get("timestamp")) or self._at
         action = event.get("action")
         if action is None:
@@ -126,13 +126,15 @@ class _Reader:
             self._reply(event)
 
     def _condensed(self, about: dict[str, Any]) -> None:
-        """Take a summary in place of earlier events: that of what was asked, and those of the last replies, stay."""
+        """Add a summary that replaces earlier events, except the prompt and the last replies."""
         start, end = about.get("forgotten_events_start_id"), about.get("forgotten_events_end_id")
         between = range(start, end + 1) if isinstance(start, int) and isinstance(end, int) else ()
         forgotten = {*(about.get("forgotten_event_ids") or between)}
         summary = str(about.get("summary") or "")
         if summary.strip():
-            kept = next((number for number, one in enumerate(reversed(self._replied)) if one in forgotten), len(self._replied))
+            kept = next(
+                (number for number, reply_id in enumerate(reversed(self._replied)) if reply_id in forgotten), len(self._replied)
+            )
             self._writer.compact(summary, first=1, rounds=kept, at=self._at)
         else:
             self._writer.warn(f"OpenHands condensed the history: {len(forgotten):,} events were left out")
@@ -142,15 +144,15 @@ class _Reader:
         return of_response is None or of_response[0] is event
 
     def _reply(self, event: dict[str, Any]) -> None:
-        """Take a reply with all calls of its response, at the first of them."""
+        """Add a reply with all calls of its response, at the first of its actions."""
         if not self._is_first(event):
             return
         self._replied.append(event.get("id"))
         answer = _response(event)
         calls = [
-            _call(one)
-            for one in self._of_response.get(_response_id(event), [event])
-            if one["action"] not in {*_LAST_WORDS, "message"}
+            _call(action)
+            for action in self._of_response.get(_response_id(event), [event])
+            if action["action"] not in {*_LAST_WORDS, "message"}
         ]
         usage = replace(_usage(answer), cost=cost_of(next(self._costs, None)))
         if event["action"] in _LAST_WORDS:
@@ -191,30 +193,30 @@ class _Reader:
         )
 
     def finish(self, error: Any) -> Run:
-        """Return the run. ``error``: what the record says went wrong."""
-        told = str(error or self._error or "")
+        """Return the run. ``error``: error in the record."""
+        message = str(error or self._error or "")
         if self._ended is not None and not error:
             return self._writer.finish(*self._ended, at=self._at)  # type: ignore[arg-type]  # a status
-        if not told:
+        if not message:
             return self._writer.finish_without_end()
-        lower = told.lower()
+        lower = message.lower()
         if "maximum iteration" in lower:
             return limited(self._writer, "max_rounds", at=self._at)
         if "maximum budget" in lower or "budget exceeded" in lower:
             return limited(self._writer, "budget", at=self._at)
         if "stuck in a loop" in lower or "agentstuckinloop" in lower:
             return self._writer.finish("stopped", "loop_detected", at=self._at)
-        return fail(self._writer, told.partition(":")[0][:80], told, at=self._at)
+        return fail(self._writer, message.partition(":")[0][:80], message, at=self._at)
 
 
 def _fields(event: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of the event's kind, wherever its version has them."""
+    """Return the event's fields, in any version's form."""
     inner = event.get("args" if "action" in event else "extras")
     return inner if isinstance(inner, dict) else event
 
 
 def _is_reply(event: dict[str, Any]) -> bool:
-    """Return whether this is an action of the agent. Early versions name no source: there its messages wait for an answer."""
+    """True for an action of the agent. Early versions have no source; there, messages of the agent wait for an answer."""
     action = event.get("action")
     if action is None or action in _NO_CALLS or action == "system":
         return False
@@ -226,13 +228,13 @@ def _is_prompt(event: Any) -> bool:
 
 
 def _metadata(event: dict[str, Any]) -> dict[str, Any]:
-    found = event.get("tool_call_metadata")
-    return found if isinstance(found, dict) else {}
+    metadata = event.get("tool_call_metadata")
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _response(event: dict[str, Any]) -> dict[str, Any]:
-    found = _metadata(event).get("model_response")
-    return found if isinstance(found, dict) else {}
+    response = _metadata(event).get("model_response")
+    return response if isinstance(response, dict) else {}
 
 
 def _response_id(event: dict[str, Any]) -> str:
@@ -240,11 +242,11 @@ def _response_id(event: dict[str, Any]) -> str:
 
 
 def _by_response(events: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    groups: dict[str, list[dict[str, Any]]] = {}
     for event in events:
         if _is_reply(event) and _response_id(event):
-            found.setdefault(_response_id(event), []).append(event)
-    return found
+            groups.setdefault(_response_id(event), []).append(event)
+    return groups
 
 
 def _call_id(event: dict[str, Any]) -> str:
@@ -254,15 +256,15 @@ def _call_id(event: dict[str, Any]) -> str:
 def _call(event: dict[str, Any]) -> ToolCall:
     metadata, recorded_id = _metadata(event), _call_id(event) if "id" in event else ""
     for choice in _response(event).get("choices") or ():
-        for one in (choice.get("message") or {}).get("tool_calls") or ():
-            if one.get("id") == recorded_id:
-                return ToolCall(one["function"]["name"], one["function"].get("arguments"), recorded_id)
-    given = {name: value for name, value in _fields(event).items() if name not in _ABOUT_EVENTS and value is not None}
-    return ToolCall(str(metadata.get("function_name") or event["action"]), given, recorded_id)
+        for tool_call in (choice.get("message") or {}).get("tool_calls") or ():
+            if tool_call.get("id") == recorded_id:
+                return ToolCall(tool_call["function"]["name"], tool_call["function"].get("arguments"), recorded_id)
+    arguments = {name: value for name, value in _fields(event).items() if name not in _ABOUT_EVENTS and value is not None}
+    return ToolCall(str(metadata.get("function_name") or event["action"]), arguments, recorded_id)
 
 
 def _words(event: dict[str, Any]) -> list[AnyPart]:
-    """Return what a message or an action says: its text, its thought, and its pictures."""
+    """Return the parts of a message or action: its text, its thought, and its images."""
     fields = _fields(event)
     parts: list[AnyPart] = []
     thought = fields.get("thought")
@@ -289,16 +291,18 @@ def _thoughts(answer: dict[str, Any]) -> list[AnyPart]:
 
 def _usage(answer: dict[str, Any]) -> Usage:
     usage = answer.get("usage")
-    found = openai_chat.usage_of(usage)
-    return replace(found, cache_write=usage.get("cache_creation_input_tokens")) if isinstance(usage, dict) else found
+    reported = openai_chat.usage_of(usage)
+    return replace(reported, cache_write=usage.get("cache_creation_input_tokens")) if isinstance(usage, dict) else reported
 
 
 def _model(events: list[Any]) -> str:
-    return next((str(_response(one)["model"]) for one in events if isinstance(one, dict) and _response(one).get("model")), "")
+    return next(
+        (str(_response(event)["model"]) for event in events if isinstance(event, dict) and _response(event).get("model")), ""
+    )
 
 
 def _code(event: dict[str, Any], kind: str) -> str:
-    """Return the error code of an observation; empty for one that went well."""
+    """Return the error code of an observation; empty if it succeeded."""
     if kind == "error":
         return "tool_error"
     if kind == "user_rejected":

@@ -1,7 +1,7 @@
-"""Conversations of OpenHands since version 1 (its agent SDK): events of one ``kind`` each, in a list, a line or a file each.
+"""Conversations of OpenHands since version 1 (its agent SDK): events with a ``kind``, in a list, JSON Lines, or a file each.
 
-The program keeps a folder ``events`` with a file for each event; its first file stands for all of them. The archive that its
-page downloads is the same, and an ``output.jsonl`` of its benchmarks has a conversation a line.
+OpenHands keeps a folder ``events`` with a file per event; the first file represents them all. The archive downloaded from its
+web page has the same files, and an ``output.jsonl`` of its benchmarks has a conversation per line.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ NAME = "openhands_v1"
 TITLE = "conversation of OpenHands 1"
 RECORDS_END = "the conversation's state, a message or `finish` of the agent, an error"
 LOOKED_AT = 20
-"""Events at the beginning of a conversation by which it is recognized."""
+"""Number of first events by which a conversation is recognized."""
 _EVENT_FILE = re.compile(r"event[-_](\d+)[-_][^/]+\.json")
 _STATE_FILES = ("base_state.json", "meta.json")
-"""What a program, and a download, say of a conversation beside its events."""
+"""Metadata files beside the events, of the program and of a download."""
 MAX_FOLDERS_REMEMBERED = 1_000
 _RECORDED = ("error", "test_result", "instance", "title", "selected_repository", "selected_branch", "trigger")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     if file.kind == "zip":
         return "" if _event_members(file) else "it is an archive without files such as event_000000_ID.json"
     if file.kind == "lines" and is_event(file.first):
@@ -43,8 +43,8 @@ def sniff(file: TraceFile) -> str:
     events = _events_of(file.first)
     if events is None:
         return "" if _is_state(file) else "it has no events with a kind, such as MessageEvent"
-    found = sum(map(is_event, events[:LOOKED_AT]))  # one of them may be damaged
-    return "" if found and 2 * found >= len(events[:LOOKED_AT]) else "its events have no kind, such as MessageEvent"
+    matches = sum(map(is_event, events[:LOOKED_AT]))  # single events may be damaged
+    return "" if matches and 2 * matches >= len(events[:LOOKED_AT]) else "its events have no kind, such as MessageEvent"
 
 
 def read(file: TraceFile) -> Iterator[Run]:
@@ -61,12 +61,12 @@ def read(file: TraceFile) -> Iterator[Run]:
         yield from _folder(file)
     elif not _is_state(file):
         document = file.document
-        about = document if isinstance(document, dict) else {}
-        yield _run(file, "", about, enumerate(_events_of(document) or ()))
+        fields = document if isinstance(document, dict) else {}
+        yield _run(file, "", fields, enumerate(_events_of(document) or ()))
 
 
 def _events_of(value: Any) -> list[Any] | None:
-    """Return the events of a document: a list, one of them, or what a record or an answer of the server holds."""
+    """Return the events of a document: a list, a single event, or those in a record or a server response."""
     if is_event(value):
         return [value]
     for key in ("history", "items", "events") if isinstance(value, dict) else ():
@@ -78,7 +78,7 @@ def _events_of(value: Any) -> list[Any] | None:
 def _run(
     file: TraceFile, position: str, about: dict[str, Any], events: Iterable[tuple[int, Any]], named: str = "event {}"
 ) -> Run:
-    """Return the run of these numbered events. ``about``: what the record, or a file beside the events, says of them."""
+    """Return the run of these numbered events. ``about``: the record, or the state file beside the events."""
     agent = about.get("agent")
     llm = agent.get("llm") if isinstance(agent, dict) else (about.get("metadata") or {}).get("llm_config")
     model = (llm.get("model") if isinstance(llm, dict) else None) or about.get("llm_model")
@@ -102,18 +102,18 @@ def _run(
     return reader.write(writer, about)
 
 
-# A file for each event
+# One file per event
 
 
 def _folder(file: TraceFile) -> Iterator[Run]:
-    """Yield the run of the event files beside this one, if it is the first of them, so that a folder of them is one run."""
+    """Yield the run of the event files beside this one if it is the first, so that their folder is one run."""
     path = file.path
     if path is None or not _EVENT_FILE.fullmatch(path.name):
         yield _run(file, "", {}, [(0, file.document)])
         return
     if _follows_another(path):
         return
-    names = sorted((one.name for one in path.parent.iterdir() if _EVENT_FILE.fullmatch(one.name)), key=_order)
+    names = sorted((entry.name for entry in path.parent.iterdir() if _EVENT_FILE.fullmatch(entry.name)), key=_order)
     first = next(name for name in names if name == path.name or _is_event_file(path.with_name(name)))
     _remember_first(path.parent, first)
     if first == path.name:
@@ -121,11 +121,11 @@ def _folder(file: TraceFile) -> Iterator[Run]:
 
 
 _first_names: dict[Path, str] = {}
-"""The first event file of each folder, as last listed: listing a folder for each of its files takes quadratic time."""
+"""First event file of each folder, cached: listing a folder for each of its files takes quadratic time."""
 
 
 def _follows_another(path: Path) -> bool:
-    """Return whether the remembered first event file of the folder is still there and comes before this one."""
+    """True if the folder's cached first event file still exists and comes before this one."""
     first = _first_names.get(path.parent)
     return first is not None and _order(first) < _order(path.name) and path.with_name(first).is_file()
 
@@ -137,7 +137,7 @@ def _remember_first(folder: Path, name: str) -> None:
 
 
 def _is_event_file(path: Path) -> bool:
-    """Return whether the file holds an event: a damaged one cannot stand for its folder."""
+    """True if the file holds an event: a damaged one cannot represent its folder."""
     try:
         return is_event(_in_file(path))
     except (OSError, TraceError):
@@ -145,7 +145,7 @@ def _is_event_file(path: Path) -> bool:
 
 
 def _events_in(file: TraceFile, paths: list[Path]) -> Iterator[tuple[int, Any]]:
-    """Yield the events of these files; one that cannot be read is a problem."""
+    """Yield the events of these files; unreadable ones become problems."""
     for number, path in enumerate(paths):
         try:
             yield number, _in_file(path)
@@ -155,7 +155,7 @@ def _events_in(file: TraceFile, paths: list[Path]) -> Iterator[tuple[int, Any]]:
 
 def _state_beside(file: TraceFile, path: Path) -> dict[str, Any]:
     states = (folder / name for folder in (path.parent, path.parent.parent) for name in _STATE_FILES)
-    state_path = next((one for one in states if one.is_file()), None)
+    state_path = next((candidate for candidate in states if candidate.is_file()), None)
     try:
         state = None if state_path is None else _in_file(state_path)
     except (OSError, TraceError) as error:
@@ -170,45 +170,45 @@ def _in_file(path: Path) -> Any:
 
 
 def _is_state(file: TraceFile) -> bool:
-    """Return whether this is what stands beside the events of a conversation."""
+    """True if this is a state file beside the events of a conversation."""
     if file.path is None or file.path.name not in _STATE_FILES:
         return False
     return any(folder.is_dir() and _has_events(folder) for folder in (file.path.parent / "events", file.path.parent))
 
 
 def _has_events(folder: Path) -> bool:
-    return any(_EVENT_FILE.fullmatch(one.name) for one in folder.iterdir())
+    return any(_EVENT_FILE.fullmatch(entry.name) for entry in folder.iterdir())
 
 
 def _archive(file: TraceFile) -> Iterator[Run]:
-    found = _event_members(file)
+    by_folder = _event_members(file)
     with zip_file(file) as names:
         inside = set(names.namelist())
-        for folder, members in found.items():
-            position = folder.rstrip("/") if len(found) > 1 else ""
+        for folder, members in by_folder.items():
+            position = folder.rstrip("/") if len(by_folder) > 1 else ""
             above = folder.removesuffix("events/")
             state = next((f"{at}{name}" for at in (folder, above) for name in _STATE_FILES if f"{at}{name}" in inside), None)
-            about = decoded(read_member(names, state, MAX_RECORD_BYTES)) if state else None
-            events = ((number, decoded(read_member(names, one, MAX_RECORD_BYTES))) for number, one in enumerate(members))
+            state_data = decoded(read_member(names, state, MAX_RECORD_BYTES)) if state else None
+            events = ((number, decoded(read_member(names, member, MAX_RECORD_BYTES))) for number, member in enumerate(members))
             with file.guarded(position):
-                yield _run(file, position, about if isinstance(about, dict) else {}, events)
+                yield _run(file, position, state_data if isinstance(state_data, dict) else {}, events)
 
 
 def _event_members(file: TraceFile) -> dict[str, list[str]]:
-    """Return the event files of an archive in their order, by their folder; none if the archive is damaged."""
-    found: dict[str, list[str]] = {}
+    """Return the event files of an archive in order, by folder; empty if the archive is damaged."""
+    by_folder: dict[str, list[str]] = {}
     try:
         with zip_file(file) as names:
             for name in names.namelist():
                 folder, slash, last = name.rpartition("/")
                 if _EVENT_FILE.fullmatch(last):
-                    found.setdefault(folder + slash, []).append(name)
+                    by_folder.setdefault(folder + slash, []).append(name)
     except TraceError:
         return {}
-    return {folder: sorted(members, key=lambda name: _order(name.rpartition("/")[2])) for folder, members in found.items()}
+    return {folder: sorted(members, key=lambda name: _order(name.rpartition("/")[2])) for folder, members in by_folder.items()}
 
 
 def _order(name: str) -> tuple[int, str]:
     """Return the sort key of an event file's name: its number, then the name."""
-    found = _EVENT_FILE.fullmatch(name)
-    return (int(found[1]) if found else 0), name
+    match = _EVENT_FILE.fullmatch(name)
+    return (int(match[1]) if match else 0), name

@@ -1,6 +1,6 @@
-"""The events of OpenHands since version 1 as a run: actions of one response of the model make one reply.
+"""Events of OpenHands since version 1 as a run: actions of one model response make one reply.
 
-A finish is no call: it is what the agent said last. A condensation is a compaction.
+A finish becomes the agent's last message rather than a call. A condensation is a compaction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agentnb.interchange.formats.openai_chat import tools_of
 from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of
 
 PRODUCT = "OpenHands"
-"""Author of what the product tells the model in the person's place."""
+"""Author of user messages that the product generates."""
 FINISH = "finish"
 _KINDS = frozenset(
     {"SystemPromptEvent", "MessageEvent", "ActionEvent", "ObservationEvent", "UserRejectObservation", "AgentErrorEvent"}
@@ -31,18 +31,18 @@ _KINDS = frozenset(
 _LIMITS = ("MaxIterationsReached", "maximum iteration")
 _STATUS = "execution_status"
 _ABOUT_ACTIONS = frozenset({"kind", "security_risk"})
-"""Fields of an action that the model did not give its tool."""
+"""Fields of an action that are not arguments from the model."""
 
 
 def is_event(value: Any) -> bool:
-    """Return whether this is an event."""
+    """True if this is an event."""
     if not isinstance(value, dict) or value.get("kind") not in _KINDS:
         return False
     return bool(value.keys() & {"source", "llm_message", "tool_call_id", "key", "system_prompt", "code"})
 
 
 class ConversationReader:
-    """Takes the events of a conversation, and writes its run."""
+    """Collects the events of a conversation, and writes its run."""
 
     def __init__(self, model: str = "") -> None:
         self.model = model
@@ -53,32 +53,34 @@ class ConversationReader:
         """Replies by the id of the model's response."""
         self._last_id = ""
         self._events: list[set[str]] = []
-        """Ids of the events that each reply is made of."""
+        """Ids of the events in each reply."""
         self._finishes: set[str] = set()
-        """Ids of the calls that ended the conversation, which are no calls of the run."""
+        """Ids of finish calls, which are left out of the run's calls."""
         self._state = ""
         self._error = ("", "")
         self._usage: dict[str, Usage] = {}
         self._at: Any = None
 
     def take(self, event: dict[str, Any]) -> None:
-        """Take an event; one of a kind that is no part of the conversation is left out."""
+        """Add an event. Kinds outside the conversation are ignored."""
         take = _TAKES.get(event["kind"])
         self._at = time_of(event.get("timestamp")) or self._at
         if take is not None:
             take(self, event)
 
     def system_prompt(self, event: dict[str, Any]) -> None:
-        """Take the system prompt, and the tools that stand with it."""
+        """Add the system prompt with its tools."""
         prompts = [event.get("system_prompt"), event.get("dynamic_context")]
         self._system += [text for text in map(text_of, prompts) if text.strip()]
         named = [
-            one | {"name": one.get("name") or one.get("title")} for one in event.get("tools") or () if isinstance(one, dict)
+            tool | {"name": tool.get("name") or tool.get("title")}
+            for tool in event.get("tools") or ()
+            if isinstance(tool, dict)
         ]
         self.tools = self.tools or tools_of(named)
 
     def message(self, event: dict[str, Any]) -> None:
-        """Take a message: of the person, of the agent, or of the product."""
+        """Add a message of the person, the agent or the product."""
         message, source = event["llm_message"], event.get("source")
         parts = _contents(message.get("content"))
         if source == "agent" or (source is None and message.get("role") == "assistant"):
@@ -91,22 +93,22 @@ class ConversationReader:
         self._say(_contents(event.get("extended_content")), PRODUCT)
 
     def action(self, event: dict[str, Any]) -> None:
-        """Take an action: a part of a reply."""
+        """Add an action to its reply."""
         reply = self._reply_of(event, event)
         reply.parts += _contents(event.get("thought"))
         call, call_id = _call(event), str(event.get("tool_call_id") or "")
         if call.name != FINISH:
             reply.calls.append(call)
             return
-        given = event.get("action")
-        told = given if isinstance(given, dict) else call.arguments if isinstance(call.arguments, dict) else {}
+        action = event.get("action")
+        fields = action if isinstance(action, dict) else call.arguments if isinstance(call.arguments, dict) else {}
         between = "\n\n" if reply.parts and isinstance(reply.parts[-1], Text) else ""
-        reply.parts += parts_of(between + text_of(told.get("message")))
+        reply.parts += parts_of(between + text_of(fields.get("message")))
         reply.stop_reason = "stop"
         self._finishes.add(call_id)
 
     def observation(self, event: dict[str, Any]) -> None:
-        """Take the result of an action."""
+        """Add the result of an action."""
         call_id, seen = str(event.get("tool_call_id") or ""), event["observation"]
         if call_id in self._finishes:
             return
@@ -115,20 +117,20 @@ class ConversationReader:
         self._result(event, parts, code)
 
     def rejected(self, event: dict[str, Any]) -> None:
-        """Take that the person, or a hook, did not allow an action."""
+        """Add the rejection of an action by the person or a hook."""
         self._result(event, parts_of(str(event.get("rejection_reason") or "")), "rejected")
 
     def tool_error(self, event: dict[str, Any]) -> None:
-        """Take that an action could not be run."""
+        """Add the error of an action that could not run."""
         self._result(event, parts_of(str(event.get("error") or "")), "tool_error")
 
     def conversation_error(self, event: dict[str, Any]) -> None:
-        """Note what ended the conversation, unless something follows."""
+        """Record a final error, unless other events follow."""
         self._error = str(event.get("code") or "error"), str(event.get("detail") or "")
 
     def condensed(self, event: dict[str, Any]) -> None:
-        """Take a summary in place of earlier events: those of the person's first message and of the last replies stay."""
-        forgotten = {str(one) for one in event.get("forgotten_event_ids") or ()}
+        """Add a summary that replaces earlier events, except the first user message and the last replies."""
+        forgotten = {str(event_id) for event_id in event.get("forgotten_event_ids") or ()}
         kept = next((number for number, ids in enumerate(reversed(self._events)) if ids & forgotten), len(self._events))
         summary = str(event.get("summary") or "")
         if summary.strip():
@@ -138,7 +140,7 @@ class ConversationReader:
         self._last_id = ""
 
     def state(self, event: dict[str, Any]) -> None:
-        """Note the state of the conversation, and the usage of its responses, where an update of the state has them."""
+        """Record the conversation's state, and the usage of its responses if the update includes it."""
         key, value = event.get("key"), event.get("value")
         whole = value if key == "full_state" and isinstance(value, dict) else {key: value}
         status = whole.get(_STATUS, whole.get("agent_status"))
@@ -146,10 +148,10 @@ class ConversationReader:
         self._note_usage(whole.get("stats"))
 
     def interrupted(self, event: dict[str, Any]) -> None:
-        """Note that the person stopped the agent."""
+        """Record that the person stopped the agent."""
         self._state = "interrupted"
 
-    # Parts of them
+    # Items of the log
 
     def _say(self, parts: list[AnyPart], author: str) -> None:
         if parts:
@@ -158,7 +160,7 @@ class ConversationReader:
             self._log.say(parts, author=author, at=self._at)
 
     def _reply_of(self, event: dict[str, Any], source: dict[str, Any]) -> Reply:
-        """Return the reply that this event is a part of: events of one response are one reply."""
+        """Return the reply of this event; events of one response share a reply."""
         response = str(event.get("llm_response_id") or "")
         event_id = str(event.get("id") or "")
         if response and response == self._last_id:
@@ -177,18 +179,18 @@ class ConversationReader:
         self._log.result(call_id, parts, name=name, error_code=code, at=self._at)
 
     def _note_usage(self, stats: Any) -> None:
-        """Note the usage of each response, as the metrics of an agent or a record have it."""
+        """Record the usage of each response from the metrics of an agent or record."""
         by_use = stats.get("usage_to_metrics") if isinstance(stats, dict) else None
         for metrics in by_use.values() if isinstance(by_use, dict) else [stats]:
-            for one in metrics.get("token_usages") or () if isinstance(metrics, dict) else ():
-                if isinstance(one, dict) and isinstance(one.get("response_id"), str):
-                    self._usage[one["response_id"]] = _usage(one)
-                    self.model = self.model or str(one.get("model") or "")
+            for usage in metrics.get("token_usages") or () if isinstance(metrics, dict) else ():
+                if isinstance(usage, dict) and isinstance(usage.get("response_id"), str):
+                    self._usage[usage["response_id"]] = _usage(usage)
+                    self.model = self.model or str(usage.get("model") or "")
 
     # The run
 
     def write(self, writer: RunWriter, about: dict[str, Any]) -> Run:
-        """Return the run. ``about``: the record, or the state beside the events, that may hold usage and how it ended."""
+        """Return the run. ``about``: the record or state file, which may have usage and the end."""
         self._note_usage(about.get("metrics"))
         self._note_usage(about.get("stats"))
         for response, reply in self._replies.items():
@@ -201,7 +203,7 @@ class ConversationReader:
         return self._log.write(writer, self.model, end=lambda: self._end(writer, status, code, detail))
 
     def _end(self, writer: RunWriter, status: str, code: str, detail: str) -> Run | None:
-        """End the run as the conversation says; None if it does not."""
+        """End the run as recorded in the conversation; None without a recorded end."""
         if code and any(sign.lower() in f"{code} {detail}".lower() for sign in _LIMITS):
             return limited(writer, "max_rounds", at=self._at)
         if code or status == "error":
@@ -228,50 +230,50 @@ _TAKES: dict[str, Callable[[ConversationReader, dict[str, Any]], None]] = {
 
 
 def _contents(content: Any) -> list[AnyPart]:
-    """Return the parts of a content, whose pictures are lists of addresses."""
-    found: list[AnyPart] = []
-    for one in content if isinstance(content, list) else [content]:
-        if isinstance(one, dict) and isinstance(one.get("image_urls"), list):
-            found += [image_of(url) or Text(f"[picture: {str(url)[:200]}]") for url in one["image_urls"]]
+    """Return the parts of a content, whose images are lists of URLs."""
+    parts: list[AnyPart] = []
+    for item in content if isinstance(content, list) else [content]:
+        if isinstance(item, dict) and isinstance(item.get("image_urls"), list):
+            parts += [image_of(url) or Text(f"[picture: {str(url)[:200]}]") for url in item["image_urls"]]
         else:
-            found += parts_of(one)
-    return found
+            parts += parts_of(item)
+    return parts
 
 
 def _thoughts(source: dict[str, Any]) -> list[AnyPart]:
-    """Return the thinking before a reply, in whichever of its fields the provider gave it."""
-    blocks = [one.get("thinking") for one in source.get("thinking_blocks") or () if isinstance(one, dict)]
+    """Return the thinking before a reply, from any provider's field for it."""
+    blocks = [entry.get("thinking") for entry in source.get("thinking_blocks") or () if isinstance(entry, dict)]
     item = source.get("responses_reasoning_item")
     summary = item.get("summary") if isinstance(item, dict) else None
-    told = [source.get("reasoning_content"), "\n".join(filter(None, blocks)), "\n".join(summary or ())]
-    text = next((one for one in told if isinstance(one, str) and one.strip()), "")
+    candidates = [source.get("reasoning_content"), "\n".join(filter(None, blocks)), "\n".join(summary or ())]
+    text = next((entry for entry in candidates if isinstance(entry, str) and entry.strip()), "")
     return [Thinking(text)] if text else []
 
 
 def _call(event: dict[str, Any]) -> ToolCall:
-    """Return the call that an action is, as the model made it; without it, as its tool was given it."""
-    made = event.get("tool_call")
-    made = made if isinstance(made, dict) else {}
-    made = made["function"] if isinstance(made.get("function"), dict) else made
-    given = event.get("action")
-    fields = {key: value for key, value in given.items() if key not in _ABOUT_ACTIONS} if isinstance(given, dict) else {}
-    name = str(made.get("name") or event.get("tool_name") or "")
-    return ToolCall(name, made.get("arguments", fields), str(event.get("tool_call_id") or ""))
+    """Return the model's call of an action, or rebuild it from the tool's input."""
+    recorded = event.get("tool_call")
+    recorded = recorded if isinstance(recorded, dict) else {}
+    recorded = recorded["function"] if isinstance(recorded.get("function"), dict) else recorded
+    action = event.get("action")
+    fields = {key: value for key, value in action.items() if key not in _ABOUT_ACTIONS} if isinstance(action, dict) else {}
+    name = str(recorded.get("name") or event.get("tool_name") or "")
+    return ToolCall(name, recorded.get("arguments", fields), str(event.get("tool_call_id") or ""))
 
 
 def _seen(seen: Any) -> list[AnyPart]:
-    """Return what an observation tells the model; of one without a content, its output or whatever else it has."""
+    """Return the content of an observation, otherwise its output or other fields."""
     if not isinstance(seen, dict):
         return result_parts(seen)
     content = seen.get("content", seen.get("output"))
     if content is not None:
         return _contents(content)
-    rest = {key: value for key, value in seen.items() if key not in ("kind", "is_error") and value is not None}
-    return parts_of(str(rest.get("error") or "")) or ([Text(json_text(rest))] if rest else [])
+    remaining = {key: value for key, value in seen.items() if key not in ("kind", "is_error") and value is not None}
+    return parts_of(str(remaining.get("error") or "")) or ([Text(json_text(remaining))] if remaining else [])
 
 
 def _error_code(seen: Any) -> str:
-    """Return the error code of an observation; empty for one that went well."""
+    """Return the error code of an observation; empty if it succeeded."""
     if not isinstance(seen, dict):
         return ""
     metadata = seen.get("metadata")

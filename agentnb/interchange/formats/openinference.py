@@ -1,4 +1,4 @@
-"""Spans of OpenInference: AGENT, LLM and TOOL, as Phoenix and the exporters of OpenTelemetry write them."""
+"""Spans of OpenInference: AGENT, LLM and TOOL, as written by Phoenix and OpenTelemetry exporters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _METADATA = "agentnb"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     spans = first_spans(file)
     if not spans:
         return "it has no spans"
@@ -48,8 +48,8 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _kind_word(span: Span) -> str:
-    found = span.at("openinference.span.kind")
-    return found if isinstance(found, str) else ""
+    word = span.at("openinference.span.kind")
+    return word if isinstance(word, str) else ""
 
 
 def _kind(span: Span) -> Kind:
@@ -64,7 +64,7 @@ def _model_call(span: Span) -> ModelCall:
         span,
         inputs or _plain("user", span.at("input.value")),
         outputs[0] if outputs else next(iter(_plain("assistant", span.at("output.value"))), None),
-        next((one for one in names if isinstance(one, str)), ""),
+        next((name for name in names if isinstance(name, str)), ""),
         _usage(span),
         str(span.at("llm.finish_reason") or ""),
         tuple(_tools(span.at("llm.tools"))),
@@ -76,18 +76,18 @@ def _plain(role: str, value: Any) -> list[SpanMessage]:
 
 
 def _tool_use(span: Span) -> ToolUse:
-    given = span.at("tool.parameters")
-    arguments = json_value(span.at("input.value") if given is None else given)
+    parameters = span.at("tool.parameters")
+    arguments = json_value(span.at("input.value") if parameters is None else parameters)
     name = span.at("tool.name") or span.name
     call = ToolCall(
         str(name), arguments if arguments is not None else {}, str(span.at("tool.id") or span.at("tool_call.id") or "")
     )
-    told = span.at("output.value")
-    parts: list[AnyPart] = [Text(told if isinstance(told, str) else "")] if told else []
+    output = span.at("output.value")
+    parts: list[AnyPart] = [Text(output if isinstance(output, str) else "")] if output else []
     images = span.at("output.images")
-    for one in images if isinstance(images, list) else ():
-        found = image_of(_in(one, "image", "url"))
-        parts += [found] if found is not None else []
+    for entry in images if isinstance(images, list) else ():
+        image = image_of(_in(entry, "image", "url"))
+        parts += [image] if image is not None else []
     code = span.get("agentnb.error_code") or span.get("agentnb.error.type")
     failed = span.failed or bool(code)
     if failed and not parts:
@@ -111,23 +111,25 @@ CONVENTION = Convention(NAME, _kind, _model_call, _tool_use, _agent_use)
 
 
 def _messages(found: Any) -> list[SpanMessage]:
-    listed = [one.get("message", one) for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-    return [_message_of(one) for one in listed if isinstance(one, dict)]
+    listed = [entry.get("message", entry) for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    return [_message_of(entry) for entry in listed if isinstance(entry, dict)]
 
 
 def _message_of(message: dict[str, Any]) -> SpanMessage:
     calls = message.get("tool_calls")
-    made = [_call(one.get("tool_call", one)) for one in calls if isinstance(one, dict)] if isinstance(calls, list) else []
+    tool_calls = (
+        [_call(entry.get("tool_call", entry)) for entry in calls if isinstance(entry, dict)] if isinstance(calls, list) else []
+    )
     if message.get("function_call_name"):
-        made.append(ToolCall(str(message["function_call_name"]), message.get("function_call_arguments_json")))
+        tool_calls.append(ToolCall(str(message["function_call_name"]), message.get("function_call_arguments_json")))
     name, call_id = str(message.get("name") or ""), str(message.get("tool_call_id") or "")
-    return SpanMessage(role_of(message.get("role") or "user"), tuple(_parts(message)), tuple(made), name, call_id)
+    return SpanMessage(role_of(message.get("role") or "user"), tuple(_parts(message)), tuple(tool_calls), name, call_id)
 
 
 def _call(one: dict[str, Any]) -> ToolCall:
     function = one.get("function")
-    about = function if isinstance(function, dict) else {}
-    return ToolCall(str(about.get("name") or ""), json_value(about.get("arguments")), str(one.get("id") or ""))
+    fields = function if isinstance(function, dict) else {}
+    return ToolCall(str(fields.get("name") or ""), json_value(fields.get("arguments")), str(one.get("id") or ""))
 
 
 def _parts(message: dict[str, Any]) -> Iterator[AnyPart]:
@@ -135,8 +137,8 @@ def _parts(message: dict[str, Any]) -> Iterator[AnyPart]:
     if isinstance(content, str) and content:
         yield Text(content)
     contents = message.get("contents")
-    for one in contents if isinstance(contents, list) else ():
-        part = _part(one.get("message_content", one)) if isinstance(one, dict) else None
+    for item in contents if isinstance(contents, list) else ():
+        part = _part(item.get("message_content", item)) if isinstance(item, dict) else None
         if part is not None:
             yield part
 
@@ -160,15 +162,15 @@ def _in(value: Any, *names: str) -> Any:
 
 
 def _tools(found: Any) -> Iterator[ToolSpec]:
-    for one in found if isinstance(found, list) else ():
-        about = one.get("tool", one) if isinstance(one, dict) else {}
-        schema = json_value(about.get("json_schema"))
+    for entry in found if isinstance(found, list) else ():
+        definition = entry.get("tool", entry) if isinstance(entry, dict) else {}
+        schema = json_value(definition.get("json_schema"))
         schema = schema if isinstance(schema, dict) else {}
         function = schema.get("function", schema)
-        name = function.get("name") or about.get("name") if isinstance(function, dict) else None
+        name = function.get("name") or definition.get("name") if isinstance(function, dict) else None
         if isinstance(name, str):
             parameters = function.get("parameters") or function.get("input_schema")
-            described = str(function.get("description") or about.get("description") or "")
+            described = str(function.get("description") or definition.get("description") or "")
             yield ToolSpec(name, described, parameters if isinstance(parameters, dict) else {})
 
 
@@ -180,8 +182,8 @@ def _usage(span: Span) -> Usage:
         "cache_write": "prompt_details.cache_write",
         "reasoning": "completion_details.reasoning",
     }
-    known = {name: count_of(_number(span.at(f"llm.token_count.{path}"))) for name, path in counts.items()}
-    return Usage(**known, cost=cost_of(span.at("llm.cost.total")), estimated=span.get("agentnb.usage.estimated") is True)
+    values = {name: count_of(_number(span.at(f"llm.token_count.{path}"))) for name, path in counts.items()}
+    return Usage(**values, cost=cost_of(span.at("llm.cost.total")), estimated=span.get("agentnb.usage.estimated") is True)
 
 
 def _number(found: Any) -> Any:

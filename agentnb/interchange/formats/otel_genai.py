@@ -1,7 +1,7 @@
-"""Spans of OpenTelemetry's conventions for generative AI, of this year and of the years before.
+"""Spans of OpenTelemetry's conventions for generative AI, in current and earlier versions.
 
-Messages stand in attributes (``gen_ai.input.messages``, a list or its JSON), in events and log records, or, in traces of
-earlier conventions and of OpenLLMetry, in numbered attributes (``gen_ai.prompt.0.role``).
+Messages are in attributes (``gen_ai.input.messages``, a list or its JSON), in events and log records, or, with earlier
+conventions and OpenLLMetry, in numbered attributes (``gen_ai.prompt.0.role``).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OPERATIONS: dict[str, Kind] = {
     "completion": "model",
 }
 _ENTITIES: dict[str, Kind] = {"agent": "agent", "workflow": "agent", "tool": "tool"}
-"""Kinds of spans of OpenLLMetry."""
+"""Kinds of OpenLLMetry's spans."""
 _DETAILS = "gen_ai.client.inference.operation.details"
 _CHOICE = "gen_ai.choice"
 _MESSAGE_EVENTS = {
@@ -50,12 +50,12 @@ _MESSAGE_EVENTS = {
     "gen_ai.assistant.message": "assistant",
     "gen_ai.tool.message": "tool",
 }
-"""Events of the conventions up to 1.36, each of which was a message."""
+"""Message events of the conventions up to 1.36."""
 _METADATA = "agentnb.metadata"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     spans = first_spans(file)
     if not spans:
         return "it has no spans"
@@ -77,54 +77,54 @@ def _kind(span: Span) -> Kind:
         return _ENTITIES.get(entity, "")
     if span.get("gen_ai.tool.name"):
         return "tool"
-    told = any(
+    has_messages = any(
         name.startswith(("gen_ai.prompt", "gen_ai.completion", "gen_ai.input.", "gen_ai.output.")) for name in span.attributes
     )
     asked = span.get("llm.request.type") in ("chat", "completion") or bool(span.get("gen_ai.request.model"))
-    return "model" if told or (asked and bool(span.at("gen_ai"))) else ""
+    return "model" if has_messages or (asked and bool(span.at("gen_ai"))) else ""
 
 
 def _model_call(span: Span) -> ModelCall:
-    told = [*_system(span.at("gen_ai.system_instructions")), *_inputs(span)]
+    inputs = [*_system(span.at("gen_ai.system_instructions")), *_inputs(span)]
     outputs, stop = _outputs(span)
     reasons = json_value(span.at("gen_ai.response.finish_reasons"))
     stop = stop or (str(reasons[0]) if isinstance(reasons, list) and reasons else "")
     model = span.get("gen_ai.request.model") or span.get("gen_ai.response.model") or ""
-    return ModelCall(span, told, outputs, str(model), _usage(span), stop, tuple(_tools(span)))
+    return ModelCall(span, inputs, outputs, str(model), _usage(span), stop, tuple(_tools(span)))
 
 
 def _inputs(span: Span) -> list[SpanMessage]:
-    found = [message for one in list_at(span, "gen_ai.input.messages") for message in _message_of(one)]
-    if not found:
+    messages = [message for item in list_at(span, "gen_ai.input.messages") for message in _message_of(item)]
+    if not messages:
         numbered = json_value(_plain(span.at("gen_ai.prompt")))
         listed = numbered if isinstance(numbered, list) else [numbered]
-        found = [message for one in listed if isinstance(one, dict) for message in _message_of(one)]
-        if not found and isinstance(numbered, str) and numbered:
-            found = [SpanMessage("user", (Text(numbered),))]
-    return found or [*_from_events(span)]
+        messages = [message for item in listed if isinstance(item, dict) for message in _message_of(item)]
+        if not messages and isinstance(numbered, str) and numbered:
+            messages = [SpanMessage("user", (Text(numbered),))]
+    return messages or [*_from_events(span)]
 
 
 def _outputs(span: Span) -> tuple[SpanMessage | None, str]:
-    """Return the reply, the first if there were several choices, and why it ended."""
+    """Return the first choice's reply and its finish reason."""
     listed = list_at(span, "gen_ai.output.messages")
     if not listed:
         numbered = json_value(_plain(span.at("gen_ai.completion")))
-        listed = [one for one in (numbered if isinstance(numbered, list) else [numbered]) if isinstance(one, dict)]
+        listed = [item for item in (numbered if isinstance(numbered, list) else [numbered]) if isinstance(item, dict)]
         if not listed and isinstance(numbered, str) and numbered:
             listed = [{"role": "assistant", "content": numbered}]
     for event in span.events if not listed else ():
-        told = {**event.attributes, **_event_content(event.attributes)}
+        fields = {**event.attributes, **_event_content(event.attributes)}
         if event.name == _CHOICE:
-            message = json_value(told.get("message", told.get("content")))
-            made = message if isinstance(message, dict) else {"content": message, "tool_calls": told.get("tool_calls")}
-            listed.append({"role": "assistant", **made, "finish_reason": told.get("finish_reason")})
+            message = json_value(fields.get("message", fields.get("content")))
+            choice = message if isinstance(message, dict) else {"content": message, "tool_calls": fields.get("tool_calls")}
+            listed.append({"role": "assistant", **choice, "finish_reason": fields.get("finish_reason")})
         elif event.name == _DETAILS:
-            listed += _objects(told.get("gen_ai.output.messages"))
-    replies = [(reply, one) for one in listed for reply in _message_of({"role": "assistant", **one})]
+            listed += _objects(fields.get("gen_ai.output.messages"))
+    replies = [(reply, item) for item in listed for reply in _message_of({"role": "assistant", **item})]
     if not replies:
         return None, ""
-    reply, one = replies[0]
-    return reply, str(one.get("finish_reason") or "")
+    reply, item = replies[0]
+    return reply, str(item.get("finish_reason") or "")
 
 
 def _plain(value: Any) -> Any:
@@ -133,36 +133,36 @@ def _plain(value: Any) -> Any:
 
 def _from_events(span: Span) -> Iterator[SpanMessage]:
     for event in span.events:
-        told = {**event.attributes, **_event_content(event.attributes)}
+        fields = {**event.attributes, **_event_content(event.attributes)}
         if event.name in _MESSAGE_EVENTS:
-            yield from _message_of({"role": _MESSAGE_EVENTS[event.name], **told})
+            yield from _message_of({"role": _MESSAGE_EVENTS[event.name], **fields})
         elif event.name == _DETAILS:
-            yield from _system(told.get("gen_ai.system_instructions"))
-            for one in _objects(told.get("gen_ai.input.messages")):
-                yield from _message_of(one)
+            yield from _system(fields.get("gen_ai.system_instructions"))
+            for item in _objects(fields.get("gen_ai.input.messages")):
+                yield from _message_of(item)
         elif event.name == "gen_ai.content.prompt":
-            prompt = told.get("gen_ai.prompt")
+            prompt = fields.get("gen_ai.prompt")
             listed = _objects(prompt)
-            for one in listed or ([{"role": "user", "content": prompt}] if prompt else []):
-                yield from _message_of(one)
+            for item in listed or ([{"role": "user", "content": prompt}] if prompt else []):
+                yield from _message_of(item)
 
 
 def _event_content(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return what is in the JSON that some exporters put the whole event into."""
-    found = json_value(attributes.get("gen_ai.event.content"))
-    return found if isinstance(found, dict) else {}
+    """Return the decoded content of exporters that write the whole event as JSON."""
+    content = json_value(attributes.get("gen_ai.event.content"))
+    return content if isinstance(content, dict) else {}
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
-    found = json_value(value)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    items = json_value(value)
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _system(value: Any) -> list[SpanMessage]:
-    found = json_value(value)
-    if isinstance(found, str) and found.strip():
-        return [SpanMessage("system", (Text(found),))]
-    parts = [part for one in (found if isinstance(found, list) else ()) for part in _parts(one)]
+    decoded = json_value(value)
+    if isinstance(decoded, str) and decoded.strip():
+        return [SpanMessage("system", (Text(decoded),))]
+    parts = [part for item in (decoded if isinstance(decoded, list) else ()) for part in _parts(item)]
     return [SpanMessage("system", tuple(parts))] if parts else []
 
 
@@ -170,47 +170,49 @@ def _system(value: Any) -> list[SpanMessage]:
 
 
 def _message_of(message: dict[str, Any]) -> Iterator[SpanMessage]:
-    """Yield what a message says: several results of tools are several."""
+    """Yield the span messages of a message; each tool result is a message of its own."""
     role, name = role_of(message.get("role") or "user"), str(message.get("name") or "")
     listed = message.get("parts")
     if not isinstance(listed, list):
         yield _older(role, name, message)
         return
-    objects = [one for one in listed if isinstance(one, dict)]
-    results = [one for one in objects if one.get("type") == "tool_call_response"]
-    for one in results:
-        response = one.get("response", one.get("result"))
-        code = str(one.get("agentnb.error_code") or "")
+    objects = [item for item in listed if isinstance(item, dict)]
+    results = [item for item in objects if item.get("type") == "tool_call_response"]
+    for item in results:
+        response = item.get("response", item.get("result"))
+        code = str(item.get("agentnb.error_code") or "")
         yield SpanMessage(
-            "tool", tuple(_response_parts(response)), name=name, call_id=str(one.get("id") or ""), error_code=code
+            "tool", tuple(_response_parts(response)), name=name, call_id=str(item.get("id") or ""), error_code=code
         )
-    calls = [_call(one) for one in objects if one.get("type") == "tool_call"]
-    parts = [part for one in listed for part in _parts(one)]
+    calls = [_call(item) for item in objects if item.get("type") == "tool_call"]
+    parts = [part for item in listed for part in _parts(item)]
     if parts or calls or not results:
         yield SpanMessage(role, tuple(parts), tuple(calls), name)
 
 
 def _older(role: str, name: str, message: dict[str, Any]) -> SpanMessage:
-    """Return what a message of earlier conventions says, which is as OpenAI's API writes it."""
+    """Return a message of earlier conventions, which follow OpenAI's API."""
     content = json_value(message.get("content"))
-    told = content if isinstance(content, list) and all(isinstance(one, dict) for one in content) else message.get("content")
+    body = content if isinstance(content, list) and all(isinstance(item, dict) for item in content) else message.get("content")
     parts = [
-        part for part in parts_of(told if isinstance(told, str | list) else None) if not isinstance(part, Text) or part.text
+        part for part in parts_of(body if isinstance(body, str | list) else None) if not isinstance(part, Text) or part.text
     ]
     listed = json_value(message.get("tool_calls"))
-    calls = [_call(one) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    if isinstance(told, list):
-        calls += [_call(one) for one in told if one.get("type") in ("tool_use", "tool_call")]
+    calls = [_call(item) for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+    if isinstance(body, list):
+        calls += [_call(item) for item in body if item.get("type") in ("tool_use", "tool_call")]
     call_id = message.get("tool_call_id") or (message.get("id") if role == "tool" else "")
     return SpanMessage(role, tuple(parts), tuple(calls), name, str(call_id or ""))
 
 
 def _call(one: dict[str, Any]) -> ToolCall:
     function = one.get("function")
-    about = function if isinstance(function, dict) else one
-    arguments = json_value(about.get("arguments", about.get("input")))
+    fields = function if isinstance(function, dict) else one
+    arguments = json_value(fields.get("arguments", fields.get("input")))
     kept = one.get(_METADATA)
-    return ToolCall(str(about.get("name") or ""), arguments, str(one.get("id") or ""), kept if isinstance(kept, dict) else None)
+    return ToolCall(
+        str(fields.get("name") or ""), arguments, str(one.get("id") or ""), kept if isinstance(kept, dict) else None
+    )
 
 
 def _parts(one: Any) -> Iterator[AnyPart]:
@@ -223,10 +225,10 @@ def _parts(one: Any) -> Iterator[AnyPart]:
     if kind in ("reasoning", "thinking"):
         yield Thinking(content if isinstance(content, str) else "", metadata)
     elif kind == "blob":
-        found = (
+        image = (
             picture(one.get("mime_type"), content) if "image" in (one.get("modality"), str(one.get("mime_type"))[:5]) else None
         )
-        yield found or Text(f"[{one.get('modality') or 'data'}: {one.get('mime_type')}]")
+        yield image or Text(f"[{one.get('modality') or 'data'}: {one.get('mime_type')}]")
     elif kind in ("uri", "file"):
         yield Text(f"[{one.get('modality') or 'file'}: {str(one.get('uri') or one.get('file_id'))[:200]}]")
     elif kind not in ("tool_call", "tool_call_response") and isinstance(content, str) and (content or metadata):
@@ -234,11 +236,11 @@ def _parts(one: Any) -> Iterator[AnyPart]:
 
 
 def _response_parts(response: Any) -> list[AnyPart]:
-    """Return the content of a result: a text, parts, or any other data as its JSON."""
+    """Return the content of a result: text, parts, or any other data as JSON."""
     if response is None or isinstance(response, str):
         return parts_of(response)
-    if isinstance(response, list) and all(isinstance(one, dict) and "type" in one for one in response):
-        return [part for one in response for part in _parts(one)]
+    if isinstance(response, list) and all(isinstance(item, dict) and "type" in item for item in response):
+        return [part for item in response for part in _parts(item)]
     return [Text(as_json(response))]
 
 
@@ -251,12 +253,12 @@ def _tool_use(span: Span) -> ToolUse:
     if arguments is None:
         arguments = _entity(span, "input", "inputs", "input_str")
     call = ToolCall(str(name), {} if arguments is None else arguments, str(span.get("gen_ai.tool.call.id") or ""))
-    told = span.at("gen_ai.tool.call.result")
-    if told is None:
-        told = next((event.attributes.get("content") for event in span.events if event.name == "gen_ai.tool.message"), None)
-    if told is None:
-        told = _entity(span, "output", "output", "outputs")
-    parts = _response_parts(json_value(told) if span.get("agentnb.result.parts") else told)
+    result = span.at("gen_ai.tool.call.result")
+    if result is None:
+        result = next((event.attributes.get("content") for event in span.events if event.name == "gen_ai.tool.message"), None)
+    if result is None:
+        result = _entity(span, "output", "output", "outputs")
+    parts = _response_parts(json_value(result) if span.get("agentnb.result.parts") else result)
     code = span.get("agentnb.error_code") or (span.get("error.type") if span.failed else None)
     failed = span.failed or bool(code)
     return ToolUse(
@@ -265,15 +267,15 @@ def _tool_use(span: Span) -> ToolUse:
 
 
 def _entity(span: Span, side: str, *names: str) -> Any:
-    """Return what OpenLLMetry recorded of the input or output of a tool."""
-    found = json_value(span.get(f"traceloop.entity.{side}"))
-    if isinstance(found, dict):
-        return next((json_value(found[name]) for name in names if found.get(name)), found)
-    return found
+    """Return a tool's input or output as OpenLLMetry recorded it."""
+    recorded = json_value(span.get(f"traceloop.entity.{side}"))
+    if isinstance(recorded, dict):
+        return next((json_value(recorded[name]) for name in names if recorded.get(name)), recorded)
+    return recorded
 
 
 def _agent_use(span: Span) -> AgentUse:
-    inputs = [message for one in list_at(span, "gen_ai.input.messages") for message in _message_of(one)] or [
+    inputs = [message for item in list_at(span, "gen_ai.input.messages") for message in _message_of(item)] or [
         *_from_events(span)
     ]
     system = "".join(message.whole_text for message in _system(span.at("gen_ai.system_instructions")))
@@ -284,12 +286,12 @@ def _agent_use(span: Span) -> AgentUse:
 
 def _tools(span: Span) -> Iterator[ToolSpec]:
     functions = span.at("llm.request.functions")
-    for one in [*list_at(span, "gen_ai.tool.definitions"), *(functions if isinstance(functions, list) else ())]:
-        about = one.get("function", one) if isinstance(one, dict) else None
-        if isinstance(about, dict) and isinstance(about.get("name"), str):
-            parameters = json_value(about.get("parameters", about.get("input_schema")))
-            described = str(about.get("description") or "")
-            yield ToolSpec(about["name"], described, parameters if isinstance(parameters, dict) else {})
+    for entry in [*list_at(span, "gen_ai.tool.definitions"), *(functions if isinstance(functions, list) else ())]:
+        definition = entry.get("function", entry) if isinstance(entry, dict) else None
+        if isinstance(definition, dict) and isinstance(definition.get("name"), str):
+            parameters = json_value(definition.get("parameters", definition.get("input_schema")))
+            described = str(definition.get("description") or "")
+            yield ToolSpec(definition["name"], described, parameters if isinstance(parameters, dict) else {})
 
 
 def _usage(span: Span) -> Usage:
@@ -300,10 +302,10 @@ def _usage(span: Span) -> Usage:
         "cache_write": ("cache_write.input_tokens", "cache_creation.input_tokens", "cache_creation_input_tokens"),
         "reasoning": ("reasoning.output_tokens", "reasoning_tokens"),
     }
-    found = {name: [count_of(span.get(f"gen_ai.usage.{one}")) for one in each] for name, each in names.items()}
-    known = {name: next((one for one in each if one is not None), None) for name, each in found.items()}
+    candidates = {name: [count_of(span.get(f"gen_ai.usage.{key}")) for key in keys] for name, keys in names.items()}
+    values = {name: next((count for count in counts if count is not None), None) for name, counts in candidates.items()}
     cost = cost_of(span.get("agentnb.usage.cost", span.get("gen_ai.usage.cost")))
-    return Usage(**known, cost=cost, estimated=span.get("agentnb.usage.estimated") is True)
+    return Usage(**values, cost=cost, estimated=span.get("agentnb.usage.estimated") is True)
 
 
 CONVENTION = Convention(NAME, _kind, _model_call, _tool_use, _agent_use)

@@ -1,4 +1,4 @@
-"""Parquet files of run logs, as agentnb saves them: a row an event."""
+"""Parquet files of run logs, as agentnb saves them: a row per event."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ NAME = "parquet"
 TITLE = "Parquet file of run logs"
 RECORDS_END = "as in the log"
 COLUMNS = ("run_id", "event")
-"""The columns that are read; the others are there for queries."""
+"""Columns to read; the others are for queries."""
 BEGINS = LOG_BEGINS.decode()
-"""How the first event of a run begins."""
+"""Start of a run's first event."""
 ROWS = 1_000
-"""Rows that are read at a time."""
+"""Rows read at a time."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -40,7 +40,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield the runs, one after the other as they stand in the file."""
+    """Yield the runs in file order."""
     with _opened(file) as whole:
         for (run_id, _), rows in groupby(_numbered(_rows(file, whole)), key=lambda row: row[0]):
             with file.guarded(f"run {run_id}"):
@@ -48,7 +48,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _numbered(rows: Iterator[tuple[str, str]]) -> Iterator[tuple[tuple[str, int], str]]:
-    """Yield each event with the id of its run and a number that tells a run from one of the same id before it."""
+    """Yield each event with its run id and a number that separates runs of the same id."""
     number = 0
     for run_id, line in rows:
         number += line.startswith(BEGINS)

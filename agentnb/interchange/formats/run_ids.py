@@ -1,4 +1,4 @@
-"""Ids of runs whose nested runs must name them."""
+"""Ids of runs with nested runs, which refer to their parent by id."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _SOUND = re.compile(r"[A-Za-z0-9_-]{1,60}\Z")
 
 
 def stable_id(file: TraceFile, *parts: object) -> str:
-    """Return an id that is the same whenever this run of the file is read. ``parts``: what tells it from others of the file."""
+    """Return an id that is the same on every reading. ``parts``: values that distinguish the run within its file."""
     name = file.name.replace("\\", "/").rpartition("/")[2]
-    told = "\0".join(encodable(str(part)) for part in (name, *parts))
-    return f"trace-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+    identity = "\0".join(encodable(str(part)) for part in (name, *parts))
+    return f"trace-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
 
 def nested_id(parent: str, recorded: object, number: int) -> str:
-    """Return the id of a nested run: its parent's with its own recorded one, or with its number if that is none."""
+    """Return a nested run's id: the parent's id with the recorded id, or with the number if that is invalid."""
     name = str(recorded or "")
     return f"{parent[:60]}-{name if _SOUND.match(name) else number}"

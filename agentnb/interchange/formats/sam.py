@@ -1,7 +1,7 @@
-"""Conversations that SAM exports: one, several (bulk), or the simple form, which has lost its tool calls.
+"""Conversations exported by SAM: single, bulk, or in the simple form, which lacks tool calls.
 
-The form has no rounds: each message of the assistant begins one, with the results that follow. What no run holds of a
-conversation and its messages, such as ids and pins, is kept in ``settings["recorded"]``, so that an export has it again.
+SAM has no rounds: each assistant message starts one, with the results after it. Other data of a conversation and its messages,
+such as ids and pins, is kept in ``settings["recorded"]`` for a later export.
 """
 
 from __future__ import annotations
@@ -22,51 +22,51 @@ TITLE = "conversation exported by SAM"
 RECORDS_END = "nothing"
 FULL, SIMPLE = "full", "simple"
 ENDED = frozenset({"success", "error"})
-"""Statuses of a tool that has a result."""
+"""Statuses of a tool with a result."""
 _HELD = frozenset(
     {"content", "contentParts", "timestamp", "isFromUser", "isToolMessage", "toolName", "toolStatus", "toolDuration"}
     | {"toolCalls", "toolCallId", "reasoningContent"}
 )
-"""What a run holds of a message; the rest is kept beside it."""
+"""Message fields that a run holds; the others are kept in its settings."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     if file.kind != "json":
         return "it is not one JSON document"
-    found = file.first
-    if not isinstance(found, dict):
+    document = file.first
+    if not isinstance(document, dict):
         return "it has no conversation"
-    if isinstance(found.get("conversations"), list) or isinstance(found.get("conversation"), dict):
-        return "" if "formatVersion" in found else "it has no formatVersion"
-    messages = found.get("messages")
-    if isinstance(messages, list) and all(isinstance(one, dict) and "isFromUser" in one for one in messages):
+    if isinstance(document.get("conversations"), list) or isinstance(document.get("conversation"), dict):
+        return "" if "formatVersion" in document else "it has no formatVersion"
+    messages = document.get("messages")
+    if isinstance(messages, list) and all(isinstance(message, dict) and "isFromUser" in message for message in messages):
         return ""
     return "it has no conversation, and no messages with isFromUser"
 
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield a run for each conversation."""
-    found = file.document
-    if isinstance(found.get("conversations"), list):
-        whole = [(str(index), one) for index, one in enumerate(found["conversations"])]
-        if (count := found.get("conversationCount")) and not whole:
+    document = file.document
+    if isinstance(document.get("conversations"), list):
+        whole = [(str(index), conversation) for index, conversation in enumerate(document["conversations"])]
+        if (count := document.get("conversationCount")) and not whole:
             file.problem(f"it says that it has {count} conversations, and holds none")
         yield from file.each(whole, lambda position, one: run_of(one, file.name, position))
     else:
-        yield from file.each([("", found)], lambda position, one: run_of(one, file.name, position))
+        yield from file.each([("", document)], lambda position, one: run_of(one, file.name, position))
 
 
 def run_of(export: dict[str, Any], source: str = "", position: str = "") -> Run:
-    """Return the run of an exported conversation, in its full or its simple form."""
+    """Return the run of an exported conversation, in its full or simple form."""
     conversation = export.get("conversation", export)
-    messages = [one for one in conversation["messages"] if isinstance(one, dict)]
+    messages = [message for message in conversation["messages"] if isinstance(message, dict)]
     recorded = {
         "form": FULL if "conversation" in export else SIMPLE,
         "export": {name: value for name, value in export.items() if name != "conversation" and export is not conversation},
         "conversation": {name: value for name, value in conversation.items() if name != "messages"},
-        "messages": [{name: value for name, value in one.items() if name not in _HELD} for one in messages],
+        "messages": [{name: value for name, value in message.items() if name not in _HELD} for message in messages],
     }
     run_id = conversation.get("id")
     settings = conversation.get("settings")
@@ -81,14 +81,14 @@ def run_of(export: dict[str, Any], source: str = "", position: str = "") -> Run:
 
 
 class _Reading:
-    """Hands the messages of a conversation to a writer. Thinking stands before the reply that it belongs to."""
+    """Adds the messages of a conversation to a writer. Thinking comes before its reply."""
 
     def __init__(self, writer: RunWriter) -> None:
         self._writer = writer
         self._thinking: list[Thinking] = []
 
     def take(self, messages: list[dict[str, Any]]) -> None:
-        """Take the messages, in their order."""
+        """Add the messages in order."""
         for message in messages:
             kind = message.get("type") or ("user" if message.get("isFromUser") else "assistant")
             if kind == "thinking":
@@ -117,7 +117,7 @@ class _Reading:
 
     def _result(self, message: dict[str, Any]) -> None:
         status = message.get("toolStatus", "success")
-        if status not in ENDED:  # it was running, or waited for the person, when the conversation was exported
+        if status not in ENDED:  # still running, or waiting for the person, at the time of export
             return
         self._writer.result(
             str(message.get("toolCallId") or ""),
@@ -135,4 +135,4 @@ def _parts(message: dict[str, Any]) -> list[Any]:
 
 def _calls(message: dict[str, Any]) -> list[ToolCall]:
     calls = message.get("toolCalls") or ()
-    return [ToolCall(one["function"]["name"], one["function"].get("arguments"), str(one.get("id") or "")) for one in calls]
+    return [ToolCall(call["function"]["name"], call["function"].get("arguments"), str(call.get("id") or "")) for call in calls]

@@ -1,4 +1,4 @@
-"""Session logs of coding agents: collects what was said and done in a session, and writes the run of it."""
+"""Session logs of coding agents: collected items of a session, and their conversion to a run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from agentnb.interchange.conversion.stop_reasons import NATURAL
 from agentnb.interchange.trace_file import TraceFile
 
 COMMAND = "command"
-"""Author of a local command of the person, and of what it printed."""
+"""Author of a person's local command and its output."""
 MAX_ID = 100
 
 
 @dataclass(slots=True)
 class Reply:
-    """A reply of the model, to which later lines may add."""
+    """A reply of the model that later lines may extend."""
 
     parts: list[AnyPart] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
@@ -39,12 +39,12 @@ class Reply:
     stop_reason: str = ""
     model: str = ""
     response_id: str = ""
-    """The provider's id of the reply, which copies of it in other sessions have too."""
+    """The provider's id of the reply, shared by its copies in other sessions."""
     metadata: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_answer(self) -> bool:
-        """Whether it has content and calls no tool other than those that the provider ran itself."""
+        """True if it has content and calls only server-side tools."""
         return bool(self.parts) and all(SERVER_SIDE in (call.provider_metadata or ()) for call in self.calls)
 
 
@@ -80,56 +80,55 @@ _Item: TypeAlias = Reply | _UserMessage | _Result | _Trouble | _Summary
 
 
 class SessionLog:
-    """What a session holds, in its order.
+    """The items of a session, in order.
 
-    The product's own notices may stand before the prompt: they are moved behind it. An interruption or an error that nothing
-    follows is how the run ended.
+    The product's own notices may precede the prompt: they are moved after it. A final interruption or error is the run's end.
     """
 
     def __init__(self) -> None:
         self.items: list[_Item] = []
         self.copied = 0
-        """Items at the beginning that were copied from another session."""
+        """Number of first items copied from another session."""
         self.open: Reply | None = None
-        """The reply to which pieces are added, in formats that write it in pieces; a message or a summary closes it."""
+        """The reply being extended, in formats with partial replies; a message or a summary closes it."""
 
     def say(self, content: Sequence[AnyPart] | str, *, author: str = "", at: datetime | None = None) -> None:
-        """Take what was said to the agent: by the person, or under an author's name by the product."""
+        """Add a message to the agent: by the person, or with an author by the product."""
         parts = [Text(content)] if isinstance(content, str) else content
         self.open = None
         self.items.append(_UserMessage(parts, author, at, "notice" if author else "person"))
 
     def interrupt(self, text: str, at: datetime | None = None) -> None:
-        """Note that the person interrupted the agent."""
+        """Add an interruption by the person."""
         self.open = None
         self.items.append(_UserMessage([Text(text)], "", at, "interruption"))
 
     def reply(self, reply: Reply) -> Reply:
-        """Take a reply, and return it."""
+        """Add and return a reply."""
         self.items.append(reply)
         return reply
 
     def open_reply(self, at: datetime | None, model: str = "") -> Reply:
-        """Return the open reply; a new one, from this time on, if there is none."""
+        """Return the open reply, or open a new one at this time."""
         if self.open is None:
             self.open = self.reply(Reply(at=at, model=model))
         return self.open
 
     def result(self, call_id: str, content: Sequence[AnyPart] | str | None, **fields: Any) -> None:
-        """Take the result of a call; ``fields`` are those of `RunWriter.result`."""
+        """Add the result of a call; ``fields`` are those of `RunWriter.result`."""
         self.items.append(_Result(call_id, content, fields))
 
     def compact(self, summary: str, **fields: Any) -> None:
-        """Take a summary that the model is sent in place of what is before it; ``fields`` are those of `RunWriter.compact`."""
+        """Add a summary that replaces earlier messages; ``fields`` are those of `RunWriter.compact`."""
         self.open = None
         self.items.append(_Summary(summary, fields))
 
     def warn(self, message: str, at: datetime | None = None) -> None:
-        """Note something that stopped nothing."""
+        """Add a warning."""
         self.items.append(_Trouble(message, at, ends=False))
 
     def fail(self, message: str, at: datetime | None = None) -> None:
-        """Note an error. It ended the run if nothing follows, else it is a warning."""
+        """Add an error. It ends the run if it is final, otherwise it becomes a warning."""
         self.items.append(_Trouble(message, at, ends=True))
 
     @property
@@ -144,34 +143,34 @@ class SessionLog:
 
     @property
     def copied_replies(self) -> int:
-        """The number of replies that were copied."""
+        """The number of copied replies."""
         return sum(isinstance(item, Reply) for item in self.items[: self.copied])
 
     @property
     def ends_with_message(self) -> bool:
-        """Whether the last item is a message to the agent."""
+        """True if the last item is a message to the agent."""
         return bool(self.items) and isinstance(self.items[-1], _UserMessage)
 
     @property
     def model(self) -> str:
-        """The model of the first reply that names one, before those that were copied."""
+        """The model of the first reply that names one, preferring replies that were not copied."""
         return next(
-            (one.model for one in (*self.items[self.copied :], *self.replies) if isinstance(one, Reply) and one.model), ""
+            (reply.model for reply in (*self.items[self.copied :], *self.replies) if isinstance(reply, Reply) and reply.model),
+            "",
         )
 
     def write(
         self, writer: RunWriter, model: str = "", *, ended: bool = False, end: Callable[[], Run | None] | None = None
     ) -> Run:
-        """Return the run. ``model``: the one the run has; replies of others name theirs. ``ended``: the log says so.
+        """Return the run. ``model``: the run's; replies of other models name theirs. ``ended``: the log records a regular end.
 
-        ``end``: finishes the writer as the log says that the run ended; None if it does not say so. Raises `TraceError` if the
-        session holds nothing.
+        ``end``: finishes the writer as the log records, or returns None. Raises `TraceError` for an empty session.
         """
         if not self.items:
             raise TraceError("The session holds no message", "Nothing was said in it")
         copied = self.copied
         while copied and isinstance(next(iter(self.items[copied : copied + 1]), None), _Result):
-            copied += 1  # of a call that was copied
+            copied += 1  # result of a copied call
         own = self.items[copied:]
         last = _last(own)
         self._hand_over(writer, self.items[:copied], model, None)
@@ -189,7 +188,7 @@ class SessionLog:
         return writer.finish("unknown" if isinstance(last, Reply) and last.is_answer else None, "")
 
     def _hand_over(self, writer: RunWriter, items: list[_Item], model: str, last: _Item | None) -> None:
-        """Give these items to the writer. ``last``: the one that the run ended with."""
+        """Add these items to the writer. ``last``: the final item."""
         for item in _in_order(items):
             if isinstance(item, _UserMessage):
                 by_person = item.kind != "notice" or item.author == COMMAND
@@ -208,7 +207,7 @@ class SessionLog:
 
 
 def _last(items: list[_Item]) -> _Item | None:
-    """Return what came last, besides results and the product's own notices."""
+    """Return the last item, ignoring results and the product's own notices."""
     for item in reversed(items):
         if isinstance(item, Reply) or (isinstance(item, _UserMessage) and item.kind != "notice"):
             return item
@@ -219,7 +218,7 @@ def _last(items: list[_Item]) -> _Item | None:
 
 def _in_order(items: list[_Item]) -> list[_Item]:
     """Return the items with the prompt before the product's notices."""
-    replied = next((place for place, item in enumerate(items) if isinstance(item, Reply)), len(items))
+    replied = next((index for index, item in enumerate(items) if isinstance(item, Reply)), len(items))
     messages = [item for item in items[:replied] if isinstance(item, _UserMessage)]
     prompt = next((item for item in messages if item.kind == "person" and _has_text(item)), None)
     prompt = prompt or next((item for item in messages if item.author == COMMAND), None)
@@ -231,7 +230,7 @@ def _has_text(item: _UserMessage) -> bool:
 
 
 def _write_reply(writer: RunWriter, reply: Reply, model: str) -> None:
-    other = {"model": reply.model} if reply.model and reply.model != model else {}
+    other_model = {"model": reply.model} if reply.model and reply.model != model else {}
     writer.reply(
         reply.parts,
         reply.calls,
@@ -240,54 +239,54 @@ def _write_reply(writer: RunWriter, reply: Reply, model: str) -> None:
         usage=reply.usage,
         seconds=reply.seconds,
         stop_reason=reply.stop_reason,
-        metadata=reply.metadata | other | known(response_id=reply.response_id),
+        metadata=reply.metadata | other_model | known(response_id=reply.response_id),
     )
 
 
 def run_id_of(*parts: str) -> str:
-    """Return an id of a run made of ids of the file; empty if the first of them is empty."""
+    """Return a run id from these ids of the file; empty if the first is empty."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", "-".join(filter(None, parts)))[-MAX_ID:] if parts[0] else ""
 
 
 def text_of(value: Any) -> str:
-    """Return the text; an empty one for anything else."""
+    """Return the text, or an empty text for other values."""
     return value if isinstance(value, str) else ""
 
 
 def count_of(value: Any) -> int | None:
-    """Return the count of tokens; None for anything else."""
+    """Return the token count, or None for other values."""
     return value if type(value) is int and value >= 0 else None
 
 
 def usage_beside_cache(usage: Mapping[str, Any], fresh: str, output: str, read: str, written: str) -> Usage:
-    """Return the usage, by these keys, of a product that counts its cache apart from the input."""
-    new, made, cached, kept = (count_of(usage.get(name)) for name in (fresh, output, read, written))
+    """Return the usage of a product that counts cache tokens separately from the input, by these keys."""
+    new, generated, cached, kept = (count_of(usage.get(name)) for name in (fresh, output, read, written))
     sent = None if new is None else new + (cached or 0) + (kept or 0)
-    return Usage(input=sent, output=made, cache_read=cached, cache_write=kept)
+    return Usage(input=sent, output=generated, cache_read=cached, cache_write=kept)
 
 
 def seconds_of(milliseconds: Any) -> float | None:
-    """Return milliseconds as seconds; None unless the value is a number."""
+    """Convert milliseconds to seconds; None for other values."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float) or not 0 <= milliseconds < 1e15:
         return None
     return milliseconds / 1000
 
 
 def known(**recorded: Any) -> dict[str, Any]:
-    """Return what is recorded, without what is missing or empty."""
+    """Return the recorded fields without missing and empty ones."""
     return {name: value for name, value in recorded.items() if value not in (None, "", [], {})}
 
 
 def by_links(lines: Iterable[tuple[int, Any]], links: Callable[[dict[str, Any]], tuple[str, str]]) -> Iterator[tuple[int, Any]]:
-    """Yield numbered lines, those that stand before the line that they follow behind it.
+    """Yield numbered lines, each after the line that it follows.
 
-    ``links``: returns the id of a line, and that of the line before it; empty where there is none.
+    ``links``: returns the ids of a line and of its predecessor, empty if missing.
     """
     linked = [(line, links(line[1]) if isinstance(line[1], dict) else ("", "")) for line in lines]
     missing = {own for _, (own, _) in linked} - {""}
     waiting: dict[str, list[Any]] = {}
-    for one in linked:
-        ready = [one]
+    for entry in linked:
+        ready = [entry]
         while ready:
             line, (own, before) = ready.pop()
             if before in missing:
@@ -296,17 +295,17 @@ def by_links(lines: Iterable[tuple[int, Any]], links: Callable[[dict[str, Any]],
             yield line
             missing.discard(own)
             ready += reversed(waiting.pop(own, ()))
-    for line, _ in chain.from_iterable(waiting.values()):  # they follow each other in a circle
+    for line, _ in chain.from_iterable(waiting.values()):  # cyclic links
         yield line
 
 
 def first_records(file: TraceFile, most: int = 50) -> list[dict[str, Any]]:
-    """Return objects among the first records of JSON Lines, or the one document, for `sniff`."""
-    found: list[Any] = [file.first]
+    """Return the objects among the first records of JSON Lines, or the only document, for `sniff`."""
+    records: list[Any] = [file.first]
     if file.kind == "lines":
         for line in file.start.splitlines()[1:most]:
             try:
-                found.append(msgspec.json.decode(line))
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # cut off, or no JSON
+                records.append(msgspec.json.decode(line))
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # truncated, or invalid JSON
                 continue
-    return [record for record in found if isinstance(record, dict)]
+    return [record for record in records if isinstance(record, dict)]

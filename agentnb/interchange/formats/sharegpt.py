@@ -1,6 +1,6 @@
-"""Conversations of data sets in the form of ShareGPT: ``conversations`` of ``{from, value}``, one a record.
+"""Data set conversations in the ShareGPT format: ``conversations`` of ``{from, value}``, one per record.
 
-A call is a message of ``function_call`` whose value is JSON, or stands within the text of a reply between ``<tool_call>`` tags.
+A call is a ``function_call`` message with a JSON value, or JSON in ``<tool_call>`` tags within a reply's text.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RESPONSE = re.compile(r"<tool_response>\s*(.*?)\s*(?:</tool_response>|\Z)", re.
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     return "" if _is_record(file.first_record) else "it has no conversations of messages with from and value"
 
 
@@ -41,7 +41,9 @@ def _is_record(record: Any) -> bool:
     messages = record.get("conversations") if isinstance(record, dict) else None
     if not isinstance(messages, list) or not messages:
         return False
-    return all(isinstance(one, dict) and one.get("from") in _SPEAKERS and "value" in one for one in messages[:5])
+    return all(
+        isinstance(message, dict) and message.get("from") in _SPEAKERS and "value" in message for message in messages[:5]
+    )
 
 
 def read(file: TraceFile) -> Iterator[Run]:
@@ -52,7 +54,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 def _run(file: TraceFile, position: str, record: dict[str, Any]) -> Run:
     tools = record.get("tools")
     tools = decoded(tools.encode()) if isinstance(tools, str) else tools
-    about = {key: value for key, value in record.items() if key not in ("conversations", "tools", "system")}
+    extra = {key: value for key, value in record.items() if key not in ("conversations", "tools", "system")}
     listed = tools_of(tools) if isinstance(tools, list) else ()
     writer = file.writer(
         NAME,
@@ -61,7 +63,7 @@ def _run(file: TraceFile, position: str, record: dict[str, Any]) -> Run:
         benchmark=None,
         model=str(record.get("model") or ""),
         tools=listed,
-        settings=recorded(about, *about),
+        settings=recorded(extra, *extra),
     )
     if isinstance(system := record.get("system"), str) and system:
         writer.system(system)
@@ -70,7 +72,7 @@ def _run(file: TraceFile, position: str, record: dict[str, Any]) -> Run:
 
 
 def _steps(message: dict[str, Any]) -> list[Step]:
-    """Return what a message says. A speaker that the form does not know is a KeyError."""
+    """Return the steps of a message. Raises KeyError for an unknown speaker."""
     speaker, value = message["from"], message["value"]
     text = value if isinstance(value, str) else ""
     if speaker == "system":
@@ -78,8 +80,8 @@ def _steps(message: dict[str, Any]) -> list[Step]:
     if speaker in _USERS:
         return [UserMessage(parts_of(value))]
     if speaker in _RESULTS:
-        told = _RESPONSE.findall(text) or [text]
-        return [_result(one) for one in told]
+        responses = _RESPONSE.findall(text) or [text]
+        return [_result(response) for response in responses]
     if speaker in _CALLS:
         return [Reply([], _calls(text))]
     if speaker not in _MODELS:
@@ -88,32 +90,34 @@ def _steps(message: dict[str, Any]) -> list[Step]:
 
 
 def _reply(text: str) -> Reply:
-    """Return a reply, whose thinking and calls may stand in its text between tags."""
+    """Return a reply, with thinking and calls extracted from tags in its text."""
     thought = _THOUGHT.match(text)
     thinking: list[AnyPart] = [Thinking(thought[1].strip())] if thought and thought[1].strip() else []
     text = text[thought.end() :] if thought else text
-    calls = [call for found in _CALL.findall(text) for call in _calls(found)]
-    rest = _CALL.sub("", text).strip() if calls else text
-    return Reply([*thinking, *([Text(rest)] if rest.strip() else [])], calls)
+    calls = [call for match in _CALL.findall(text) for call in _calls(match)]
+    remaining = _CALL.sub("", text).strip() if calls else text
+    return Reply([*thinking, *([Text(remaining)] if remaining.strip() else [])], calls)
 
 
 def _calls(text: str) -> list[ToolCall]:
-    """Return the calls that a text of JSON is; one that is no JSON names no tool, and keeps its text."""
+    """Parse calls from JSON. Invalid JSON becomes a call without a name."""
     try:
-        found = msgspec.json.decode(text)
+        data = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return [ToolCall("", {"text": text})]
-    listed = found if isinstance(found, list) else [found]
-    return [_call(one) if isinstance(one, dict) else ToolCall("", {"text": text}) for one in listed]
+    items = data if isinstance(data, list) else [data]
+    return [_call(item) if isinstance(item, dict) else ToolCall("", {"text": text}) for item in items]
 
 
 def _call(one: dict[str, Any]) -> ToolCall:
-    made = one["function"] if isinstance(one.get("function"), dict) else one
-    return ToolCall(str(made.get("name") or ""), made.get("arguments", made.get("parameters")), str(one.get("id") or ""))
+    function = one["function"] if isinstance(one.get("function"), dict) else one
+    return ToolCall(
+        str(function.get("name") or ""), function.get("arguments", function.get("parameters")), str(one.get("id") or "")
+    )
 
 
 def _result(text: str) -> Result:
-    """Return a result; one that is JSON with a name and a content is of that tool."""
-    found = decoded(text.encode()) if text.startswith("{") else None
-    name = found.get("name") if isinstance(found, dict) and "content" in found else None
+    """Return a result, with its tool's name if it is JSON with a name and a content."""
+    data = decoded(text.encode()) if text.startswith("{") else None
+    name = data.get("name") if isinstance(data, dict) and "content" in data else None
     return Result("", parts_of(text), name=name if isinstance(name, str) else "")

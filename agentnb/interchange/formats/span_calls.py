@@ -1,4 +1,4 @@
-"""What the spans of model calls, tool calls and agents tell, in whichever convention."""
+"""Contents of spans of model calls, tool calls and agents, independent of any convention."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from agentnb.interchange.formats.spans import Span
 
 Kind: TypeAlias = Literal["agent", "model", "tool", ""]
 _ROLES = {"model": "assistant", "ai": "assistant", "human": "user", "function": "tool"}
-"""Our words for the roles of other products."""
+"""agentnb's roles by those of other products."""
 
 
 class SpanMessage(NamedTuple):
-    """A message of a conversation, as a span tells it. Each result of a tool is one."""
+    """A message in a span. Each tool result is a message of its own."""
 
     role: str
     parts: tuple[AnyPart, ...] = ()
@@ -27,57 +27,57 @@ class SpanMessage(NamedTuple):
     name: str = ""
     call_id: str = ""
     error_code: str = ""
-    """If it is the result of a call that failed."""
+    """Error code of a failed call's result."""
 
     @property
     def text(self) -> str:
-        """Its text, without thinking."""
+        """The text, without thinking."""
         return self.whole_text.strip()
 
     @property
     def whole_text(self) -> str:
-        """Its text with the white space around it, as of a system prompt."""
+        """The text with surrounding white space, as in a system prompt."""
         return texts_of(self.parts)
 
     @property
     def is_blank(self) -> bool:
-        """Whether it says nothing and calls nothing."""
+        """True without content and calls."""
         return not self.calls and not any(isinstance(part, Image | Thinking) or part.text.strip() for part in self.parts)  # type: ignore[union-attr]
 
 
 @dataclass
 class ModelCall:
-    """What a model's span tells."""
+    """Content of a model span."""
 
     span: Span
     inputs: list[SpanMessage] = field(default_factory=list)
-    """The messages that were sent, with the system prompt as the first if there was one."""
+    """The messages sent, starting with the system prompt, if any."""
     output: SpanMessage | None = None
     model: str = ""
     usage: Usage = UNKNOWN
     stop_reason: str = ""
     tools: tuple[ToolSpec, ...] = ()
     uses: list[ToolUse] = field(default_factory=list)
-    """The tool calls that it asked for, as far as they have spans."""
+    """The tool calls of its reply that have spans."""
 
     @property
     def call_ids(self) -> set[str]:
-        """The ids of the calls that it made."""
+        """Ids of the calls in its reply."""
         return {call.id for call in self.output.calls} - {""} if self.output is not None else set()
 
 
 class ToolUse(NamedTuple):
-    """What a tool's span tells."""
+    """Content of a tool span."""
 
     span: Span
     call: ToolCall
     parts: list[AnyPart]
     error_code: str | None = None
-    """If the call failed."""
+    """Error code of a failed call."""
 
 
 class AgentUse(NamedTuple):
-    """What an agent's span tells."""
+    """Content of an agent span."""
 
     inputs: list[SpanMessage]
     output: SpanMessage | None = None
@@ -88,7 +88,7 @@ class AgentUse(NamedTuple):
 
 
 class Convention(NamedTuple):
-    """How the attributes of spans are read."""
+    """Functions that read the span attributes of one convention."""
 
     name: str
     kind: Callable[[Span], Kind]
@@ -98,14 +98,14 @@ class Convention(NamedTuple):
 
 
 def role_of(role: Any) -> str:
-    """Return the role of a message in our words. Raises `TraceError` if it is not a text."""
+    """Return the role of a message in agentnb's words. Raises `TraceError` unless it is text."""
     if not isinstance(role, str):
         raise TraceError(f"A message has the role {role!r}")
     return _ROLES.get(role.lower(), role.lower())
 
 
 def count_of(value: Any) -> int | None:
-    """Return a count of tokens; None for what is none."""
+    """Return a token count, or None for other values."""
     if isinstance(value, str) and value.isdecimal():
         return int(value)
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None

@@ -1,4 +1,4 @@
-"""What the spans of one run say, one after the other, without what they repeat."""
+"""The conversation in a run's spans, without repetitions."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from agentnb.interchange.formats.span_calls import ModelCall, SpanMessage, ToolU
 from agentnb.interchange.formats.spans import Span, SpanNote, json_value
 
 RESTORED = {str(kind.__struct_config__.tag): kind for kind in e.KINDS if issubclass(kind, Noted)}
-"""Events of agentnb that are read again from the events of its own spans."""
+"""Events of agentnb that are restored from events of its own spans."""
 _OF_A_CALL = frozenset({"agentnb.guidance_given", "agentnb.retry_scheduled"})
-"""Events that belong to the reply after them."""
+"""Events that belong to the next reply."""
 _ALIKE = 60
-"""Characters at the beginning of two texts by which one is the other, cut off or reformatted."""
+"""Prefix length by which a truncated or reformatted copy is recognized."""
 
 
 class SpanConversation:
-    """Hands what the spans of a run say to its writer."""
+    """Adds the messages in a run's spans to its writer."""
 
     def __init__(self, span: Span | None, inputs: list[SpanMessage]) -> None:
         self._span, self._inputs = span, inputs
@@ -37,37 +37,37 @@ class SpanConversation:
         self._history = int(self._own.get("agentnb.run.history") or 0)
         self._writer: RunWriter
 
-    # How it begins
+    # Start
 
     def about(self, name: str) -> dict[str, Any]:
-        """Return the fields of a run's beginning that its own span tells."""
-        found: dict[str, Any] = {"agent": name} if name else {}
+        """Return the fields of `RunStarted` that are recorded in the run's own span."""
+        fields: dict[str, Any] = {"agent": name} if name else {}
         if not self._own:
-            return found
+            return fields
         own = {key.removeprefix("agentnb.run."): json_value(value) for key, value in self._own.items()}
-        found |= {"settings": own["settings"]} if isinstance(own.get("settings"), dict) else {}
-        found |= {"run_kind": str(own["kind"])} if own.get("kind") else {}
-        found |= {"tags": tuple(map(str, own["tags"]))} if isinstance(own.get("tags"), list) else {}
-        found |= {"continued_from": str(own["continued_from"])} if own.get("continued_from") else {}
+        fields |= {"settings": own["settings"]} if isinstance(own.get("settings"), dict) else {}
+        fields |= {"run_kind": str(own["kind"])} if own.get("kind") else {}
+        fields |= {"tags": tuple(map(str, own["tags"]))} if isinstance(own.get("tags"), list) else {}
+        fields |= {"continued_from": str(own["continued_from"])} if own.get("continued_from") else {}
         with suppress(msgspec.ValidationError, TypeError):
-            found |= {"todos": msgspec.convert(own.get("todos") or [], tuple[Todo, ...])}
-            found |= {"forked_from": msgspec.convert(own.get("forked_from"), e.ForkedFrom | None)}
+            fields |= {"todos": msgspec.convert(own.get("todos") or [], tuple[Todo, ...])}
+            fields |= {"forked_from": msgspec.convert(own.get("forked_from"), e.ForkedFrom | None)}
         if self._history:
-            found["history"] = _messages(self._inputs[: self._history_length()])
-        return found
+            fields["history"] = _messages(self._inputs[: self._history_length()])
+        return fields
 
     def _history_length(self) -> int:
-        """Return how many of the messages before it are history: a message of several results is several of them."""
-        left = self._history
-        for place, message in enumerate(self._inputs):
-            follows = place > 0 and message.role == "tool" == self._inputs[place - 1].role
-            if left == 0 and not follows:
-                return place
-            left -= not follows
+        """Return the number of input messages that are history; consecutive results count as one message."""
+        remaining = self._history
+        for index, message in enumerate(self._inputs):
+            follows = index > 0 and message.role == "tool" == self._inputs[index - 1].role
+            if remaining == 0 and not follows:
+                return index
+            remaining -= not follows
         return len(self._inputs)
 
     def begin(self, writer: RunWriter, system: str) -> None:
-        """Take the prompt and the system prompt of the agent's own span, as far as they are there."""
+        """Add the prompt and the system prompt of the agent's own span, if any."""
         self._writer = writer
         if system:
             self._hear(SpanMessage("system", (Text(system),)))
@@ -84,20 +84,22 @@ class SpanConversation:
         unknown = self._span is None or self._times(self._span) in ("unknown", "only the end", "only the duration")
         return None if unknown or self._span is None else self._span.started
 
-    # What is message
+    # Model calls
 
     def tell(self, models: list[ModelCall]) -> None:
-        """Tell all model calls with their tool calls, and the events of agentnb between them."""
+        """Add all model calls with their tool calls, and agentnb's events between them."""
         if not self._own and models and not any(message.role == "user" for message in models[0].inputs):
             for message in self._inputs:
                 self._hear(message, self._known_start())
-        items: list[tuple[float, int, Any]] = [(_order(one.span), place, one) for place, one in enumerate(models)]
-        replied = [one for one in models if one.output is not None]
-        notes = [note for one in replied for note in one.span.events]
-        if self._span is not None:  # it has what was before a reply that never came, too
+        items: list[tuple[float, int, Any]] = [(_order(model.span), position, model) for position, model in enumerate(models)]
+        replied = [model for model in models if model.output is not None]
+        notes = [note for model in replied for note in model.span.events]
+        if self._span is not None:  # includes events before a missing reply
             notes += [note for note in self._span.events if note.name not in _OF_A_CALL]
         own = [note for note in notes if note.name.startswith("agentnb.")]
-        items += [(_number(note.attributes.get("agentnb.seq")), len(models) + place, note) for place, note in enumerate(own)]
+        items += [
+            (_number(note.attributes.get("agentnb.seq")), len(models) + position, note) for position, note in enumerate(own)
+        ]
         for _, _, item in sorted(items, key=lambda one: one[:2]):
             if isinstance(item, SpanNote):
                 self._restore(item)
@@ -105,7 +107,7 @@ class SpanConversation:
                 self._call(item)
 
     def _call(self, model: ModelCall) -> None:
-        """Tell a model call: what is new before it, its reply, and the results of its calls."""
+        """Add a model call: its new inputs, its reply, and the results of its calls."""
         if model.span.get("agentnb.operation"):
             self._restore(SpanNote("agentnb.model_called", model.span.attributes, self._end(model.span)))
             return
@@ -115,9 +117,9 @@ class SpanConversation:
         if message.is_blank and has_no_reply and not model.uses:
             return
         uses = _with_ids(model.uses, message.calls)
-        known = {call.id for call in message.calls} - {""}
+        call_ids = {call.id for call in message.calls} - {""}
         names = [call.name for call in message.calls]
-        extra = [use.call for use in uses if use.call.id not in known and use.call.name not in names]
+        extra = [use.call for use in uses if use.call.id not in call_ids and use.call.name not in names]
         self._reply(message, (*message.calls, *extra), model)
         for use in sorted(uses, key=lambda one: (one.span.end or 0, _order(one.span))):
             self._result(use)
@@ -135,7 +137,7 @@ class SpanConversation:
             stop_reason=model.stop_reason,
             metadata=metadata
             if isinstance(metadata, dict)
-            else {name: one for name, one in response.items() if isinstance(one, str)},
+            else {name: value for name, value in response.items() if isinstance(value, str)},
             signals=signals if isinstance(signals := model.span.get("agentnb.signals"), list) else (),
         )
         self._told.append(message._replace(calls=tuple(calls)))
@@ -151,30 +153,30 @@ class SpanConversation:
         )
         self._told.append(SpanMessage("tool", tuple(use.parts), name=use.call.name, call_id=use.call.id))
 
-    # What is repeated
+    # Repeated messages
 
     def _read_inputs(self, model: ModelCall) -> None:
-        """Tell those messages that were not told before."""
-        place = floor = self._last_reply() if model.span.get("agentnb.input.offset") else 0
+        """Add the input messages that were not added before."""
+        position = floor = self._last_reply() if model.span.get("agentnb.input.offset") else 0
         used: set[int] = set()
         for message in model.inputs:
-            start = floor if message.role == "tool" else place
-            found = next((k for k in range(start, len(self._told)) if k not in used and _is_same(self._told[k], message)), None)
-            if found is None:
-                begun = any(one.role == "user" for one in self._told)
+            start = floor if message.role == "tool" else position
+            index = next((k for k in range(start, len(self._told)) if k not in used and _is_same(self._told[k], message)), None)
+            if index is None:
+                begun = any(earlier.role == "user" for earlier in self._told)
                 self._hear(message, None if begun else (self._span or model.span).started)
                 used.add(len(self._told) - 1)
                 continue
-            used.add(found)
+            used.add(index)
             if message.role != "tool":
-                place = floor = found + 1
+                position = floor = index + 1
 
     def _last_reply(self) -> int:
-        """Return the place of the last reply, with which the inputs of a call begin that has only what is new."""
+        """Return the position of the last reply, the start of inputs that hold only new messages."""
         return next((k for k in range(len(self._told) - 1, -1, -1) if self._told[k].role == "assistant"), 0)
 
     def _hear(self, message: SpanMessage, at: datetime | None = None) -> None:
-        """Tell a message that no span of its own tells."""
+        """Add a message that has no span of its own."""
         if message.role == "assistant":
             self._writer.reply(message.parts, message.calls, author=message.name)
         elif message.role == "tool":
@@ -188,7 +190,7 @@ class SpanConversation:
     # Events of agentnb
 
     def _restore(self, note: SpanNote) -> None:
-        """Tell an event of agentnb that is read again."""
+        """Add a restored event of agentnb."""
         name, data = note.name.removeprefix("agentnb."), json_value(note.attributes.get("agentnb.event"))
         if not isinstance(data, dict):
             return
@@ -198,15 +200,15 @@ class SpanConversation:
         elif name in RESTORED:
             kind = RESTORED[name]
             with suppress(msgspec.ValidationError, TypeError):
-                made: Any = msgspec.convert({"kind": name, "seq": 0, "at": None, "run_id": "-", **data}, kind)
-                self._writer.event(kind, at=at, **{field: getattr(made, field) for field in data})
+                event: Any = msgspec.convert({"kind": name, "seq": 0, "at": None, "run_id": "-", **data}, kind)
+                self._writer.event(kind, at=at, **{field: getattr(event, field) for field in data})
 
     def _restore_message(self, data: dict[str, Any], at: datetime | None) -> None:
-        given = data.get("message")
-        whole = msgspec.convert(given, Message) if given else Message("user", (Text(str(data.get("text") or "")),))
+        recorded = data.get("message")
+        whole = msgspec.convert(recorded, Message) if recorded else Message("user", (Text(str(data.get("text") or "")),))
         self._hear(SpanMessage("user", whole.parts, name=whole.author), at)
 
-    # How it ends
+    # End
 
     def end(self, models: list[ModelCall], output: SpanMessage | None) -> Run:
         """Return the run."""
@@ -236,9 +238,9 @@ class SpanConversation:
         return str(span.get("agentnb.times") or "")
 
     def _seconds(self, span: Span) -> float | None:
-        told = span.get("agentnb.seconds")
-        if isinstance(told, int | float):
-            return float(told)
+        seconds = span.get("agentnb.seconds")
+        if isinstance(seconds, int | float):
+            return float(seconds)
         return span.seconds if self._times(span) == "" and "agentnb.seq" not in span.attributes else None
 
     def _end(self, span: Span) -> datetime | None:
@@ -246,22 +248,24 @@ class SpanConversation:
 
 
 def _with_ids(uses: list[ToolUse], calls: tuple[ToolCall, ...]) -> list[ToolUse]:
-    """Return the uses of tools, in their order. One without an id gets that of the call of its name, and best its arguments."""
+    """Return the tool uses in order. Uses without an id get that of a call with their name, preferably with their arguments."""
     free = [call for call in calls if call.id not in {use.call.id for use in uses}]
-    found = []
+    identified = []
     for use in sorted(uses, key=lambda one: _order(one.span)):
         alike = [call for call in free if call.name == use.call.name] if not use.call.id else []
-        given = json_value(use.call.arguments)
-        call = next((one for one in alike if json_value(one.arguments) == given), alike[0] if alike else None)
+        arguments = json_value(use.call.arguments)
+        call = next(
+            (candidate for candidate in alike if json_value(candidate.arguments) == arguments), alike[0] if alike else None
+        )
         if call is not None:
             free.remove(call)
             use = use._replace(call=msgspec.structs.replace(use.call, id=call.id))  # noqa: PLW2901
-        found.append(use)
-    return found
+        identified.append(use)
+    return identified
 
 
 def _order(span: Span) -> float:
-    """Return the place of a span: agentnb's own have the number of their last event."""
+    """Return the sort key of a span: in agentnb's own, the number of its last event."""
     return _number(span.get("agentnb.seq", span.start))
 
 
@@ -270,7 +274,7 @@ def _number(value: Any) -> float:
 
 
 def _is_same(told: SpanMessage, message: SpanMessage) -> bool:
-    """Return whether a message repeats one that was told, though its thinking may be left out and its text cut off."""
+    """True if a message repeats an earlier one, even without its thinking or with truncated text."""
     if told.role != message.role and {told.role, message.role} != {"system", "developer"}:
         return False
     if told.role == "tool":
@@ -301,18 +305,18 @@ def _pictures(message: SpanMessage) -> int:
 
 
 def _messages(told: list[SpanMessage]) -> tuple[Message, ...]:
-    """Return what was said as messages, with the results of one round together."""
-    made: list[Message] = []
+    """Return span messages as messages, with the results of a round combined."""
+    messages: list[Message] = []
     for message in told:
         if message.role != "tool":
-            made.append(
+            messages.append(
                 Message("assistant" if message.role == "assistant" else "user", (*message.parts, *message.calls), message.name)
             )
             continue
         parts = tuple([part for part in message.parts if isinstance(part, Text | Image)])
         result = ToolResult(message.call_id, message.name, parts, bool(message.error_code), message.error_code or None)
-        if made and made[-1].role == "tool":
-            made[-1] = msgspec.structs.replace(made[-1], parts=(*made[-1].parts, result))
+        if messages and messages[-1].role == "tool":
+            messages[-1] = msgspec.structs.replace(messages[-1], parts=(*messages[-1].parts, result))
         else:
-            made.append(Message("tool", (result,)))
-    return tuple(made)
+            messages.append(Message("tool", (result,)))
+    return tuple(messages)

@@ -1,7 +1,7 @@
-"""The runs of a trace of spans, whatever convention names their attributes.
+"""Runs of a trace of spans, independent of the convention of their attributes.
 
-Each model call repeats the conversation before it: what is new in it is told from what was there already. A run is an agent's
-span with the model and tool calls within it; an agent within another one's span is a run that the other started.
+Each model call repeats the conversation so far, so only its new messages are added. A run is an agent's span with the model and
+tool calls within it; an agent span within another one is a nested run.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _ID = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass
 class _Agent:
-    """An agent's span, or a trace without one, with what is within it and within no other agent."""
+    """An agent's span, or a trace without agents, with its own model and tool calls."""
 
     span: Span | None
     models: list[ModelCall] = field(default_factory=list)
     uses: list[ToolUse] = field(default_factory=list)
     parent: str = ""
-    """The id of the agent's span around it."""
+    """Id of the enclosing agent span."""
 
 
 def read_runs(file: TraceFile, convention: Convention) -> Iterator[Run]:
-    """Yield the runs of a file: those of each trace, the outer ones first."""
+    """Yield the runs of each trace in a file, outer ones first."""
     for spans, several in traces_of(file):
         with file.guarded(f"trace {spans[0].trace_id}"):
             agents = _agents(spans, convention)
@@ -42,75 +42,75 @@ def read_runs(file: TraceFile, convention: Convention) -> Iterator[Run]:
             yield from with_nested_usage(_run(file, convention, spans[0].trace_id, agent, shared) for agent in agents)
 
 
-# Which spans are of which run
+# Spans by run
 
 
 class _Tree:
-    """The spans of a trace by id, with what each is."""
+    """Spans of a trace by id, with their kinds."""
 
     def __init__(self, spans: Iterable[Span], convention: Convention) -> None:
         self.spans = {span.span_id: span for span in spans}
         self.kinds = {span_id: convention.kind(span) for span_id, span in self.spans.items()}
 
     def above(self, span: Span) -> Iterator[Span]:
-        """Yield the spans around a span, from the inside."""
+        """Yield the enclosing spans, innermost first."""
         seen = {span.span_id}
-        while span.parent_id and (found := self.spans.get(span.parent_id)) is not None and found.span_id not in seen:
-            seen.add(found.span_id)
-            yield found
-            span = found
+        while span.parent_id and (parent := self.spans.get(span.parent_id)) is not None and parent.span_id not in seen:
+            seen.add(parent.span_id)
+            yield parent
+            span = parent
 
     def around(self, span: Span, *kinds: Kind) -> str:
-        """Return the id of the next span around it of one of these kinds; empty if there is none."""
-        return next((one.span_id for one in self.above(span) if self.kinds[one.span_id] in kinds), "")
+        """Return the id of the nearest enclosing span of these kinds, or an empty text."""
+        return next((outer.span_id for outer in self.above(span) if self.kinds[outer.span_id] in kinds), "")
 
 
 def _agents(spans: list[Span], convention: Convention) -> list[_Agent]:
-    """Return the agents of a trace that did something, each before those within it."""
+    """Return the active agents of a trace, each before its nested ones."""
     tree = _Tree(spans, convention)
-    found = {"": _Agent(None)}
+    agents = {"": _Agent(None)}
     ordered = sorted(tree.spans.values(), key=lambda one: (one.start or 0, one.attributes.get("agentnb.seq") or 0))
     for span in ordered:
         if tree.kinds[span.span_id] == "agent":
-            found[span.span_id] = _Agent(span, parent=tree.around(span, "agent"))
+            agents[span.span_id] = _Agent(span, parent=tree.around(span, "agent"))
     for span in ordered:
         kind = tree.kinds[span.span_id]
         within = tree.around(span, "agent", "model", "tool")
-        if kind == "model" and (not within or tree.kinds[within] != "model"):  # else two libraries recorded one call
-            found[tree.around(span, "agent")].models.append(convention.model_call(span))
-        elif kind == "tool" and tree.kinds.get(within) != "tool":  # else a tool made the call, and no model
-            found[tree.around(span, "agent")].uses.append(convention.tool_use(span))
-    return _in_order([one for one in found.values() if _is_run(one, found, convention)], found)
+        if kind == "model" and (not within or tree.kinds[within] != "model"):  # otherwise two libraries recorded the same call
+            agents[tree.around(span, "agent")].models.append(convention.model_call(span))
+        elif kind == "tool" and tree.kinds.get(within) != "tool":  # otherwise a tool made the call, not the model
+            agents[tree.around(span, "agent")].uses.append(convention.tool_use(span))
+    return _in_order([agent for agent in agents.values() if _is_run(agent, agents, convention)], agents)
 
 
-def _is_run(one: _Agent, found: dict[str, _Agent], convention: Convention) -> bool:
-    if one.models or one.uses:
+def _is_run(agent: _Agent, agents: dict[str, _Agent], convention: Convention) -> bool:
+    if agent.models or agent.uses:
         return True
-    if one.span is None:
+    if agent.span is None:
         return False
-    within = any(other.parent == one.span.span_id for other in found.values())
-    return "agentnb.run.id" in one.span.attributes or (not within and bool(convention.agent_use(one.span).inputs))
+    within = any(inner.parent == agent.span.span_id for inner in agents.values())
+    return "agentnb.run.id" in agent.span.attributes or (not within and bool(convention.agent_use(agent.span).inputs))
 
 
-def _in_order(kept: list[_Agent], found: dict[str, _Agent]) -> list[_Agent]:
-    """Name for each agent the next one around it that is a run too, and put the outer ones first."""
-    ids = {one.span.span_id for one in kept if one.span is not None}
+def _in_order(kept: list[_Agent], agents: dict[str, _Agent]) -> list[_Agent]:
+    """Set each agent's parent to the nearest enclosing agent with a run, and sort outer ones first."""
+    ids = {agent.span.span_id for agent in kept if agent.span is not None}
     depths = {}
-    for one in kept:
+    for agent in kept:
         seen: set[str] = set()
-        while one.parent and one.parent not in ids and one.parent not in seen:
-            seen.add(one.parent)
-            one.parent = found[one.parent].parent
-        depths[id(one)] = _depth(one, found)
-    return sorted(kept, key=lambda one: depths[id(one)])
+        while agent.parent and agent.parent not in ids and agent.parent not in seen:
+            seen.add(agent.parent)
+            agent.parent = agents[agent.parent].parent
+        depths[id(agent)] = _depth(agent, agents)
+    return sorted(kept, key=lambda agent: depths[id(agent)])
 
 
-def _depth(one: _Agent, found: dict[str, _Agent]) -> int:
+def _depth(agent: _Agent, agents: dict[str, _Agent]) -> int:
     depth, seen = 0, set()
-    while one.parent and one.parent not in seen:
-        seen.add(one.parent)
-        one, depth = found[one.parent], depth + 1
-    return depth + (one.span is not None)
+    while agent.parent and agent.parent not in seen:
+        seen.add(agent.parent)
+        agent, depth = agents[agent.parent], depth + 1
+    return depth + (agent.span is not None)
 
 
 # A run
@@ -118,14 +118,14 @@ def _depth(one: _Agent, found: dict[str, _Agent]) -> int:
 
 def _run(file: TraceFile, convention: Convention, trace_id: str, agent: _Agent, several: bool) -> Run:
     use = AgentUse([]) if agent.span is None else convention.agent_use(agent.span)
-    tools = {tool.name: tool for tool in (*use.tools, *[tool for one in agent.models for tool in one.tools])}
+    tools = {tool.name: tool for tool in (*use.tools, *[tool for call in agent.models for tool in call.tools])}
     span_id = agent.span.span_id if agent.span is not None else ""
     ids: dict[str, Any] = {"run_id": _run_id(agent.span, trace_id), "parent_id": _parent_id(agent, trace_id)}
     where = f"trace {trace_id}" + (f", span {span_id}" if span_id else "")
-    model = use.model or next((one.model for one in agent.models if one.model), "")
+    model = use.model or next((call.model for call in agent.models if call.model), "")
     conversation = SpanConversation(agent.span, use.inputs)
-    about = conversation.about(use.name)
-    writer = file.writer(convention.name, where if several else "", model=model, tools=tuple(tools.values()), **ids, **about)
+    fields = conversation.about(use.name)
+    writer = file.writer(convention.name, where if several else "", model=model, tools=tuple(tools.values()), **ids, **fields)
     conversation.begin(writer, use.system)
     _complete(agent.models)
     _assign(agent)
@@ -134,7 +134,7 @@ def _run(file: TraceFile, convention: Convention, trace_id: str, agent: _Agent, 
 
 
 def _run_id(span: Span | None, trace_id: str) -> str:
-    """Return the run's own id, or one made of those of its trace and span."""
+    """Return the run's own id, or an id from its trace and span."""
     if span is None:
         return _ID.sub("-", trace_id)[:100]
     own = span.attributes.get("agentnb.run.id")
@@ -150,15 +150,15 @@ def _parent_id(agent: _Agent, trace_id: str) -> str | None:
 
 
 def _complete(models: list[ModelCall]) -> None:
-    """Take a reply that its own span does not tell from the conversation that the next call repeats."""
-    for one, after in pairwise(models):
-        repeated = after.inputs[len(one.inputs) : len(one.inputs) + 1]
-        if (one.output is None or one.output.is_blank) and repeated and repeated[0].role == "assistant":
-            one.output = repeated[0]
+    """Add replies missing from their own spans, from the conversation that the next call repeats."""
+    for call, after in pairwise(models):
+        repeated = after.inputs[len(call.inputs) : len(call.inputs) + 1]
+        if (call.output is None or call.output.is_blank) and repeated and repeated[0].role == "assistant":
+            call.output = repeated[0]
 
 
 def _assign(agent: _Agent) -> None:
-    """Give each tool call to the model call that asked for it: by its id, else the next before it that has no result for it."""
+    """Assign each tool use to its model call: by id, otherwise to the latest earlier call that lacks this tool's result."""
     for use in agent.uses:
         model = _asker(agent.models, use)
         if model is None:
@@ -167,12 +167,18 @@ def _assign(agent: _Agent) -> None:
 
 
 def _asker(models: list[ModelCall], use: ToolUse) -> ModelCall | None:
-    before = [one for one in models if (one.span.start or 0) <= (use.span.start or 0) or one.span.start is None] or models[:1]
-    for one in reversed(before):
-        if use.call.id and use.call.id in one.call_ids and not any(other.call.id == use.call.id for other in one.uses):
-            return one
-    for one in reversed(before):
-        asked = [call.name for call in one.output.calls] if one.output is not None else []
-        if asked.count(use.call.name) > sum(other.call.name == use.call.name for other in one.uses):
-            return one
+    before = [
+        model for model in models if (model.span.start or 0) <= (use.span.start or 0) or model.span.start is None
+    ] or models[:1]
+    for model in reversed(before):
+        if (
+            use.call.id
+            and use.call.id in model.call_ids
+            and not any(answered.call.id == use.call.id for answered in model.uses)
+        ):
+            return model
+    for model in reversed(before):
+        asked = [call.name for call in model.output.calls] if model.output is not None else []
+        if asked.count(use.call.name) > sum(answered.call.name == use.call.name for answered in model.uses):
+            return model
     return before[-1] if before else None

@@ -1,7 +1,7 @@
 """Spans as exporters write them: OTLP in JSON, lists of spans of the SDKs and of Phoenix, and JSON Lines of either.
 
-Attributes may be flat (``llm.input_messages.0.message.role``), nested, or a list of keys and values; `nested` makes one tree of
-them, in which numbered attributes are lists, in the order of their numbers.
+Attributes may be flat (``llm.input_messages.0.message.role``), nested, or a list of keys and values; `nested` converts them to
+a tree, with numbered attributes as lists.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from agentnb.interchange.formats.content import time_of
 from agentnb.interchange.trace_file import TraceFile
 
 MAX_TRACES = 1_000
-"""Traces of JSON Lines that are held at once; of more, the oldest one that has its root is complete."""
+"""Maximum open traces of JSON Lines; beyond it, the oldest one with a root is closed."""
 LOOKED_AT = 50
-"""Records at the beginning of JSON Lines by which their convention is recognized."""
+"""Number of first JSON Lines records by which their convention is recognized."""
 _ROOTS = ("gen_ai", "llm", "openinference", "input", "output", "tool", "agent", "traceloop", "message", "session", "tag")
-"""First parts of the names of attributes that are read as trees."""
+"""First name parts of attributes that are read as trees."""
 _OPAQUE = frozenset({"arguments", "parameters", "json_schema", "response", "result", "value", "variables", "content"})
-"""Names of attributes whose values are data of their own."""
+"""Names of attributes whose values are data rather than attributes."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ERRORS = ("2", "ERROR", "STATUS_CODE_ERROR", "StatusCode.ERROR", "Error")
 
@@ -40,7 +40,7 @@ class SpanNote:
 
 @dataclass(slots=True)
 class Span:
-    """A span, whoever wrote it."""
+    """A span of any exporter."""
 
     trace_id: str
     span_id: str
@@ -53,37 +53,37 @@ class Span:
     events: list[SpanNote] = field(default_factory=list)
     failed: bool = False
     message: str = ""
-    """Of its status."""
+    """Message of the status."""
     kind: str = ""
-    """The kind that the span itself says beside its attributes."""
+    """The span's kind recorded beside its attributes."""
     is_local: bool = False
-    """Whether its times name no zone."""
+    """True if its times have no time zone."""
     _tree: dict[str, Any] | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the attribute of this name, as it was written."""
+        """Return the attribute of this name, unconverted."""
         return self.attributes.get(name, default)
 
     def at(self, path: str) -> Any:
-        """Return what is at a path of names, in whichever way the attributes are written; None if nothing is."""
-        found: Any = self.attributes.get(path)
-        if found is not None and not _has_paths(found):
-            return found
+        """Return the value at a dotted path, in any form of attributes, or None."""
+        value: Any = self.attributes.get(path)
+        if value is not None and not _has_paths(value):
+            return value
         if self._tree is None:
             self._tree = nested(self.attributes)
-        found = self._tree
+        value = self._tree
         for name in path.split("."):
-            found = found.get(name) if isinstance(found, dict) else None
-        return found
+            value = value.get(name) if isinstance(value, dict) else None
+        return value
 
     @property
     def started(self) -> datetime | None:
-        """When it began; without a zone if the file names none."""
+        """Start time, without a time zone if the file has none."""
         return self._as_written(self.start)
 
     @property
     def ended(self) -> datetime | None:
-        """When it ended; without a zone if the file names none."""
+        """End time, without a time zone if the file has none."""
         return self._as_written(self.end)
 
     def _as_written(self, nanoseconds: int | None) -> datetime | None:
@@ -92,12 +92,12 @@ class Span:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took."""
+        """Duration."""
         return None if self.start is None or self.end is None or self.end < self.start else (self.end - self.start) / 1e9
 
 
 def datetime_of(nanoseconds: int | None) -> datetime | None:
-    """Return a time given in nanoseconds since 1970."""
+    """Convert nanoseconds since 1970 to a time."""
     try:
         return None if nanoseconds is None else _EPOCH + timedelta(microseconds=nanoseconds // 1000)
     except OverflowError:
@@ -108,8 +108,8 @@ def datetime_of(nanoseconds: int | None) -> datetime | None:
 
 
 def _has_paths(value: Any) -> bool:
-    """Return whether this is a list of objects whose keys are paths, as ``message.role``."""
-    return isinstance(value, list) and any("." in str(key) for one in value if isinstance(one, dict) for key in one)
+    """True if this is a list of objects whose keys are paths, such as ``message.role``."""
+    return isinstance(value, list) and any("." in str(key) for item in value if isinstance(item, dict) for key in item)
 
 
 def nested(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -131,11 +131,11 @@ def _put(tree: dict[str, Any], name: str, value: Any) -> None:
     if isinstance(value, dict) and last not in _OPAQUE:
         inner = tree.setdefault(last, {})
         if isinstance(inner, dict):
-            for key, one in value.items():
-                _put(inner, str(key), one)
-    elif isinstance(value, list) and last not in _OPAQUE and any(isinstance(one, dict) for one in value):
-        for number, one in enumerate(value):
-            _put(tree, f"{last}.{number}", one)
+            for key, item in value.items():
+                _put(inner, str(key), item)
+    elif isinstance(value, list) and last not in _OPAQUE and any(isinstance(item, dict) for item in value):
+        for number, item in enumerate(value):
+            _put(tree, f"{last}.{number}", item)
     elif isinstance(tree.get(last), dict):
         tree[last][""] = value
     else:
@@ -145,14 +145,14 @@ def _put(tree: dict[str, Any], name: str, value: Any) -> None:
 def _with_lists(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    made = {name: inner if name in _OPAQUE else _with_lists(inner) for name, inner in value.items()}
-    if made and all(name.isdecimal() for name in made):
-        return [made[name] for name in sorted(made, key=int)]
-    return made
+    converted = {name: inner if name in _OPAQUE else _with_lists(inner) for name, inner in value.items()}
+    if converted and all(name.isdecimal() for name in converted):
+        return [converted[name] for name in sorted(converted, key=int)]
+    return converted
 
 
 def json_value(value: Any) -> Any:
-    """Return the value of a text of JSON that is an object or a list; anything else as it is."""
+    """Decode JSON text of an object or a list; return other values unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             return msgspec.json.decode(value)
@@ -162,22 +162,22 @@ def json_value(value: Any) -> Any:
 
 
 def as_json(value: Any) -> str:
-    """Return plain data as the text of its JSON."""
+    """Return plain data as JSON text."""
     return msgspec.json.encode(value).decode()
 
 
 def list_at(span: Span, path: str) -> list[dict[str, Any]]:
-    """Return the objects of a list attribute, which may be written as JSON."""
-    found = json_value(span.at(path))
-    listed = found if isinstance(found, list) else [found]
-    return [one for one in listed if isinstance(one, dict)]
+    """Return the objects of a list attribute, which may be JSON text."""
+    decoded = json_value(span.at(path))
+    items = decoded if isinstance(decoded, list) else [decoded]
+    return [item for item in items if isinstance(item, dict)]
 
 
 # Files
 
 
 def traces_of(file: TraceFile) -> Iterator[tuple[list[Span], bool]]:
-    """Yield the spans of each trace, and whether the file holds several traces."""
+    """Yield the spans of each trace, and True if the file holds several traces."""
     records: Iterable[tuple[str, Any]] = [("", file.document)] if file.kind == "json" else _numbered(file)
     open_traces: dict[str, list[Span]] = {}
     notes: dict[tuple[str, str], list[SpanNote]] = {}
@@ -190,7 +190,7 @@ def traces_of(file: TraceFile) -> Iterator[tuple[list[Span], bool]]:
                 notes.setdefault(key, []).append(note)
         while len(open_traces) > MAX_TRACES:
             flushed = True
-            done = next((key for key, spans in open_traces.items() if any(not one.parent_id for one in spans)), None)
+            done = next((key for key, spans in open_traces.items() if any(not member.parent_id for member in spans)), None)
             yield _with_notes(open_traces.pop(next(iter(open_traces)) if done is None else done), notes), True
     several = flushed or len(open_traces) > 1
     for spans in open_traces.values():
@@ -208,22 +208,22 @@ def _with_notes(spans: list[Span], notes: dict[tuple[str, str], list[SpanNote]])
 
 
 def first_spans(file: TraceFile) -> list[Span]:
-    """Return the spans at the beginning of a file; none if it holds no spans."""
+    """Return the first spans of a file."""
     if file.kind == "json":
         return spans_in(file.first)
-    found: list[Span] = []
+    spans: list[Span] = []
     if file.kind == "lines" and spans_in(file.first) + notes_in(file.first):
-        found = spans_in(file.first)
+        spans = spans_in(file.first)
         for line in file.start.split(b"\n")[1:LOOKED_AT]:
             with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                found += spans_in(msgspec.json.decode(line))
-    return found
+                spans += spans_in(msgspec.json.decode(line))
+    return spans
 
 
 def spans_in(record: Any) -> list[Span]:
-    """Return the spans of a record: a span, a list of spans, or a document of OTLP."""
+    """Return the spans of a record: a span, a list of spans, or an OTLP document."""
     if isinstance(record, list):
-        return [span for one in record if isinstance(one, dict) for span in spans_in(one)]
+        return [span for item in record if isinstance(item, dict) for span in spans_in(item)]
     if not isinstance(record, dict):
         return []
     for name in ("resourceSpans", "resource_spans", "batches"):
@@ -238,19 +238,19 @@ def spans_in(record: Any) -> list[Span]:
 
 
 def notes_in(record: Any) -> list[tuple[tuple[str, str], SpanNote]]:
-    """Return the log records of a document of OTLP, each with the ids of its trace and span."""
-    found = []
+    """Return the log records of an OTLP document, each with the ids of its trace and span."""
+    notes = []
     logs = record.get("resourceLogs") if isinstance(record, dict) else None
     for resource in logs or ():
         for scope in resource.get("scopeLogs") or ():
-            for one in scope.get("logRecords") or ():
-                attributes = attributes_of(one.get("attributes"))
-                body = _value(one.get("body") or {})
-                name = str(one.get("eventName") or attributes.get("event.name") or "")
-                told = {**(body if isinstance(body, dict) else {"body": body}), **attributes}
-                note = SpanNote(name, told, datetime_of(_time(one, "timeUnixNano", "observedTimeUnixNano")))
-                found.append(((str(one.get("traceId") or ""), str(one.get("spanId") or "")), note))
-    return found
+            for log_record in scope.get("logRecords") or ():
+                attributes = attributes_of(log_record.get("attributes"))
+                body = _value(log_record.get("body") or {})
+                name = str(log_record.get("eventName") or attributes.get("event.name") or "")
+                fields = {**(body if isinstance(body, dict) else {"body": body}), **attributes}
+                note = SpanNote(name, fields, datetime_of(_time(log_record, "timeUnixNano", "observedTimeUnixNano")))
+                notes.append(((str(log_record.get("traceId") or ""), str(log_record.get("spanId") or "")), note))
+    return notes
 
 
 def _otlp(resources: list[Any]) -> Iterator[Span]:
@@ -259,24 +259,24 @@ def _otlp(resources: list[Any]) -> Iterator[Span]:
             (resource[name] for name in ("scopeSpans", "scope_spans", "instrumentationLibrarySpans") if name in resource), []
         )
         for scope in scopes:
-            for one in scope.get("spans") or ():
-                if isinstance(one, dict):
-                    yield _span(one)
+            for span in scope.get("spans") or ():
+                if isinstance(span, dict):
+                    yield _span(span)
 
 
 def _is_span(one: dict[str, Any]) -> bool:
     context = one.get("context", one)
     names = {"trace_id", "traceId"}, {"span_id", "spanId"}
-    return isinstance(context, dict) and all(context.keys() & each for each in names) and "attributes" in one
+    return isinstance(context, dict) and all(context.keys() & keys for keys in names) and "attributes" in one
 
 
 def _span(one: dict[str, Any]) -> Span:
     context = one["context"] if isinstance(one.get("context"), dict) else one
     status = one.get("status")
-    about = (
+    status_fields = (
         status if isinstance(status, dict) else {"code": status or one.get("status_code"), "message": one.get("status_message")}
     )
-    code = about.get("code", about.get("status_code"))
+    code = status_fields.get("code", status_fields.get("status_code"))
     return Span(
         trace_id=_id(_first(context, "trace_id", "traceId")),
         span_id=_id(_first(context, "span_id", "spanId")),
@@ -287,14 +287,14 @@ def _span(one: dict[str, Any]) -> Span:
         attributes=attributes_of(one.get("attributes")),
         events=[_note(event) for event in one.get("events") or () if isinstance(event, dict)],
         failed=str(code) in _ERRORS,
-        message=str(about.get("message") or about.get("description") or ""),
+        message=str(status_fields.get("message") or status_fields.get("description") or ""),
         kind=str(one.get("span_kind") or ""),
         is_local=any(_is_local(one.get(name)) for name in ("start_time", "startTime", "end_time", "endTime")),
     )
 
 
 def _is_local(value: Any) -> bool:
-    """Return whether this is a time in words that names no zone."""
+    """True if this is a textual time without a time zone."""
     at = time_of(value) if isinstance(value, str) and not value.isdecimal() else None
     return at is not None and at.tzinfo is None
 
@@ -313,7 +313,7 @@ def _id(value: Any) -> str:
 
 
 def _time(one: dict[str, Any], *names: str) -> int | None:
-    """Return the time under the first of these names, in nanoseconds since 1970. The first two are of OTLP, which counts so."""
+    """Return the time under the first of these names, in nanoseconds since 1970, the unit of the first two names (OTLP)."""
     for name in names[:2]:
         if str(one.get(name)).isdecimal():
             return int(one[name])
@@ -321,37 +321,37 @@ def _time(one: dict[str, Any], *names: str) -> int | None:
 
 
 def _nanoseconds(value: Any) -> int | None:
-    """Return a time as nanoseconds since 1970: given so, as seconds and nanoseconds in a list, or as text."""
-    if isinstance(value, list) and len(value) == 2 and all(isinstance(one, int) for one in value):
+    """Convert a time to nanoseconds since 1970: from a number, a list of seconds and nanoseconds, or text."""
+    if isinstance(value, list) and len(value) == 2 and all(isinstance(part, int) for part in value):
         return int(value[0] * 1_000_000_000 + value[1])
     if isinstance(value, str) and value.isdecimal():
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool) and value > 10**17:
         return value
-    found = time_of(value)
-    if found is None:
+    time = time_of(value)
+    if time is None:
         return None
-    passed = (found if found.tzinfo is not None else found.replace(tzinfo=UTC)) - _EPOCH
+    passed = (time if time.tzinfo is not None else time.replace(tzinfo=UTC)) - _EPOCH
     return (passed.days * 86_400 + passed.seconds) * 1_000_000_000 + passed.microseconds * 1_000
 
 
 def attributes_of(given: Any) -> dict[str, Any]:
-    """Return attributes as a dict: of one, or of a list of keys and values as OTLP writes them."""
+    """Return attributes as a dict, from a dict or OTLP's list of keys and values."""
     if isinstance(given, dict):
         return given
     listed = given if isinstance(given, list) else []
-    return {str(one["key"]): _value(one.get("value")) for one in listed if isinstance(one, dict) and "key" in one}
+    return {str(pair["key"]): _value(pair.get("value")) for pair in listed if isinstance(pair, dict) and "key" in pair}
 
 
 def _value(given: Any) -> Any:
-    """Return a value of OTLP. Whole numbers are texts there."""
+    """Return an OTLP value. OTLP writes integers as strings."""
     if not isinstance(given, dict) or len(given) != 1:
         return given if not isinstance(given, dict) or given else None
     ((kind, value),) = given.items()
     if kind in ("intValue", "int_value"):
         return int(value)
     if kind in ("arrayValue", "array_value"):
-        return [_value(one) for one in (value or {}).get("values") or ()]
+        return [_value(item) for item in (value or {}).get("values") or ()]
     if kind in ("kvlistValue", "kvlist_value"):
         return attributes_of((value or {}).get("values"))
     return value

@@ -1,4 +1,4 @@
-"""What messages of any API come down to: system prompts, what was said, replies and results, as a `RunWriter` takes them."""
+"""Steps common to all APIs: system prompts, user messages, replies and results, to be added to a `RunWriter`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SystemPrompt(NamedTuple):
 
 
 class UserMessage(NamedTuple):
-    """A message of the person, or of whoever else speaks to the agent."""
+    """A message of the person, or of any other speaker."""
 
     parts: list[AnyPart]
     author: str = ""
@@ -41,7 +41,7 @@ class Reply(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The result of a call. ``inside``: the provider ran the call itself, within the reply."""
+    """The result of a call. ``inside``: of a server-side call within the reply."""
 
     call_id: str
     parts: list[AnyPart]
@@ -53,7 +53,7 @@ class Result(NamedTuple):
 
 
 class Note(NamedTuple):
-    """Something the person is to know of the trace, such as an error that the agent got over."""
+    """A warning for the person, such as an error that the agent recovered from."""
 
     message: str
 
@@ -62,7 +62,7 @@ Step: TypeAlias = SystemPrompt | UserMessage | Reply | Result | Note
 
 
 def hand_over(writer: RunWriter, steps: Iterable[Step]) -> None:
-    """Hand steps to the writer of a run."""
+    """Add steps to a run's writer."""
     for step in steps:
         if isinstance(step, SystemPrompt):
             writer.system(step.text)
@@ -74,14 +74,14 @@ def hand_over(writer: RunWriter, steps: Iterable[Step]) -> None:
         elif isinstance(step, Note):
             writer.warn(step.message)
         else:
-            about = {"name": step.name, "is_error": step.is_error, "at": step.at, "seconds": step.seconds}
-            writer.result(step.call_id, step.parts, **about)  # type: ignore[arg-type]
+            details = {"name": step.name, "is_error": step.is_error, "at": step.at, "seconds": step.seconds}
+            writer.result(step.call_id, step.parts, **details)  # type: ignore[arg-type]
 
 
 class ReplyPieces:
-    """Gathers what a model says and calls into replies: one, with the results of calls that the provider ran within it.
+    """Combines pieces of the model into a reply, with the results of server-side calls within it.
 
-    After the result of any other call, the next piece begins another reply.
+    After the result of any other call, the next piece starts a new reply.
     """
 
     def __init__(self, author: str = "", at: datetime | None = None) -> None:
@@ -91,30 +91,30 @@ class ReplyPieces:
         self._calls: list[ToolCall] = []
         self._results: list[Step] = []
         self._is_answered = False
-        """Whether a call of the reply has its result from somebody else than the provider."""
+        """True if a call of the reply has a result from the client."""
 
     def say(self, parts: Iterable[AnyPart]) -> None:
-        """Take what the model says or thinks."""
+        """Add text or thinking."""
         for part in parts:
             self._begin()
             self._parts.append(part)
 
     def call(self, call: ToolCall, result: Result | None = None) -> None:
-        """Take a call, with its result if the provider made it."""
-        if len(self._results) >= len(self._calls):  # else it was made beside a call that has no result yet
+        """Add a call, with its result if it ran on the server."""
+        if len(self._results) >= len(self._calls):  # otherwise parallel to a call without a result
             self._begin()
         self._calls.append(call)
         if result is not None:
             self._results.append(result)
 
     def result(self, result: Result) -> None:
-        """Take the result of a call inside the reply."""
+        """Add the result of a call within the reply."""
         self._results.append(result)
         of_provider = (call.id == result.call_id and SERVER_SIDE in (call.provider_metadata or ()) for call in self._calls)
         self._is_answered |= not any(of_provider)
 
     def steps(self, **last: Any) -> list[Step]:
-        """Return the steps taken, and forget them. ``last``: fields of the last reply, such as its usage."""
+        """Return and clear the collected steps. ``last``: fields of the last reply, such as its usage."""
         if self._parts or self._calls or self._results or (last and not self._done):
             self._close(**last)
         steps, self._done = self._done, []
@@ -133,7 +133,7 @@ class ReplyPieces:
 
 
 def signature(step: Step) -> tuple[Any, ...]:
-    """Return what is the same of a step wherever a later request repeats it: ids, cache marks and thinking may differ."""
+    """Return the part of a step that repetitions keep; ids, cache marks and thinking may differ."""
     if isinstance(step, UserMessage):
         return ("said", texts_of(step.parts).strip(), sum(isinstance(part, Image) for part in step.parts))
     if isinstance(step, Reply):
@@ -142,6 +142,6 @@ def signature(step: Step) -> tuple[Any, ...]:
 
 
 def thinking(text: Any, metadata: dict[str, Any] | None = None) -> list[AnyPart]:
-    """Return a text as a part of thinking; nothing if it is not a text, or is blank and has no metadata."""
-    told = text if isinstance(text, str) else ""
-    return [Thinking(told, metadata)] if told.strip() or metadata else []
+    """Return text as a thinking part; empty for other values, and for blank text without metadata."""
+    content = text if isinstance(text, str) else ""
+    return [Thinking(content, metadata)] if content.strip() or metadata else []

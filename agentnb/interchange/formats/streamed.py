@@ -1,4 +1,4 @@
-"""Streamed responses: the events of a stream put together into the response that the API would have sent in one piece."""
+"""Streamed responses, assembled into the response that the API would have sent without streaming."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed
 
 
 def response_of(text: str) -> dict[str, Any] | None:
-    """Return the response that a stream of server-sent events came to; None if it is of no API that agentnb knows."""
+    """Return the response of a stream of server-sent events, or None for an unknown API."""
     events = [*events_of(text)]
     kinds = {event.get("type") for event in events}
     if any(isinstance(kind, str) and kind.startswith("response.") for kind in kinds):
@@ -28,7 +28,7 @@ def response_of(text: str) -> dict[str, Any] | None:
 
 
 def events_of(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of the events. What is no JSON object, as the end mark or a cut event, is left out."""
+    """Yield the JSON objects of the events. Other data, such as the end mark or a truncated event, is skipped."""
     for block in text.replace("\r\n", "\n").split("\n\n"):
         data = "\n".join(line[5:].strip() for line in block.split("\n") if line.startswith("data:"))
         with suppress(ValueError, RecursionError):
@@ -38,8 +38,8 @@ def events_of(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _responses(events: list[dict[str, Any]]) -> dict[str, Any]:
-    told = [event["response"] for event in events if isinstance(event.get("response"), dict)]
-    whole = next((event["response"] for event in events if event.get("type") in _ENDS), told[0] if told else {})
+    responses = [event["response"] for event in events if isinstance(event.get("response"), dict)]
+    whole = next((event["response"] for event in events if event.get("type") in _ENDS), responses[0] if responses else {})
     items = {
         event.get("output_index", 0): event["item"] for event in events if event.get("type") == "response.output_item.done"
     }
@@ -124,12 +124,12 @@ def _chat(events: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _extend_calls(calls: dict[Any, dict[str, Any]], fragments: Any) -> None:
     for fragment in fragments:
-        given = fragment.get("function") or {}
+        function = fragment.get("function") or {}
         index = fragment.get("index", fragment.get("id") or max(len(calls) - 1, 0))
         call = calls.setdefault(index, {"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
         call["id"] = call["id"] or fragment.get("id") or ""
-        call["function"]["name"] = call["function"]["name"] or given.get("name") or ""
-        call["function"]["arguments"] += given.get("arguments") or ""
+        call["function"]["name"] = call["function"]["name"] or function.get("name") or ""
+        call["function"]["arguments"] += function.get("arguments") or ""
 
 
 # Google's

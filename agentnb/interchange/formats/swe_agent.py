@@ -1,8 +1,8 @@
 """Trajectories of SWE-agent: a ``history`` of chat messages, and a ``trajectory`` of steps with times and retried actions.
 
-Newer ones hold tool calls with ids. In older ones an action is a command line of the environment's shell: it is kept as a call
-of ``bash``, whose result is the next message. Steps of the trajectory that the history lacks, such as an action that was
-refused and asked for again, and the result of the last one, are taken from the trajectory.
+Newer ones have tool calls with ids. In older ones an action is a shell command: it becomes a call of ``bash``, whose result is
+the next message. Steps missing from the history, such as a rejected and repeated action, and the last result are read from the
+trajectory.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ NAME = "swe_agent"
 TITLE = "trajectory of SWE-agent"
 RECORDS_END = "`exit_status`"
 BASH = "bash"
-"""The tool that an action without a tool call calls."""
+"""Tool name for an action without a tool call."""
 DEMONSTRATION = "demonstration"
-"""The author of messages that show the agent how to work."""
+"""Author of messages that demonstrate the work to the agent."""
 _LIMITS = {
     "exit_cost": "budget",
     "exit_context": "context",
@@ -38,7 +38,7 @@ _FAILED = frozenset({"exit_api", "exit_environment_error", "exit_error", "early_
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     document = file.first if file.kind == "json" else None
     if not isinstance(document, dict):
         return file.lacks("trajectory", kind="json")
@@ -48,10 +48,10 @@ def sniff(file: TraceFile) -> str:
         return "" if isinstance(first, dict) and {"action", "observation"} <= first.keys() else "its steps have no action"
     if not isinstance(history, list) or not history:
         return "it has no trajectory"
-    about = document.get("info")
+    info = document.get("info")
     return (
         ""
-        if isinstance(about, dict) and isinstance(history[0], dict) and "role" in history[0]
+        if isinstance(info, dict) and isinstance(history[0], dict) and "role" in history[0]
         else "its history has no info beside it"
     )
 
@@ -62,7 +62,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 class _Reader:
-    """Reads one trajectory."""
+    """Reader of one trajectory."""
 
     def __init__(self, file: TraceFile, one: dict[str, Any]) -> None:
         self._file = file
@@ -70,10 +70,10 @@ class _Reader:
         self._steps: list[dict[str, Any]] = one.get("trajectory") or []
         self._history: list[dict[str, Any]] = one.get("history") or (self._steps[0].get("query") if self._steps else None) or []
         self._step = 0
-        """How many steps of the trajectory were taken."""
+        """Number of trajectory steps added."""
         self._open = 0
-        """Calls whose results are due."""
-        self._agent = next((str(each["agent"]) for each in self._history if _has(each, "agent")), "agent")
+        """Number of calls without a result."""
+        self._agent = next((str(message["agent"]) for message in self._history if _has(message, "agent")), "agent")
         self._writer = file.writer(
             NAME,
             task=_task(one, file.name),
@@ -82,7 +82,7 @@ class _Reader:
             settings=recorded(
                 self._info, "exit_status", "submission", "model_stats", "swe_agent_version", environment=one.get("environment")
             ),
-            history=tuple(_shown(each) for each in self._history if _has(each, "is_demo")),
+            history=tuple(_shown(message) for message in self._history if _has(message, "is_demo")),
         )
 
     def read(self) -> Run:
@@ -120,11 +120,11 @@ class _Reader:
         calls = openai_chat.calls_of(message) or _call(action)
         self._open = len(calls)
         self._step += at is not None
-        thoughts = [{"type": "thinking", **one} for one in message.get("thinking_blocks") or ()]
+        thoughts = [{"type": "thinking", **block} for block in message.get("thinking_blocks") or ()]
         self._writer.reply([*parts_of(thoughts), *parts_of(message.get("content"))], calls, author=self._author(message))
 
     def _retried(self) -> None:
-        """Take a step that the history lacks."""
+        """Add a step that is missing from the history."""
         step = self._steps[self._step]
         self._last_result()
         self._step += 1
@@ -135,7 +135,7 @@ class _Reader:
             self._result("", parts_of(step.get("observation")))
 
     def _last_result(self) -> None:
-        """Take the result of a call from its step, if no message holds it."""
+        """Add the result of a call from its step, if no message has it."""
         if self._open and 0 < self._step <= len(self._steps):
             self._result("", parts_of(self._steps[self._step - 1].get("observation")))
         self._open = 0
@@ -155,7 +155,7 @@ def _has(message: Any, name: str) -> bool:
 
 
 def _replayed(one: dict[str, Any], part: str, name: str) -> Any:
-    """Return a value of the configuration with which the run can be replayed, which is an object or its JSON."""
+    """Return a value of the replay configuration, which is an object or its JSON."""
     config = one.get("replay_config")
     if isinstance(config, str):
         config = msgspec.json.decode(config)
@@ -165,7 +165,7 @@ def _replayed(one: dict[str, Any], part: str, name: str) -> Any:
 
 
 def _task(one: dict[str, Any], name: str) -> str:
-    """Return the id of the task: from the replay's configuration, or the file's name."""
+    """Return the task id from the replay configuration, or the file name."""
     named = _replayed(one, "problem_statement", "id")
     return str(named or name.replace("\\", "/").rpartition("/")[2].removesuffix(".gz").removesuffix(".traj"))
 
@@ -184,7 +184,7 @@ def _call(action: str) -> list[ToolCall]:
 
 
 def _finish(writer: RunWriter, info: dict[str, Any]) -> Run:
-    """Return the run. An exit status such as ``submitted (exit_cost)`` names why what there was was submitted."""
+    """Return the run. An exit status such as ``submitted (exit_cost)`` gives the reason for an early submission."""
     status = str(info.get("exit_status") or "")
     reason = status.removeprefix("submitted (").removesuffix(")")
     if status == "submitted":

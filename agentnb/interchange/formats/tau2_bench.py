@@ -1,7 +1,7 @@
-"""Results of tau2-bench: tasks and simulations, each of them a run.
+"""Results of tau2-bench: tasks and simulations, each simulation a run.
 
 The simulated user may call tools too. The agent never sees these calls and results: they are kept as messages, whose authors
-are ``user`` and the tool, such as ``user's toggle_data``. What comes before the user's first words is the run's history.
+are ``user`` and the tool, such as ``user's toggle_data``. Messages before the user's first one are the run's history.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RECORDED = ("reward_info", "termination_reason", "agent_cost", "user_cost", "se
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     return file.lacks("simulations", kind="json") or (
         "" if isinstance(file.first["simulations"], list) else "its simulations are not a list"
     )
@@ -46,7 +46,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 class _Reader:
-    """Reads simulations, with what the file says of all of them."""
+    """Reader of simulations, with the metadata common to all of them."""
 
     def __init__(self, file: TraceFile, info: dict[str, Any]) -> None:
         self._file = file
@@ -92,12 +92,12 @@ class _Reader:
 
 
 def _speaks(message: dict[str, Any]) -> bool:
-    """Return whether this is a message of the user, and no call."""
+    """True if this is a user message with text."""
     return message["role"] == "user" and bool(message.get("content"))
 
 
 def _earlier(message: dict[str, Any]) -> Message:
-    """Return a message of before the prompt."""
+    """Return a message from before the prompt."""
     is_agent = message["role"] == "assistant"
     return Message(
         "assistant" if is_agent else "user", (Text(encodable(_told(message))),), "" if is_agent else _author(message)
@@ -105,7 +105,7 @@ def _earlier(message: dict[str, Any]) -> Message:
 
 
 def _told(message: dict[str, Any]) -> str:
-    calls = (f"(calls {one['name']} {json.dumps(one.get('arguments'), ensure_ascii=False)})" for one in _calls(message))
+    calls = (f"(calls {call['name']} {json.dumps(call.get('arguments'), ensure_ascii=False)})" for call in _calls(message))
     return "\n".join(filter(None, (str(message.get("content") or ""), *calls)))
 
 
@@ -120,22 +120,22 @@ def _author(message: dict[str, Any]) -> str:
 
 
 def _take(writer: RunWriter, message: dict[str, Any]) -> None:
-    for one in message.get("tool_messages") or (message,):  # results of parallel calls may stand in one message
-        role, at = one["role"], time_of(one.get("timestamp"))
+    for item in message.get("tool_messages") or (message,):  # one message may hold results of parallel calls
+        role, at = item["role"], time_of(item.get("timestamp"))
         if role == "assistant":
-            calls = [ToolCall(call["name"], call.get("arguments"), str(call.get("id") or "")) for call in _calls(one)]
-            parts = parts_of(one.get("content"))
-            writer.reply(parts, calls, at=at, usage=_usage(one), seconds=one.get("generation_time_seconds"))
-        elif role == "tool" and one.get("requestor") != USER:
-            code = "tool_error" if one.get("error") is True else None
-            writer.result(str(one.get("id") or ""), parts_of(one.get("content")), error_code=code, at=at)
+            calls = [ToolCall(call["name"], call.get("arguments"), str(call.get("id") or "")) for call in _calls(item)]
+            parts = parts_of(item.get("content"))
+            writer.reply(parts, calls, at=at, usage=_usage(item), seconds=item.get("generation_time_seconds"))
+        elif role == "tool" and item.get("requestor") != USER:
+            code = "tool_error" if item.get("error") is True else None
+            writer.result(str(item.get("id") or ""), parts_of(item.get("content")), error_code=code, at=at)
         elif role == "system":
-            writer.system(str(one.get("content") or ""))
+            writer.system(str(item.get("content") or ""))
         else:
-            writer.say(_told(one), author=_author(one), at=at)
+            writer.say(_told(item), author=_author(item), at=at)
 
 
 def _usage(message: dict[str, Any]) -> Usage:
     usage, cost = openai_chat.usage_of(message.get("usage")), cost_of(message.get("cost"))
-    has_usage = message.get("usage") is not None  # what was not generated has a cost of 0.0
+    has_usage = message.get("usage") is not None  # scripted messages have a cost of 0.0
     return replace(usage, cost=cost) if cost is not None and has_usage else usage

@@ -16,18 +16,18 @@ NAME = "tau_bench"
 TITLE = "results of tau-bench"
 RECORDS_END = "the reward, the last message, an error"
 STOP = "###STOP###"
-"""What the simulated user says last."""
+"""Final message of the simulated user."""
 LAST_TOOLS = frozenset({"transfer_to_human_agents"})
 """Tools whose call ends the conversation."""
 MAX_STEPS = 30
-"""Replies after which tau-bench ends a conversation."""
+"""Number of replies after which tau-bench ends a conversation."""
 ERROR = "Error:"
-"""How the result of a call begins that failed."""
+"""Beginning of a failed call's result."""
 _KEYS = {"task_id", "reward", "traj"}
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     first = file.first_record
     missing = _KEYS - first.keys() if isinstance(first, dict) else _KEYS
     return f"its records have no {', '.join(sorted(missing))}" if missing else ""
@@ -63,9 +63,9 @@ def _take(writer: RunWriter, message: dict[str, Any]) -> None:
 
 
 def _finish(writer: RunWriter, record: dict[str, Any], messages: list[dict[str, Any]]) -> Run:
-    """Return the run: the user ended it, or the agent by a tool, or the number of replies, or an error.
+    """Return the run, ended by the user, the agent's tool, the limit of replies, or an error.
 
-    Any other end is recorded only by the reward, which is given when the episode is over.
+    Any other end is recorded only by the reward, which is assigned when the episode is over.
     """
     writer.assess("reward", record.get("reward"))
     info = record.get("info")

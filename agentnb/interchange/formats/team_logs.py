@@ -1,6 +1,6 @@
-"""Conversations of several agents, as their frameworks log them: turns of AG2, conversations of peers, and text logs.
+"""Conversations of several agents in their frameworks' logs: turns of AG2, conversations of peers, and text logs.
 
-The text logs are those of MetaGPT, HyperAgent and MA-ToT, a tree of thoughts.
+The text logs are those of MetaGPT, HyperAgent and MA-ToT (multi-agent tree of thoughts).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SPEAKER = re.compile(r"\A(?P<who>[A-Za-z_][\w .()-]{0,40}): ?", re.MULTILINE)
 
 
 class Turn(NamedTuple):
-    """The words of an agent, or without an agent a note of its framework."""
+    """A message of an agent, or without an agent a note of its framework."""
 
     who: str
     text: str
@@ -48,10 +48,10 @@ class Turn(NamedTuple):
 
 
 def take_turns(writer: RunWriter, turns: Iterable[dict[str, Any]], prompt: str) -> None:
-    """Hand the turns of AG2 to the writer. Their contents may be lists of lines.
+    """Add the turns of AG2 to the writer. Their contents may be lists of lines.
 
-    Roles are those of the other side: the proxy that stands for the person is ``assistant``, the models are ``user``. The task
-    itself is the person's, whoever is named beside it.
+    Roles are reversed: the person's proxy is ``assistant``, the models are ``user``. The task itself is the user's, whatever
+    name it has.
     """
     for index, turn in enumerate(turns):
         content = turn["content"]
@@ -65,9 +65,9 @@ def take_turns(writer: RunWriter, turns: Iterable[dict[str, Any]], prompt: str) 
 
 
 def take_conversations(writer: RunWriter, conversations: dict[str, list[dict[str, Any]]], prompt: str) -> None:
-    """Hand the conversations of peers to the writer, exchange by exchange: the question to each, and its reply.
+    """Add the conversations of peers to the writer, one exchange at a time: the question to each, and its reply.
 
-    Keys name the agents. All get the task first, which the writer gets once.
+    Keys name the agents. All get the task first; it is added once.
     """
     asked: list[str] = []
     exchanges = [[*_exchanges(messages)] for messages in conversations.values()]
@@ -85,23 +85,23 @@ def take_conversations(writer: RunWriter, conversations: dict[str, list[dict[str
 
 
 def _exchanges(messages: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Yield the messages of a conversation up to and with each reply."""
-    now: list[dict[str, Any]] = []
+    """Yield the messages of a conversation in groups that end with a reply."""
+    exchange: list[dict[str, Any]] = []
     for message in messages:
-        now.append(message)
+        exchange.append(message)
         if message["role"] == "assistant":
-            yield now
-            now = []
-    if now:
-        yield now
+            yield exchange
+            exchange = []
+    if exchange:
+        yield exchange
 
 
 def take_log(writer: RunWriter, log: str, prompt: str) -> None:
-    """Hand the text log of a framework to the writer; a log of an unknown kind becomes one message."""
-    turns = next((found for read in _READERS if (found := [*read(log)])), [Turn("", log)])
+    """Add a framework's text log to the writer; a log of unknown kind becomes one message."""
+    turns = next((candidate for read in _READERS if (candidate := [*read(log)])), [Turn("", log)])
     if prompt and not (turns and turns[0].who == "Human"):
         writer.say(prompt)
-    for turn, again in groupby(turns):  # a restarted HyperAgent writes each line once for each start
+    for turn, again in groupby(turns):  # HyperAgent repeats each line once per restart
         del again
         if turn.is_note:
             writer.event(OtherEvent, name="log", data={"text": turn.text})
@@ -113,13 +113,13 @@ def take_log(writer: RunWriter, log: str, prompt: str) -> None:
 
 
 def _metagpt(log: str) -> Iterator[Turn]:
-    """Yield what the roles did: each line of the logger, with the text up to the next."""
+    """Yield the actions of the roles: each logger line, with the text up to the next."""
     for line, text in _sections(_METAGPT, log):
         yield Turn(line["who"], f"{line['text']}\n{text}".strip(), line["at"])
 
 
 def _messages(log: str) -> Iterator[Turn]:
-    """Yield the messages of MetaGPT's communication log, which stand between rules."""
+    """Yield the messages of MetaGPT's communication log, which are separated by rules."""
     for line, text in _sections(_MESSAGES, log):
         body = _RULE.split(text, maxsplit=1)[0].strip()
         if line["who"]:
@@ -130,7 +130,7 @@ def _messages(log: str) -> Iterator[Turn]:
 
 
 def _hyperagent(log: str) -> Iterator[Turn]:
-    """Yield the words of the agents, each in its own name, with their actions as calls, whose results are not logged."""
+    """Yield the agents' messages under their own names, with their actions as calls, whose results are not logged."""
     for line, text in _sections(_HYPERAGENT, log):
         whole = f"{line['text']}\n{text}".strip()
         spoken = _SPOKEN.match(whole)
@@ -138,7 +138,7 @@ def _hyperagent(log: str) -> Iterator[Turn]:
             yield Turn("", whole, is_note=True)
             continue
         text_of_turn = whole[spoken.end() :].strip()
-        if spoken["to"]:  # it repeats what it did
+        if spoken["to"]:  # repeats its own actions
             yield Turn(spoken["who"], text_of_turn, to=spoken["to"])
         else:
             words, calls = _without_actions(text_of_turn)
@@ -146,17 +146,17 @@ def _hyperagent(log: str) -> Iterator[Turn]:
 
 
 def _without_actions(text_of_turn: str) -> tuple[str, tuple[ToolCall, ...]]:
-    """Return the text without its actions, and these as calls."""
-    texts, calls, place = [], [], 0
-    while (begin := _ACTION.search(text_of_turn, place)) and (end := _FENCE.search(text_of_turn, begin.end())):
-        texts.append(text_of_turn[place : begin.start()])
+    """Return the text without its actions, and the actions as calls."""
+    texts, calls, position = [], [], 0
+    while (begin := _ACTION.search(text_of_turn, position)) and (end := _FENCE.search(text_of_turn, begin.end())):
+        texts.append(text_of_turn[position : begin.start()])
         calls.append(ToolCall(begin["language"] or "code", {"code": text_of_turn[begin.end() : end.start()].rstrip("\n")}))
-        place = end.end()
-    return "".join([*texts, text_of_turn[place:]]).strip(), tuple(calls)
+        position = end.end()
+    return "".join([*texts, text_of_turn[position:]]).strip(), tuple(calls)
 
 
 def _tree_of_thoughts(log: str) -> Iterator[Turn]:
-    """Yield the steps of MA-ToT: thoughts, votes and selections of each reasoner, and the judgements of the verifier."""
+    """Yield the steps of MA-ToT: thoughts, votes and selections of each reasoner, and the verifier's judgements."""
     if _TREE_ROUND.search(log) is None:
         return
     who = ""
@@ -175,10 +175,10 @@ def _tree_of_thoughts(log: str) -> Iterator[Turn]:
 
 
 def _sections(begins: re.Pattern[str], log: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Yield each line that begins a section, with the text up to the next."""
-    found = [*begins.finditer(log)]
-    for number, line in enumerate(found):
-        end = found[number + 1].start() if number + 1 < len(found) else len(log)
+    """Yield each section header line, with the text up to the next."""
+    starts = [*begins.finditer(log)]
+    for number, line in enumerate(starts):
+        end = starts[number + 1].start() if number + 1 < len(starts) else len(log)
         yield line, log[line.end() : end].strip("\n")
 
 

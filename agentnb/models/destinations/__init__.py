@@ -1,1 +1,1 @@
-"""Destinations of requests whose model a file or a log names: what a person allowed, and the judgement."""
+"""Destinations of requests to models named by files or logs: what the person allowed, and the check."""

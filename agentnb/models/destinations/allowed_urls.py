@@ -1,7 +1,7 @@
-"""The destinations that the person allowed for models that files, logs and traces name.
+"""Destinations that the person allowed for models named by files, logs and traces.
 
 Options and names typed in this process count until it ends; answers to questions are kept in the person's own folder, one line
-each, in the form of ``--allow-url``. To take one back, delete its line.
+each, in the form of ``--allow-url``. To withdraw one, delete its line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 FILE = "allowed-urls.txt"
 _allowed_here: set[Destination] = set()
-"""The destinations of models that the person named in this process, and those allowed in it."""
+"""Destinations of models that the person named in this process, and those allowed in it."""
 
 
 def allow(destination: Destination) -> None:
@@ -30,7 +30,7 @@ def allow(destination: Destination) -> None:
 def allow_urls(urls: Iterable[str]) -> tuple[str, ...]:
     """Allow these destinations, each written as ``URL`` or ``URL&key=NAME``, until this process ends; return them.
 
-    Raises `SettingsError` if any is neither, and then allows none.
+    Raises `SettingsError` if any is neither; then nothing is allowed.
     """
     if isinstance(urls, str):
         raise SettingsError("allow_urls= is a list of URLs", 'Write allow_urls=["https://models.example.org&key=MY_KEY"]')
@@ -46,7 +46,7 @@ def is_allowed(wanted: Destination) -> bool:
 
 
 def remember(destination: Destination) -> bool:
-    """Allow a destination for good, in the person's own folder; return False if that cannot be written."""
+    """Allow a destination permanently, in the person's own folder; return False if the folder cannot be written."""
     allow(destination)
     lines = [line for line in read_lines(FILE) if line != str(destination)]
     return write_lines(FILE, [*lines, str(destination)])
@@ -55,8 +55,8 @@ def remember(destination: Destination) -> bool:
 def with_consent(make: Callable[[], T], ask: Callable[[str], str] | None) -> T:
     """Return the result of ``make``; if it needs a destination that is not allowed, ask the person and call it again.
 
-    ``make`` must have done nothing when it raises `UrlNotAllowed`. ``ask``: writes a question and returns the line that the
-    person types. An allowed destination is remembered. Without ``ask``, or if the person declines, the error is raised.
+    ``make`` must not have side effects before it raises `UrlNotAllowed`. ``ask``: prints a question and returns the line that
+    the person types. An allowed destination is remembered. Without ``ask``, or if the person declines, the error is raised.
     """
     while True:
         try:
@@ -69,12 +69,12 @@ def with_consent(make: Callable[[], T], ask: Callable[[str], str] | None) -> T:
 
 
 def question(destination: Destination) -> str:
-    """Return the question whether calls may go to this destination, in one line."""
+    """Return the one-line question whether calls may go to this destination."""
     goes = f"The key in {destination.variable} would go there" if destination.variable else "No key would go there"
     return f"A file or log names a model at {destination.address}. {goes}. Allow that from now on? [y/N] "
 
 
 def _stored_destinations() -> Iterator[Destination]:
     for text in (*settings.allow_urls(), *read_lines(FILE)):
-        with suppress(SettingsError):  # one line that cannot be read allows nothing
+        with suppress(SettingsError):  # an unreadable line allows nothing
             yield read_destination(text)

@@ -1,6 +1,6 @@
-"""The destination that the options of a model choose, and whether a file may choose it: only as the person has allowed.
+"""The destination chosen by the options of a model; files may only choose one that the person has allowed.
 
-Likewise the recorded runs that a name chooses: a file may only name those beside it.
+The same for recorded runs chosen by a name: files may only name runs in their own folder.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from agentnb.models.provider import Provider
 
 
 def url_of_calls(provider: Provider, options: Options) -> str | None:
-    """Return the URL of the server, as written in options or settings; None for the one that the provider's library knows."""
+    """Return the URL of the server, as written in options or settings; else None, as the provider's library knows it."""
     return options.url or settings.base_url(provider.name) or provider.url
 
 
 def find_missing(provider: Provider, options: Options) -> Destination | None:
-    """Return the destination that the options choose, if it is neither the provider's usual one nor allowed by the person.
+    """Return the destination that the options choose, unless it is the provider's usual one or the person allowed it.
 
     Raises `SettingsError` if its address is ambiguous.
     """
@@ -43,11 +43,11 @@ def allow_chosen(provider: Provider, options: Options) -> None:
 
 
 def check(wanted: Iterable[tuple[Provider, Options]]) -> None:
-    """Raise `UrlNotAllowed`, with all destinations that are missing, unless the person allowed those of these models.
+    """Raise `UrlNotAllowed`, with all missing destinations, unless the person allowed the destinations of these models.
 
-    A server of this machine needs no permission if the options name no key. The error names the options that allow the rest.
+    A server on this machine needs no permission if the options name no key. The error's advice has options that allow the rest.
     """
-    missing = [find_missing(*each) for each in wanted if each[1].key is not None or not is_local(url_of_calls(*each))]
+    missing = [find_missing(*model) for model in wanted if model[1].key is not None or not is_local(url_of_calls(*model))]
     destinations = tuple(dict.fromkeys(filter(None, missing)))
     if not destinations:
         return
@@ -61,15 +61,15 @@ def check(wanted: Iterable[tuple[Provider, Options]]) -> None:
 
 
 def check_recorded(path: str, folder: str | None) -> None:
-    """Raise `SettingsError` if recorded runs that a file or log names are not in the folder of that file.
+    """Raise `SettingsError` if recorded runs named by a file or log are not in the folder of that file.
 
-    Links count as what they lead to. ``path`` may be a pattern; ``folder``: None for a log, or for a text without a file.
+    Links are resolved. ``path`` may be a pattern; ``folder``: None for a log, or for a text without a file.
     """
     paths = [Path(path).expanduser()]
     if has_magic(path):
         paths += map(Path, glob(str(paths[0]), recursive=True))
-    paths += [link for one in paths if one.is_dir() for link in one.rglob("*") if link.is_symlink()]
-    if folder is not None and all(one.resolve().is_relative_to(Path(folder).resolve()) for one in paths):
+    paths += [link for file in paths if file.is_dir() for link in file.rglob("*") if link.is_symlink()]
+    if folder is not None and all(file.resolve().is_relative_to(Path(folder).resolve()) for file in paths):
         return
     raise SettingsError(
         f"A file or log names the recorded runs in {path}, which are not in the folder of a workflow file that names them",
@@ -78,7 +78,7 @@ def check_recorded(path: str, folder: str | None) -> None:
 
 
 def _chosen(provider: Provider, options: Options) -> Destination | None:
-    """Return the destination that the options choose; None if they leave it to the person's settings."""
+    """Return the destination that the options choose, or None if they leave it to the person's settings."""
     if options.url is None and options.key is None:
         return None
     url = url_of_calls(provider, options) or provider.own_url

@@ -1,4 +1,4 @@
-"""Destinations of calls: an address and the variable whose key goes there. A person chooses them, a file never does."""
+"""Destinations of calls: an address and the variable of the key sent there. Chosen by a person, never by a file."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _SERVER = re.compile(
     r"(?P<scheme>https?)://(?P<host>[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?(?:/[^\s?#@\\]*)?",
     re.ASCII | re.IGNORECASE,
 )
-"""The URLs that every library reads in the same way: no user, no escapes, no letters of other scripts in the host."""
+"""URLs that all libraries parse alike: no user, no escapes, no letters of other scripts in the host."""
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _THIS_MACHINE = re.compile(rf"localhost|127(?:\.{_OCTET}){{3}}|\[::1\]", re.ASCII)
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 
 
 class FileModelName(str):
-    """The name of a model that a file, a log or a trace holds: its address and its key count only if the person allowed them.
+    """A model name read from a file, a log or a trace: its address and its key count only if the person allowed them.
 
-    ``folder``: that of the file, where recorded runs may be that it names; None for a log or a text. A plain text is the
-    person's own word: a name that was typed, or written in Python. Code that reads a name from anywhere else makes it one of
-    these where it reads it.
+    ``folder``: folder of the file, where recorded runs that it names must be, or None for a log or a text. A plain string is
+    the person's own: a name that was typed, or written in Python. Code that reads a name from anywhere else must wrap it
+    in this class.
     """
 
     __slots__ = ("folder",)
@@ -31,9 +31,9 @@ class FileModelName(str):
 
     def __new__(cls, name: str, folder: str | None = None) -> FileModelName:
         """Mark a name."""
-        made = super().__new__(cls, name)
-        made.folder = folder
-        return made
+        marked = super().__new__(cls, name)
+        marked.folder = folder
+        return marked
 
 
 class Destination(NamedTuple):
@@ -77,11 +77,11 @@ def destination_of(url: str, variable: str = "") -> Destination:
 
 
 def read_destination(text: str) -> Destination:
-    """Parse ``URL`` or ``URL&key=NAME``. Raises `SettingsError`, which does not repeat what may be a key."""
+    """Parse ``URL`` or ``URL&key=NAME``. Raises `SettingsError`, which does not repeat the text: it may hold a key."""
     url, _, variable = text.strip().partition("&key=")
     if not _SERVER.fullmatch(url) or ("&key=" in text and not _VARIABLE.fullmatch(variable)):
         raise SettingsError(
-            "That is not a URL to allow", "Write URL or URL&key=NAME, such as https://models.example.org&key=MY_KEY"
+            "This is not a URL to allow", "Write URL or URL&key=NAME, such as https://models.example.org&key=MY_KEY"
         )
     return destination_of(url, variable)
 

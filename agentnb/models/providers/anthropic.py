@@ -1,6 +1,6 @@
 """``anthropic:``, the Messages API.
 
-Thinking is sent back as it came; the stable prefix of a conversation is marked for the provider's cache.
+Thinking is sent back unchanged; the stable prefix of a conversation is marked for the provider's cache.
 """
 
 from __future__ import annotations
@@ -56,10 +56,11 @@ SCHEMA_KEYWORDS = {"$defs", "$ref", "additionalProperties", "anyOf", "const", "d
     "title",
     "type",
 }
-"""Keywords of a JSON Schema of answers that the API surely takes; it refuses others, such as ``minimum``."""
+"""JSON Schema keywords for answers that the API surely accepts; it refuses others, such as ``minimum``."""
 MARKED = 3
 """Number of latest messages in which user messages are marked for the cache: the last one, which the next request will
-read, and the one before, which the previous request has written. (The provider looks back only 20 blocks by itself.)"""
+read, and the one before, which the previous request has written. (The provider searches back only 20 blocks by itself.)
+"""
 CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 BEGUN_BY = {
@@ -112,7 +113,7 @@ def _head(model: str, request: Request, options: Options) -> bytes:
 
 
 def _called(messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
-    """Return the tools that were called: the API wants tools in a conversation with tool calls, even if none may be called."""
+    """Return the tools that were called: the API requires tools after tool calls, even if none may be called."""
     names = made_of_all(messages, (NAME, "called"), _names)
     return tuple([ToolSpec(name) for name in dict.fromkeys(chain(*names))])
 
@@ -123,21 +124,21 @@ def _names(message: Message) -> tuple[str, ...]:
 
 def _tools(tools: Sequence[ToolSpec], mark: Any) -> list[dict[str, Any]]:
     """Return the tools as sent. They come first in the provider's cache, and are marked if no system prompt follows."""
-    made: list[dict[str, Any]] = [
+    entries: list[dict[str, Any]] = [
         {"name": tool.name, "description": tool.description, "input_schema": parameters(tool)} for tool in tools
     ]
-    made[-1] = _marked(made[-1], mark)
-    return made
+    entries[-1] = _marked(entries[-1], mark)
+    return entries
 
 
 def _choice(choice: str | None, parallel: bool | None) -> dict[str, Any]:
     if choice is None and parallel is None:
         return {}
     kinds = {None: "auto", "auto": "auto", "none": "none", "required": "any"}
-    made: dict[str, Any] = {"type": kinds[choice]} if choice in kinds else {"type": "tool", "name": choice}
+    fields: dict[str, Any] = {"type": kinds[choice]} if choice in kinds else {"type": "tool", "name": choice}
     if parallel is not None and choice != "none":
-        made["disable_parallel_tool_use"] = not parallel
-    return {"tool_choice": made}
+        fields["disable_parallel_tool_use"] = not parallel
+    return {"tool_choice": fields}
 
 
 def _thinking(options: Options) -> dict[str, Any]:
@@ -155,16 +156,16 @@ def _budget(options: Options) -> int:
 
 
 def _output(options: Options) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if options.effort is not None:
-        made["effort"] = options.effort
+        fields["effort"] = options.effort
     if options.output_schema is not None:
-        made["format"] = {"type": "json_schema", "schema": options.output_schema}
-    return {"output_config": made} if made else {}
+        fields["format"] = {"type": "json_schema", "schema": options.output_schema}
+    return {"output_config": fields} if fields else {}
 
 
 def takes_schema(schema: Any) -> bool:
-    """Return whether the API takes this schema of answers: plain keywords, and objects that say that they are closed."""
+    """Return whether the API accepts this schema of answers: plain keywords, and objects declared closed."""
     if isinstance(schema, list):
         return all(map(takes_schema, schema))
     if not isinstance(schema, dict) or not schema.keys() <= SCHEMA_KEYWORDS:
@@ -184,7 +185,7 @@ def _marked(block: dict[str, Any], mark: Any) -> dict[str, Any]:
 
 
 def _fragment(message: Message, *, sees: bool, mark: dict[str, str] | None = None, marked: int = 0) -> bytes:
-    """Return the message as JSON, with a cache mark after its first ``marked`` parts; empty if nothing of it is sent."""
+    """Return the message as JSON, with a cache mark after its first ``marked`` parts; empty if none of it is sent."""
     of_assistant = message.role == "assistant"
     parts: Sequence[AnyPart] = message.parts
     if not of_assistant:
@@ -203,15 +204,15 @@ def _fragment(message: Message, *, sees: bool, mark: dict[str, str] | None = Non
 
 def _block(part: AnyPart, sees: bool, *, in_error: bool = False) -> dict[str, Any] | None:
     if isinstance(part, ToolResult):
-        inside = (_block(one, sees, in_error=part.is_error) for one in part.parts)
+        inside = (_block(item, sees, in_error=part.is_error) for item in part.parts)
         content = [block for block in inside if block is not None]
         result: dict[str, Any] = {"type": "tool_result", "tool_use_id": safe_id(part.call_id)}
         result["content"] = content or WITHOUT_RESULT
         return {**result, "is_error": True} if part.is_error else result
     if isinstance(part, Image):
-        told = left_out(part, sees) or (words_for(part, IN_AN_ERROR) if in_error else None)
-        if told is not None:
-            return {"type": "text", "text": told}
+        replacement = left_out(part, sees) or (words_for(part, IN_AN_ERROR) if in_error else None)
+        if replacement is not None:
+            return {"type": "text", "text": replacement}
         return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
     own: Any = (part.provider_metadata or {}).get(NAME)
     if isinstance(part, ToolCall):
@@ -240,7 +241,7 @@ class AnthropicReading:
 
     @property
     def ended(self) -> bool:
-        """Whether the server has finished the reply."""
+        """True once the server has finished the reply."""
         return bool(self._end.get("stop_reason"))
 
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
@@ -265,7 +266,7 @@ class AnthropicReading:
         return ()
 
     def _start(self, index: int, block: dict[str, Any]) -> Iterable[ReplyDelta]:
-        """Start a block. A block that comes whole holds its text, or input, already."""
+        """Start a block. A block that comes complete already has its text, or input."""
         self._blocks[index] = dict(block)
         self.unshown += PART
         kind = block.get("type")
@@ -279,7 +280,7 @@ class AnthropicReading:
         return ()
 
     def _delta(self, index: int, delta: dict[str, Any]) -> Iterable[ReplyDelta]:
-        """Extend a block. Text and thinking need no start event: some servers leave it out."""
+        """Extend a block. Text and thinking need no start event: some servers omit it."""
         kind = delta.get("type")
         if kind in BEGUN_BY and index not in self._blocks:
             self._blocks[index] = dict(BEGUN_BY[kind])
@@ -324,24 +325,24 @@ class AnthropicReading:
         block = self._blocks[index]
         if signature := "".join(self._signatures.get(index, ())):
             block = {**block, "signature": (block.get("signature") or "") + signature}
-        kind, told = block.get("type"), "".join(self._pieces.get(index, ()))
+        kind, text = block.get("type"), "".join(self._pieces.get(index, ()))
         if kind == "text":
-            return Text(told) if told else None
+            return Text(text) if text else None
         if kind == "tool_use":
             own = {key: value for key, value in known_fields(block).items() if key not in _OWN_KEYS}
-            given = told or block.get("input", {})
-            return call_of(block.get("name", ""), given, block.get("id", ""), mended, {NAME: own} if own else None)
+            arguments = text or block.get("input", {})
+            return call_of(block.get("name", ""), arguments, block.get("id", ""), mended, {NAME: own} if own else None)
         if kind == "thinking":
-            return Thinking(told, {NAME: {**block, "thinking": told}})
-        if told and "input" in block:
-            block = {**block, "input": read_arguments(told)}
+            return Thinking(text, {NAME: {**block, "thinking": text}})
+        if text and "input" in block:
+            block = {**block, "input": read_arguments(text)}
         if kind == "redacted_thinking":
             return Thinking("", {NAME: block})
-        return Text("", {NAME: block})  # an unknown kind is sent back as it came
+        return Text("", {NAME: block})  # an unknown kind is sent back unchanged
 
 
 def as_stream(whole: Any) -> list[Any]:
-    """Return a reply that came whole as the events of a stream."""
+    """Return a complete reply as the events of a stream."""
     blocks = enumerate(whole.get("content") or ())
     end = {key: whole.get(key) for key in ("stop_reason", "stop_sequence", "stop_details")}
     return [
@@ -389,7 +390,7 @@ class AnthropicSdk:
         return client
 
     def error_details(self, error: BaseException) -> ProviderError | None:
-        """Return the details of an error of the provider; None for any other."""
+        """Return the details of an error of the provider, or None for any other."""
         import anthropic
 
         if not isinstance(error, anthropic.APIStatusError):

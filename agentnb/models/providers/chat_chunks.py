@@ -1,4 +1,4 @@
-"""The reply of the Chat Completions API, read from its chunks; lenient with servers that deviate from the format."""
+"""Reply of the Chat Completions API, read from its chunks; lenient with servers that deviate from the format."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from agentnb.models.transport.failure import reported, said_in
 THINKING_FIELDS = ("reasoning_content", "reasoning")
 """Fields in which servers send a model's thinking."""
 DETAILS = ("reasoning_details", "thinking_blocks")
-"""Fields in which gateways send it in a form to be sent back: OpenRouter, LiteLLM."""
+"""Fields in which gateways send thinking in a form to be sent back: OpenRouter, LiteLLM."""
 SHOWN = ("thinking", "summary", "text")
-"""Fields of a part or detail of thinking that hold its text."""
+"""Text fields of a part or detail of thinking."""
 PIECES = (*SHOWN, "data", "signature")
 """Fields of a detail that come in pieces."""
 THOUGHTS = ("thinking", "reasoning")
-"""Types of parts of the content that are thinking: Mistral's, Databricks'."""
+"""Types of content parts that are thinking: Mistral's, Databricks'."""
 TAGS = {"<think>": "</think>", "<thinking>": "</thinking>", "[THINK]": "[/THINK]"}
-"""Tags around thinking that comes within the text."""
+"""Tags around thinking inside the text."""
 LONE_END = re.compile(rf"(?<![`'\"])(?:{'|'.join(map(re.escape, TAGS.values()))})\s*")
-"""The end of thinking whose beginning is in the prompt: DeepSeek's and Qwen's templates."""
+"""End tag of thinking whose start tag is in the prompt: DeepSeek's and Qwen's templates."""
 FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
 """Finish reasons of servers that could not finish: OpenRouter's, Zhipu's and DeepSeek's."""
 MAX_LOOKS = 50
-"""Most checks whether a call is complete, for servers that separate calls in no other way."""
+"""Maximum checks whether a call is complete, for servers that separate calls in no other way."""
 MAX_BLANK = 1000
-"""Most blank characters before a tag."""
+"""Maximum blank characters before a tag."""
 COUNTS = {
     "input": ("prompt_tokens", "input_tokens"),
     "output": ("completion_tokens", "output_tokens"),
@@ -53,7 +53,7 @@ COUNTS = {
     "cache_write": ("cache_write_tokens", "cache_creation_input_tokens"),
     "reasoning": ("reasoning_tokens",),
 }
-"""Fields of the usage, of either API and of other servers: DeepSeek's and LiteLLM's names for the cache."""
+"""Usage fields, of either API and of other servers: DeepSeek's and LiteLLM's names for the cache."""
 COUNT_DETAILS = ("prompt_tokens_details", "input_tokens_details", "completion_tokens_details", "output_tokens_details")
 _OWN_KEYS = frozenset({"index", "id", "type", "function"})
 
@@ -68,7 +68,7 @@ class _Call:
     given: Any = None
     """Arguments that came as an object, not as text."""
     own: dict[str, Any] = field(default_factory=dict)
-    """Fields that the server may want back."""
+    """Fields that the server may expect back."""
     end: str = ""
     """The last character of the arguments."""
     looks: int = 0
@@ -89,19 +89,19 @@ class _Call:
         return name != self.name or (_begins(function) and self.is_whole())
 
     def has_rest_of_name(self, call_id: Any, function: Mapping[str, Any]) -> bool:
-        """Return whether the fragment has more of the name: the server gives ids and gives this fragment no other id."""
+        """Return whether the fragment continues the name: the server sends ids, and this fragment has no other id."""
         is_same = self.id and call_id in (None, "", self.id) and self.name
         return bool(is_same and function.get("name") not in (None, "", self.name) and not (self.end or self.given))
 
     def goes_on(self, function: Mapping[str, Any]) -> bool:
-        """Return whether the fragment, which has another mark, can only be the rest of the arguments."""
-        name, given = function.get("name"), function.get("arguments")
-        if not isinstance(given, str) or not given.strip() or name not in (None, "", self.name) or self.is_whole():
+        """Return whether the fragment, despite another index or id, can only be the rest of the arguments."""
+        name, arguments = function.get("name"), function.get("arguments")
+        if not isinstance(arguments, str) or not arguments.strip() or name not in (None, "", self.name) or self.is_whole():
             return False
         return not (_begins(function) if self.end else name)
 
     def is_whole(self) -> bool:
-        """Return whether the arguments can be read."""
+        """Return whether the arguments can be parsed."""
         if self.given is not None:
             return True
         if self.end != "}" or self.looks == MAX_LOOKS:
@@ -110,21 +110,21 @@ class _Call:
         return isinstance(read_arguments(self.text), dict)
 
     def read(self, own: str, mended: list[str]) -> ToolCall:
-        """Return the call, and add to ``mended`` what was odd about its arguments."""
+        """Return the call, and add repairs of its arguments to ``mended``."""
         return call_of(self.name, self.given or self.text, self.id, mended, {own: self.own} if self.own else None)
 
 
 def _begins(function: Mapping[str, Any]) -> bool:
     """Return whether the fragment has the beginning of arguments."""
-    given = function.get("arguments")
-    return given.lstrip().startswith("{") if isinstance(given, str) else given is not None
+    arguments = function.get("arguments")
+    return arguments.lstrip().startswith("{") if isinstance(arguments, str) else arguments is not None
 
 
 class ChatReading:
     """A reply being read from its chunks.
 
-    ``own``: the key of its server's fields in the metadata of parts; ``tags``: whether thinking comes in tags at the start of
-    the text.
+    ``own``: key of the server's fields in the metadata of parts; ``tags``: whether thinking comes in tags at the start of the
+    text.
     """
 
     def __init__(self, *, own: str, tags: bool = False) -> None:
@@ -132,10 +132,10 @@ class ChatReading:
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._returned: dict[str, Any] = {}
-        """Fields of thinking that the server may want back; None for the one that holds its text."""
+        """Thinking fields that the server may expect back, or None for the field with the text."""
         self._has_tags = tags
         self._tag: str | None = "" if tags else None
-        """The end of the tag that is open; empty where a tag may follow, None where none is looked for."""
+        """End tag of the open tag; empty if a start tag may follow, None if tags are ignored."""
         self._is_tagged = False
         self._held = ""
         """Text that may turn out to be part of a tag."""
@@ -143,7 +143,7 @@ class ChatReading:
         self._calls: list[_Call] = []
         self._by_index: dict[Any, _Call] = {}
         self._left_open: list[_Call] = []
-        """Calls whose arguments had not ended when another began: they get fragments without any mark first."""
+        """Calls whose arguments had not ended when another began: fragments without index and id go to them first."""
         self._usage: dict[str, Any] = {}
         self._finish = ""
         self._refused = False
@@ -153,7 +153,7 @@ class ChatReading:
 
     @property
     def ended(self) -> bool:
-        """Whether the server has finished the reply; only its usage may follow."""
+        """True once the server has finished the reply; only its usage may follow."""
         return bool(self._finish)
 
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
@@ -169,19 +169,19 @@ class ChatReading:
             self._other(chunk)
             return ()
         if (delta := choice.get("delta")) is None and not (self._text or self._calls):
-            delta = choice.get("message")  # behind deltas, some servers repeat it whole
+            delta = choice.get("message")  # after deltas, some servers repeat the complete message
         if isinstance(delta, str):
             delta = {"content": delta}
-        told = self._delta(delta) if isinstance(delta, dict) else []
+        deltas = self._delta(delta) if isinstance(delta, dict) else []
         if (finish := choice.get("finish_reason")) and (chunk is not DONE or self._is_whole()):
             self._finish = finish
             self._count(object_of(chunk.get("x_groq")).get("usage"))
             if self._held:
-                self._say_held(self._held, told)
-        return told
+                self._say_held(self._held, deltas)
+        return deltas
 
     def _choice(self, choices: Any) -> dict[str, Any]:
-        """Return the reply's new part. If a server sends several replies, though not requested, the first one counts."""
+        """Return the reply's new part. If a server sends several replies unrequested, the first one counts."""
         for choice in choices or ():
             if isinstance(choice, dict):
                 index = choice.get("index") or 0
@@ -192,7 +192,7 @@ class ChatReading:
         return {}
 
     def _other(self, chunk: dict[str, Any]) -> None:
-        """Read a chunk without a part of the reply: it may be an error, in whatever form."""
+        """Read a chunk without a part of the reply: it may be an error, in any form."""
         self._count(object_of(chunk.get("x_groq")).get("usage"))
         if chunk.get("object") == "error":
             raise Refused(reported(chunk))
@@ -209,45 +209,45 @@ class ChatReading:
             return [TextDelta(content)]
         if error := delta.get("error"):
             raise Refused(reported(error))
-        told: list[ReplyDelta] = []
-        self._think(delta, told)
+        deltas: list[ReplyDelta] = []
+        self._think(delta, deltas)
         if content:
-            self._content(content, told)
+            self._content(content, deltas)
         if (refusal := delta.get("refusal")) and (refusal := _plain(refusal)):
             self._refused = True
-            self._say(refusal, told)
+            self._say(refusal, deltas)
         if fragments := delta.get("tool_calls"):
             for fragment in [fragments] if isinstance(fragments, dict) else fragments:
                 if isinstance(fragment, dict):
                     self._call_fragment(fragment)
         if isinstance(function := delta.get("function_call"), dict):  # the API's former field
             self._call_fragment({"index": "function_call", "function": function})
-        return told
+        return deltas
 
-    def _content(self, content: Any, told: list[ReplyDelta]) -> None:
+    def _content(self, content: Any, deltas: list[ReplyDelta]) -> None:
         if thought := _thought(content):
-            self._say(thought, told, thought=True)
+            self._say(thought, deltas, thought=True)
         if text := _plain(content):
             if self._tag is None:
-                self._say(text, told)
+                self._say(text, deltas)
             else:
-                self._say_untagged(text, told)
+                self._say_untagged(text, deltas)
 
-    def _think(self, delta: dict[str, Any], told: list[ReplyDelta]) -> None:
+    def _think(self, delta: dict[str, Any], deltas: list[ReplyDelta]) -> None:
         """Read the fields of thinking."""
         for name in THINKING_FIELDS:
             if (thought := delta.get(name)) and isinstance(thought, str):
                 self._returned[name] = None
-                self._say(thought, told, thought=True)
+                self._say(thought, deltas, thought=True)
                 break
         for name in DETAILS:
             if details := delta.get(name):
                 self._keep_details(name, details)
                 if self._returned.keys().isdisjoint(THINKING_FIELDS) and (thought := "".join(map(_text_of_thought, details))):
-                    self._say(thought, told, thought=True)
+                    self._say(thought, deltas, thought=True)
 
     def _keep_details(self, name: str, details: Any) -> None:
-        """Keep the details of thinking, which come in pieces: those of one detail are joined."""
+        """Keep the details of thinking, joining the pieces of each."""
         kept = self._returned.setdefault(name, [])
         for detail in details if isinstance(details, list) else ():
             if not isinstance(detail, dict):
@@ -262,38 +262,38 @@ class ChatReading:
                 joins = key in PIECES and isinstance(value, str) and isinstance(last.get(key), str)
                 last[key] = last[key] + value if joins else value
 
-    def _say(self, text: str, told: list[ReplyDelta], *, thought: bool = False) -> None:
+    def _say(self, text: str, deltas: list[ReplyDelta], *, thought: bool = False) -> None:
         (self._thinking if thought else self._text).append(text)
-        told.append(ThinkingDelta(text) if thought else TextDelta(text))
+        deltas.append(ThinkingDelta(text) if thought else TextDelta(text))
 
-    def _say_untagged(self, text: str, told: list[ReplyDelta]) -> None:
-        """Say text that may begin with thinking in tags, except its end if that may be part of a tag."""
+    def _say_untagged(self, text: str, deltas: list[ReplyDelta]) -> None:
+        """Emit text that may begin with thinking in tags, except an end that may be part of a tag."""
         held, self._held = self._held + text, ""
         while held:
             if self._tag:
-                thought, closed, rest = held.partition(self._tag)
+                thought, closed, remainder = held.partition(self._tag)
                 if not closed:
-                    thought, rest = _before_part_of(self._tag, held)
+                    thought, remainder = _before_part_of(self._tag, held)
                 if thought := thought if self._thinking else thought.lstrip():
-                    self._say(thought, told, thought=True)
+                    self._say(thought, deltas, thought=True)
                 if not closed:
-                    self._held = rest
+                    self._held = remainder
                     return
-                self._tag, held = "", rest
-            begun = held.lstrip()
-            if tag := next(filter(begun.startswith, TAGS), ""):
-                self._tag, self._is_tagged, held = TAGS[tag], True, begun[len(tag) :]
-            elif any(tag.startswith(begun) for tag in TAGS) and len(held) <= MAX_BLANK:
+                self._tag, held = "", remainder
+            start = held.lstrip()
+            if tag := next(filter(start.startswith, TAGS), ""):
+                self._tag, self._is_tagged, held = TAGS[tag], True, start[len(tag) :]
+            elif any(tag.startswith(start) for tag in TAGS) and len(held) <= MAX_BLANK:
                 self._held = held
                 return
             else:
-                self._say_held(held, told)
+                self._say_held(held, deltas)
                 return
 
-    def _say_held(self, held: str, told: list[ReplyDelta]) -> None:
-        """Say text that is no part of a tag; no more tags are looked for. Blanks behind a tag are no text."""
+    def _say_held(self, held: str, deltas: list[ReplyDelta]) -> None:
+        """Emit text outside tags, and stop looking for tags. Blanks after a tag are dropped."""
         if text := held.lstrip() if self._is_tagged and not self._tag else held:
-            self._say(text, told, thought=bool(self._tag))
+            self._say(text, deltas, thought=bool(self._tag))
         self._tag, self._held = None, ""
 
     def _call_fragment(self, fragment: dict[str, Any]) -> None:
@@ -318,33 +318,33 @@ class ChatReading:
             own = {key: value for key, value in known_fields(fragment).items() if key not in _OWN_KEYS}
             self.unshown += PART * len(own)
             call.own |= own
-        given = function.get("arguments")
-        if isinstance(given, str):
-            call.pieces.append(given)
-            self.unshown += len(given)
-            call.end = given.rstrip()[-1:] or call.end
+        arguments = function.get("arguments")
+        if isinstance(arguments, str):
+            call.pieces.append(arguments)
+            self.unshown += len(arguments)
+            call.end = arguments.rstrip()[-1:] or call.end
             if call in self._left_open and call.is_whole():
                 self._left_open.remove(call)
-        elif given is not None:
-            call.given = given
+        elif arguments is not None:
+            call.given = arguments
 
     def _begun(self, index: Any, call_id: Any, function: Mapping[str, Any]) -> _Call | None:
-        """Return the call that this fragment may continue. Some servers give all calls one index, or no index, or no id.
+        """Return the call that this fragment may continue. Some servers send one index for all calls, or no index, or no id.
 
-        A call that is known by its index goes on under an id that changes, unless a name begins another.
+        A call known by its index continues even if its id changes, unless a name starts another.
         """
         call = self._by_index.get(index) if index is not None else None
         if call is not None and (not call_id or call.id in ("", call_id)):
             return call
         name = function.get("name")
         if call_id and (call is not None or index is None or not name):
-            known = next((one for one in self._calls if one.id == call_id), None)
-            if known is not None:
-                return known
+            same = next((candidate for candidate in self._calls if candidate.id == call_id), None)
+            if same is not None:
+                return same
         if call is not None:
             return call if not name or call.goes_on(function) else None
         is_unmarked = index is None and not call_id
-        if not self._calls or (name and not is_unmarked):  # a name with a mark of its own begins another
+        if not self._calls or (name and not is_unmarked):  # a name with its own index or id starts another call
             return None
         last = self._calls[-1]
         if is_unmarked and not name:
@@ -357,7 +357,7 @@ class ChatReading:
             self._raise_failed()
         parts: list[AnyPart] = []
         thought, text = "".join(self._thinking), "".join(self._text)
-        # Only its end tells that the text began with thinking, when all of it has been shown.
+        # When all of it has been shown, only the end tag shows that the text began with thinking.
         if self._has_tags and (end := LONE_END.search(text)) and not any(tag in text[: end.start()] for tag in TAGS):
             thought, text = thought + text[: end.start()].lstrip(), text[end.end() :]
         if thought or self._returned:
@@ -375,7 +375,7 @@ class ChatReading:
         return checked(Reply(Message("assistant", whole), read_usage(self._usage), stop_reason, metadata))
 
     def _is_whole(self) -> bool:
-        """Return whether a stream that ends without a reason had text, or calls whose arguments can all be read."""
+        """Return whether a stream without a finish reason had text, or calls whose arguments can all be parsed."""
         if self._finish or said_in(self._without_choices) or not (self._text or self._calls):
             return False
         return all(call.given is not None or isinstance(read_arguments(call.text), dict) for call in self._calls)
@@ -387,7 +387,7 @@ class ChatReading:
 
 
 def _before_part_of(tag: str, text: str) -> tuple[str, str]:
-    """Return the text, and apart from it the end of it that may begin the tag."""
+    """Split off the end of the text that may begin the tag."""
     most = min(len(tag) - 1, len(text))
     length = next((length for length in range(most, 0, -1) if tag.startswith(text[-length:])), 0)
     return text[: len(text) - length], text[len(text) - length :]
@@ -414,7 +414,7 @@ def _text_of_thought(part: Any) -> str:
 
 
 def as_stream(whole: Any) -> list[Any]:
-    """Return a reply that came whole as the chunks of a stream. A message that is there has ended, even without a reason."""
+    """Return a complete reply as the chunks of a stream. A message counts as finished, even without a finish reason."""
     choices = [
         {**choice, "finish_reason": choice.get("finish_reason") or _end_of(choice)}
         for choice in whole.get("choices") or ()
@@ -429,12 +429,12 @@ def _end_of(choice: dict[str, Any]) -> str | None:
 
 
 def _counted(counts: Mapping[str, Any], more: Any) -> dict[str, Any]:
-    """Return the counts with more of them; a later one replaces an earlier one, unless it is zero."""
+    """Merge two mappings of counts; a later count replaces an earlier one, unless it is zero."""
     return {**counts, **{key: value for key, value in known_fields(more).items() if value or key not in counts}}
 
 
 def read_usage(reported: Any) -> Usage:
-    """Return the usage that either API reports; counts that are missing are unknown."""
+    """Return the usage that either API reports; missing counts are unknown."""
     reported = object_of(reported)
     counts = reduce(_counted, map(reported.get, COUNT_DETAILS), reported)
     sides: dict[str, Any] = {}

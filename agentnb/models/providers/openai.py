@@ -1,6 +1,7 @@
-"""OpenAI's Chat Completions API, which many servers speak: local ones, gateways, other providers; a row each in `servers.toml`.
+"""OpenAI's Chat Completions API, which many servers implement: local ones, gateways, other providers; a row each in
+`servers.toml`.
 
-Replies are parsed leniently, and requests have only the fields that all servers know, or that the row names.
+Replies are parsed leniently, and requests have only fields that all servers know, or that the row names.
 """
 
 from __future__ import annotations
@@ -40,20 +41,20 @@ from agentnb.models.transport.failure import reported, words_of
 from agentnb.settings import SERVERS, Key
 
 FORM = "chat"
-"""Key of what is cached of a request."""
+"""Cache key of the encoded parts of a request."""
 OWN_URL = "https://api.openai.com/v1"
 BETWEEN = {"role": "assistant", "content": "(interrupted)"}
-"""Message between results of tools and a message of the user, where roles alternate."""
+"""Message between tool results and a user message, where roles must alternate."""
 SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 SHOWN_BELOW = "(shown below)"
-"""Text of a tool result that is only pictures: they follow in a user message."""
+"""Text of a tool result with pictures only, which follow in a user message."""
 
 
 # The request
 
 
 class Form(NamedTuple):
-    """What the wire form of a message depends on, besides the message."""
+    """Settings that determine the wire form of a message."""
 
     own: str
     sees: bool
@@ -64,7 +65,7 @@ class Form(NamedTuple):
 def body(model: str, request: Request, options: Options, *, traits: Traits, own: str) -> bytes:
     """Return the request as JSON. In a conversation, each message and the fields before the messages are encoded once.
 
-    ``traits`` of the server, unless the options have them; ``own``: the key of its fields in the metadata of parts, likewise.
+    ``traits``: of the server, overridden by the options; ``own``: the metadata key of its fields in parts, likewise.
     """
     traits = options.traits or traits
     returned = traits.returned if options.echo is None else "always" if options.echo else "never"
@@ -82,7 +83,7 @@ def body(model: str, request: Request, options: Options, *, traits: Traits, own:
 
 
 def _reminded(place: int, kept: Message, messages: Sequence[Message]) -> Message | None:
-    """Return the last message with its ephemeral text in its last result, if there is nothing else beside the results."""
+    """Return the last message with its ephemeral text moved into its last result, if it otherwise has only results."""
     message = messages[place]
     if place != len(messages) - 1 or any(not isinstance(part, ToolResult) for part in kept.parts):
         return None
@@ -102,12 +103,12 @@ def _head(model: str, request: Request, options: Options, traits: Traits) -> byt
     if request.tools and traits.tools and (traits.tool_choice_none or choice != "none"):
         fields["tools"] = [{"type": "function", "function": _function(tool)} for tool in request.tools]
         if choice is not None:
-            known = choice in ("auto", "none", "required")
-            fields["tool_choice"] = choice if known else {"type": "function", "function": {"name": choice}}
+            is_mode = choice in ("auto", "none", "required")
+            fields["tool_choice"] = choice if is_mode else {"type": "function", "function": {"name": choice}}
         if options.parallel is not None and traits.parallel:
             fields["parallel_tool_calls"] = options.parallel
     most = request.settings.get("max_tokens") or options.max_tokens
-    given = {
+    optional = {
         traits.length_limit: most,
         "temperature": options.temperature,
         "seed": options.seed,
@@ -115,7 +116,7 @@ def _head(model: str, request: Request, options: Options, traits: Traits) -> byt
         "stop": list(options.stop) or None,
         "response_format": schema_format(options.output_schema),
     }
-    return encode(fields | known_fields(given))
+    return encode(fields | known_fields(optional))
 
 
 def _function(tool: ToolSpec) -> dict[str, Any]:
@@ -123,52 +124,52 @@ def _function(tool: ToolSpec) -> dict[str, Any]:
 
 
 def schema_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the field that requests answers of this JSON Schema; None without one."""
+    """Return the field that requests answers of this JSON Schema, or None without one."""
     return None if schema is None else {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
 
 def takes_schema(schema: dict[str, Any]) -> bool:
-    """Return whether the API takes this schema of answers: it wants an object."""
+    """Return whether the API accepts this schema of answers: it requires an object."""
     return schema.get("type") == "object"
 
 
 def _fragment(message: Message, *, form: Form) -> bytes:
-    """Return the message as JSON; several, with commas between, where the API wants several; empty if nothing of it is sent.
+    """Return the message as JSON; comma-separated messages where the API requires several; empty if none of it is sent.
 
-    Content that is only text is sent as one string: not all servers take a list, and later text leaves its start unchanged.
+    Text-only content is sent as one string: not all servers accept a list, and later text leaves its start unchanged.
     """
     if message.role == "assistant":
         return _assistant(message, form)
     sees = form.sees
     results = [part for part in message.parts if isinstance(part, ToolResult)]
-    made: list[Any] = [
+    messages: list[Any] = [
         {"role": "tool", "tool_call_id": _call_id(result.call_id, form), "content": _result_text(result, sees)}
         for result in results
     ]
     parts: list[AnyPart] = [part for part in message.parts if not isinstance(part, ToolResult)]
     if sees:
         parts = [*_pictures(results), *parts]
-    if content := [one for one in (_content(part, sees) for part in parts) if one is not None]:
+    if content := [item for item in (_content(part, sees) for part in parts) if item is not None]:
         if results and form.traits.alternating:
-            made.append(BETWEEN)
-        only_text = all(one["type"] == "text" for one in content)
-        made.append({"role": "user", "content": "\n\n".join(one["text"] for one in content) if only_text else content})
-    return b",".join(map(encode, made))
+            messages.append(BETWEEN)
+        only_text = all(item["type"] == "text" for item in content)
+        messages.append({"role": "user", "content": "\n\n".join(item["text"] for item in content) if only_text else content})
+    return b",".join(map(encode, messages))
 
 
 def _assistant(message: Message, form: Form) -> bytes:
     if not (message.text.strip() or message.calls):
         return encode(BETWEEN) if form.traits.alternating else b""
-    made: dict[str, Any] = {"role": "assistant", "content": message.text or ("" if form.traits.text_content else None)}
+    body: dict[str, Any] = {"role": "assistant", "content": message.text or ("" if form.traits.text_content else None)}
     if message.calls:
-        made["tool_calls"] = [_call(call, form) for call in message.calls]
+        body["tool_calls"] = [_call(call, form) for call in message.calls]
     if form.returned == "always" or (form.returned == "calls" and message.calls):
         for part in message.parts:
             if isinstance(part, Thinking) and (fields := (part.provider_metadata or {}).get(form.own)):
-                made |= {field: part.text if value is None else value for field, value in fields.items()}
+                body |= {field: part.text if value is None else value for field, value in fields.items()}
         if form.traits.returns in THINKING_FIELDS:
-            made.setdefault(form.traits.returns, "")  # of another model's reply there is nothing to return
-    return encode(made)
+            body.setdefault(form.traits.returns, "")  # a reply of another model has nothing to return
+    return encode(body)
 
 
 def _call_id(call_id: str, form: Form) -> str:
@@ -184,7 +185,7 @@ def _call(call: ToolCall, form: Form) -> dict[str, Any]:
 
 
 def _result_text(result: ToolResult, sees: bool) -> str:
-    """Return the text of a tool result, which in this API holds only text."""
+    """Return the text of a tool result; in this API a result has only text."""
     return in_words(result.parts, sees) or (SHOWN_BELOW if sees and _sent_pictures(result) else WITHOUT_RESULT)
 
 
@@ -193,17 +194,17 @@ def _sent_pictures(result: ToolResult) -> list[Image]:
 
 
 def _pictures(results: Sequence[ToolResult]) -> list[AnyPart]:
-    made: list[AnyPart] = []
+    parts: list[AnyPart] = []
     for result in results:
         if images := _sent_pictures(result):
-            made += [Text(f"What {result.name} returned for {safe_id(result.call_id)}:"), *images]
-    return made
+            parts += [Text(f"What {result.name} returned for {safe_id(result.call_id)}:"), *images]
+    return parts
 
 
 def _content(part: AnyPart, sees: bool) -> dict[str, Any] | None:
     if isinstance(part, Image):
-        if told := left_out(part, sees):
-            return {"type": "text", "text": told}
+        if replacement := left_out(part, sees):
+            return {"type": "text", "text": replacement}
         return {"type": "image_url", "image_url": {"url": data_url(part)}}
     return {"type": "text", "text": part.text} if isinstance(part, Text) and part.text.strip() else None
 
@@ -233,15 +234,15 @@ class OpenAISdk:
         return client
 
     def error_details(self, error: BaseException) -> ProviderError | None:
-        """Return the details of an error of the provider; None for any other."""
+        """Return the details of an error of the provider, or None for any other."""
         import openai
 
         if not isinstance(error, openai.APIError) or isinstance(error, openai.APIConnectionError):
             return None
-        told = reported(error.body)
+        details = reported(error.body)
         if not isinstance(error, openai.APIStatusError):
-            return told if told.message else told._replace(message=str(error.message))
-        name = told.name or str(error.code or error.type or "")
+            return details if details.message else details._replace(message=str(error.message))
+        name = details.name or str(error.code or error.type or "")
         return ProviderError(error.status_code, name, words_of(error.body), error.response.headers, error.body)
 
 
@@ -250,7 +251,7 @@ _OPTIONS = COMMON_OPTIONS | {"effort", "temperature", "seed", "echo", *OF_TRAITS
 
 
 def _provider_of(name: str, row: Mapping[str, Any]) -> Provider:
-    """Return the provider of a row of the data file. Its name is the metadata key of its fields, where no server is known."""
+    """Return the provider of a row of the data file. Its name is the metadata key of its fields if the server is unknown."""
     traits, is_own = Traits(**row.get("traits", {})), row.get("own", False)
     parallel = {"parallel"} if traits.parallel else set()
     return Provider(
@@ -272,8 +273,8 @@ def _provider_of(name: str, row: Mapping[str, Any]) -> Provider:
 
 
 def _reading(options: Options | None = None, *, traits: Traits, own: str) -> ChatReading:
-    found, server = (options.traits, options.server) if options is not None else (None, "")
-    return ChatReading(own=server or own, tags=(found or traits).think_tags)
+    own_traits, server = (options.traits, options.server) if options is not None else (None, "")
+    return ChatReading(own=server or own, tags=(own_traits or traits).think_tags)
 
 
 PROVIDERS = {name: _provider_of(name, row) for name, row in SERVERS.items() if row["wire"] == "chat"}

@@ -1,4 +1,4 @@
-"""``openai-responses:``, the Responses API, with nothing stored on its side: each request carries everything it needs."""
+"""``openai-responses:``, the Responses API, with nothing stored on its side: each request is self-contained."""
 
 from __future__ import annotations
 
@@ -76,26 +76,26 @@ def _head(model: str, request: Request, options: Options) -> bytes:
         ]
         choice = request.settings.get("tool_choice")
         if choice is not None:
-            known = choice in ("auto", "none", "required")
-            fields["tool_choice"] = choice if known else {"type": "function", "name": choice}
+            is_mode = choice in ("auto", "none", "required")
+            fields["tool_choice"] = choice if is_mode else {"type": "function", "name": choice}
         if options.parallel is not None:
             fields["parallel_tool_calls"] = options.parallel
     if options.thinking != "off":
         # Without it, a model would start its thinking over in each round.
         fields["include"] = ["reasoning.encrypted_content"]
     most = request.settings.get("max_tokens") or options.max_tokens
-    given = {
+    optional = {
         "max_output_tokens": most,
         "temperature": options.temperature,
         "reasoning": _reasoning(options) or None,
         "text": _text_format(options.output_schema),
     }
-    return encode(fields | known_fields(given))
+    return encode(fields | known_fields(optional))
 
 
 def _reasoning(options: Options) -> dict[str, str]:
-    made = {"effort": options.effort} if options.effort is not None else {}
-    return {**made, "summary": "auto"} if options.thinking == "adaptive" else made
+    effort = {"effort": options.effort} if options.effort is not None else {}
+    return {**effort, "summary": "auto"} if options.thinking == "adaptive" else effort
 
 
 def _text_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -103,7 +103,7 @@ def _text_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _fragment(message: Message, *, sees: bool) -> bytes:
-    """Return the message as input items of the API, with commas between; empty if nothing of it is sent."""
+    """Return the message as input items of the API, comma-separated; empty if none of it is sent."""
     if message.role == "assistant":
         said_items = [item for item in map(_said_item, message.parts) if item is not None]
         return b",".join(map(encode, without_last_thoughts(said_items, ("reasoning",))))
@@ -113,13 +113,13 @@ def _fragment(message: Message, *, sees: bool) -> bytes:
         if isinstance(part, ToolResult)
     ]
     parts = [part for part in message.parts if not isinstance(part, ToolResult)]
-    if content := [one for one in (_content(part, sees) for part in parts) if one is not None]:
+    if content := [item for item in (_content(part, sees) for part in parts) if item is not None]:
         answers.append({"type": "message", "role": "user", "content": content})
     return b",".join(map(encode, answers))
 
 
 def _said_item(part: AnyPart) -> dict[str, Any] | None:
-    """Return a part of the model's own message as the input item to send back; None if it is not sent."""
+    """Return a part of the model's own message as an input item to send back, or None if it is not sent."""
     own = getattr(part, "provider_metadata", None) or {}
     if isinstance(part, ToolCall):
         arguments = encode(arguments_of(part)).decode()
@@ -134,13 +134,13 @@ def _said_item(part: AnyPart) -> dict[str, Any] | None:
 def _output(result: ToolResult, sees: bool) -> Any:
     if not any(isinstance(part, Image) and left_out(part, sees) is None for part in result.parts):
         return in_words(result.parts, sees) or WITHOUT_RESULT
-    return [one for one in (_content(part, sees) for part in result.parts) if one is not None]
+    return [item for item in (_content(part, sees) for part in result.parts) if item is not None]
 
 
 def _content(part: AnyPart, sees: bool) -> dict[str, Any] | None:
     if isinstance(part, Image):
-        if told := left_out(part, sees):
-            return {"type": "input_text", "text": told}
+        if replacement := left_out(part, sees):
+            return {"type": "input_text", "text": replacement}
         return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
     return {"type": "input_text", "text": part.text} if isinstance(part, Text) and part.text.strip() else None
 
@@ -156,16 +156,16 @@ class ResponsesReading:
         self._told: list[str] = []
         self._response: dict[str, Any] = {}
         self._streamed = self._kept = 0
-        """Characters of arguments that were streamed, and of items that came whole."""
+        """Characters of streamed arguments, and of complete items."""
 
     @property
     def unshown(self) -> int:
-        """How many characters came that no delta has shown; arguments come twice and count once."""
+        """Number of received characters without deltas; arguments come twice and count once."""
         return max(self._streamed, self._kept)
 
     @property
     def ended(self) -> bool:
-        """Whether the server has finished the reply."""
+        """True once the server has finished the reply."""
         return bool(self._response)
 
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
@@ -179,7 +179,7 @@ class ResponsesReading:
         if kind == "response.reasoning_summary_part.added":
             return (ThinkingDelta(BETWEEN_THOUGHTS),) if chunk.get("summary_index") else ()
         if kind == "response.output_item.done":
-            self._items[chunk.get("output_index", len(self._items))] = item = chunk["item"]  # llama.cpp gives no index
+            self._items[chunk.get("output_index", len(self._items))] = item = chunk["item"]  # llama.cpp sends no index
             self._kept += PART + _unshown_of(item)
         elif kind == "response.function_call_arguments.delta":
             self._streamed += len(chunk["delta"] or "")
@@ -193,9 +193,9 @@ class ResponsesReading:
         return ()
 
     def reply(self) -> Reply:
-        """Return the whole reply. Some servers leave the output out of the last event: then the earlier items are used.
+        """Return the whole reply. Some servers omit the output in the last event: then the earlier items are used.
 
-        If these hold no text, the streamed text is used, because it was shown.
+        If these have no text, the streamed text is used, because it was shown.
         """
         if not self._response:
             raise CutOff
@@ -211,8 +211,8 @@ class ResponsesReading:
         if incomplete:
             parts, half = without_half_call(parts, ended=bool(items) and self._has_ended(items[-1]))
             metadata |= half
-        if (told := "".join(self._told)) and not any(isinstance(part, Text) and part.text for part in parts):
-            parts = (*parts, Text(told))
+        if (streamed := "".join(self._told)) and not any(isinstance(part, Text) and part.text for part in parts):
+            parts = (*parts, Text(streamed))
         return checked(Reply(Message("assistant", parts), read_usage(self._response.get("usage")), stop_reason, metadata))
 
     def _has_ended(self, item: dict[str, Any]) -> bool:
@@ -228,29 +228,31 @@ def _unshown_of(item: dict[str, Any]) -> int:
 
 
 def _refuses(item: dict[str, Any]) -> bool:
-    return item.get("type") == "message" and any(object_of(one).get("type") == "refusal" for one in item.get("content") or ())
+    return item.get("type") == "message" and any(
+        object_of(content).get("type") == "refusal" for content in item.get("content") or ()
+    )
 
 
 def _parts_of(item: dict[str, Any], mended: list[str]) -> list[AnyPart]:
-    """Return the parts of an item, and add to ``mended`` what was odd about arguments."""
+    """Return the parts of an item, and add repairs of arguments to ``mended``."""
     kind = item.get("type")
     if kind == "message":
-        contents = [object_of(one) for one in item.get("content") or ()]
-        told = [one.get("text") or one.get("refusal") or "" for one in contents]
-        return [Text("".join(told))] if any(told) else []
+        contents = [object_of(entry) for entry in item.get("content") or ()]
+        texts = [entry.get("text") or entry.get("refusal") or "" for entry in contents]
+        return [Text("".join(texts))] if any(texts) else []
     if kind == "function_call":
         return [call_of(item.get("name") or "", item.get("arguments") or "", item.get("call_id") or "", mended)]
     if kind == "reasoning":
-        told = [one.get("text") or "" for field in ("summary", "content") for one in item.get(field) or ()]
-        # The API takes no fields without a value, nor the status. Without its encrypted content it could not look it up:
+        texts = [entry.get("text") or "" for field in ("summary", "content") for entry in item.get(field) or ()]
+        # The API accepts no empty fields, nor the status. Without encrypted content it could not look the item up, since
         # nothing is stored there.
         own = {NAME: {key: value for key, value in known_fields(item).items() if key != "status"}}
-        return [Thinking(BETWEEN_THOUGHTS.join(told), own if item.get("encrypted_content") else None)]
+        return [Thinking(BETWEEN_THOUGHTS.join(texts), own if item.get("encrypted_content") else None)]
     return [Text("", {NAME: known_fields(item)})]
 
 
 def as_stream(whole: Any) -> list[Any]:
-    """Return a reply that came whole as the events of a stream."""
+    """Return a complete reply as the events of a stream."""
     events: list[Any] = []
     for item in whole.get("output") or ():
         for part in _parts_of(item, []):

@@ -30,68 +30,68 @@ SAFE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Media types that all APIs accept. A picture of any other type would get the conversation refused forever."""
+"""Media types that all APIs accept. With a picture of another type, every further request of the conversation would fail."""
 NOT_SENT = "this model is sent no pictures"
 OF_NO_KIND = "models take no pictures of this kind"
 EMPTY = "there is nothing in it"
 MAX_TOKENS = 10**12
-"""Larger counts are ignored as errors of the server."""
+"""Larger token counts are ignored as server errors."""
 DIGITS = re.compile("[0-9]{1,13}")
 ARGUMENTS_MENDED = "arguments_mended"
-"""Metadata key for arguments that were no plain JSON object: the call's name and what was odd."""
+"""Metadata key for repaired arguments: the call's name and the repairs."""
 MAX_MENDED = 100_000
-"""Characters of the longest arguments that are mended."""
+"""Maximum characters of arguments that are repaired."""
 MAX_MENDS = 4
-"""Most oddities of one call's arguments that are mended, one within the other."""
+"""Maximum nested repairs of one call's arguments."""
 WITHOUT_RESULT = "(no value)"
 """Text sent for an empty tool result."""
 
 
 def safe_name(name: str) -> str:
-    """Return the tool's name in a form that all providers accept: a model may have called a tool by any name."""
+    """Return the tool's name in a form that all providers accept: a model may call a tool by any name."""
     if SAFE_NAME.fullmatch(name):
         return name
     return _UNSAFE.sub("_", name)[:64] or "_"
 
 
 def safe_id(call_id: str) -> str:
-    """Return the call's id in a form that all providers accept. It ends with a checksum, so that no two become the same."""
+    """Return the call's id in a form that all providers accept. A checksum at its end keeps ids distinct."""
     if SAFE_ID.fullmatch(call_id):
         return call_id
     return f"{_UNSAFE.sub('_', call_id)[:31]}_{zlib.crc32(call_id.encode()):08x}"
 
 
 def parameters(tool: ToolSpec) -> dict[str, Any]:
-    """Return the JSON Schema of a tool's arguments as all providers accept it."""
+    """Return the JSON Schema of a tool's arguments in a form that all providers accept."""
     return accepted_schema(tool.input_schema)
 
 
 def words(value: Any) -> str:
-    """Return the value, which must be text at this place of a stream; TypeError if it is something else."""
+    """Return the value, which must be text at this point of a stream; TypeError otherwise."""
     if not isinstance(value, str):
         raise TypeError(f"a text was expected, not {type(value).__name__}")
     return value
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any]:
-    """Return the arguments as an object, which all APIs require; anything else goes under the key ``arguments``."""
-    given = call.arguments
-    return given if isinstance(given, dict) else {"arguments": given}
+    """Return the arguments as an object, which all APIs require; other values become its key ``arguments``."""
+    arguments = call.arguments
+    return arguments if isinstance(arguments, dict) else {"arguments": arguments}
 
 
 def read_arguments(text: str) -> Any:
-    """Return the arguments that came as JSON text; the text itself, to be refused, if it is no JSON or nested too deep."""
+    """Parse arguments from JSON text. Invalid JSON, or JSON nested too deep, is returned as text, to be refused."""
     if not text.strip():
         return {}
     try:
-        found = _decode(text)
+        arguments = _decode(text)
     except (msgspec.DecodeError, RecursionError):
         return text
-    return text if is_too_deep(found) else found
+    return text if is_too_deep(arguments) else arguments
 
 
 def call_of(name: str, given: Any, call_id: str, mended: list[str], own: dict[str, Any] | None = None) -> ToolCall:
-    """Return the call with its arguments, and add to ``mended`` what was odd about them."""
+    """Return the call with its arguments, and add their repairs to ``mended``."""
     arguments, odd = mended_arguments(given)
     if odd:
         mended.append(f"{name}: {odd}")
@@ -99,26 +99,26 @@ def call_of(name: str, given: Any, call_id: str, mended: list[str], own: dict[st
 
 
 def mended_arguments(given: Any) -> tuple[Any, str]:
-    """Return the arguments, and what was odd about them if they were no plain JSON object but can be read in only one way.
+    """Return the arguments, repaired if they are not a JSON object but unambiguous, and a description of the repairs.
 
-    What can be read in no way, or in several, stays as it came, to be refused.
+    Unreadable or ambiguous arguments are returned unchanged, to be refused.
     """
-    found = read_arguments(given) if isinstance(given, str) else given
-    if isinstance(found, dict):
-        return found, ""
-    now, told = found, []
-    while (step := _mended(now)) is not None:
-        now, odd = step
-        told.append(odd)
-        if isinstance(now, dict):
-            return (found, "") if is_too_deep(now) else (now, ", ".join(told))
-        if len(told) == MAX_MENDS:
+    original = read_arguments(given) if isinstance(given, str) else given
+    if isinstance(original, dict):
+        return original, ""
+    current, repairs = original, []
+    while (step := _mended(current)) is not None:
+        current, odd = step
+        repairs.append(odd)
+        if isinstance(current, dict):
+            return (original, "") if is_too_deep(current) else (current, ", ".join(repairs))
+        if len(repairs) == MAX_MENDS:
             break
-    return found, ""
+    return original, ""
 
 
 def _mended(found: Any) -> tuple[Any, str] | None:
-    """Return arguments that are no object one step nearer to it, and what was odd; None if there is no such step."""
+    """Apply one repair to arguments that are not an object, and return its description, or None if none applies."""
     if found in (None, "", []):
         return {}, "nothing"
     if isinstance(found, list) and len(found) == 1 and isinstance(found[0], dict):
@@ -132,30 +132,30 @@ def _mended(found: Any) -> tuple[Any, str] | None:
 
 
 def _within(text: str) -> Any:
-    """Return the JSON in a code block, or between words before it and tokens of a template; ValueError if there is none.
+    """Return the JSON in a code block, or between leading words and template tokens; ValueError without any.
 
-    No words may follow it: they might take it back.
+    No words may follow it: they might retract it.
     """
-    if not (found := _AROUND.fullmatch(text)) or found[1] == text:
+    if not (match := _AROUND.fullmatch(text)) or match[1] == text:
         raise ValueError
-    return read_arguments(found[1])
+    return read_arguments(match[1])
 
 
 def _in_a_row(text: str) -> Any:
-    """Return the object that is left if objects in a row are empty or the same but for one; ValueError otherwise."""
+    """Return the single object among consecutive ones that are otherwise empty or equal; ValueError if several differ."""
     objects: list[Any] = []
-    rest = whole = text.strip()
-    while rest.startswith("{") and len(objects) < 2:
-        value, end = _decoder.raw_decode(rest)
+    remaining = whole = text.strip()
+    while remaining.startswith("{") and len(objects) < 2:
+        value, end = _decoder.raw_decode(remaining)
         objects += [value] if value and value not in objects else []
-        rest = rest[end:].lstrip()
-    if rest == whole or len(objects) > 1 or rest.strip("}] \n"):
+        remaining = remaining[end:].lstrip()
+    if remaining == whole or len(objects) > 1 or remaining.strip("}] \n"):
         raise ValueError
     return objects[0] if objects else {}
 
 
 def _literal(text: str) -> Any:
-    """Return the dictionary that a literal of Python or JavaScript is, with nothing in it that JSON lacks; else ValueError."""
+    """Return the dictionary of a Python or JavaScript literal with JSON values only; ValueError otherwise."""
     value = ast.literal_eval(_TOKEN.sub(_in_python, text.strip()))
     if value is not None and not (isinstance(value, dict) and all(isinstance(key, str) for key in value)):
         raise ValueError
@@ -163,7 +163,7 @@ def _literal(text: str) -> Any:
 
 
 def _in_python(token: re.Match[str]) -> str:
-    """Return a text, name of a key or constant as Python writes it."""
+    """Return a string, key name or constant in Python's notation."""
     if token[0].startswith('"'):
         return repr(_decoder.decode(token[0]))
     return repr(token[0]) if token["key"] else {"true": "True", "false": "False", "null": "None"}.get(token[0], token[0])
@@ -175,11 +175,11 @@ def _refuse(name: str) -> Any:
 
 _decoder = json.JSONDecoder(strict=False, parse_constant=_refuse)
 _AROUND = re.compile(r"[^{}\[\]\"]*([{\[\"].*[}\]\"])[\s;)`~\0]*(?:</?[a-z_|]{1,40}>\s*)*", re.DOTALL | re.IGNORECASE)
-"""JSON, after words or the beginning of a code block, before the end of it or tokens of a chat template."""
+"""JSON, after words or the start of a code block, before its end or tokens of a chat template."""
 _TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|(?P<key>[A-Za-z_$][\w$]*(?=\s*:))|[A-Za-z_]\w*""", re.DOTALL)
-"""Texts, names of keys without quotes, and constants, in JSON and in literals of Python and JavaScript.
+"""Strings, unquoted key names, and constants, in JSON and in literals of Python and JavaScript.
 
-A text that does not end is one token too: it would be searched from each of its quotes.
+An unterminated string is one token too: otherwise the search would restart at each of its quotes.
 """
 _MENDS: tuple[tuple[str, Callable[[str], Any]], ...] = (
     ("JSON within JSON", _decode),
@@ -192,7 +192,7 @@ _MENDS: tuple[tuple[str, Callable[[str], Any]], ...] = (
 def checked(reply: Reply) -> Reply:
     """Return the reply without lone surrogates, which some servers send, but neither requests nor estimates can encode.
 
-    Raises ValueError if a server sent something else where a name, a text or a number should be.
+    Raises ValueError if a server sent a wrong type for a name, a text or a number.
     """
     reply = replace(reply, message=bounded(reply.message), metadata=bounded_metadata(reply.metadata))
     plain = msgspec.to_builtins(reply)
@@ -204,14 +204,14 @@ def checked(reply: Reply) -> Reply:
 
 
 def count(value: Any) -> int | None:
-    """Return the token count; None if it is invalid: a bad count must not spoil a good reply, which is paid for."""
+    """Return the token count, or None if it is invalid: a bad count must not spoil a good reply that was paid for."""
     if (type(value) is float and value.is_integer()) or (type(value) is str and DIGITS.fullmatch(value)):
         value = int(value)
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
 
 
 def object_of(value: Any) -> Mapping[str, Any]:
-    """Return the object that a server should have sent here; an empty one if it is something else."""
+    """Return the value if it is an object, as expected of the server; else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
@@ -221,12 +221,12 @@ def data_url(image: Image) -> str:
 
 
 def words_for(image: Image, why: str = NOT_SENT) -> str:
-    """Return the text that a model gets in place of a picture."""
+    """Return the replacement text for a picture."""
     return f"[{image.media_type}, {len(image.data):,} bytes: left out, {why}]"
 
 
 def left_out(image: Image, sees: bool) -> str | None:
-    """Return the text in place of a picture that the model or no API takes; None if the picture is sent."""
+    """Return the replacement text for a picture that the model or every API refuses, or None if the picture is sent."""
     if not sees:
         return words_for(image)
     if image.media_type not in PICTURES:
@@ -235,22 +235,22 @@ def left_out(image: Image, sees: bool) -> str | None:
 
 
 def in_words(parts: Sequence[Any], sees: bool = False) -> str:
-    """Return the texts of these parts, joined, with text in place of pictures that are not sent."""
-    told = [left_out(part, sees) if isinstance(part, Image) else part.text for part in parts if isinstance(part, Text | Image)]
-    return "\n".join(text for text in told if text)
+    """Return the texts of these parts, joined, with replacement text for pictures that are not sent."""
+    texts = [left_out(part, sees) if isinstance(part, Image) else part.text for part in parts if isinstance(part, Text | Image)]
+    return "\n".join(text for text in texts if text)
 
 
 def without_last_thoughts(items: list[dict[str, Any]], kinds: Collection[str]) -> list[dict[str, Any]]:
-    """Drop the items of these kinds from the end, and return the rest: providers refuse a reply that ends with thinking."""
+    """Remove items of these kinds from the end, and return the list: providers refuse a reply that ends with thinking."""
     while items and items[-1].get("type") in kinds:
         items.pop()
     return items
 
 
 def without_half_call(parts: Sequence[AnyPart], *, ended: bool) -> tuple[tuple[AnyPart, ...], dict[str, str]]:
-    """Return the parts of a reply cut off by its length, without its incomplete call, and that call's name as metadata.
+    """Return the parts of a truncated reply without its incomplete call, and that call's name as metadata.
 
-    Next to complete calls, which run, the incomplete call is kept, to be refused: otherwise the model would not learn that it
+    After complete calls, which run, the incomplete call is kept, to be refused: otherwise the model would not learn that it
     did not run. ``ended``: the server reported the end of the last part; without that, empty arguments count as incomplete.
     """
     last = parts[-1] if parts else None
@@ -278,7 +278,7 @@ def made_of_all(messages: Sequence[Message], form: Any, make: Callable[[Message]
 def fields_before(name: str, make: Callable[..., bytes], model: str, request: Request, options: Options, *more: Any) -> bytes:
     """Return the beginning of a request, up to its messages: ``make`` returns the fields before them, as a JSON object.
 
-    In a conversation, it is cached as long as what ``make`` is given stays the same. ``name``: that of the provider.
+    In a conversation, it is cached as long as the arguments of ``make`` stay the same. ``name``: name of the provider.
     """
     head, sent = partial(make, model, request, options, *more), request.messages
     of = (model, options, request.system, request.tools, request.settings, *more)
@@ -293,10 +293,10 @@ def lasting(messages: Sequence[Message]) -> tuple[int, Message]:
 
 
 def joined(fragments: Sequence[bytes]) -> bytes:
-    """Join the fragments of a JSON list; a message of which nothing is sent has an empty one."""
+    """Join the fragments of a JSON list; messages that are not sent have empty fragments."""
     return b",".join(filter(None, fragments))
 
 
 def known_fields(fields: Any) -> dict[str, Any]:
-    """Return the fields of an object that are not null; none of anything else."""
+    """Return the non-null fields of an object; an empty mapping for any other value."""
     return {key: value for key, value in object_of(fields).items() if value is not None}

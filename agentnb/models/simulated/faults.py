@@ -1,4 +1,4 @@
-"""The faults of the simulated model: each replaces the right move with a wrong one, in situations where it applies."""
+"""Faults of the simulated model: each replaces the right move with a wrong one, in situations where it applies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TALK = (
     "The obvious way forward is {what}, and that is the way I mean to go.",
     "Allow me to announce {what}: that is what I am turning to at this point.",
 )
-"""Replies that announce work instead of doing it. Enough of them that none repeats within five replies."""
+"""Replies that announce work instead of doing it; enough that none repeats within five replies."""
 PLANS = (
     "Before I go on I want to think {what} through once more from the start.",
     "Let me look over the whole plan again; {what} deserves some thought.",
@@ -33,7 +33,7 @@ PLANS = (
     "A good plan saves work later. Once again, then: how to go about {what}?",
     "I weigh what could go wrong with {what} before anything is touched.",
 )
-"""Replies that plan again; they carry a planning call if there is a tool for one."""
+"""Replies that plan again, with a planning call if there is a tool for one."""
 THINK = "think"
 
 
@@ -56,13 +56,13 @@ def _loop(observation: Observation, right: Move) -> Move | None:
     """Repeat the calls of the last step."""
     if right.kind not in ("step", "close", "answer") or not observation.made:
         return None
-    place = observation.made[-1]
-    step = observation.steps[place]
-    return Move("again", f"Step {place + 1} of {len(observation.steps)} once more: {step.title}.", step.calls)
+    index = observation.made[-1]
+    step = observation.steps[index]
+    return Move("again", f"Step {index + 1} of {len(observation.steps)} once more: {step.title}.", step.calls)
 
 
 def _plan(observation: Observation, right: Move) -> Move | None:
-    """Plan again, with the planning tools that it was given, if any."""
+    """Plan again, with the planning tools of the run, if any."""
     if right.kind not in ("step", "close", "review"):
         return None
     calls = _planning_calls(observation)
@@ -71,7 +71,7 @@ def _plan(observation: Observation, right: Move) -> Move | None:
 
 
 def _stop(observation: Observation, right: Move) -> Move | None:
-    """Answer although work is left."""
+    """Answer although work remains."""
     started = right.kind == "step" and bool(observation.made)
     return _answer(observation) if started or right.kind == "review" else None
 
@@ -83,7 +83,7 @@ COMMIT: dict[str, Callable[[Observation, Move], Move | None]] = {
     "plan": _plan,
     "stop": _stop,
 }
-"""Functions by fault name, from the right move to the wrong one, or None where the fault does not apply."""
+"""Functions by fault name, from the right move to the wrong one, or None if the fault does not apply."""
 
 
 def _answer(observation: Observation) -> Move:
@@ -91,20 +91,20 @@ def _answer(observation: Observation) -> Move:
 
 
 def _what(observation: Observation) -> str:
-    """Return a description of the step that is due."""
-    place = observation.next_step
-    if place is None:
+    """Return a description of the next step."""
+    index = observation.next_step
+    if index is None:
         return "the end of the list"
-    return f"step {place + 1} of {len(observation.steps)} ({short_title(observation.steps[place].title)})"
+    return f"step {index + 1} of {len(observation.steps)} ({short_title(observation.steps[index].title)})"
 
 
 def _planning_calls(observation: Observation) -> list[ToolCall]:
     calls = []
     if observation.has_todos:
         calls.append(READ)
-    place = observation.next_step if observation.next_step is not None else (observation.made[-1] if observation.made else None)
-    if place is not None and place in observation.own:
-        entry = {"id": observation.own[place].id, "description": f"To be thought through, version {observation.turn}"}
+    index = observation.next_step if observation.next_step is not None else (observation.made[-1] if observation.made else None)
+    if index is not None and index in observation.own:
+        entry = {"id": observation.own[index].id, "description": f"To be thought through, version {observation.turn}"}
         calls.append(todo_call("update", todoUpdates=[entry]))
     calls += [ToolCall(THINK, _a_thought(tool, observation)) for tool in observation.tools if tool.name == THINK]
     return calls

@@ -1,12 +1,12 @@
 """A model without a language model: it follows the list in the prompt, so that you can see everything else work.
 
-``simulated:disciplined`` reads what a model reads. It takes the newest message with a Markdown list, writes its items down
-as todos if it has a tool for that, makes the calls in backticks of one item per round (Python calls with literal arguments,
-of tools it was given), and finally answers with their results. Without a list it introduces itself. The other personas do the
-same and fail in documented ways (docs/personas.md). Asked for a plan, each of them plans all these calls at once, and answers
-when all have results. Asked for answers of a JSON Schema, it answers with the newest result that fits, or makes values up. Its
-tokens are estimates, its cost is 0. ``?delay=0.02`` streams one word every 0.02 seconds, ``?seed=3`` draws other faults,
-``?price=3/15`` sets a price, ``?verdict=rejected`` what it says of a plan that it reviews.
+``simulated:disciplined`` reads the same requests as any model. Its plan is the newest message with a Markdown list:
+it adds the items as todos if it has a tool for that, makes the calls in backticks of one item per round (Python calls with
+literal arguments, of tools of the run), and finally answers with their results. Without a list it introduces itself. The other
+personas do the same and fail in documented ways (docs/personas.md). Asked for a plan, each of them plans all these calls at
+once, and answers when all have results. Asked for answers of a JSON Schema, it answers with the newest result that matches,
+or invents values. Its tokens are estimates, its cost is 0. ``?delay=0.02`` streams one word every 0.02 seconds, ``?seed=3``
+draws other faults, ``?price=3/15`` sets a price, ``?verdict=rejected`` its verdict on plans that it reviews.
 """
 
 from __future__ import annotations
@@ -49,11 +49,13 @@ from agentnb.models.simulated.shaped_answer import shaped
 class SimulatedModel:
     """A plan follower.
 
-    ``delay``: seconds between two words. ``seed``: seed of its draws. ``heed``: the probability that it does the right thing
-    after all when the reminder asks for it. ``p``: the probability per reply of its fault; ``mixed``, which has all faults, has
-    ``forget``, ``chat``, ``loop``, ``plan`` and ``stop`` instead. ``verdict``: of plans that it reviews, ``approved``,
-    ``rejected`` or ``needs_changes``. ``price``: the price of its estimated tokens, to see budgets
-    at work; `FREE`, ``Price.parse("3/15")``. Raises `UnknownModel` for an unknown persona or an invalid value.
+    ``delay``: seconds between two words. ``seed``: seed of its draws. ``heed``: probability that it acts correctly after all
+    when
+    the reminder asks for it. ``p``: probability of its fault per reply; ``mixed``, which has all faults, has ``forget``,
+    ``chat``,
+    ``loop``, ``plan`` and ``stop`` instead. ``verdict``: on plans that it reviews, ``approved``, ``rejected`` or
+    ``needs_changes``. ``price``: price of its estimated tokens, to see budgets at work; `FREE`, ``Price.parse("3/15")``. Raises
+    `UnknownModel` for an unknown persona or an invalid value.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class SimulatedModel:
         return NO_LANGUAGE_MODEL
 
     def used_until_cut(self, request: Request, heard: Message) -> Usage:
-        """Estimate what a call used whose reply broke off after this message."""
+        """Estimate the usage of a call whose reply broke off after this message."""
         used = about(request, heard)
         return replace(used, cost=self.price.cost(used))
 
@@ -112,7 +114,7 @@ class SimulatedModel:
         schema = request.settings.get("output_schema")
         text = move.text if schema is None else shaped(move, schema, request)
         message = Message("assistant", (Text(text), *move.calls))
-        if self.delay:  # else nobody would see the words come
+        if self.delay:  # otherwise nobody would see the words come
             for word in re.findall(r"\S+\s*|\s+", message.text):
                 await asyncio.sleep(self.delay)
                 yield TextDelta(word)

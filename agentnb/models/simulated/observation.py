@@ -1,4 +1,4 @@
-"""What the simulated model sees in a request. It has no memory: it reads its place in the plan from the messages."""
+"""The simulated model's view of a request. Its progress comes from the messages: it has no memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from agentnb.models.simulated.plan_parser import (
 )
 
 ANSWERED = re.compile(r"Done\b|The list has ")
-"""Beginnings of its answers, by which it recognizes them."""
+"""Beginnings of its answers, which identify them."""
 _STEP = re.compile(r"Step (\d+) of \d+: (.*)\.\Z", re.DOTALL)
 _TODO = re.compile(r"Todo (\d+): ")
 _REMINDER = re.compile(r"\s*<system-reminder>(.*)</system-reminder>\s*", re.DOTALL)
@@ -35,17 +35,17 @@ _MAKES_LIST = ("write", "add")
 
 
 class Step(NamedTuple):
-    """An item of the plan that holds tool calls."""
+    """An item of the plan with tool calls."""
 
     title: str
     calls: tuple[ToolCall, ...]
 
 
 class _StepMove(NamedTuple):
-    """A reply in which it made a step."""
+    """A reply that made a step."""
 
     at: int
-    """Its place in `Observation.since`."""
+    """Its index in `Observation.since`."""
     message: Message
     place: int
     """The index of the step, from 0."""
@@ -59,80 +59,81 @@ class Observation:
         self.messages, ephemeral_text = _without_reminder(request.messages)
         self.reminder = ephemeral_text.lower()
         self._told = read_listing(ephemeral_text)
-        """The list of todos in the reminder, if it shows one."""
+        """The todo list in the reminder, if any."""
         self.turn = sum(message.role == "assistant" for message in self.messages)
         """Replies so far."""
         self.plan, self.since = _since_plan(self.messages)
-        """The newest plan in a message that is not its own, and the messages after it."""
+        """The newest plan in a message of others, and the messages after it."""
         self.steps = steps_of(self.plan, self.tools)
         names = {tool.name for tool in self.tools}
         self.has_todos = TODO_TOOL in names
         self.keeps_list = self.has_todos and not any(call.name == TODO_TOOL for step in self.steps for call in step.calls)
-        """Whether it writes its steps down as todos: not if the plan itself calls the todo tool."""
+        """True if it adds its steps as todos: not if the plan itself calls the todo tool."""
 
     @cached_property
     def plan_result(self) -> dict[str, Any] | None:
-        """What came of a plan that the person approved, if the last message has it: JSON on a line of its own."""
+        """Result of a plan that the person approved, if the last message has it: JSON on a line of its own."""
         last = self.messages[-1] if self.messages else None
         for line in last.text.splitlines() if last is not None and last.role == "user" else ():
             with suppress(msgspec.DecodeError, RecursionError):
-                found = msgspec.json.decode(line)
-                if isinstance(found, dict) and {"plan_id", "status", "summary"} <= found.keys():
-                    return found
+                value = msgspec.json.decode(line)
+                if isinstance(value, dict) and {"plan_id", "status", "summary"} <= value.keys():
+                    return value
         return None
 
     @cached_property
     def odd(self) -> list[str]:
-        """Code in the plan that looks like a call and is none."""
+        """Code in the plan that looks like a call but is not valid."""
         return [code for item in self.plan for code in left_out(item, self.tools)]
 
     @cached_property
     def left_out(self) -> list[str]:
         """Everything in the plan that it does not do: code that is not a call of its tools, and items without code."""
-        return [one for item in self.plan for one in unread(item, self.tools)]
+        return [skipped for item in self.plan for skipped in unread(item, self.tools)]
 
     @cached_property
     def made(self) -> list[int]:
         """Steps whose calls it has made, by index from 0."""
-        return sorted({made.place for made in self._moves if made.place < len(self.steps)})
+        return sorted({move.place for move in self._moves if move.place < len(self.steps)})
 
     @cached_property
     def _moves(self) -> list[_StepMove]:
-        """The replies since the plan in which it made a step, and their places in `since`."""
+        """Its replies since the plan that made a step."""
         moves = []
         for index, message in enumerate(self.since):
-            if message.role == "assistant" and (found := _STEP.match(message.text)) and message.calls:
-                moves.append(_StepMove(index, message, int(found[1]) - 1))
+            if message.role == "assistant" and (match := _STEP.match(message.text)) and message.calls:
+                moves.append(_StepMove(index, message, int(match[1]) - 1))
         return moves
 
     @cached_property
     def next_step(self) -> int | None:
-        """The next step: one to be tried again, else the next after the last it made that the list does not show as completed;
-        None if there is none.
+        """The next step: a step to retry, else the first after the last made step that the list does not show as completed;
+        None
+        without any.
         """
         if self.due_again:
             return self.due_again[0]
         first = self.made[-1] + 1 if self.made else 0
-        return next((place for place in range(first, len(self.steps)) if not self._is_completed(place)), None)
+        return next((index for index in range(first, len(self.steps)) if not self._is_completed(index)), None)
 
     @cached_property
     def due_again(self) -> list[int]:
-        """Steps of which every call failed, where the person has spoken since and their todo is not blocked any more; not a
-        third time.
+        """Steps to retry, at most once: all their calls failed, the person has written since, and their todo is no longer
+        blocked.
         """
-        tries = Counter(made.place for made in self._moves)
-        due = [place for place in self.failed if place not in self._tried_since_words and tries[place] < 2]
-        return [place for place in due if place in self.own and self.own[place].status in ("not-started", "in-progress")]
+        tries = Counter(move.place for move in self._moves)
+        due = [index for index in self.failed if index not in self._tried_since_words and tries[index] < 2]
+        return [index for index in due if index in self.own and self.own[index].status in ("not-started", "in-progress")]
 
     @cached_property
     def _tried_since_words(self) -> set[int]:
         """Steps it has made since the last message of the person."""
         last = max((index for index, message in enumerate(self.since) if message.role == "user"), default=-1)
-        return {made.place for made in self._moves if made.at > last} if last >= 0 else set(self.made)
+        return {move.place for move in self._moves if move.at > last} if last >= 0 else set(self.made)
 
     @cached_property
     def answered(self) -> bool:
-        """Whether it has answered since its last step."""
+        """True if it has answered since its last step."""
         for message in reversed(self.since):
             if message.role == "assistant":
                 if not message.calls and ANSWERED.match(message.text):
@@ -150,12 +151,12 @@ class Observation:
 
     @cached_property
     def board(self) -> tuple[Entry, ...]:
-        """The list of todos as last seen in this conversation."""
+        """The todo list as last seen in this conversation."""
         return self._told or _newest_listing(self.messages) or ()
 
     @cached_property
     def fresh_board(self) -> tuple[Entry, ...] | None:
-        """The list of todos as seen since its last text-only reply; None if it was not."""
+        """The todo list as seen since its last text-only reply, or None if not seen."""
         return self._told or _newest_listing(self.since_words)
 
     @cached_property
@@ -168,85 +169,85 @@ class Observation:
 
     @cached_property
     def own(self) -> dict[int, Entry]:
-        """Its steps' entries on the list of todos, by index of the step. Of equal titles, the last are its own.
+        """Its steps' entries on the todo list, by index of the step. Of equal titles, the last are its own.
 
-        Before it has written its steps down, only open todos are, which an earlier run of the conversation has left.
+        Before it has added its steps as todos, only open todos left by an earlier run of the conversation count.
         """
         if not (self.keeps_list or self.attempts_at_list):
             return {}
-        left: dict[str, list[Entry]] = {}
+        by_title: dict[str, list[Entry]] = {}
         for entry in self.board:
             if entry.is_open or self.attempts_at_list:
                 for title in entry.titles:
-                    left.setdefault(title, []).append(entry)
+                    by_title.setdefault(title, []).append(entry)
         own: dict[int, Entry] = {}
-        taken: set[int] = set()
-        for place in range(len(self.steps) - 1, -1, -1):
-            entries = left.get(short_title(self.steps[place].title), [])
-            while entries and entries[-1].id in taken:
+        used_ids: set[int] = set()
+        for index in range(len(self.steps) - 1, -1, -1):
+            entries = by_title.get(short_title(self.steps[index].title), [])
+            while entries and entries[-1].id in used_ids:
                 entries.pop()
             if entries:
-                own[place] = entries.pop()
-                taken.add(own[place].id)
+                own[index] = entries.pop()
+                used_ids.add(own[index].id)
         return own
 
     @cached_property
     def attempts_at_list(self) -> int:
-        """How often it tried to write its steps down."""
+        """Number of its attempts to add its steps as todos."""
         replies = (message for message in self.since if message.role == "assistant")
         asked = [call for message in replies for call in message.calls if call.name == TODO_TOOL]
         return sum(isinstance(call.arguments, dict) and call.arguments.get("operation") in _MAKES_LIST for call in asked)
 
     @property
     def list_due(self) -> bool:
-        """Whether it still has to write its steps down, or those that are not on the list yet. It tries twice."""
+        """True if it still has to add its steps, or the missing ones, as todos; at most two attempts."""
         if not self.keeps_list or self.made or self.attempts_at_list >= 2:
             return False
         return not self.own and bool(self.steps) if self.attempts_at_list else len(self.own) < len(self.steps)
 
     @cached_property
     def unmarked(self) -> list[Entry]:
-        """Open todos of steps it has made, in the order of the steps; not the failed ones it has marked blocked."""
-        made = [place for place in self.made if place in self.own and self.own[place].is_open]
-        return [self.own[place] for place in made if place not in self.failed or self.own[place].status != "blocked"]
+        """Open todos of steps it has made, in the order of the steps, without failed ones that it has marked blocked."""
+        steps = [index for index in self.made if index in self.own and self.own[index].is_open]
+        return [self.own[index] for index in steps if index not in self.failed or self.own[index].status != "blocked"]
 
     @cached_property
     def failed(self) -> dict[int, str]:
-        """Steps of which every call failed, with the names of their tools."""
+        """Steps with only failed calls, with the names of their tools."""
         if not any(result.is_error for result in self._results_since):  # as in nearly all rounds
             return {}
         results = {result.call_id: result for result in self._results_since}
         failed: dict[int, str] = {}
-        for made in self._moves:
-            came = [results[call.id] for call in made.message.calls if call.id in results and call.name != TODO_TOOL]
+        for move in self._moves:
+            came = [results[call.id] for call in move.message.calls if call.id in results and call.name != TODO_TOOL]
             came = [result for result in came if result.error_code != DUPLICATE]
             if came and all(result.is_error for result in came):
-                failed[made.place] = ", ".join(dict.fromkeys(result.name for result in came))
+                failed[move.place] = ", ".join(dict.fromkeys(result.name for result in came))
             elif came:
-                failed.pop(made.place, None)
+                failed.pop(move.place, None)
         return failed
 
     def why_failed(self, entry: Entry) -> str:
         """Return why the step of this todo failed; empty if it did not."""
-        return next((f"{names} failed" for place, names in self.failed.items() if self.own.get(place) == entry), "")
+        return next((f"{names} failed" for index, names in self.failed.items() if self.own.get(index) == entry), "")
 
     @cached_property
     def titles_done(self) -> set[str]:
         """Titles of all steps it has made in this conversation, including those of earlier plans, unless every call failed."""
         results = {result.call_id: result for result in _results(self.messages)}
         done = (message for message in self.messages if message.calls and not _all_failed(message, results))
-        return {short_title(found[2]) for message in done if (found := _STEP.match(message.text))}
+        return {short_title(match[2]) for message in done if (match := _STEP.match(message.text))}
 
     @cached_property
     def todos_worked_on(self) -> set[int]:
         """Ids of todos not from its plan whose calls it has made since its last text-only reply."""
         matches = (_TODO.match(message.text) for message in self.since_words if message.calls)
-        return {int(found[1]) for found in matches if found}
+        return {int(match[1]) for match in matches if match}
 
     def has_asked(self, call: ToolCall) -> bool:
-        """Return whether it has made this same call since its last text-only reply."""
+        """Return whether this same call was made since its last text-only reply."""
         replies = (message for message in self.since_words if message.role == "assistant")
-        return any(call.name == one.name and call.arguments == one.arguments for message in replies for one in message.calls)
+        return any(call.name == past.name and call.arguments == past.arguments for message in replies for past in message.calls)
 
     @cached_property
     def results(self) -> list[ToolResult]:
@@ -267,17 +268,17 @@ def _without_reminder(messages: Sequence[Message]) -> tuple[list[Message], str]:
     if not messages:
         return [], ""
     last = messages[-1]
-    found = {
+    reminders = {
         index: m[1] for index, part in enumerate(last.parts) if type(part) is Text and (m := _REMINDER.fullmatch(part.text))
     }
-    kept = tuple(part for index, part in enumerate(last.parts) if index not in found)
+    kept = tuple(part for index, part in enumerate(last.parts) if index not in reminders)
     whole = [*messages]
     whole[-1] = Message(last.role, kept)
-    return whole, "\n".join(found.values())
+    return whole, "\n".join(reminders.values())
 
 
 def _since_plan(messages: Sequence[Message]) -> tuple[tuple[PlanItem, ...], list[Message]]:
-    """Return the plan, from the newest message of others that holds a list, and the messages after it.
+    """Return the plan, from the newest message of others that has a list, and the messages after it.
 
     Messages without a list do not change the plan.
     """
@@ -289,12 +290,12 @@ def _since_plan(messages: Sequence[Message]) -> tuple[tuple[PlanItem, ...], list
 
 
 def steps_of(plan: tuple[PlanItem, ...], tools: Sequence[ToolSpec]) -> tuple[Step, ...]:
-    """Return the items of a plan that hold calls of these tools."""
+    """Return the items of a plan that have calls of these tools."""
     return _steps_of(plan, tuple([_Signature(tool.name, tuple(tool.input_schema.get("properties", ()))) for tool in tools]))
 
 
 class _Signature(NamedTuple):
-    """A tool as far as calls of it are read: its name, and those of its arguments in order."""
+    """A tool as needed to parse its calls: its name, and its argument names in order."""
 
     name: str
     arguments: tuple[str, ...]
@@ -307,8 +308,8 @@ class _Signature(NamedTuple):
 
 @lru_cache(maxsize=64)  # a plan is read again in each round
 def _steps_of(plan: tuple[PlanItem, ...], tools: tuple[_Signature, ...]) -> tuple[Step, ...]:
-    found = ((item.title.rstrip("."), tuple(calls_of(item, tools))) for item in plan)
-    return tuple([Step(title, calls) for title, calls in found if calls])
+    items = ((item.title.rstrip("."), tuple(calls_of(item, tools))) for item in plan)
+    return tuple([Step(title, calls) for title, calls in items if calls])
 
 
 def _results(messages: Iterable[Message]) -> Iterator[ToolResult]:
@@ -319,7 +320,7 @@ def _results(messages: Iterable[Message]) -> Iterator[ToolResult]:
 
 
 def _all_failed(message: Message, results: Mapping[str, ToolResult]) -> bool:
-    """Return whether the message has calls besides those of the todo tool, and each of them failed or was stopped."""
+    """Return whether the message has calls other than todo calls, and each of them failed or was stopped."""
     came = [results[call.id] for call in message.calls if call.id in results and call.name != TODO_TOOL]
     return bool(came) and all(result.is_error and result.error_code != DUPLICATE for result in came)
 

@@ -1,6 +1,6 @@
-"""The personas of the simulated model, as data: what each does wrong, how often, and which words make it heed.
+"""The personas of the simulated model, as data: their faults, probabilities, and the words that they heed.
 
-``docs/personas.md`` documents these tables; a test keeps both in step.
+``docs/personas.md`` documents these tables; a test compares them.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from agentnb.errors import UnknownModel, near
 from agentnb.models.prices import Price
 
 Alternatives: TypeAlias = tuple[tuple[str, ...], ...]
-"""Ways to say something. Each is a set of lower-case words that must all be in the text, anywhere."""
+"""Alternative phrasings. Each is a set of lower-case words that must all be in the text, anywhere."""
 
 OPEN_TODOS: Alternatives = (("todos", "open"), ("todos", "remain"), ("incomplete", "todo"), ("not finished",))
-"""Ways in which a reminder says that todos are still open."""
+"""Phrasings of a reminder that todos are still open."""
 
 
 class Fault(NamedTuple):
-    """One way to fail."""
+    """A fault of the simulated model."""
 
     option: str
-    """Its name, also that of the option for its probability in ``simulated:mixed``."""
+    """Its name, which is also the option for its probability in ``simulated:mixed``."""
     persona: str
     """The persona that has only this fault."""
     mixed: float
     """Its default probability per reply in ``simulated:mixed``."""
     heeds: Alternatives
-    """What a reminder must say to request the missing action."""
+    """Words of a reminder that request the missing action."""
 
 
 FAULTS = (
@@ -46,17 +46,17 @@ PERSONAS = ("disciplined", *(fault.persona for fault in FAULTS), "mixed")
 USUAL_P = 0.5
 """Default probability of the fault per reply, for personas with only one."""
 USUAL_HEED = 0.7
-"""Default probability that it does the right thing after all when the reminder asks for it."""
+"""Default probability that it acts correctly after all when the reminder asks for it."""
 FREE = Price(Decimal(0), Decimal(0))
 """The default price."""
 PRICE, VERDICT = "price", "verdict"
 VERDICTS = ("approved", "rejected", "needs_changes")
-"""What a persona says of a plan that it reviews; the first is usual."""
+"""Verdicts on plans that a persona reviews; the first is the default."""
 """The only option that is not a number."""
 
 
 def says(reminder: str, alternatives: Alternatives) -> bool:
-    """Return whether the reminder, in lower case, says any of these alternatives."""
+    """Return whether the reminder, in lower case, contains any of these alternatives."""
     return any(all(word in reminder for word in words) for words in alternatives)
 
 
@@ -69,7 +69,7 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Character:
-    """A persona with its numbers. It has no memory: draws depend on the seed and the length of the conversation."""
+    """A persona with its probabilities, without a memory: draws depend on the seed and the length of the conversation."""
 
     persona: str
     seed: int
@@ -89,7 +89,7 @@ class Character:
         return None
 
     def drawn_to_heed(self, fault: Fault, turn: int) -> float:
-        """Draw the number that decides whether it heeds the reminder: it does below `heed`."""
+        """Draw the number that decides whether it heeds the reminder: it does if the number is below `heed`."""
         return self._number(f"{fault.option}:heed", turn)
 
     def _number(self, what: str, turn: int) -> float:
@@ -97,7 +97,7 @@ class Character:
 
 
 def options_of(persona: str) -> dict[str, float]:
-    """Return a persona's numeric options with their defaults. Raises `UnknownModel` if there is no such persona."""
+    """Return a persona's numeric options with their defaults. Raises `UnknownModel` for an unknown persona."""
     if persona not in PERSONAS:
         raise UnknownModel(f"simulated: has no persona {persona!r}", near(persona, PERSONAS))
     own: dict[str, float] = {}
@@ -111,9 +111,9 @@ def options_of(persona: str) -> dict[str, float]:
 def read_options(persona: str, given: Mapping[str, str]) -> dict[str, float | Price | str]:
     """Parse the options in a name: numbers, and the price.
 
-    Raises `UnknownModel` for an unknown option or a value that is no number, `SettingsError` for an invalid price.
+    Raises `UnknownModel` for an unknown option or an invalid number, `SettingsError` for an invalid price.
     """
-    known = options_of(persona)
+    defaults = options_of(persona)
     options: dict[str, float | Price | str] = {}
     for name, value in given.items():
         if name == PRICE:
@@ -122,23 +122,25 @@ def read_options(persona: str, given: Mapping[str, str]) -> dict[str, float | Pr
         if name == VERDICT:
             options[name] = checked_verdict(persona, value)
             continue
-        _check_known(persona, name, known)
-        whole = isinstance(known[name], int)
+        _check_known(persona, name, defaults)
+        whole = isinstance(defaults[name], int)
         try:
             options[name] = int(value) if whole else float(value)
         except ValueError as error:
             kind = "whole number" if whole else "number"
-            raise UnknownModel(f"{name}={value!r} of simulated:{persona} is not a {kind}", _example(persona, known)) from error
+            raise UnknownModel(
+                f"{name}={value!r} of simulated:{persona} is not a {kind}", _example(persona, defaults)
+            ) from error
     return options
 
 
 def checked_options(persona: str, given: Mapping[str, float]) -> dict[str, float]:
     """Return all options of the persona, given or default. Raises `UnknownModel` for unknown options and invalid values."""
-    known = options_of(persona)
+    defaults = options_of(persona)
     for name, value in given.items():
-        _check_known(persona, name, known)
+        _check_known(persona, name, defaults)
         _check_value(persona, name, value)
-    options = known | dict(given)
+    options = defaults | dict(given)
     together = sum(options[fault.option] for fault in FAULTS if fault.option in options)
     if together > 1 + 1e-9:
         names = ", ".join(fault.option for fault in FAULTS)
@@ -170,19 +172,19 @@ def _example(persona: str, known: Mapping[str, float]) -> str:
 
 
 def checked_verdict(persona: str, verdict: str) -> str:
-    """Return the verdict of a persona about plans; raise `UnknownModel` for a word that is none."""
+    """Return the verdict of a persona on plans; raises `UnknownModel` for an unknown word."""
     if verdict not in VERDICTS:
-        what = f"verdict={verdict!r} of simulated:{persona} is not a verdict about a plan"
-        raise UnknownModel(what, near(str(verdict), VERDICTS))
+        problem = f"verdict={verdict!r} of simulated:{persona} is not a verdict about a plan"
+        raise UnknownModel(problem, near(str(verdict), VERDICTS))
     return verdict
 
 
 def query_of(persona: str, options: Mapping[str, float], price: Price, verdict: str = VERDICTS[0]) -> str:
-    """Return the options that differ from the defaults, as they are written in a name after ``?``."""
+    """Return the options that differ from the defaults, as written in a name after ``?``."""
     usual = options_of(persona)
-    told = [f"{name}={_shown(value)}" for name, value in options.items() if value != usual[name]]
-    told += [] if verdict == VERDICTS[0] else [f"{VERDICT}={verdict}"]
-    return "&".join(told if price.is_free else [*told, f"{PRICE}={price}"])
+    pieces = [f"{name}={_shown(value)}" for name, value in options.items() if value != usual[name]]
+    pieces += [] if verdict == VERDICTS[0] else [f"{VERDICT}={verdict}"]
+    return "&".join(pieces if price.is_free else [*pieces, f"{PRICE}={price}"])
 
 
 def _shown(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Parsers for plans in text: Markdown lists whose items hold calls in backticks, and the list of todos in a tool result."""
+"""Parsers for plans in text: Markdown lists whose items have calls in backticks, and the todo list in a tool result."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from agentnb.core.messages import ToolCall, encodable
 from agentnb.core.todos import normal_status
 
 LONGEST_TITLE = 60
-"""Characters of an item that become the title of its todo."""
+"""Maximum characters of an item that become the title of its todo."""
 _HEADING = re.compile(r"^Todos \(\d+ of \d+ completed\):[ ]*$", re.MULTILINE)
 _EMPTY = ("There are no todos", "There is no list")
-"""Beginnings of results that show no list because it is empty."""
+"""Beginnings of results for an empty list."""
 _AFTER_TITLE = re.compile(r"(?=: | \(blocked: )")
 _LIKE_A_CALL = re.compile(r"\s*[^\W\d][\w.]*\s*\(")
 _ENTRY = re.compile(r"(\d+)\. \[([^\]]*)\] (.*)")
 
 
 class Signature(Protocol):
-    """A tool as far as calls of it are read."""
+    """A tool as needed to parse its calls."""
 
     @property
     def name(self) -> str:
@@ -34,25 +34,25 @@ class Signature(Protocol):
 
 
 class PlanItem(NamedTuple):
-    """One item of the list: its text, and the code in backticks."""
+    """An item of the list: its text, and the code in backticks."""
 
     title: str
     code: tuple[str, ...]
     has_items: bool = False
-    """Whether a nested list follows."""
+    """True if a nested list follows."""
 
 
 class Entry(NamedTuple):
-    """A line of the list of todos."""
+    """A line of the todo list."""
 
     id: int
     status: str
     words: str
-    """Title, description, and the reason why it is blocked, if it is."""
+    """Title, description, and the reason if it is blocked."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not completed."""
+        """True unless it is completed."""
         return self.status != "completed"
 
     def has_title(self, title: str) -> bool:
@@ -61,7 +61,7 @@ class Entry(NamedTuple):
 
     @property
     def titles(self) -> frozenset[str]:
-        """Every text that could be its title: all of it, or what comes before a description or a reason."""
+        """Every text that could be its title: all of it, or the part before a description or a reason."""
         return _titles(self.words)
 
     def as_item(self) -> PlanItem:
@@ -71,11 +71,11 @@ class Entry(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _titles(words: str) -> frozenset[str]:
-    return frozenset([words, *[words[: found.start()] for found in _AFTER_TITLE.finditer(words)]])
+    return frozenset([words, *[words[: match.start()] for match in _AFTER_TITLE.finditer(words)]])
 
 
 def read_listing(text: str) -> tuple[Entry, ...] | None:
-    """Return the todos in a result of the todo tool; None if it shows no list."""
+    """Return the todos in a result of the todo tool, or None if it has no list."""
     if text.startswith(_EMPTY):
         return ()
     headings = list(_HEADING.finditer(text))
@@ -89,10 +89,10 @@ def read_listing(text: str) -> tuple[Entry, ...] | None:
     return tuple(entries)
 
 
-@lru_cache(maxsize=4096)  # nearly all lines are as in the round before
+@lru_cache(maxsize=4096)  # nearly all lines are unchanged since the round before
 def _entry(line: str) -> Entry | None:
-    found = _ENTRY.fullmatch(line)
-    return None if found is None else Entry(int(found[1]), normal_status(found[2]), found[3])
+    match = _ENTRY.fullmatch(line)
+    return None if match is None else Entry(int(match[1]), normal_status(match[2]), match[3])
 
 
 def short_title(title: str) -> str:
@@ -133,7 +133,7 @@ def calls_of(item: PlanItem, tools: Sequence[Signature]) -> list[ToolCall]:
 
 
 def left_out(item: PlanItem, tools: Sequence[Signature]) -> list[str]:
-    """Return the code of one item that names an existing tool but is no valid call."""
+    """Return the code of one item that names an existing tool but is not a valid call."""
     specs = {tool.name: tool for tool in tools}
     return [
         code for code in item.code if code.partition("(")[0].strip() in specs and "(" in code and _call(code, specs) is None
@@ -141,7 +141,7 @@ def left_out(item: PlanItem, tools: Sequence[Signature]) -> list[str]:
 
 
 def unread(item: PlanItem, tools: Sequence[Signature]) -> list[str]:
-    """Return what is not done of one item: the code that looks like a call and is not one, or the item if it holds no call."""
+    """Return the skipped parts of an item: code like a call that is not valid, or the whole item if it has no call."""
     specs = {tool.name: tool for tool in tools}
     bad = [code for code in item.code if _call(code, specs) is None and _LIKE_A_CALL.match(code)]
     has_more = bad or item.has_items or not item.title or calls_of(item, tools)
@@ -149,7 +149,7 @@ def unread(item: PlanItem, tools: Sequence[Signature]) -> list[str]:
 
 
 class _Written(NamedTuple):
-    """A Python call with literal arguments, as it is written."""
+    """A Python call with literal arguments, as written."""
 
     name: str
     values: tuple[Any, ...]
@@ -168,7 +168,7 @@ def _call(code: str, specs: dict[str, Signature]) -> ToolCall | None:
 
 @lru_cache(maxsize=1024)  # a plan is read again in each round
 def _read_call(code: str) -> _Written | None:
-    """Return the call in this code; None if it is no call with literal arguments."""
+    """Return the call in this code, or None unless it is a call with literal arguments."""
     try:
         node = ast.parse(code.strip(), mode="eval").body
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):

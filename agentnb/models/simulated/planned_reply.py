@@ -27,8 +27,9 @@ _LIKE_A_PLAN = re.compile(r"""(?:steps|elicitation)\b\s*["':]|\\[uUx]""")
 def planned_reply(request: Request, planning: Mapping[str, Any]) -> Move:
     """Return a plan with the calls of the query that have no result, or the answer if all have one.
 
-    ``planning``: ``query`` and ``results``, as the planner's request has them. A question is never asked twice: what the person
-    gave for the missing arguments of a tool goes into its calls; without an answer these are left out.
+    ``planning``: ``query`` and ``results``, as in the planner's request. A question is never asked twice: the person's values
+    for
+    missing arguments of a tool are added to its calls; without an answer these calls are left out.
     """
     seen = _Planning(str(planning.get("query") or ""), planning.get("results") or (), request.tools)
     if not seen.items:
@@ -56,26 +57,26 @@ class _Planning:
         self.steps = steps_of(self.items, tools)
         self._tools = tools
         self._required = {tool.name: tuple(tool.input_schema.get("required") or ()) for tool in tools}
-        self._results = [one for one in results if one["name"] != ELICITATION]
-        self._answers = [one for one in results if one["name"] == ELICITATION]
-        self._made = {call_key(ToolCall(one["name"], one["args"])): one for one in self._results}
+        self._results = [result for result in results if result["name"] != ELICITATION]
+        self._answers = [result for result in results if result["name"] == ELICITATION]
+        self._made = {call_key(ToolCall(result["name"], result["args"])): result for result in self._results}
 
     @cached_property
     def due(self) -> list[_Due]:
-        """The calls without a result, as they can be made now."""
+        """Calls without a result, with the arguments known so far."""
         calls = [(step, self._completed(call)) for step in self.steps for call in step.calls]
         return [_Due(step.title, call) for step, call in calls if call is not None and self._result_of(call) is None]
 
     @property
     def answer(self) -> str:
-        """The answer: what the tools returned, what the person said, what was left out."""
+        """The answer: the tools' results, the person's answers, and the items left out."""
         if not self.steps:
             return listless(len(self.items))
-        results = [_quotable(one) for one in self._results]
+        results = [_quotable(entry) for entry in self._results]
         ended = [errors for step in self.steps if (errors := self._errors_of(step))]
         failed = sum(None not in errors for errors in ended)
-        unreadable = [one for item in self.items for one in unread(item, self._tools)]
-        text = report(len(ended), failed, results, [_LIKE_A_PLAN.sub("…", one) for one in unreadable])
+        unreadable = [entry for item in self.items for entry in unread(item, self._tools)]
+        text = report(len(ended), failed, results, [_LIKE_A_PLAN.sub("…", entry) for entry in unreadable])
         return "\n\n".join([text, *map(_in_words, self._answers), *self._uncalled])
 
     @property
@@ -85,44 +86,46 @@ class _Planning:
         return [f"Not called, for want of arguments: {', '.join(names)}."] if names else []
 
     def _completed(self, call: ToolCall) -> ToolCall | None:
-        """Return the call, with the arguments that the person gave for it; None if they were asked and gave none."""
-        given = call.arguments if isinstance(call.arguments, dict) else {}
-        missing = [name for name in self._required[call.name] if name not in given]
-        asked = [one for one in self._answers if f'"{call.name}"' in str(one["args"])]
+        """Return the call with the person's values for missing arguments, or None if they were asked and gave none."""
+        arguments = call.arguments if isinstance(call.arguments, dict) else {}
+        missing = [name for name in self._required[call.name] if name not in arguments]
+        asked = [answer for answer in self._answers if f'"{call.name}"' in str(answer["args"])]
         if not (missing and asked):
             return call
         content = _content(asked[-1])
-        return ToolCall(call.name, {**given, **content}) if all(name in content for name in missing) else None
+        return ToolCall(call.name, {**arguments, **content}) if all(name in content for name in missing) else None
 
     def _result_of(self, call: ToolCall) -> Mapping[str, Any] | None:
-        """Return the result of a call. A reference to another step is any value: the results have what it stood for."""
-        found = self._made.get(call_key(call))
-        if found is None and _REFERENCE.search(str(call.arguments)):
-            return next((one for one in self._results if one["name"] == call.name and _fits(call.arguments, one["args"])), None)
-        return found
+        """Return the result of a call. A reference to another step matches any value: the results have its value."""
+        result = self._made.get(call_key(call))
+        if result is None and _REFERENCE.search(str(call.arguments)):
+            return next(
+                (past for past in self._results if past["name"] == call.name and _fits(call.arguments, past["args"])), None
+            )
+        return result
 
     def _errors_of(self, step: Step) -> list[str | None]:
-        """Return the error of each call of a step that has a result; None if it went well."""
-        calls = [made for call in step.calls if (made := self._completed(call)) is not None]
-        return [one["error"] for call in calls if (one := self._result_of(call)) is not None]
+        """Return the error of each call of a step that has a result, or None for success."""
+        calls = [completed for call in step.calls if (completed := self._completed(call)) is not None]
+        return [result["error"] for call in calls if (result := self._result_of(call)) is not None]
 
 
 def _content(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that the person filled in; empty if they declined."""
-    told = msgspec.json.decode(answer["result"]) if isinstance(answer["result"], str) else answer["result"]
-    content = told.get("content") if isinstance(told, dict) else None
+    reply = msgspec.json.decode(answer["result"]) if isinstance(answer["result"], str) else answer["result"]
+    content = reply.get("content") if isinstance(reply, dict) else None
     return content if isinstance(content, dict) else {}
 
 
 def _in_words(answer: Mapping[str, Any]) -> str:
-    """Return what the person answered, in words that are no JSON: a plan would be JSON."""
+    """Return the person's answer as a sentence, not as JSON: a plan would be JSON."""
     fields = [f"{name} = {value}" for name, value in _content(answer).items()]
     text = f"You answered: {', '.join(fields)}." if fields else "You gave no answer."
     return "You have answered." if _LIKE_A_PLAN.search(text) else text
 
 
 def _quotable(result: Mapping[str, Any]) -> ToolResult:
-    """Return a result as one of a tool, without a text that would be read as a plan."""
+    """Return a result as a tool result, without text that would be read as a plan."""
     failed = result["error"] is not None
     value = result["error"] if failed else result["result"]
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
@@ -133,7 +136,7 @@ def _quotable(result: Mapping[str, Any]) -> ToolResult:
 
 
 def _fits(written: Any, made: Any) -> bool:
-    """Return whether written arguments are those of a call that was made, but for references."""
+    """Return whether written arguments match those of a made call, with references as wildcards."""
     if isinstance(written, str) and _REFERENCE.fullmatch(written):
         return True
     if isinstance(written, dict) and isinstance(made, dict):
@@ -144,4 +147,4 @@ def _fits(written: Any, made: Any) -> bool:
 
 
 def _all_fit(pairs: Iterable[tuple[Any, Any]]) -> bool:
-    return all(_fits(written, made) for written, made in pairs)
+    return all(_fits(written, actual) for written, actual in pairs)

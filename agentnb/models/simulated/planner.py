@@ -1,4 +1,4 @@
-"""The next move of the simulated model when it makes no mistake."""
+"""The next move of the simulated model without a fault."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from agentnb.models.simulated.personas import OPEN_TODOS, says
 from agentnb.models.simulated.plan_parser import Entry, calls_of, short_title
 
 MAX_OF_A_RESULT = 400
-"""Characters of a result that an answer repeats."""
+"""Maximum characters of a result that an answer repeats."""
 COMPLETE = "[WORKFLOW_COMPLETE]"
-"""Marker that it writes below an answer when the reminder mentions it."""
+"""Marker that it adds to an answer when the reminder mentions it."""
 READ = ToolCall(TODO_TOOL, {"operation": "read"})
 FAILURE_LOOP = "failure loop"
 """Words of a reminder after which it stops, rather than call the failing tool once more."""
@@ -27,11 +27,11 @@ LEFT_OUT = "Left out, because I cannot read it as a call of a tool that I was gi
 
 Kind: TypeAlias = Literal["list", "step", "close", "review", "answer", "introduction", "talk", "again", "planning"]
 Marks: TypeAlias = Literal["none", "last", "all"]
-"""Todos of finished steps to mark completed before the next step."""
+"""Finished steps whose todos to mark completed before the next step."""
 
 
 Mark: TypeAlias = tuple[Entry, str, str]
-"""A todo, its new status, and why it is blocked, if it is."""
+"""A todo, its new status, and the reason if it is blocked."""
 
 
 class Move(NamedTuple):
@@ -61,7 +61,7 @@ def next_move(observation: Observation, marks: Marks = "last") -> Move:
 
 
 def _gives_up(observation: Observation) -> bool:
-    """Return whether the reminder speaks of a failure loop that the next step would continue, and no list can tell it."""
+    """Return whether the reminder warns of a failure loop that the next step would continue, and there is no todo list."""
     assert observation.next_step is not None, "there is a step to give up"
     names = {call.name for call in observation.steps[observation.next_step].calls}
     failed = observation.made and observation.failed.get(observation.made[-1], "")
@@ -69,14 +69,14 @@ def _gives_up(observation: Observation) -> bool:
 
 
 def step_move(observation: Observation, place: int, marks: Marks) -> Move:
-    """Return the calls of one step, after an update of the todo list if it has anything to mark."""
+    """Return the calls of one step, after an update of the todo list if there is anything to mark."""
     step = observation.steps[place]
     finished = {"none": [], "last": _of_last_step(observation), "all": observation.unmarked}[marks]
     entries = [_ended(observation, entry) for entry in finished if entry != observation.own.get(place)]
     if place in observation.own:
         entries.append((observation.own[place], "in-progress", ""))
     updates = (_update(entries),) if entries else ()
-    # The steps of a plan are kept: a tool may change its arguments.
+    # Copies: the plan is cached, and a tool may change its arguments.
     calls = [replace(call, arguments=deepcopy(call.arguments)) if call.arguments else call for call in step.calls]
     return Move("step", f"Step {place + 1} of {len(observation.steps)}: {step.title}.", (*updates, *calls))
 
@@ -87,7 +87,7 @@ def todo_call(operation: str, **what: Any) -> ToolCall:
 
 
 def last_words(observation: Observation) -> str:
-    """Return the answer; a short one if it has answered before and done nothing since."""
+    """Return the answer; a short one if it has already answered and done nothing since."""
     if observation.plan and not observation.steps and not observation.odd:
         text = listless(len(observation.plan))
     elif not observation.steps and not observation.odd:
@@ -105,8 +105,8 @@ def _of_last_step(observation: Observation) -> list[Entry]:
 
 
 def _list(observation: Observation) -> Move:
-    """Write the steps down as todos; append them if the list already has entries."""
-    titles = [short_title(step.title) for place, step in enumerate(observation.steps) if place not in observation.own]
+    """Add the steps as todos; append them if the list already has entries."""
+    titles = [short_title(step.title) for index, step in enumerate(observation.steps) if index not in observation.own]
     text = f"First I write down what there is to do, {_counted(len(titles), 'step')}."
     if observation.board or observation.attempts_at_list:
         return Move("list", text, (todo_call("add", newTodos=[{"title": title} for title in titles]),))
@@ -123,13 +123,13 @@ def _close(observation: Observation) -> Move | None:
 
 
 def _review(observation: Observation) -> Move:
-    """Handle todos still open after the answer: close those it knows of; otherwise read the list and continue from there."""
+    """Handle todos still open after the answer: close finished ones; otherwise read the list and continue from there."""
     seen = _list_seen(observation)
     if seen is None and not observation.unmarked:
         return Move("review", "I read the list again to see what is left.", (READ,))
-    left = [entry for entry in (observation.unmarked if seen is None else seen) if entry.is_open]
-    finished = [entry for entry in left if _is_finished(observation, entry)]
-    others = [entry for entry in left if entry not in finished and entry.status != "blocked"]
+    open_entries = [entry for entry in (observation.unmarked if seen is None else seen) if entry.is_open]
+    finished = [entry for entry in open_entries if _is_finished(observation, entry)]
+    others = [entry for entry in open_entries if entry not in finished and entry.status != "blocked"]
     able = [entry for entry in others if calls_of(entry.as_item(), observation.tools)]
     more = [(entry, "blocked", NO_CALL) for entry in others if entry not in able]
     begun = [(entry, "in-progress", "") for entry in able[:1] if entry.status != "in-progress"]
@@ -138,17 +138,17 @@ def _review(observation: Observation) -> Move:
     if work or (marks and not observation.has_asked(marks[-1])):
         text = f"Todo {able[0].id}: {short_title(able[0].words)}" if able else "I close what is still open on the list."
         return Move("review", text, (*marks, *work))
-    return Move("answer", _after_review(observation, left))
+    return Move("answer", _after_review(observation, open_entries))
 
 
 def _list_seen(observation: Observation) -> tuple[Entry, ...] | None:
-    """Return the list as seen since its last text-only reply; if its attempt to read it was blocked, as seen before."""
+    """Return the list as seen since its last text-only reply, or as seen earlier if reading it was blocked."""
     return observation.board if observation.fresh_board is None and observation.has_asked(READ) else observation.fresh_board
 
 
 def _is_finished(observation: Observation, entry: Entry) -> bool:
-    """Return whether it did the work of this todo."""
-    mine = {one.id for one in observation.unmarked}
+    """Return whether the work of this todo is done."""
+    mine = {todo.id for todo in observation.unmarked}
     return entry.id in mine | observation.todos_worked_on or any(entry.has_title(title) for title in observation.titles_done)
 
 
@@ -169,7 +169,7 @@ def _close_finished(observation: Observation, finished: Sequence[Entry], more: I
 
 
 def _ended(observation: Observation, entry: Entry) -> Mark:
-    """Return the mark for the todo of a step that it has made: completed, or blocked if every call of it failed."""
+    """Return the mark for the todo of a made step: completed, or blocked if all its calls failed."""
     why = observation.why_failed(entry)
     return (entry, "blocked", why) if why else (entry, "completed", "")
 
@@ -193,7 +193,7 @@ def introduction(tools: Iterable[ToolSpec]) -> str:
 
 
 def plan_told(result: Mapping[str, Any]) -> str:
-    """Return what came of a plan that the person approved."""
+    """Return the outcome of a plan that the person approved."""
     insights = result.get("insights")
     lines = [f"The plan {result['plan_id']}: {result['summary']}", *(insights if isinstance(insights, list) else ())]
     return "\n\n".join(str(line)[:MAX_OF_A_RESULT] for line in lines)
@@ -206,12 +206,12 @@ def listless(items: int) -> str:
 
 
 def report(steps: int, failed: int, results: Sequence[ToolResult], left_out: Sequence[str]) -> str:
-    """Return the answer after so many steps: what the tools returned, and what of the list was left out."""
+    """Return the answer after so many steps: the tools' results, and the items left out."""
     which = f" ({failed} failed)" if failed else ""
     lines = [f"Done: {_counted(steps, 'step')}{which}, {_counted(len(results), 'tool call')}."]
     lines += [f"{result.name}{' failed' if result.is_error else ''}:{_shown(_short(result))}" for result in results]
     if left_out:
-        lines += [LEFT_OUT, "\n".join(f"- {one}" for one in left_out)]
+        lines += [LEFT_OUT, "\n".join(f"- {item}" for item in left_out)]
     return "\n\n".join(lines)
 
 
@@ -220,7 +220,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """Return a result as Markdown that follows its tool's name; text of several lines keeps them, in a code fence."""
+    """Return a result as Markdown that follows its tool's name; text of several lines becomes a code fence."""
     if "\n" not in text:
         return f" {text}"
     fence = "```" if "```" not in text else "~~~~~~"

@@ -1,4 +1,4 @@
-"""The simulated model's answers when the agent wants a JSON Schema: a result that fits, or made-up values."""
+"""The simulated model's answers for an agent with a JSON Schema: a matching result, or made-up values."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from agentnb.core.schema.nesting import is_too_deep
 from agentnb.models.simulated.planner import COMPLETE, Move
 
 MAX_LEVELS = 8
-"""Nesting of made-up values."""
+"""Maximum nesting of made-up values."""
 MAX_LENGTH = 1_000
-"""Characters, or items, of a made-up value, whatever the schema wants."""
+"""Maximum characters, or items, of a made-up value, whatever the schema requires."""
 _FORMATS = {
     "date": "2026-01-01",
     "date-time": "2026-01-01T12:00:00Z",
@@ -29,7 +29,7 @@ _FORMATS = {
 
 
 def shaped(move: Move, schema: dict[str, Any], request: Request) -> str:
-    """Return the text of the move; if it is its answer, JSON that fits the schema as far as the model can tell."""
+    """Return the text of the move; if it is its answer, JSON that matches the schema as far as the model can tell."""
     if move.kind not in ("answer", "introduction"):
         return move.text
     words = move.text.removesuffix(COMPLETE).strip()
@@ -51,17 +51,17 @@ def _results_that_fit(schema: dict[str, Any], request: Request) -> Iterator[Any]
 
 
 def _made_up(schema: Any, root: dict[str, Any], words: str, level: int) -> Any:
-    """Return the smallest value that fits, with ``words`` as its texts."""
+    """Return the smallest matching value, with ``words`` as its texts."""
     if not isinstance(schema, dict) or level > MAX_LEVELS:
         return None
     if "$ref" in schema:
         return _made_up(_referred(str(schema["$ref"]), root), root, words, level + 1)
-    given = [schema[key] for key in ("const", "default") if key in schema]
-    given += [schema[key][0] for key in ("enum", "examples") if schema.get(key)]
-    if given:
-        return given[0]
-    others = [schema[key][0] for key in ("anyOf", "oneOf", "allOf") if schema.get(key)]
-    return _made_up(others[0], root, words, level + 1) if others else _of_kind(schema, root, words, level)
+    candidates = [schema[key] for key in ("const", "default") if key in schema]
+    candidates += [schema[key][0] for key in ("enum", "examples") if schema.get(key)]
+    if candidates:
+        return candidates[0]
+    alternatives = [schema[key][0] for key in ("anyOf", "oneOf", "allOf") if schema.get(key)]
+    return _made_up(alternatives[0], root, words, level + 1) if alternatives else _of_kind(schema, root, words, level)
 
 
 def _of_kind(schema: dict[str, Any], root: dict[str, Any], words: str, level: int) -> Any:
@@ -90,7 +90,7 @@ def _text(schema: dict[str, Any], words: str) -> str:
 
 
 def _referred(reference: str, root: dict[str, Any]) -> Any:
-    found: Any = root
+    node: Any = root
     for step in reference.removeprefix("#").split("/")[1:]:
-        found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
-    return found
+        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+    return node

@@ -1,4 +1,4 @@
-"""A bound on what a server sends in one piece: libraries hold it in memory until it ends, and some never do."""
+"""A limit on unbroken data from a server: libraries hold it in memory until it ends, and some streams never do."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from functools import cache
 from typing import Any
 
 MAX_PIECE = 64_000_000
-"""Bytes of the longest line of a stream, and of the longest body of anything else."""
+"""Maximum bytes of a line of a stream, and of any other body."""
 
 
 class TooMuch(Exception):
-    """The server sent more in one piece than any reply has."""
+    """The server sent a larger piece than any reply has."""
 
 
 async def bound(response: Any) -> None:
-    """Bound the body of a response: the hook of every client. One that is compressed is bounded as a whole."""
+    """Limit the body of a response: the hook of every client. A compressed body is limited as a whole."""
     is_stream = "event-stream" in response.headers.get("content-type", "") and "content-encoding" not in response.headers
     response.stream = _body_class()(response.stream, is_stream)
 
@@ -25,7 +25,7 @@ def _body_class() -> Any:
     import httpx2
 
     class Body(httpx2.AsyncByteStream):
-        """A body whose pieces are bounded, or with ``lines`` its lines."""
+        """A body with a limit on its size, or with ``lines`` on the size of each line."""
 
         def __init__(self, body: Any, lines: bool) -> None:
             self._body = body

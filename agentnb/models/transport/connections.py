@@ -1,7 +1,7 @@
 """Connections to providers: one client per event loop and endpoint, one limiter per account.
 
 Clients are shared by the whole process, as a connection belongs to the event loop it was opened on; limiters by the runs of a
-host that has its own (`CallLimits`), else by the process too.
+host with its own (`CallLimits`), else by the process too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Endpoint:
     """The variable that holds the key, for messages to the person."""
     timeout: float = field(default=300.0)
     by_person: bool = field(default=False, compare=False)
-    """Whether the person named the model, and so chose the address and the key."""
+    """True if the person named the model, and so chose the address and the key."""
 
 
 _clients: dict[asyncio.AbstractEventLoop, dict[Endpoint, tuple[Any, AsyncIterator[None]]]] = {}
@@ -47,13 +47,13 @@ _lock = Lock()
 
 
 class Account(NamedTuple):
-    """Whose calls a provider counts together, without the key itself."""
+    """A provider's unit for counting calls, without the key itself."""
 
     provider: str
     key_name: str
-    """The variable that holds the key; empty if there is none."""
+    """The variable that holds the key; empty without a key."""
     url: str | None
-    """The server; None for the provider's own."""
+    """The server, or None for the provider's own."""
 
 
 def _usual(account: Account) -> CallLimiter:
@@ -61,10 +61,10 @@ def _usual(account: Account) -> CallLimiter:
 
 
 class CallLimits:
-    """The limiters of accounts: each account, a key at a provider, has one."""
+    """Limiters by account, which is a key at a provider."""
 
     def __init__(self, make: Callable[[Account], CallLimiter] | None = None) -> None:
-        """``make``: makes the limiter of an account; by default as agentnb makes them."""
+        """``make``: creates the limiter of an account; by default agentnb's own."""
         self._make = make or _usual
         self._limiters: dict[tuple[Key | None, str, str | None], CallLimiter] = {}
         self._lock = Lock()
@@ -79,19 +79,20 @@ class CallLimits:
             return self._limiters[account]
 
     def begin_anew(self) -> None:
-        """Forget all limiters, as after a fork."""
+        """Drop all limiters, as after a fork."""
         self._lock = Lock()  # a held lock of the parent process cannot be released here
         self._limiters = {}
 
 
 _all_limits: WeakSet[CallLimits] = WeakSet()
 current_limits: ContextVar[CallLimits] = ContextVar("current_limits", default=CallLimits())  # noqa: B039  # shared on purpose
-"""The limiters of the calls that are made here: those of the process, as a provider counts the calls of a key whoever makes
-them, unless the host of the run has others."""
+"""Limiters of calls in this context: those of the process, since a provider counts all calls of a key, unless the host of
+the run has others.
+"""
 
 
 def limiter_of(endpoint: Endpoint) -> CallLimiter:
-    """Return the limiter of this account, for the calls that are made here."""
+    """Return the limiter of this account, for calls in this context."""
     return current_limits.get().of(endpoint)
 
 
@@ -114,11 +115,11 @@ async def client_of(endpoint: Endpoint, sdk: Sdk) -> Any:
     with _lock:
         mine = _clients.get(loop)
         if mine is None:
-            for closed in [other for other in _clients if other.is_closed()]:
+            for closed in [candidate for candidate in _clients if candidate.is_closed()]:
                 del _clients[closed]  # it was closed without an orderly shutdown
             mine = _clients[loop] = {}
     if endpoint not in mine:
-        # The first import of a library takes a second: the event loop must stay free to handle a stop meanwhile.
+        # The first import of a library takes a second: the event loop must stay free to handle a stop.
         client = await loop.run_in_executor(None, _made, endpoint, sdk)
         if isinstance(client, SettingsError):
             raise client
@@ -143,8 +144,8 @@ def http_settings(url: str | None) -> dict[str, Any]:
     import httpx2
 
     limits = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
-    made: dict[str, Any] = {"follow_redirects": False, "limits": limits, "event_hooks": {"response": [bound]}}
-    return made | {"transport": httpx2.AsyncHTTPTransport(limits=limits)} if is_local(url) else made
+    settings: dict[str, Any] = {"follow_redirects": False, "limits": limits, "event_hooks": {"response": [bound]}}
+    return settings | {"transport": httpx2.AsyncHTTPTransport(limits=limits)} if is_local(url) else settings
 
 
 def is_at(url: str | None, host: str) -> bool:
@@ -156,7 +157,7 @@ def is_at(url: str | None, host: str) -> bool:
 
 
 def _made(endpoint: Endpoint, sdk: Sdk) -> Any:
-    """Return the client, or the error: returned, not raised, so that no frame that holds a key is in its traceback."""
+    """Return the client, or the error: returned, not raised, so that no frame with a key is in its traceback."""
     try:
         return sdk.client(endpoint.url, endpoint.key, endpoint.timeout)
     except (ImportError, ValueError, OSError) as error:
@@ -165,18 +166,18 @@ def _made(endpoint: Endpoint, sdk: Sdk) -> Any:
 
 def _no_client(provider: str, error: Exception, told: str) -> SettingsError:
     if isinstance(error, OSError):
-        what = "the certificates that the environment names cannot be read"
-        return SettingsError(f"{provider}: {what}", "Look at the variables SSL_CERT_FILE and SSL_CERT_DIR")
+        problem = "the certificates that the environment names cannot be read"
+        return SettingsError(f"{provider}: {problem}", "Look at the variables SSL_CERT_FILE and SSL_CERT_DIR")
     if isinstance(error, ImportError) and "socks" not in told.lower():
         return SettingsError(f"{provider}: its library cannot be loaded ({readable(told)})", "Install agentnb again")
     if isinstance(error, ImportError):
         return SettingsError(
-            f"{provider}: the proxy of the environment is one for SOCKS, and the package for that is not installed",
+            f"{provider}: the environment names a SOCKS proxy, and its package is not installed",
             Install("socksio", lead="Install it", rest=". Or look at the variables ALL_PROXY, HTTPS_PROXY and HTTP_PROXY"),
         )
     # The error's text is not repeated: the URL of a proxy may hold a password.
-    what = "the environment names a proxy that cannot be used, or other settings that cannot be read"
-    return SettingsError(f"{provider}: {what}", "Look at the variables ALL_PROXY, HTTPS_PROXY and HTTP_PROXY")
+    problem = "the environment names a proxy that cannot be used, or other settings that cannot be read"
+    return SettingsError(f"{provider}: {problem}", "Look at the variables ALL_PROXY, HTTPS_PROXY and HTTP_PROXY")
 
 
 async def _open_until_the_loop_ends(client: Any, loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:

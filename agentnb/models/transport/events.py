@@ -1,4 +1,4 @@
-"""The events of a stream, read leniently: with any line ends, a BOM, no blank lines, keep-alives, and errors between events."""
+"""Events of a stream, parsed leniently: with any line ends, a BOM, no blank lines, keep-alives, and errors between events."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from agentnb.models.provider import DONE
 from agentnb.models.transport import bounded_body
 
 DONE_MARK = "[DONE]"
-"""The end of a stream of OpenAI's APIs."""
+"""End mark of streams of OpenAI's APIs."""
 BOM = b"\xef\xbb\xbf"
 MAX_BARE = 100_000
-"""Most lines that are kept of those outside of events."""
+"""Maximum lines kept of those outside of events."""
 
 
 class EventStream:
     """The chunks of a response, as plain data.
 
-    A line of data that is a JSON object is a chunk, whether or not a blank line follows. A connection that breaks raises its
-    error after the last chunk.
+    A line of data that is a JSON object is a chunk, whether or not a blank line follows. A broken connection raises its error
+    after the last chunk.
     """
 
     def __init__(self, response: Any) -> None:
@@ -29,15 +29,15 @@ class EventStream:
         self._data: list[str] = []
         self._bare: list[str] = []
         self._size = 0
-        """Bytes since the last event, also of what was compressed."""
+        """Bytes since the last event, after decompression."""
 
     @property
     def bare(self) -> str:
-        """The text outside of events: a reply that came whole, a page, or the words of an error."""
+        """Text outside of events: an unstreamed reply, a web page, or an error message."""
         return "\n".join(self._bare).strip()
 
     async def chunks(self) -> AsyncGenerator[Any]:
-        """Yield the chunks, and `DONE` for the mark of the end."""
+        """Yield the chunks, and `DONE` for the end mark."""
         begun: list[bytes] = []
         broken: Exception | None = None
         is_first = True
@@ -60,7 +60,7 @@ class EventStream:
                 for chunk in self._read(line):
                     yield chunk
         except ValueError as error:
-            broken = broken or error  # half a line is not what broke the stream
+            broken = broken or error  # half a line did not cause the failure
         if broken is not None:
             raise broken
 
@@ -86,7 +86,7 @@ class EventStream:
             self._bare.append(line.decode(errors="replace"))
 
     def _end(self, *, whole: bool = True) -> Iterator[Any]:
-        """Yield the chunks of the event, if it is ``whole`` or can be read."""
+        """Yield the chunks of the event, if it is ``whole`` or can be parsed."""
         text, name = "\n".join(self._data).strip(), self._name
         try:
             chunk = DONE if text.strip('"') == DONE_MARK else json.loads(text) if text else None
@@ -95,7 +95,7 @@ class EventStream:
                 return
             if name in ("", "message") or text[:1] in "{[":
                 raise
-            chunk = text if name == "error" else None  # else a sign of life
+            chunk = text if name == "error" else None  # else a keep-alive
         self._data, self._name, self._size = [], "", 0
         if name == "error" and not (isinstance(chunk, dict) and (chunk.get("error") or chunk.get("type") == name)):
             chunk = {"type": name, "error": chunk}

@@ -1,4 +1,4 @@
-"""The meaning of providers' errors: one table for all, by HTTP status and by the error names inside streams."""
+"""Meanings of providers' errors: one table for all, by HTTP status and by error names inside streams."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from agentnb.models.transport.refusal_words import is_named, says, status_of_nam
 
 NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]{0,300})?|[-+]?\.[0-9]{1,300}", re.ASCII)
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
-"""Seconds of a unit, by its beginning."""
+"""Seconds per unit, by the beginning of its name."""
 DURATION = re.compile(
     r"(\d{1,9}(?:\.\d{1,9})?) ?(ms|[smhd])(?:ec(?:ond)?s?|in(?:ute)?s?|(?:ou)?rs?|ays?)?(?![a-z])", re.IGNORECASE | re.ASCII
 )
 WAIT = re.compile(rf"\b(?:try again|retry) (?:in|after) ((?:{DURATION.pattern},? ?(?:and )?)+)", re.IGNORECASE | re.ASCII)
-"""Words of a refusal that say how long to wait: those of OpenAI, Groq, Azure and Google."""
+"""Words of a refusal with the seconds to wait: those of OpenAI, Groq, Azure and Google."""
 MAX_OF_A_MESSAGE = 500
-"""Characters of a provider's message that an error repeats."""
+"""Maximum characters of a provider's message that an error repeats."""
 
 TLS = re.compile(r"\bSSL|certificate", re.IGNORECASE)
 CERTIFICATE = re.compile("certificate", re.IGNORECASE)
 PLAIN_HTTP = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER|HTTP_REQUEST|wrong version number|record layer failure")
 """Messages of the TLS library for a server that seems to speak plain HTTP."""
 MARKUP = re.compile(r"<(script|style)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^<>]{0,500}>", re.IGNORECASE | re.DOTALL)
-"""The parts of a web page that are not its text."""
+"""Parts of a web page that are not its text."""
 TRANSIENT = frozenset({"rate limit", "timeout", "trouble"})
 """Meanings that allow a retry."""
 
@@ -70,7 +70,7 @@ MEANINGS: dict[str, tuple[type[ModelError], str, Advised]] = {
     ),
     "quota": (
         RateLimited,
-        "a quota is used up that lasts a day or longer",
+        "a quota for a day or longer is used up",
         (
             SetKey("{key}", lead="Wait until it is renewed, or use another key"),
             ShowModels("{who}", lead="Or another model:"),
@@ -81,13 +81,13 @@ MEANINGS: dict[str, tuple[type[ModelError], str, Advised]] = {
     "trouble": (ProviderTrouble, "fails", TRY_LATER),
     "redirect": (
         RequestRefused,
-        "the server sends us elsewhere, and we do not follow with key and conversation",
+        "the server redirects the request, and agentnb does not follow with key and conversation",
         "See that the URL is right: url=...",
     ),
     "refused": (
         RequestRefused,
         "refuses the request",
-        (Plain("Look at what was asked for, and at the options"), ShowRequest(rest=" shows what was asked for")),
+        (Plain("Check the request and the options"), ShowRequest(rest=" shows the request")),
     ),
 }
 """Error class, message and advice by meaning."""
@@ -124,9 +124,9 @@ BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
 )
 """More specific advice for refusals, by the provider's message."""
 NEVER_DONE = (501, 505)
-"""Statuses of servers that lack what was requested: a retry changes nothing."""
+"""Statuses of servers that lack the requested feature: a retry changes nothing."""
 WORDED = (400, 404, 422, 500, 501)
-"""Statuses of refusals whose message may say more than they do."""
+"""Statuses of refusals whose message may say more than the status."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -141,7 +141,7 @@ class Failure(msgspec.Struct, frozen=True):
 
     @property
     def is_rate_limit(self) -> bool:
-        """Whether there were too many requests, as opposed to trouble at the provider."""
+        """True for too many requests, as opposed to trouble at the provider."""
         return self.status == 429
 
 
@@ -151,9 +151,9 @@ class Refusal(msgspec.Struct, frozen=True):
     provider: str
     model: str
     status: int | None
-    """HTTP status; None if the error came without one."""
+    """HTTP status, or None if the error came without one."""
     name: str
-    """The type or code of the error, in the provider's words; empty if it gave none."""
+    """The provider's type or code of the error; empty if it sent none."""
     message: str
     headers: Mapping[str, str] = {}
     key_name: str = ""
@@ -163,7 +163,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 def failure(refusal: Refusal) -> Failure:
-    """Return what a refusal means: the error, whether it is transient, and the wait that the provider asks for."""
+    """Classify a refusal: the error, whether it is transient, and the wait that the provider asks for."""
     status = refusal.status if refusal.status is not None and refusal.status >= 300 else _status_of(refusal.name)
     meaning = _meaning(refusal, status)
     transient = meaning in TRANSIENT and refusal.headers.get("x-should-retry") != "false"
@@ -181,19 +181,19 @@ def _status_of(name: str) -> int | None:
 
 
 def reported(error: Any) -> ProviderError:
-    """Return the details of an error that a server sent in place of a reply."""
-    told = error if isinstance(error, dict) else {}
-    details = told.get("details")
+    """Return the details of an error that a server sent instead of a reply."""
+    fields = error if isinstance(error, dict) else {}
+    details = fields.get("details")
     named = [details.get("error_code")] if isinstance(details, dict) else []
-    named += map(told.get, ("code", "type", "status", "status_code", "raw_status_code"))
+    named += map(fields.get, ("code", "type", "status", "status_code", "raw_status_code"))
     names = [str(name) for name in named if name]
-    known = (name for name in names if is_named("credit", name) or _status_of(name) is not None)
-    name = next(known, names[0] if names else "")
+    recognized = (name for name in names if is_named("credit", name) or _status_of(name) is not None)
+    name = next(recognized, names[0] if names else "")
     return ProviderError(None, name, said_in(error), {})
 
 
 def broken_connection(provider: str, error: BaseException, url: str | None = None) -> Failure:
-    """Return the failure for a broken connection: no connection, a timeout, a stream that was cut.
+    """Return the failure for a broken connection: no connection, a timeout, a truncated stream.
 
     A server on this machine that does not answer at all is not running: the failure is not transient.
     """
@@ -202,35 +202,38 @@ def broken_connection(provider: str, error: BaseException, url: str | None = Non
     if TLS.search(words):
         return _insecure(provider, words)
     if kind == "ConnectError" and is_local(url):
-        what, hint = f"{provider}: nothing answers at {url}", "Start the server there, or name another with url=URL"
-        return Failure(ProviderTrouble(what, hint), transient=False)
+        problem, hint = f"{provider}: nothing answers at {url}", "Start the server there, or name another with url=URL"
+        return Failure(ProviderTrouble(problem, hint), transient=False)
     if kind == "ConnectError":
-        what, hint = f"{provider}: could not be reached ({words})", "Look at the network, or at url= if it names another server"
+        problem, hint = (
+            f"{provider}: could not be reached ({words})",
+            "Look at the network, or at url= if it names another server",
+        )
     elif kind.endswith("Timeout"):
-        what = f"{provider}: nothing came for too long ({words})"
-        return Failure(ProviderTimedOut(what, wait_longer("timeout")), transient=True)
+        problem = f"{provider}: nothing came for too long ({words})"
+        return Failure(ProviderTimedOut(problem, wait_longer("timeout")), transient=True)
     else:
         return Failure(ProviderTrouble(f"{provider}: the connection broke ({words})", TRY_AGAIN), transient=True)
-    return Failure(ProviderTrouble(what, hint), transient=True)
+    return Failure(ProviderTrouble(problem, hint), transient=True)
 
 
 def wait_longer(option: str) -> tuple[AnyAdvice, ...]:
-    """Return the advice for a model that takes too long: to try again, or to raise the option that ended the wait."""
+    """Return the advice for a model that takes too long: to try again, or to raise the option with the limit."""
     return (TRY_AGAIN, Plain(f"To wait longer add {option}=SECONDS behind the model's name and ?"))
 
 
 def _insecure(provider: str, words: str) -> Failure:
     """Return the failure of a TLS connection. Missing TLS and an untrusted certificate are not transient."""
-    what, transient, hint = f"{provider}: no secure connection ({words})", False, advised("")
+    problem, transient, hint = f"{provider}: no secure connection ({words})", False, advised("")
     if CERTIFICATE.search(words):
-        what = f"{provider}: the server's certificate is not trusted ({words})"
+        problem = f"{provider}: the server's certificate is not trusted ({words})"
         hint = advised("If you trust it, name its file in the variable SSL_CERT_FILE, before the kernel starts")
     elif PLAIN_HTTP.search(words):
         hint = advised("The server seems to speak plain HTTP: write http:// instead of https:// in its URL")
     else:
         hint = (Plain("Look at the URL, is it http:// instead of https://?"), TryAgain(lead="Or try again"))
         transient = True
-    return Failure(ProviderTrouble(what, hint), transient)
+    return Failure(ProviderTrouble(problem, hint), transient)
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
@@ -244,7 +247,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 
 
 def _said_wait(message: str) -> float | None:
-    """Return the seconds that the words of a refusal ask to wait, as in ``try again in 1m26.4s``; None without them."""
+    """Return the seconds that the words of a refusal ask to wait, as in ``try again in 1m26.4s``, or None without them."""
     if (duration := WAIT.search(message[: 10 * MAX_OF_A_MESSAGE])) is None:
         return None
     return sum(float(number) * UNITS[unit.lower()] for number, unit in DURATION.findall(duration[1]))
@@ -258,33 +261,33 @@ def _number(text: str) -> float | None:
 def _seconds_until(date: str, now: datetime) -> float | None:
     try:
         then = parsedate_to_datetime(date)
-        # HTTP dates are in UTC, even where they name no zone.
+        # HTTP dates are in UTC, even without a zone.
         return max(0.0, ((then if then.tzinfo else then.replace(tzinfo=UTC)) - now).total_seconds())
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
 
 
 def _error(refusal: Refusal, status: int | None, meaning: str, wait: float | None) -> ModelError:
-    kind, what, hint = MEANINGS[meaning]
-    told = ", ".join(readable(str(one)) for one in (status, refusal.name) if one and one != str(status))
+    kind, problem, hint = MEANINGS[meaning]
+    code_words = ", ".join(readable(str(part)) for part in (status, refusal.name) if part and part != str(status))
     words = {"who": refusal.provider, "model": refusal.model, "key": refusal.key_name or "NAME", "url": str(refusal.url)}
-    code, message = f" ({told})" if told else "", readable(refusal.message)
+    code, message = f" ({code_words})" if code_words else "", readable(refusal.message)
     if meaning == "redirect":
-        message = ""  # the page sent with a redirect holds nothing useful
-        if place := _place(refusal.headers.get("location", ""), refusal.url):
-            what, hint = (
-                "the server sends us to {place}, and we do not follow with key and conversation",
+        message = ""  # the page sent with a redirect has nothing useful
+        if target := _place(refusal.headers.get("location", ""), refusal.url):
+            problem, hint = (
+                "the server redirects to {place}, and agentnb does not follow with key and conversation",
                 "If that is right, name it: url={place}",
             )
-            words["place"] = place
+            words["place"] = target
     if meaning == "not found" and refusal.url is not None:
-        what = "there is no {model} at {url}"
+        problem = "there is no {model} at {url}"
         hint = ShowModels("{who}", "{url}", lead="See that the URL is right, and the name")
     if meaning == "rate limit" and wait:
         hint = TryAgain(lead=f"It asks to wait {wait:,.0f} s. Then try again")
     hint = next((better for pattern, better in BETTER_ADVICE if status in WORDED and pattern.search(refusal.message)), hint)
     advice = change_texts(advised(hint), lambda text: text.format(**words))
-    return kind(f"{refusal.provider}: {what.format(**words)}{code}" + (f": {message}" if message else ""), advice)
+    return kind(f"{refusal.provider}: {problem.format(**words)}{code}" + (f": {message}" if message else ""), advice)
 
 
 def _meaning(refusal: Refusal, status: int | None) -> str:
@@ -314,12 +317,12 @@ def _place(location: str, url: str | None) -> str:
 
 
 def words_of(body: object) -> str:
-    """Return the message in the body of an error, whatever form the server or gateway uses; empty if there is none."""
+    """Return the message in the body of an error, in any form of a server or gateway; empty without one."""
     return said_in(body) or (str(dict(body)) if isinstance(body, Mapping) and body else "")
 
 
 def said_in(body: object) -> str:
-    """Return the words of an error in one of the fields that servers use; empty if there are none.
+    """Return the words of an error in one of the fields that servers use; empty without any.
 
     A gateway's own words are followed by those of the server behind it, Google's by the names of the quotas.
     """
@@ -328,12 +331,12 @@ def said_in(body: object) -> str:
         body = _parsed(body)
     if isinstance(body, Mapping):
         behind, details = body.get("metadata"), body.get("details")
-        told = [
+        texts = [
             next(filter(None, (said_in(body.get(field)) for field in words_of_servers()["names"]["fields"])), ""),
             said_in(behind.get("raw")) if isinstance(behind, Mapping) else "",
             *_quotas(details if isinstance(details, list) else []),
         ]
-        return ": ".join(filter(None, told))
+        return ": ".join(filter(None, texts))
     if not isinstance(body, str):
         return "" if body is None or isinstance(body, list) else str(body)
     text = body[: 100 * MAX_OF_A_MESSAGE]
@@ -341,9 +344,9 @@ def said_in(body: object) -> str:
 
 
 def _quotas(details: list[Any]) -> list[str]:
-    """Return the names of the quotas that Google's details of an error say are used up."""
-    violations = [one for detail in details if isinstance(detail, dict) for one in detail.get("violations") or ()]
-    return [str(one["quotaId"]) for one in violations if isinstance(one, dict) and one.get("quotaId")]
+    """Return the names of the exhausted quotas in Google's error details."""
+    violations = [violation for detail in details if isinstance(detail, dict) for violation in detail.get("violations") or ()]
+    return [str(violation["quotaId"]) for violation in violations if isinstance(violation, dict) and violation.get("quotaId")]
 
 
 def _parsed(text: str) -> object:
@@ -354,7 +357,7 @@ def _parsed(text: str) -> object:
 
 
 def readable(message: str) -> str:
-    """Return text from outside in a form fit to show: one line, no control characters, limited length."""
+    """Return external text in displayable form: one line, no control characters, limited length."""
     beginning = encodable(message[: 10 * MAX_OF_A_MESSAGE])
-    text = " ".join("".join(one if one.isprintable() else " " for one in beginning).split())
+    text = " ".join("".join(character if character.isprintable() else " " for character in beginning).split())
     return text if len(text) <= MAX_OF_A_MESSAGE else text[:MAX_OF_A_MESSAGE].rstrip() + " …"

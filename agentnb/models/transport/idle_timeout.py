@@ -1,4 +1,4 @@
-"""The idle timeout of a reply, which keep-alives do not reset: the reply must progress, not only its connection stay open."""
+"""Idle timeout of a reply. Keep-alives do not reset it: the reply must progress, not only its connection stay open."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 OF_A_REPLY = ("message_", "content_block_", "response.")
-"""Prefixes of the events of a reply, where events have names."""
+"""Prefixes of the events of a reply, in APIs with named events."""
 SIGNS_OF_LIFE = frozenset({"response.in_progress", "response.queued"})
-"""Those of these events that are mere keep-alives."""
+"""Keep-alives among these events."""
 PLACES = ("index", "output_index", "content_index", "summary_index", "item_id")
-"""Fields that say of which part of a reply an event is."""
+"""Fields that identify the part of a reply that an event belongs to."""
 NAMES = frozenset({"type", "role", "id", "name", "index"})
-"""Fields of a delta that hold no content."""
+"""Fields of a delta without content."""
 AFTER_THE_END = 3.0
 """Seconds to wait after the end of a reply, for its usage and the end of its stream."""
 MAX_SIGNS = 100_000
-"""Most different events without content that count as progress."""
+"""Maximum different events without content that count as progress."""
 ENDED: Any = object()
 
 
@@ -25,7 +25,7 @@ class IdleTimeout(Exception):
     """No part of the reply came for so many seconds, whatever else the server sent."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"nothing of the reply for {seconds:g} s")
+        super().__init__(f"no part of the reply for {seconds:g} s")
         self.seconds = seconds
 
 
@@ -35,15 +35,15 @@ async def until_idle(
     """Yield the chunks; raise `IdleTimeout` after so many seconds of waiting without a part of the reply.
 
     Once it has ``ended``, the wait is short: some servers leave the stream open.
-
-    The time that the consumer spends on a chunk does not count. Comments in the stream, which the libraries skip, make no
-    chunk and do not reset the timeout.
+    The time that the consumer spends on a chunk does not count. Comments in the stream, which the libraries skip, yield no
+    chunk
+    and do not reset the timeout.
     """
-    clock, left, progress = asyncio.get_running_loop().time, seconds, Progress()
+    clock, remaining, progress = asyncio.get_running_loop().time, seconds, Progress()
     while True:
-        asked, left = clock(), min(left, AFTER_THE_END) if ended() else left
+        asked, remaining = clock(), min(remaining, AFTER_THE_END) if ended() else remaining
         try:
-            async with asyncio.timeout(left) as limit:
+            async with asyncio.timeout(remaining) as limit:
                 chunk = await anext(chunks, ENDED)
         except TimeoutError:
             if not limit.expired():
@@ -51,23 +51,23 @@ async def until_idle(
             raise IdleTimeout(seconds) from None
         if chunk is ENDED:
             return
-        left = seconds if progress.is_made_by(chunk) else left - (clock() - asked)
-        if left <= 0:
+        remaining = seconds if progress.is_made_by(chunk) else remaining - (clock() - asked)
+        if remaining <= 0:
             raise IdleTimeout(seconds)
         yield chunk
 
 
 class Progress:
-    """Tells what brings a reply further: content, or an event that was not there before."""
+    """Recognizes progress of a reply: content, or a new event."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
 
     def is_made_by(self, chunk: Any) -> bool:
-        """Return whether the chunk is of the reply and is no mere repetition."""
+        """Return whether the chunk belongs to the reply and does not merely repeat an event."""
         try:
             sign = _sign(chunk)
-        except RecursionError:  # nested so deep that it is refused elsewhere
+        except RecursionError:  # nesting that is refused elsewhere
             return True
         if not sign:
             return sign is None
@@ -78,7 +78,7 @@ class Progress:
 
 
 def _sign(chunk: Any) -> str | None:
-    """Return what tells an event of the reply from others; None if it has content, empty text if it is not of the reply."""
+    """Return a key for an event of the reply, or None if it has content, empty if it does not belong to the reply."""
     if not isinstance(chunk, dict):
         return ""
     if isinstance(choices := chunk.get("choices"), list):

@@ -1,4 +1,4 @@
-"""Limits on calls to a provider at once: one limiter per account, shared by the whole process and all its event loops."""
+"""Limits on concurrent calls to a provider: one limiter per account, shared by the whole process and all its event loops."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import Protocol
 from agentnb.models.defaults import LONGEST_CLOSED, MAX_AT_ONCE
 
 LOOK_AGAIN = 1.0
-"""Seconds after which a waiting call checks whether an event loop ended with places taken: nothing signals that."""
+"""Seconds after which a waiting call checks whether an event loop ended while holding places: nothing signals that."""
 MOMENT = 0.001
 """Seconds too short to wait for."""
 
 
 class NoPlace(Exception):
-    """A place would take too long. ``seconds``: until the limiter opens, 0 if it is open; ``held``: seconds held up so far."""
+    """No place becomes free in time. ``seconds``: until the limiter opens, 0 if open; ``held``: seconds held up so far."""
 
     def __init__(self, seconds: float, held: float) -> None:
         super().__init__(f"no place for {seconds:g} s, after {held:g} s")
@@ -31,28 +31,28 @@ class NoPlace(Exception):
 
 
 class CallLimiter(Protocol):
-    """A limit on the calls of one account: a `Limiter`, or one that is shared in another way, as by many processes."""
+    """A limit on the calls of one account: a `Limiter`, or any object with these methods, such as one shared by processes."""
 
     @property
     def name(self) -> str:
-        """What messages to the person call it: the provider."""
+        """Name for messages to the person: the provider."""
 
     def place(self, most: float = math.inf, longest: float = math.inf) -> AbstractAsyncContextManager[float]:
         """Wait for a place and hold it; yield the seconds that the call was held up.
 
-        Raises `NoPlace` if they would exceed ``most``, or if no call may go for more than ``longest`` seconds.
+        Raises `NoPlace` if they would exceed ``most``, or if the limiter is closed for more than ``longest`` seconds.
         """
 
     def went_well(self) -> None:
         """Record a successful call."""
 
     def was_refused(self, seconds: float, asked: float | None = None) -> None:
-        """Record a refusal for too many requests. ``asked``: the seconds that the provider asked to wait for, if it did."""
+        """Record a refusal for too many requests. ``asked``: seconds that the provider asked to wait, or None."""
 
 
 @dataclass(eq=False, slots=True)
 class _Place:
-    """The place of a call, taken or waited for."""
+    """The place of a call, held or awaited."""
 
     number: int
     """Order of arrival."""
@@ -66,10 +66,10 @@ class _Place:
 
 
 class Limiter:
-    """A limit on calls at once, first come, first served.
+    """A limit on concurrent calls, first come, first served.
 
-    A refusal for too many requests halves the limit and closes it until the time that the provider asks for has passed; each
-    successful call raises it by one, up to the initial limit.
+    A refusal for too many requests halves the limit and closes it for the seconds that the provider asks for; each successful
+    call raises it by one, up to the initial limit.
     An event loop that does not run makes no calls: its places are not counted, and those of a closed loop are released.
     """
 
@@ -86,7 +86,7 @@ class Limiter:
 
     @property
     def allowed(self) -> int:
-        """Calls allowed at once now."""
+        """Maximum concurrent calls now."""
         return self._allowed
 
     @property
@@ -99,7 +99,8 @@ class Limiter:
         """Wait for a place and hold it; yield the seconds that the call was held up.
 
         These are the seconds in which the limiter was closed, or let fewer calls in after a refusal; waiting while all places
-        are taken does not count. Raises `NoPlace` if they would exceed ``most``, or if it is closed for more than ``longest``.
+        are
+        occupied does not count. Raises `NoPlace` if they would exceed ``most``, or if it is closed for more than ``longest``.
         """
         mine, held = await self._come(next(self._numbers), most, longest)
         try:
@@ -116,15 +117,15 @@ class Limiter:
     def was_refused(self, seconds: float, asked: float | None = None) -> None:
         """Record a refusal for too many requests: halve the limit and close it for the seconds that the provider ``asked`` for.
 
-        If it asked for none, close for ``seconds``, unless already closed: calls sent together report the same refusal.
+        Without ``asked``, close for ``seconds``, unless already closed: concurrent calls report the same refusal.
         """
-        now = monotonic()
+        at = monotonic()
         with self._lock:
             self._allowed = max(1, self._allowed // 2)
             if asked is not None:
-                self._closed_until = max(self._closed_until, now + min(asked, LONGEST_CLOSED))
-            elif self._closed_until <= now:
-                self._closed_until = now + seconds
+                self._closed_until = max(self._closed_until, at + min(asked, LONGEST_CLOSED))
+            elif self._closed_until <= at:
+                self._closed_until = at + seconds
 
     async def _come(self, number: int, most: float, longest: float) -> tuple[_Place, float]:
         held = 0.0
@@ -151,7 +152,7 @@ class Limiter:
         loop = asyncio.get_running_loop()
         mine = _Place(number, loop, loop.create_future())
         with self._lock:
-            insort(self._waiting, mine, key=lambda one: one.number)
+            insort(self._waiting, mine, key=lambda call: call.number)
             self._let_in()
         try:
             if mine not in self._inside:
@@ -182,8 +183,8 @@ class Limiter:
                 self._inside.discard(first)
 
     def _taken(self) -> int:
-        places = list(self._inside)  # a copy: garbage-collected calls leave the set meanwhile
-        for one in places:
-            if one.loop.is_closed():
-                self._inside.discard(one)
-        return sum(one.loop.is_running() for one in places)
+        places = list(self._inside)  # a copy: garbage-collected calls may leave the set at any time
+        for holder in places:
+            if holder.loop.is_closed():
+                self._inside.discard(holder)
+        return sum(holder.loop.is_running() for holder in places)

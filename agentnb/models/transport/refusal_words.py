@@ -1,4 +1,4 @@
-"""The meaning of words and names of errors, from a table that is read at the first error."""
+"""Meanings of words and names of errors, from a table that is loaded at the first error."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import Any
 
 STATUSES = {"overflow": (None, 400, 413, 422, 500), "quota": (None, 400, 403, 429, 503)}
-"""HTTP statuses of each: none inside a stream; for an overflow 413 and 422 at some servers, 500 at local ones and gateways."""
+"""HTTP statuses by kind, None inside a stream: for an overflow 413 and 422 at some servers, 500 at local ones and gateways."""
 
 
 @cache
 def words_of_servers() -> dict[str, Any]:
-    """Return the table: rows by what they say (``overflow`` or ``quota``), names of errors, and names by HTTP status."""
+    """Return the table: rows by kind (``overflow`` or ``quota``), error names by kind, and names by HTTP status."""
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 @cache
 def status_of_name() -> dict[str, int]:
-    """Return the HTTP status by error name. Inside a stream, whose own status is 200, errors carry a name."""
+    """Return the HTTP status by error name. Inside a stream, whose own status is 200, errors have a name instead."""
     return {name: int(status) for status, names in words_of_servers()["status"].items() for name in names}
 
 
 def is_named(kind: str, name: str) -> bool:
-    """Return whether errors of this name say that the account has no ``credit``, or that there is an ``overflow``."""
+    """Return whether errors of this name mean missing ``credit`` or an ``overflow``."""
     return name in words_of_servers()["names"][kind]
 
 

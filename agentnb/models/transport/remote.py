@@ -47,22 +47,22 @@ from agentnb.models.transport.retry import AttemptFailed, RetryPolicy, with_retr
 
 USUAL_RETRIES = RetryPolicy()
 NOT_OF_THE_FORM = (401, 402, 403, 404, 408, 429)
-"""HTTP statuses of refusals that no other form of the request changes."""
+"""HTTP statuses of refusals that do not depend on the form of the request."""
 PAUSED = "pause_turn"
 MALFORMED = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
-"""What reading raises where a reply is not as it should be."""
+"""Exceptions that a malformed reply causes."""
 WORTH_COUNTING = 500
-"""Characters without a delta after which they are told."""
+"""Minimum characters without a delta for an `Unshown`."""
 WHOLE = ("content", "choices", "output")
-"""Fields of a reply that came whole; it has at least one of them."""
+"""Fields of an unstreamed reply, which has at least one of them."""
 
 
 class RemoteModel:
-    """A model of a provider; made from its name by `make_model`.
+    """A model of a provider, created from its name by `make_model`.
 
-    Replies stream, or come whole with ``stream=no`` in the name; both give the same. Transient failures are retried, see
-    `RetryPolicy`. Raises a `ModelError`: `KeyRefused`, `RequestRefused`, `ContextOverflow`, `RateLimited`,
-    `ProviderTrouble` or `BrokenReply`.
+    Replies are streamed, or not with ``stream=no`` in the name; the result is the same. Transient failures are retried, see
+    `RetryPolicy`. Raises a `ModelError`: `KeyRefused`, `RequestRefused`, `ContextOverflow`, `RateLimited`, `ProviderTrouble` or
+    `BrokenReply`.
     """
 
     def __init__(
@@ -89,16 +89,16 @@ class RemoteModel:
 
     @property
     def by_person(self) -> bool:
-        """Whether the person named it, and so chose its address and its key."""
+        """True if the person named it, and so chose its address and its key."""
         return self._endpoint.by_person
 
     @property
     def is_price_of_file(self) -> bool:
-        """Whether only a file or a log states its price."""
+        """True if only a file or a log states its price."""
         return self.options.price is not None and not self.by_person
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        """Yield the reply. If the provider pauses it, request the rest: all of it is one reply."""
+        """Yield the reply. If the provider pauses it, request the rest and join the parts into one reply."""
         prices_ready = None if prices.loaded() else asyncio.get_running_loop().run_in_executor(None, prices.load)
         limiter = limiter_of(self._endpoint)
         await client_of(self._endpoint, self._provider.sdk)  # its first import takes a second, which is not the model's time
@@ -135,48 +135,48 @@ class RemoteModel:
         yield replace(before, usage=usage, seconds=seconds, metadata=metadata)
 
     def capabilities(self) -> Capabilities:
-        """Return what the price table knows of the model, if the table has been read."""
+        """Return the model's entry in the price table, if the table has been loaded."""
         if not prices.loaded():
             return Capabilities(has_price=self._has_own_price)
         window, priced = prices.known_of(self._provider.name, self.model, self._endpoint.url)
         return Capabilities(context_window=window, has_price=priced or self._has_own_price)
 
     def used_until_cut(self, request: Request, heard: Message) -> Usage:
-        """Estimate what a call used whose reply broke off after this message."""
+        """Estimate the usage of a call whose reply broke off after this message."""
         used = about(request, heard)
         if not (self._has_own_price or prices.loaded()):
-            return used  # reading the table now would block the event loop
+            return used  # loading the table now would block the event loop
         return self._priced(Reply(heard, used), used)
 
     def _traits(self) -> Traits | None:
-        """Return the traits of the server: by its name, its refusals and, above all, the options."""
+        """Return the traits of the server: by its name, overridden by its refusals, and these by the options."""
         usual = self._provider.traits
         own = {name: value for name in OF_TRAITS if (value := getattr(self.options, name)) is not None}
         return None if usual is None else with_changes(usual, **{**(self._learned or {}), **own})
 
     def _learn(self, error: Exception, tried: set[str], sent: Traits | None) -> Notice | None:
-        """Keep the trait that this refusal names, and return the notice of it; None if the request would not change.
+        """Store the trait that this refusal names, and return a notice, or None if the request would not change.
 
-        ``tried``: the traits that were changed in this run; ``sent``: those that it was sent with.
+        ``tried``: traits already changed in this run; ``sent``: traits of the refused request.
         """
         details = error.details if isinstance(error, Refused) else self._provider.sdk.error_details(error)
         if sent is None or details is None or details.status in NOT_OF_THE_FORM:
             return None
-        found = traits.named_in(f"{details.message}\n{details.body}", tried)
-        if found is None:
+        named_trait = traits.named_in(f"{details.message}\n{details.body}", tried)
+        if named_trait is None:
             return None
-        trait, value = found
+        trait, value = named_trait
         tried.add(trait)
-        option, word = OPTION_OF.get(found, (trait, option_text(value)))
+        option, word = OPTION_OF.get(named_trait, (trait, option_text(value)))
         if getattr(self.options, option, None) is not None or getattr(sent, trait) == value:
             return None
         traits.learn(self._server, trait, value)
-        place = f" at {self._endpoint.url}" if self._endpoint.url else ""
-        what = (
-            f"{self._provider.name}: the server{place} refused a form of the request, which was sent again with {option}={word}"
+        at = f" at {self._endpoint.url}" if self._endpoint.url else ""
+        problem = (
+            f"{self._provider.name}: the server{at} refused a form of the request, which was sent again with {option}={word}"
         )
         advice = f"To begin with it, write {option}={word} behind the model's name and ?"
-        return Notice(what, advice if option in self._provider.options else "")
+        return Notice(problem, advice if option in self._provider.options else "")
 
     def body(self, request: Request) -> bytes:
         """Return the request as JSON, as it would be sent."""
@@ -190,11 +190,11 @@ class RemoteModel:
         return self._provider.body(self.model, request, options)
 
     async def _attempt(self, request: Request, tried: set[str]) -> AsyncGenerator[StreamItem]:
-        """Yield a reply. A request whose form is refused is sent again in the other form, once for each trait in ``tried``."""
+        """Yield a reply. A refused form of the request is sent again in the other form, once for each trait in ``tried``."""
         while True:
             body = self.body(request)
             options = self._sent_options
-            reading, told, begun = self._provider.reading(options), 0, False
+            reading, counted, begun = self._provider.reading(options), 0, False
             try:
                 try:
                     all_chunks = self._chunks(body, reading)
@@ -203,11 +203,11 @@ class RemoteModel:
                             for delta in reading.take(chunk):
                                 yield delta
                             begun = True
-                            if (unshown := reading.unshown) >= told + WORTH_COUNTING:
-                                yield Unshown(unshown - told)
-                                told = unshown
+                            if (unshown := reading.unshown) >= counted + WORTH_COUNTING:
+                                yield Unshown(unshown - counted)
+                                counted = unshown
                 except Exception as error:
-                    # A reply that is whole is paid for, however its stream ends; an error that the server reports stays one.
+                    # A complete reply is paid for, even if its stream ends badly; a reported error still counts.
                     if not reading.ended or not _is_of_the_way(error):
                         raise
                 reply = reading.reply()
@@ -223,7 +223,7 @@ class RemoteModel:
         return until_idle(chunks, self.options.longest_stall, lambda: reading.ended)
 
     async def _chunks(self, body: bytes, reading: Reading) -> AsyncGenerator[Any]:
-        """Yield the chunks of the reply as plain data. The library's ``create`` would walk the whole history first."""
+        """Yield the chunks of the reply as plain data. The library's ``create`` would traverse the whole history first."""
         import httpx2
 
         client = await client_of(self._endpoint, self._provider.sdk)
@@ -234,21 +234,21 @@ class RemoteModel:
             async for chunk in events.chunks():
                 anything = True
                 yield chunk
-            # Some servers do not stream although the request says so, and some URLs do not belong to such a server.
-            told, is_stream = _told(events.bare), "event-stream" in response.headers.get("content-type", "")
-            if not anything and (isinstance(told, dict) or not is_stream):
-                for chunk in _whole(told, self._provider):
+            # Some servers do not stream although the request says so, and some URLs belong to other kinds of servers.
+            body_data, is_stream = _told(events.bare), "event-stream" in response.headers.get("content-type", "")
+            if not anything and (isinstance(body_data, dict) or not is_stream):
+                for chunk in _whole(body_data, self._provider):
                     yield chunk
-            elif isinstance(told, dict):
-                yield told
-            elif told and not reading.ended:
-                raise Refused(reported(told))
+            elif isinstance(body_data, dict):
+                yield body_data
+            elif body_data and not reading.ended:
+                raise Refused(reported(body_data))
 
     def _priced(self, reply: Reply, used: Usage) -> Usage:
         """Return the usage with its cost: by the requested model's name, or else by the name in the reply, as with gateways.
 
-        ``used`` has estimates for what the server did not count. They matter only if there is a price, as a budget may depend
-        on it; otherwise the server's own counts are returned.
+        ``used`` has estimates for tokens that the server did not count. They matter only if there is a price, as a budget may
+        depend on it; otherwise the server's own counts are returned.
         """
         at, price = datetime.now(UTC), self.options.price
         details: Any = {"url": self._endpoint.url, "long_cache": self.options.cache == "1h"}
@@ -266,26 +266,26 @@ class RemoteModel:
 
     @property
     def _has_own_price(self) -> bool:
-        """Whether the person stated its price."""
+        """True if the person stated its price."""
         return self.options.price is not None and self.by_person
 
 
 async def models_of(provider: Provider, endpoint: Endpoint) -> list[str]:
-    """Return the names of the models that the provider has for this key. Raises a `ModelError` if it does not list them."""
+    """Return the names of the provider's models for this key. Raises a `ModelError` if it does not list them."""
     client = await client_of(endpoint, provider.sdk)
     try:
         is_elsewhere = provider.models_path.startswith("https:") and endpoint.url != provider.url
         answer = await client.get("/models" if is_elsewhere else provider.models_path, cast_to=object)
         if not isinstance(answer, dict | list):
             raise NoReply(_kind_of(answer), "list of models")
-        return [str(one["id"]) for one in (answer["data"] if isinstance(answer, dict) else answer)]
+        return [str(entry["id"]) for entry in (answer["data"] if isinstance(answer, dict) else answer)]
     except Exception as error:
-        found = failure_of(error, provider, endpoint, "list of models").error
-    raise found  # outside the handler: the traceback then holds no frames of the libraries, which have the key
+        failed = failure_of(error, provider, endpoint, "list of models").error
+    raise failed  # outside the handler: the traceback then has no frames of the libraries, which have the key
 
 
 class NoReply(Exception):
-    """The server sent something that is no reply, with a status of success."""
+    """The server sent something other than a reply, with a status of success."""
 
     def __init__(self, sent: str, wanted: str = "reply") -> None:
         super().__init__(sent)
@@ -293,27 +293,27 @@ class NoReply(Exception):
         self.wanted = wanted
 
 
-def _whole(told: Any, provider: Provider) -> Sequence[Any]:
-    """Return a reply that came whole as the chunks of a stream; raise `Refused` or `NoReply` if something else came."""
-    told = told[0] if isinstance(told, list) and told else told
-    is_object = isinstance(told, dict)
-    error = is_object and (told.get("error") or (told if told.get("object") == "error" else None))
-    if error and not any(told.get(key) for key in WHOLE):
+def _whole(data: Any, provider: Provider) -> Sequence[Any]:
+    """Return an unstreamed reply as the chunks of a stream. Raises `Refused` or `NoReply` for anything else."""
+    data = data[0] if isinstance(data, list) and data else data
+    is_object = isinstance(data, dict)
+    error = is_object and (data.get("error") or (data if data.get("object") == "error" else None))
+    if error and not any(data.get(key) for key in WHOLE):
         raise Refused(reported(error))
-    if not is_object or not any(key in told for key in WHOLE):
-        raise NoReply(_kind_of(told))
-    return provider.as_stream(told)
+    if not is_object or not any(key in data for key in WHOLE):
+        raise NoReply(_kind_of(data))
+    return provider.as_stream(data)
 
 
-def _kind_of(told: Any) -> str:
-    if not isinstance(told, str):
-        return "nothing" if told is None else f"other JSON ({words_of(told)})"
-    text = told.strip()
+def _kind_of(data: Any) -> str:
+    if not isinstance(data, str):
+        return "nothing" if data is None else f"other JSON ({words_of(data)})"
+    text = data.strip()
     return "a web page" if text.startswith("<") else f"text ({text})" if text else "nothing"
 
 
 def _told(text: str) -> Any:
-    """Return the JSON or text outside of events: a reply that came whole, or an error, which may have a name of its own."""
+    """Return the JSON or text outside of events: an unstreamed reply, or an error, which may have a prefix."""
     error = text.removeprefix("error:").strip()
     return _read_json(text) if error == text else {"error": _read_json(error)}
 
@@ -328,18 +328,18 @@ def _read_json(text: str) -> Any:
 
 
 def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: str) -> Failure:
-    """Return the failure that an attempt's exception means, without the key, which servers may repeat.
+    """Return the failure for an attempt's exception, without the key, which servers may repeat.
 
     Any other exception is a bug, and raised again.
     """
     if isinstance(error, IdleTimeout):
-        found = _idle_timeout(error, provider)
+        result = _idle_timeout(error, provider)
     elif any(isinstance(cause, TooMuch) for cause in _causes(error)):
-        what = f"{provider.name}: the server sent more than {MAX_PIECE / 1e6:.0f} MB without an end"
-        found = Failure(BrokenReply(what, "Try another model; or is it another kind of server?"), transient=False)
+        problem = f"{provider.name}: the server sent more than {MAX_PIECE / 1e6:.0f} MB without an end"
+        result = Failure(BrokenReply(problem, "Try another model; or is it another kind of server?"), transient=False)
     else:
-        found = _failure_of(error, provider, endpoint, model)
-    return replace(found, error=type(found.error)(*redact((found.error.what, found.error.advice))))
+        result = _failure_of(error, provider, endpoint, model)
+    return replace(result, error=type(result.error)(*redact((result.error.what, result.error.advice))))
 
 
 def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: str) -> Failure:
@@ -371,41 +371,41 @@ def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model:
 
 
 def _idle_timeout(error: IdleTimeout, provider: Provider) -> Failure:
-    what = f"{provider.name}: nothing of the reply came for {error.seconds:g} s, although the connection is open"
-    return Failure(ProviderTimedOut(what, wait_longer("stall")), transient=True)
+    problem = f"{provider.name}: no part of the reply came for {error.seconds:g} s, although the connection is open"
+    return Failure(ProviderTimedOut(problem, wait_longer("stall")), transient=True)
 
 
 def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> Failure | None:
-    """Return the failure if what came is no reply; None for any other error."""
+    """Return the failure for a response that is not a reply, or None for any other error."""
     if isinstance(error, NoReply):
-        place = f" at {endpoint.url}" if endpoint.url else ""
-        what = f"{provider.name}: the server{place} sent {readable(error.sent)}, and no {error.wanted}"
+        location = f" at {endpoint.url}" if endpoint.url else ""
+        problem = f"{provider.name}: the server{location} sent {readable(error.sent)} instead of a {error.wanted}"
         return Failure(
-            BrokenReply(what, "Is the URL right? It often ends in /v1: url=http://localhost:8000/v1"), transient=False
+            BrokenReply(problem, "Is the URL right? It often ends in /v1: url=http://localhost:8000/v1"), transient=False
         )
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         sent = error.doc.strip() if isinstance(error, json.JSONDecodeError) else ""
-        words = "" if sent.startswith(("{", "[")) else readable(sent)  # some servers send the words of an error bare
-        what = f"{provider.name}: the response is not complete JSON" + (f": {words}" if words else "")
-        return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
+        words = "" if sent.startswith(("{", "[")) else readable(sent)  # some servers send an error message as plain text
+        problem = f"{provider.name}: the response is not complete JSON" + (f": {words}" if words else "")
+        return Failure(BrokenReply(problem, "Try again; or is it another kind of server?"), transient=True)
     if isinstance(error, MALFORMED) or _is_called(error, "APIError"):
-        what = f"{provider.name}: the response is not a reply ({readable(f'{type(error).__name__}: {error}')})"
-        return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
+        problem = f"{provider.name}: the response is not a reply ({readable(f'{type(error).__name__}: {error}')})"
+        return Failure(BrokenReply(problem, "Try again; or is it another kind of server?"), transient=True)
     return None
 
 
 def _is_of_the_way(error: Exception) -> bool:
-    """Return whether the error is one of the connection, or of bytes that are no chunk."""
+    """Return whether the error comes from the connection, or from invalid bytes."""
     return isinstance(error, IdleTimeout | ValueError) or _connection_cause(error) is not None
 
 
 def _connection_cause(error: Exception) -> BaseException | None:
-    """Return the cause of an error of the connection; None of any other error."""
+    """Return the cause of a connection error, or None for any other error."""
     import httpx2
 
     causes = list(_causes(error))
-    found = [cause for cause in causes if isinstance(cause, httpx2.HTTPError | httpx2.StreamError | OSError)]
-    return next(iter(found or (causes[-1:] if _is_called(error, "APIConnectionError", "EndOfStream") else ())), None)
+    direct = [cause for cause in causes if isinstance(cause, httpx2.HTTPError | httpx2.StreamError | OSError)]
+    return next(iter(direct or (causes[-1:] if _is_called(error, "APIConnectionError", "EndOfStream") else ())), None)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

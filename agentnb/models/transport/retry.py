@@ -19,7 +19,7 @@ from agentnb.models.transport.failure import Failure
 from agentnb.models.transport.limiter import CallLimiter, NoPlace
 
 WORTH_TELLING = 1.0
-"""Waits for other calls that are shorter than so many seconds are not reported."""
+"""Minimum seconds of a reported wait for other calls."""
 
 
 class AttemptFailed(Exception):
@@ -36,8 +36,9 @@ class RetryPolicy:
 
     Each wait is multiplied by a random factor, so that runs that failed together do not retry together.
     A wait that the provider asks for takes precedence; if it is longer than ``longest_wait`` seconds, the call fails at once.
-    It fails too if its waits would exceed ``most_waiting`` seconds, or if the next attempt would begin more than
-    ``most_seconds`` after the first.
+    The same if its waits would exceed ``most_waiting`` seconds, or if the next attempt would begin more than
+    ``most_seconds``
+    after the first.
     """
 
     rate_limit_first: float = defaults.RATE_LIMIT_SECONDS
@@ -52,7 +53,8 @@ class RetryPolicy:
         """Return the seconds to wait after this failed attempt, counted from 1; None to give up.
 
         ``waited``: seconds of waiting so far; ``elapsed``: seconds since the first attempt began; ``draw``: a random number
-        from 0 to 1.
+        from 0
+        to 1.
         """
         first, most = (
             (self.rate_limit_first, self.rate_limit_retries)
@@ -64,7 +66,7 @@ class RetryPolicy:
         if failure.retry_after is not None:
             if failure.retry_after > self.longest_wait:
                 return None
-            seconds = failure.retry_after * (1 + draw / 10) + draw / 2  # never earlier than asked
+            seconds = failure.retry_after * (1 + draw / 10) + draw / 2  # never earlier than the provider asked
         else:
             seconds = min(first * 2 ** (attempt - 1) * (0.5 + draw), self.longest_wait)
         in_time = waited + seconds <= self.most_waiting and elapsed + seconds <= self.most_seconds
@@ -82,16 +84,17 @@ async def with_retries(
 ) -> AsyncGenerator[StreamItem]:
     """Yield the items of the attempts, with a `Retry` between two of them. Raises the `ModelError` of the last attempt.
 
-    Waits hold no place in the limiter; a cancellation ends them at once. Time that the limiter holds a call up, because other
-    calls were refused, counts like the call's own waits; before the first attempt it is reported as the `Retry` of attempt 0.
+    Waits hold no place in the limiter; a cancellation ends them at once. Time that the limiter delays a call, because other
+    calls
+    were refused, counts like the call's own waits; before the first attempt it is reported as the `Retry` of attempt 0.
     """
-    waited, number, begun, told = 0.0, 1, math.inf, False
+    waited, number, begun, is_reported = 0.0, 1, math.inf, False
     last: Failure | None = None
     while True:
-        left = policy.left(waited, monotonic() - begun)
-        longest = policy.longest_wait if last or told else min(policy.longest_wait, WORTH_TELLING)
+        remaining = policy.left(waited, monotonic() - begun)
+        longest = policy.longest_wait if last or is_reported else min(policy.longest_wait, WORTH_TELLING)
         try:
-            async with limiter.place(left, longest) as held, aclosing(attempt()) as items:
+            async with limiter.place(remaining, longest) as held, aclosing(attempt()) as items:
                 waited += held
                 begun = min(begun, monotonic() - waited)
                 async for item in items:
@@ -100,9 +103,9 @@ async def with_retries(
             return
         except NoPlace as none:
             waited += none.held
-            if none.seconds == 0 or none.seconds > min(policy.longest_wait, left - none.held):
+            if none.seconds == 0 or none.seconds > min(policy.longest_wait, remaining - none.held):
                 raise (last.error if last else _held_up(limiter, none.seconds, waited)) from None
-            told = True
+            is_reported = True
             yield Retry(0, none.seconds, f"{limiter.name} has asked all calls to wait")
             continue
         except AttemptFailed as failed:
@@ -120,10 +123,12 @@ async def with_retries(
 
 
 def _held_up(limiter: CallLimiter, seconds: float, waited: float) -> RateLimited:
-    """Return the error of a call that the limiter held up for too long; it was never sent."""
+    """Return the error of a call that the limiter delayed for too long and that was never sent."""
     if not seconds:
-        what = f"{limiter.name}: too many requests; after {waited:,.0f} s this call had not had its turn"
-        return RateLimited(what, TryAgain(lead="Start fewer at once, or wait a while, then try again"))
+        problem = f"{limiter.name}: too many requests; after {waited:,.0f} s this call was still waiting"
+        return RateLimited(problem, TryAgain(lead="Start fewer at once, or wait a while, then try again"))
     opens = datetime.now().astimezone() + timedelta(seconds=math.ceil(seconds))
-    what = f"{limiter.name}: too many requests; it asked to wait, no call goes before {opens:%H:%M:%S} (in {seconds:,.0f} s)"
-    return RateLimited(what, TryAgain(lead="Then try again", rest=", or use another key"))
+    problem = (
+        f"{limiter.name}: too many requests; it asked to wait, the next call may go at {opens:%H:%M:%S} (in {seconds:,.0f} s)"
+    )
+    return RateLimited(problem, TryAgain(lead="Then try again", rest=", or use another key"))

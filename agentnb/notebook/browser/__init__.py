@@ -1,4 +1,4 @@
-"""``agentnb.browse``: many runs as a list to find in and filter, beside the one that is opened."""
+"""``agentnb.browse``: a searchable, filterable list of runs beside the opened run."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from agentnb.notebook.widgets import close, error_told
 from agentnb.notebook.worker import Worker
 
 MAX_OPEN = 8
-"""Browsers of a kernel that can be used; of the others the saved form stays."""
+"""Maximum usable browsers of a kernel; the others keep their saved form."""
 _open: deque[Browser] = deque()
 Message = dict[str, Any]
 
 
 def browse(source: RunSource, *, strict: bool = False) -> Browser:
-    """Return a browser of runs, which shows itself as the result of a cell: find, filter, open a run, step through its rounds.
+    """Return a browser of runs, displayed as a cell's result: find, filter, open a run, step through its rounds.
 
-    ``source``: runs, or a path of any format, a folder, a glob, a store, or the name of an example. What cannot be read is
-    left out, and is in ``browser.runs.problems``; ``strict=True`` raises as `load_traces` does. Where there are no widgets, it
-    shows the list and the first run as HTML or text.
+    ``source``: runs, or a path of any format, a folder, a glob, a store, or the name of an example. Unreadable parts are
+    skipped and listed in ``browser.runs.problems``; ``strict=True`` raises as `load_traces` does. Without widgets, the list and
+    the first run are shown as HTML or text.
     """
     return Browser(source if isinstance(source, Runs) else read_runs(source, get_ipython(), strict=strict))
 
@@ -45,15 +45,15 @@ def _worker() -> Worker:
 
 
 class Browser:
-    """Shows many runs: ``runs`` are all of them, ``run`` is the one that is open; None while none fits what is looked for."""
+    """Shows many runs: ``runs`` are all of them, ``run`` is the open one, or None if no run matches the search."""
 
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
         self.run: Run | None = runs[0] if runs else None
         self._place: int | None = 0 if runs else None
-        """The index of the open run; None while no run fits what is looked for."""
+        """Index of the open run; None if no run matches the search."""
         self._chosen = 0
-        """The index of the run that the person opened last."""
+        """Index of the run that the person opened last."""
         self._wanted = Wanted()
         self._first = 0
         self._widget: Any = None
@@ -63,7 +63,7 @@ class Browser:
         return shown.browser_text(rows, len(self.runs), self._title) if rows else self._title
 
     def close(self) -> None:
-        """Leave only the saved form, and free what the browser holds in the kernel."""
+        """Keep only the saved form, and release the browser's objects in the kernel."""
         if self._widget is not None:
             widget, self._widget = self._widget, None
             close(widget)
@@ -85,18 +85,18 @@ class Browser:
 
     @cached_property
     def _rows(self) -> list[RunRow]:
-        return [row_of(place, run) for place, run in enumerate(self.runs)]
+        return [row_of(index, run) for index, run in enumerate(self.runs)]
 
     @cached_property
     def _rows_of_first_page(self) -> list[RunRow]:
-        return [row_of(place, run) for place, run in enumerate(self.runs[:RUNS_IN_A_PAGE])]
+        return [row_of(index, run) for index, run in enumerate(self.runs[:RUNS_IN_A_PAGE])]
 
     @cached_property
     def _title(self) -> str:
         if not self.runs:
             return "0 runs"
-        told = shown.runs_told(run.origin.format if run.origin else "agentnb" for run in self.runs)
-        return f"{told} ({len(self.runs.problems):,} left out: .problems)" if self.runs.problems else told
+        summary = shown.runs_told(run.origin.format if run.origin else "agentnb" for run in self.runs)
+        return f"{summary} ({len(self.runs.problems):,} left out: .problems)" if self.runs.problems else summary
 
     @cached_property
     def _frame(self) -> str:
@@ -105,11 +105,11 @@ class Browser:
 
     @property
     def _variable(self) -> str:
-        """Return the expression that is the open run, by the name of the list or the browser in the notebook."""
+        """Return the expression of the open run, by the notebook's name for the list or the browser."""
         if self._place is None:
             return ""
-        known: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
-        for name, value in [*known.items()]:
+        variables: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
+        for name, value in [*variables.items()]:
             if not name.startswith("_") and (value is self.runs or value is self):
                 return f"{name}[{self._place}]" if value is self.runs else f"{name}.runs[{self._place}]"
         return f"runs[{self._place}]"
@@ -130,12 +130,12 @@ class Browser:
         error = ""
         try:
             action(message)
-        except Exception as broken:  # also from a message that our page did not send, or a trace that cannot be drawn
+        except Exception as broken:  # including messages from other senders, and traces that cannot be drawn
             error = error_told(broken, "An action of the trace browser")
         self._tell({"kind": "heard", "id": message.get("id"), "error": error})
 
     def _tell(self, message: Message) -> None:
-        widget = self._widget  # read once: it may be closed at any moment
+        widget = self._widget  # read once: it may be closed concurrently
         if widget is not None:
             widget.send(message)
 
@@ -145,18 +145,18 @@ class Browser:
         self._send_opened()
 
     def _list(self, message: Message) -> None:
-        asked = message.get("wanted")
-        given = asked if isinstance(asked, dict) else {}
-        self._wanted = Wanted(**{name: str(given.get(name, ""))[:1_000] for name in Wanted._fields})
+        wanted = message.get("wanted")
+        filters = wanted if isinstance(wanted, dict) else {}
+        self._wanted = Wanted(**{name: str(filters.get(name, ""))[:1_000] for name in Wanted._fields})
         self._first = max(0, int(message.get("first", 0)))
-        places = [row.place for row in self._send_list()]
-        if self._place not in places:
-            self._show(self._chosen if self._chosen in places else places[0] if places else None)
+        indexes = [row.place for row in self._send_list()]
+        if self._place not in indexes:
+            self._show(self._chosen if self._chosen in indexes else indexes[0] if indexes else None)
 
     def _send_list(self) -> list[RunRow]:
-        """Send the page of the list, and return all rows that fit."""
-        found, others = with_words(self._rows, self._wanted.find), self._wanted._replace(find="")
-        fitting = matching(found, others)
+        """Send the list's page, and return all matching rows."""
+        hits, others = with_words(self._rows, self._wanted.find), self._wanted._replace(find="")
+        fitting = matching(hits, others)
         first = self._first if self._first < len(fitting) else 0
         page = fitting[first : first + RUNS_IN_A_PAGE]
         self._tell(
@@ -169,27 +169,27 @@ class Browser:
                 "before": max(0, first - RUNS_IN_A_PAGE) if first else None,
                 "after": first + RUNS_IN_A_PAGE if first + RUNS_IN_A_PAGE < len(fitting) else None,
                 "wanted": self._wanted._asdict(),
-                "choices": {name: [*map(list, some)] for name, some in choices(found, others).items()},
+                "choices": {name: [*map(list, filter_choices)] for name, filter_choices in choices(hits, others).items()},
             }
         )
         return fitting
 
     def _open(self, message: Message) -> None:
-        place = int(message["place"])
-        if not 0 <= place < len(self.runs):
-            raise SettingsError(f"There is no run {place}")
-        self._chosen = place
-        self._show(place)
+        index = int(message["place"])
+        if not 0 <= index < len(self.runs):
+            raise SettingsError(f"There is no run {index}")
+        self._chosen = index
+        self._show(index)
 
-    def _show(self, place: int | None) -> None:
-        self._place, self.run = place, None if place is None else self.runs[place]
+    def _show(self, index: int | None) -> None:
+        self._place, self.run = index, None if index is None else self.runs[index]
         self._send_opened()
 
     def _send_opened(self) -> None:
         if self.run is not None:
             replay_buttons().add(self.run)
-        about = {"place": self._place, "variable": self._variable, "rounds": 0 if self.run is None else len(self.run.rounds)}
-        self._tell({"kind": "opened", **about, "html": self._opened})
+        fields = {"place": self._place, "variable": self._variable, "rounds": 0 if self.run is None else len(self.run.rounds)}
+        self._tell({"kind": "opened", **fields, "html": self._opened})
 
 
 def _keep_open(browser: Browser) -> None:

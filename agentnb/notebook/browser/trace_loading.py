@@ -1,4 +1,4 @@
-"""Reading runs of files with a line of progress, if it takes long."""
+"""Reading runs of files, with a progress line if it takes long."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agentnb.notebook.views import Cell
 LONG = 1.0
 """Seconds after which progress is shown."""
 INTERVAL = 0.25
-"""Seconds between two updates."""
+"""Seconds between updates."""
 
 
 def read_runs(source: RunSource, shell: Any, *, strict: bool) -> Runs:
-    """Return the runs of the source, and what could not be read of it; in a notebook a line says how far it is."""
+    """Return the source's runs and reading problems, with a progress line in a notebook."""
     problems: list[Problem] = []
     runs = Runs()
     line = _Line() if getattr(shell, "kernel", None) is not None else None
@@ -32,21 +32,21 @@ def read_runs(source: RunSource, shell: Any, *, strict: bool) -> Runs:
 
 
 class _Line:
-    """How many runs were read. It appears only if reading takes long."""
+    """Progress line with the number of runs read, shown only if reading takes long."""
 
     def __init__(self) -> None:
         self._began = self._shown = perf_counter()
         self._cell: Cell | None = None
 
     def read(self, count: int) -> None:
-        """Show the count, if it is time."""
-        now = perf_counter()
-        if now - self._began >= LONG and now - self._shown >= INTERVAL:
-            self._shown = now
+        """Show the count if an update is due."""
+        at = perf_counter()
+        if at - self._began >= LONG and at - self._shown >= INTERVAL:
+            self._shown = at
             self._show(f"Reading: {counted(count, 'run')}")
 
     def end(self, count: int) -> None:
-        """Say how long it took, if anything was shown."""
+        """Show the total time if the line is visible."""
         if self._cell is not None:
             self._show(f"Read {counted(count, 'run')} in {duration(perf_counter() - self._began)}")
 

@@ -1,4 +1,4 @@
-"""The widget of the trace browser: carries messages between the kernel and the browser of the person."""
+"""The widget of the trace browser, which carries messages between the kernel and the page."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def _widget_class() -> Any:
     import anywidget  # takes 60 ms, and is useless without a frontend that shows widgets
 
     class BrowserWidget(anywidget.AnyWidget):
-        """Has no view of its own: the page puts the browser in the place of the saved form, which is the output of the cell.
+        """A widget without a view: the page replaces the saved form, which is the cell's output, with the browser.
 
-        So a saved notebook holds no widget, which JupyterLab would look for in vain when the notebook is opened again.
+        A saved notebook therefore contains no widget, which JupyterLab would fail to find when reopening it.
         """
 
         _esm = script(*_SOURCES, OPENED=OPENED)
         _css = style_sheet() + (STATIC / "browser.css").read_text("utf-8")
         key = Unicode().tag(sync=True)
-        """Is part of a class of the saved form, by which the page finds it."""
+        """Part of a class of the saved form, by which the page finds it."""
 
     return BrowserWidget
 
 
 def make_widget() -> Any:
-    """Return the widget of one browser. Its messages are received while a cell runs, if the kernel supports that."""
+    """Return the widget of a browser. Its messages are received while a cell runs, if the kernel supports that."""
     return heard_while_busy(_widget_class()(key=uuid4().hex))

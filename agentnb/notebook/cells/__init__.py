@@ -1,1 +1,1 @@
-"""Cells that run an agent or a workflow: their options and their runs."""
+"""Cells that run an agent or a workflow: their options and runs."""

@@ -1,4 +1,4 @@
-"""The cell that runs: the runs that its Python code begins are shown below it. It imports what shows them only then."""
+"""The running cell, which shows the runs that its Python code starts. Imports their views only then."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ _CELL = "_agentnb_cell"
 
 
 class BegunCell:
-    """An execution of a cell."""
+    """Execution of a cell."""
 
     def __init__(self, source: str, make: Callable[[], CellHost]) -> None:
         self.source = source
-        """The id of the cell, or its text in a frontend that sends no ids."""
+        """The id of the cell, or its text if the frontend sends no ids."""
         self.made: CellHost | None = None
-        """What shows the runs of the cell, once something asked for it."""
+        """The host of the cell's runs, once created."""
         self._make = make
         self._host: Host | None = None
 
     @property
     def shown(self) -> CellHost:
-        """What shows the runs of the cell."""
+        """The host of the cell's runs, created on first use."""
         if self.made is None:
             self.made = self._make()
         return self.made
 
     def host(self) -> Host:
-        """Return what the runs take that the code of the cell begins."""
+        """Return the `Host` for runs started by the cell's code."""
         if self._host is None:
             self._host = self.shown.host()
         return self._host
 
 
 def begin(shell: Any, cell: BegunCell) -> None:
-    """Take this cell as the one that runs in a shell."""
+    """Set the shell's running cell."""
     setattr(shell, _CELL, cell)
 
 
 def begun_cell(shell: Any) -> BegunCell:
-    """Return the cell that runs, or the one that ran last. The extension is loaded."""
+    """Return the running cell, or the one that ran last. Requires the loaded extension."""
     cell: BegunCell = getattr(shell, _CELL)
     return cell

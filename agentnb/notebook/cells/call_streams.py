@@ -1,4 +1,4 @@
-"""Standard output and error of the kernel: what a tool prints goes to its call, everything else to the cell, as before."""
+"""Standard output and error of the kernel: tools' output goes to their calls, everything else to the cell, as before."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ NAMES = ("stdout", "stderr")
 
 
 class CallStream(DivertedStream):
-    """A stream in front of another: takes what a tool prints in a call that is shown, and passes everything else on."""
+    """A wrapped stream that captures output of tools in shown calls, and passes everything else on."""
 
     def __init__(self, stream: Any, note: Callable[[Any, str], None]) -> None:
-        """``note`` learns what is passed on."""
+        """``note`` is called with text that is passed on."""
         super().__init__(stream, self._take_for_call)
         self._note = note
 
@@ -29,7 +29,7 @@ class CallStream(DivertedStream):
 
 
 def install(note: Callable[[Any, str], None]) -> None:
-    """Put a `CallStream` in front of both streams, where none is yet. ``note`` learns what cells print to a stream."""
+    """Wrap both streams in a `CallStream`, unless already done. ``note`` is called with cells' output to a stream."""
     for name in NAMES:
         stream = getattr(sys, name)
         if stream is not None and not _is_installed(stream):
@@ -45,7 +45,7 @@ def _is_installed(stream: Any) -> bool:
 
 
 def uninstall() -> None:
-    """Put back the kernel's streams."""
+    """Restore the kernel's streams."""
     for name in NAMES:
         stream = getattr(sys, name)
         if isinstance(stream, CallStream):

@@ -1,4 +1,4 @@
-"""The host of one cell: the runs that its Python code begins are shown below it, can be stopped and can ask the person."""
+"""The host of a cell: runs started by its Python code are shown below it, can be stopped and can ask the person."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from agentnb.runtime.threads import running_loop
 from agentnb.session.session import Session
 
 INTERVAL = 0.25
-"""Seconds between two updates."""
+"""Seconds between updates."""
 
 
 class ProgressLine:
-    """One output of a cell that counts its runs. Used from any thread."""
+    """A cell output that counts its runs. Thread-safe."""
 
     def __init__(self) -> None:
         self._runs = ManyRuns()
@@ -38,12 +38,12 @@ class ProgressLine:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def add(self, run_id: str, run: Run) -> None:
-        """Count this run from now on."""
+        """Start counting this run."""
         with self._lock:
             self._runs.add(run_id, run)
 
     def ended(self, run_id: str) -> None:
-        """Count a run as ended, and draw: at once if it was the last."""
+        """Count a run as ended, and draw: immediately for the last one."""
         with self._lock:
             self._runs.ended(run_id)
             if self._runs.is_over:
@@ -52,14 +52,14 @@ class ProgressLine:
                 self.changed()
 
     def changed(self) -> None:
-        """Draw soon."""
+        """Schedule an update."""
         with self._lock:
             loop = running_loop()
             if loop is not None and (self._timer is None or self._loop is not loop):
                 self._loop, self._timer = loop, loop.call_later(INTERVAL, self.draw)
 
     def draw(self) -> None:
-        """Show the line as it is now, and again soon while runs go on: the time goes on too."""
+        """Show the current line, and schedule the next update while runs are in progress."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
@@ -70,13 +70,13 @@ class ProgressLine:
 
 
 MAX_CARDS = 4
-"""Runs of one cell that have a card each; the others are counted in one line."""
+"""Maximum runs of a cell with a card each; more are counted on one line."""
 DELAY = 0.05
-"""Seconds in which more runs may begin before it is decided how the first ones are shown."""
+"""Seconds to wait for further runs before deciding how to show the first ones."""
 
 
 class CellHost:
-    """Shows the runs of one cell: a card each, or one line for more than `MAX_CARDS`."""
+    """Shows the runs of a cell: a card each, or one line for more than `MAX_CARDS`."""
 
     def __init__(self, shell: Any, session: Session, open_widgets: OpenWidgets) -> None:
         self._shell = shell
@@ -88,10 +88,10 @@ class CellHost:
         self._cards: set[str] = set()
         self._line: ProgressLine | None = None
         self._printed: Beginning | None = None
-        """The run whose lines a terminal shows."""
+        """The run whose lines are shown in a terminal."""
 
     def host(self) -> Host:
-        """Return what the runs take that the code of the cell begins."""
+        """Return the `Host` for runs started by the cell's code."""
         asks = can_ask(self._shell, blocks=True)
         return replace(
             self._session.host(),
@@ -103,28 +103,28 @@ class CellHost:
         )
 
     def has_card_of(self, run_id: str) -> bool:
-        """Return whether this run is shown below the cell; if that was still open, it is decided now."""
+        """True if this run has a card below the cell, after deciding about pending runs."""
         self.decide()
         return run_id in self._cards
 
     def decide(self) -> None:
-        """Show the runs that have begun: a card each, or a line if they are more than there is room for."""
+        """Show the pending runs: a card each, or a line if there are too many."""
         with self._lock:
-            ready = [one for one in self._undecided if one.live is not None]
-            self._undecided = [one for one in self._undecided if one.live is None]
+            ready = [cell_run for cell_run in self._undecided if cell_run.live is not None]
+            self._undecided = [cell_run for cell_run in self._undecided if cell_run.live is None]
             if not ready:
                 return
             if self._line is None and len(self._cards) + len(ready) <= MAX_CARDS:
-                for one in ready:
-                    self._cards.add(one.beginning.run_id)
-                    one.show(self.view(one.beginning))
+                for cell_run in ready:
+                    self._cards.add(cell_run.beginning.run_id)
+                    cell_run.show(self.view(cell_run.beginning))
                 return
             if self._line is None:
                 self._line = ProgressLine()
-            for one in ready:
-                self._line.add(one.beginning.run_id, one.beginning.run)
-            for one in ready:
-                one.count_in(self._line)
+            for cell_run in ready:
+                self._line.add(cell_run.beginning.run_id, cell_run.beginning.run)
+            for cell_run in ready:
+                cell_run.count_in(self._line)
             self._line.draw()
 
     def view(self, beginning: Beginning) -> CardView | DisplayView:
@@ -135,17 +135,17 @@ class CellHost:
 
     def _watch(self, beginning: Beginning) -> Watcher | None:
         with self._lock:
-            if getattr(self._shell, "kernel", None) is None:  # lines of several runs would be mixed up
+            if getattr(self._shell, "kernel", None) is None:  # lines of several runs would interleave
                 if self._printed is not None and self._printed.run.should_continue:
                     return None
                 self._printed = beginning
                 return TerminalView()
-            one = self._begun[beginning.run_id] = CellRun(self, beginning)
-            self._undecided.append(one)
-            return one
+            cell_run = self._begun[beginning.run_id] = CellRun(self, beginning)
+            self._undecided.append(cell_run)
+            return cell_run
 
     def _watch_experiment(self, control: Control) -> Callable[[Progress], object] | None:
-        """Return the table of an experiment that the cell begins; in a terminal it has a line of its own."""
+        """Return the progress table of an experiment started by the cell; a terminal shows its own line."""
         self._session.take_experiment(control)
         if getattr(self._shell, "kernel", None) is None:
             return None
@@ -156,21 +156,21 @@ class CellHost:
     def _take(self, live: LiveRun) -> None:
         self._session.take(live)
         with self._lock:
-            one = self._begun.pop(live.run_id, None)
-            if one is not None:
-                one.live = live
-        if one is not None and one.is_due:
+            cell_run = self._begun.pop(live.run_id, None)
+            if cell_run is not None:
+                cell_run.live = live
+        if cell_run is not None and cell_run.is_due:
             self.decide()
 
 
 class CellRun:
-    """The watcher of one run of a cell: keeps what comes until it is decided how the run is shown."""
+    """The watcher of a cell's run, which buffers its events until the form of display is decided."""
 
     def __init__(self, cell: CellHost, beginning: Beginning) -> None:
         self.beginning = beginning
         self.live: LiveRun | None = None
         self.is_due = False
-        """It is to be shown as soon as its handle is there."""
+        """True if it must be shown as soon as its handle exists."""
         self._cell = cell
         self._lock = threading.RLock()
         self._view: CardView | DisplayView | None = None
@@ -178,15 +178,15 @@ class CellRun:
         self._waiting: list[AnyEvent | Delta] = []
         self._timed = False
         self._nested = NestedRuns()
-        """The runs that its calls began, also before it is shown."""
+        """Its nested runs, including those from before it is shown."""
 
     @property
     def shows_prints(self) -> bool:
-        """Whether what its tools print is shown at their calls: not while the run is only counted in a line."""
+        """True if its tools' output is shown at their calls, which a mere count on a line cannot do."""
         return self._line is None or self._view is not None
 
     def __call__(self, item: AnyEvent | Delta) -> None:
-        """Pass the item on, or keep it until the run is shown."""
+        """Pass the item on, or buffer it until the run is shown."""
         with self._lock:
             if self._view is not None:
                 self._view(item)
@@ -203,7 +203,7 @@ class CellRun:
             self._decide_later(ended=isinstance(item, RunFinished))
 
     def nested(self, beginning: Beginning) -> Watcher | None:
-        """Return the watcher of a run that a call of this one begins."""
+        """Return the watcher of a nested run."""
         return self._nested.add(beginning, self._draw_nested)
 
     def _draw_nested(self) -> None:
@@ -223,7 +223,7 @@ class CellRun:
                 view.show(self.live)
 
     def count_in(self, line: ProgressLine) -> None:
-        """Count the run in this line from now on, and show it only if it asks."""
+        """Count the run on this line from now on, showing it only if it asks a question."""
         with self._lock:
             self._line = line
             self._waiting.clear()
@@ -233,7 +233,7 @@ class CellRun:
                 line.ended(self.beginning.run_id)
 
     def _show_question(self, live: LiveRun) -> None:
-        """Give the run a card of its own: the person can answer nowhere else while the cell goes on."""
+        """Give the run a card: the person cannot answer elsewhere while the cell runs."""
         view = self._cell.view(self.beginning)
         view.nested_runs.share(self._nested)
         for event in self.beginning.run.events:
@@ -242,7 +242,7 @@ class CellRun:
         view.show(live)
 
     def _decide_later(self, *, ended: bool) -> None:
-        """Decide after `DELAY`; at once if the run has ended and its event loop may end with it."""
+        """Decide after `DELAY`; immediately if the run has ended and its event loop may end with it."""
         loop = running_loop()
         if loop is None or (ended and not self.beginning.awaited):
             self._due()

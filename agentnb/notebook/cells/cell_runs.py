@@ -1,4 +1,4 @@
-"""Runs started by a cell: shown below it, awaited, and kept in a variable."""
+"""Runs started by a cell: shown below it, awaited, and stored in a variable."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from agentnb.runtime.workers.foreground import RunInterrupted
 from agentnb.session.session import Session
 
 MAX_OF_A_REASON = 200
-"""Characters of the reason in the line of an error; the card has all of it."""
+"""Maximum characters of the reason in an error line; the card has the full text."""
 _FIRST_SENTENCE = re.compile(r".{8,}?[.?!](?=\s)")
 WAITS = "the run waits for your answer. Its card says what to type"
 _CELL_RUNS = "_agentnb_cell_runs"
 
 
 class Answer(str):
-    """A string (equal to ``run.text``) that is displayed as text, not as a Python literal.
+    """A string (equal to ``run.text``) displayed as text instead of a Python literal.
 
-    In the cell of its run it is not displayed: the card above shows it.
+    Not displayed in its run's cell, where the card shows it.
     """
 
     __slots__ = ("_is_shown",)
@@ -58,7 +58,7 @@ class Answer(str):
 
     def _ipython_display_(self) -> None:
         if not getattr(self, "_is_shown", bool)():
-            raise NotImplementedError  # IPython then tries the forms below
+            raise NotImplementedError  # IPython then tries the representations below
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(clean(str(self)))
@@ -68,34 +68,36 @@ class Answer(str):
 
 
 class CellRuns:
-    """The runs of all cells of one kernel."""
+    """The runs of all cells in a kernel."""
 
     def __init__(self, shell: Any, session: Session) -> None:
         self._shell = shell
         self.session = session
         self.open_widgets = OpenWidgets()
         self._run_of: dict[str, str] = {}
-        """The ids of runs by the variables that cells put them into."""
+        """Run ids by the variable that their cell assigned."""
         self._in_background: dict[tuple[str, str], tuple[LiveRun, CellHost]] = {}
-        """The last background run of each cell and variable, and the execution of the cell that began it."""
+        """The last background run of each cell and variable, with the execution that started it."""
 
     @property
     def cell(self) -> CellHost:
-        """What shows the runs of the cell that runs."""
+        """The host of the running cell."""
         return begun_cell(self._shell).shown
 
     def new_cell(self) -> CellHost:
-        """Return what shows the runs of a cell that begins."""
+        """Return the host for a new cell execution."""
         return CellHost(self._shell, self.session, self.open_widgets)
 
     def run(self, start: Callable[[RunOptions], LiveRun], out: str, options: RunOptions, *, on_stop: str = "") -> Answer | None:
-        """Start a run and show it; with a foreground, wait for it and return its answer, if it has one.
+        """Start a run and show it; with a foreground, wait for it and return its answer, if any.
 
         ``start`` is `Session.start` or `Session.recover` with the arguments before the options bound. The variable ``out`` gets
-        the run. Raises, with what to type next, if the run failed or reached a limit with ``on_limit="raise"``; and like an
-        interrupt if the person stopped it or put its question off, so that no later cell uses partial results, unless
-        ``on_stop`` (by default that of `%agent defaults`) is ``continue``. Raises `ExpectationFailed` if the run is not
-        as ``--expect`` says; `SettingsError` if the run that this cell began in the background is still live.
+        the run.
+
+        Raises, with the next command, if the run failed or reached a limit with ``on_limit="raise"``. Raises like an interrupt
+        if the person stopped it or postponed its question, so that no later cell uses partial results, unless ``on_stop`` (by
+        default from `%agent defaults`) is ``continue``. Raises `ExpectationFailed` if the run violates ``--expect``;
+        `SettingsError` if this cell's earlier background run is still live.
         """
         blocks = options.foreground is not None
         if not blocks:
@@ -121,25 +123,25 @@ class CellRuns:
         return Answer.shown_by(run.text, lambda: self.cell is cell) if run.is_answered else None
 
     def variable_of(self, run: Run) -> str:
-        """Return the variable that a cell put this run into: it holds this run, or in a new kernel is free; else ``run``."""
+        """Return the variable of this run's cell if it still holds the run or, in a new kernel, is free; otherwise ``run``."""
         variables = self._shell.user_ns
-        for name, known in self._run_of.items():
-            held = variables.get(name)
-            if known == run.id and isinstance(held, Run) and held.id == run.id:
+        for name, run_id in self._run_of.items():
+            value = variables.get(name)
+            if run_id == run.id and isinstance(value, Run) and value.id == run.id:
                 return name
-        by = run.invocation
-        if by is None or by.surface != "notebook" or not is_variable(by.out):
+        invocation = run.invocation
+        if invocation is None or invocation.surface != "notebook" or not is_variable(invocation.out):
             return USUAL_OUT
-        is_free = by.out not in variables or isinstance(variables[by.out], Run)
-        return by.out if is_free and not hasattr(builtins, by.out) else USUAL_OUT
+        is_free = invocation.out not in variables or isinstance(variables[invocation.out], Run)
+        return invocation.out if is_free and not hasattr(builtins, invocation.out) else USUAL_OUT
 
     def _check_not_live(self, out: str) -> None:
-        """Raise `SettingsError` if an earlier execution of this cell began a run in the background that is still live."""
+        """Raise `SettingsError` if an earlier execution of this cell started a background run that is still live."""
         live, cell = self._in_background.get((begun_cell(self._shell).source, out), (None, None))
         is_live = live is not None and not live.done and live.run.should_continue  # its end comes before its log is closed
         if live is not None and is_live and cell is not self.cell:
-            what = f"Run {live.run_id}, which this cell started, is still running, so nothing was started"
-            raise SettingsError(what, StopRun(live.run_id, lead="To stop it"))
+            problem = f"Run {live.run_id}, which this cell started, is still running, so nothing was started"
+            raise SettingsError(problem, StopRun(live.run_id, lead="To stop it"))
 
     def _waited_for(self, live: LiveRun, out: str) -> Run:
         try:
@@ -152,22 +154,22 @@ class CellRuns:
             raise _told_of(interrupt, live.run) from None
         if run.status == "failed":
             why = str(run.error) if run.error else "no reason given"
-            where = f" in round {len(run.rounds)}" if run.rounds else ""
-            raise RunFailed(f"The run failed{where}: {why}", _what_next(out, run), run=run)
+            location = f" in round {len(run.rounds)}" if run.rounds else ""
+            raise RunFailed(f"The run failed{location}: {why}", _what_next(out, run), run=run)
         return run
 
 
 def cell_runs(shell: Any, session: Session) -> CellRuns:
-    """Return the `CellRuns` of this kernel: all its cells share the widgets left open."""
-    known: CellRuns | None = getattr(shell, _CELL_RUNS, None)
-    if known is None or known.session is not session:
-        known = CellRuns(shell, session)
-        setattr(shell, _CELL_RUNS, known)
-    return known
+    """Return the kernel's `CellRuns`: all cells share its open widgets."""
+    runs: CellRuns | None = getattr(shell, _CELL_RUNS, None)
+    if runs is None or runs.session is not session:
+        runs = CellRuns(shell, session)
+        setattr(shell, _CELL_RUNS, runs)
+    return runs
 
 
 def _shown_in(view: object, error: AgentnbError, run: Run) -> AgentnbError:
-    """Return the error of a failed run, in one line: below a card with the first sentence of its reason, the card has the rest.
+    """Return the error of a failed run as one line, which below a card has only the first sentence of the reason.
 
     nbconvert and papermill show nothing but this line.
     """
@@ -177,14 +179,14 @@ def _shown_in(view: object, error: AgentnbError, run: Run) -> AgentnbError:
 
 
 def _first_sentence(reason: str) -> str:
-    """Return the first sentence of a reason, without its full stop, on one line."""
+    """Return the first sentence of a reason on one line, without its full stop."""
     line = first_line(clean(" ".join(redact(reason).split())), MAX_OF_A_REASON)
-    found = _FIRST_SENTENCE.match(line)
-    return (found.group() if found else line).rstrip(".")
+    match = _FIRST_SENTENCE.match(line)
+    return (match.group() if match else line).rstrip(".")
 
 
 def _raise_if_put_off(run: Run) -> None:
-    """Raise if the person stopped the run, or suspended it until they answer."""
+    """Raise if the person stopped the run, or suspended it to answer later."""
     if run.status == "cancelled":
         raise _told_of(RunInterrupted(closed=True), run)
     last = run.events[-1] if run.is_suspended else None
@@ -193,7 +195,7 @@ def _raise_if_put_off(run: Run) -> None:
 
 
 def _told_of(interrupt: RunInterrupted, run: Run) -> RunInterrupted:
-    """Return the interrupt, which says how the run is continued."""
+    """Return the interrupt with advice on continuing the run."""
     if not interrupt.closed:
         return interrupt
     return in_one_line(interrupt, f"KeyboardInterrupt: the run was stopped and its log closed. {continue_hint(run)}")

@@ -1,4 +1,4 @@
-"""The options of ``%%agent`` that extend the agent, such as with plans: one row for each extension of another room."""
+"""The options of ``%%agent`` that extend the agent, such as plans: a row for each extension."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class ExtensionOption(NamedTuple):
-    """An option that extends the agent of a cell."""
+    """An option that adds an extension to a cell's agent."""
 
     help: str
     make: Callable[[Mapping[str, Any]], Extension]
-    """Returns the extension by its settings: those of its log, or those that ``settings`` returns for a new run."""
+    """Returns the extension from its settings: those of a log, or of ``settings`` for a new run."""
     metavar: str = ""
-    """What its values are called, of which there may be several, also in several options; empty for one without a value."""
+    """Placeholder of its values, which may be several, also by repeating the option; empty for a flag."""
     settings: Callable[[list[str]], Mapping[str, Any]] = lambda values: {}
-    """Returns the settings for the values that were typed, without their quotes."""
+    """Returns the settings for the typed values, without their quotes."""
 
 
 OPTIONS: dict[str, ExtensionOption] = {
@@ -51,46 +51,46 @@ OPTIONS: dict[str, ExtensionOption] = {
         lambda texts: {"texts": texts},
     ),
 }
-"""The options by the names of their extensions: ``plans`` is typed ``--plans``."""
+"""Options by the name of their extension: ``plans`` is typed ``--plans``."""
 
 
 def extension_options(magic: F) -> F:
-    """Add these options to a magic."""
+    """Add all of these options to a magic."""
     for name in reversed(OPTIONS):
         magic = extension_option(name)(magic)
     return magic
 
 
 def extension_option(name: str) -> Callable[[F], F]:
-    """Return what adds the option of one extension to a magic."""
+    """Return a decorator that adds an extension's option to a magic."""
     option = OPTIONS[name]
-    how: dict[str, Any] = {"action": "store_true"}
+    arguments: dict[str, Any] = {"action": "store_true"}
     if option.metavar:
-        how = {"action": "append", "nargs": "+", "metavar": option.metavar, "default": []}
-    added: Callable[[F], F] = argument(f"--{name}", help=option.help, **how)
+        arguments = {"action": "append", "nargs": "+", "metavar": option.metavar, "default": []}
+    added: Callable[[F], F] = argument(f"--{name}", help=option.help, **arguments)
     return added
 
 
 def chosen_extensions(options: Namespace) -> tuple[Extension, ...]:
-    """Return the extensions whose options were given."""
-    given = ((option, getattr(options, name.replace("-", "_"), None)) for name, option in OPTIONS.items())
-    return tuple([option.make(option.settings(_texts(values))) for option, values in given if values])
+    """Return the extensions whose options were typed."""
+    typed = ((option, getattr(options, name.replace("-", "_"), None)) for name, option in OPTIONS.items())
+    return tuple([option.make(option.settings(_texts(values))) for option, values in typed if values])
 
 
 def _texts(values: Any) -> list[str]:
-    """Return the values of all options of one name; none of an option without values."""
-    return [_unquoted(value) for some in values for value in some] if isinstance(values, list) else []
+    """Return the values of all options of the same name; empty for a flag."""
+    return [_unquoted(value) for group in values for value in group] if isinstance(values, list) else []
 
 
 def _unquoted(text: str) -> str:
-    """Return the text without the pair of quotation marks around it; those within belong to it."""
+    """Return the text without enclosing quotation marks; inner ones stay."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
 def extensions_again(run: Run) -> tuple[Extension, ...]:
-    """Return the extensions that a run had, as far as there are options for them."""
-    had = logged_extensions(run)
+    """Return the extensions of an earlier run, as far as they have options."""
+    logged_settings = logged_extensions(run)
     return (
         *context_again(run),
-        *[OPTIONS[name].make(logged.get("settings", {})) for name, logged in had.items() if name in OPTIONS],
+        *[OPTIONS[name].make(logged.get("settings", {})) for name, logged in logged_settings.items() if name in OPTIONS],
     )

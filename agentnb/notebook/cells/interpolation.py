@@ -1,4 +1,4 @@
-"""Notebook variables in the body of a cell: exactly ``{{ name }}``, with its spaces."""
+"""Notebook variables in a cell's body: exactly ``{{ name }}``, with its spaces."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _KEY = r"""-?\d+|"[^"\n]*"|'[^'\n]*'"""
 _FIELD = re.compile(rf"\{{\{{\ ([^\W\d]\w*)((?:\[(?:{_KEY})\])*)\ \}}\}}")
 _ITEM = re.compile(rf"\[({_KEY})\]")
 _LIKE_A_FIELD = re.compile(r"\{\{[^\S\n]*([^\W\d]\w*)([^{}\n]*)\}\}")
-"""Anything in double braces that begins with a name."""
+"""Double braces whose content begins with a name."""
 MAX_NAMED = 3
-"""Near misses that one line names."""
+"""Maximum near misses named on a line."""
 
 
 def interpolate(text: str, variables: Mapping[str, Any]) -> str:
-    """Return the text with each ``{{ name }}`` and ``{{ name["item"][0] }}`` replaced by that variable, as ``str`` shows it.
+    """Replace each ``{{ name }}`` and ``{{ name["item"][0] }}`` in the text with ``str`` of that variable.
 
     No attributes and no calls; everything else (``{x}``, ``{{x}}``, JSON, LaTeX) passes untouched. Inserted text is not
     interpolated again. Raises `InterpolationError` for a missing name or item.
@@ -30,20 +30,20 @@ def interpolate(text: str, variables: Mapping[str, Any]) -> str:
 
 
 def near_misses(text: str, variables: Mapping[str, Any]) -> str:
-    """Return a line about what looks like ``{{ name }}`` for a variable there is, but is sent as it is; empty if there is none.
+    """Return a note on text that resembles ``{{ name }}`` of an existing variable but is sent unchanged, or "".
 
-    Double braces around other names, as in the templates of other systems, are nobody's mistake.
+    Double braces around other names, as in other systems' templates, are not mistakes.
     """
-    found = {match.group(): match for match in _LIKE_A_FIELD.finditer(text) if _is_near_miss(match, variables)}
-    if not found:
+    matches = {match.group(): match for match in _LIKE_A_FIELD.finditer(text) if _is_near_miss(match, variables)}
+    if not matches:
         return ""
-    listed = ", ".join([*found][:MAX_NAMED]) + (f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else "")
-    name, rest = next(iter(found.values())).groups()
-    better = f"{{{{ {name}{rest.strip()} }}}}"
+    listed = ", ".join([*matches][:MAX_NAMED]) + (f" and {len(matches) - MAX_NAMED} more" if len(matches) > MAX_NAMED else "")
+    name, items = next(iter(matches.values())).groups()
+    better = f"{{{{ {name}{items.strip()} }}}}"
     if _FIELD.fullmatch(better):
         return f"{listed}: sent as typed. To insert the variable, write {better}, with one space inside the braces"
-    only = f'only {{{{ {name} }}}} and items such as {{{{ {name}["key"] }}}} are replaced'
-    return f"{listed}: sent as typed, {only}. Assign the value to a variable first"
+    rule = f'only {{{{ {name} }}}} and items such as {{{{ {name}["key"] }}}} are replaced'
+    return f"{listed}: sent as typed, {rule}. Assign the value to a variable first"
 
 
 def _is_near_miss(match: re.Match[str], variables: Mapping[str, Any]) -> bool:
@@ -53,17 +53,17 @@ def _is_near_miss(match: re.Match[str], variables: Mapping[str, Any]) -> bool:
 def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
     name, items = match.groups()
     if name not in variables:
-        own = [known for known in variables if not known.startswith("_") and not hasattr(builtins, known)]
-        close = nearest(name, own)  # IPython puts functions such as open beside the variables
+        candidates = [variable for variable in variables if not variable.startswith("_") and not hasattr(builtins, variable)]
+        suggestions = nearest(name, candidates)  # IPython adds functions such as open to the variables
         raise InterpolationError(
             f"{match.group()}: there is no variable {name!r}",
-            (*(close or advised("Define it first")), Plain("Or send the text as it is: --raw")),
+            (*(suggestions or advised("Define it first")), Plain("Or send the text as it is: --raw")),
         )
     value = variables[name]
     for item in _ITEM.findall(items):
         try:
             value = value[ast.literal_eval(item)]
-        except Exception as error:  # whatever the person's own object raises
+        except Exception as error:  # any exception of the person's own object
             raise InterpolationError(
                 f"{match.group()}: {name} has no item [{item}] ({type(error).__name__})", "Or send the text as it is: --raw"
             ) from error

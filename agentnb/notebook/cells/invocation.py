@@ -1,4 +1,4 @@
-"""The options of a cell that its run keeps, for commands that continue it."""
+"""The cell options that a run records, for commands that continue it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentnb.notebook.names import unquoted, words_of
 
 
 def invocation_of(options: Namespace, *, inputs: str = "") -> Invocation:
-    """Return what the options of a cell name; ``inputs``: those of a workflow, as typed."""
+    """Return the invocation for a cell's options. ``inputs``: a workflow's inputs as typed."""
     return Invocation(
         out=options.out,
         model=encodable(unquoted(options.model)),

@@ -1,4 +1,4 @@
-"""The options of cells that limit a run: what it may spend, send, and do without permission."""
+"""Cell options that limit a run: its spending, its requests, and its unattended actions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _typed(read: Reader) -> Reader:
-    """Adapt a reader to the parser; ``none`` cancels a limit of the session's defaults."""
+    """Adapt a reader to the parser; ``none`` cancels a default limit of the session."""
     word = _word(read)
     return lambda text: None if text.lower() == "none" else word(text)
 
@@ -34,8 +34,8 @@ def _word(read: Reader) -> Reader:
 
 OPTIONS: dict[str, dict[str, Any]] = {
     **{
-        one.option: {"metavar": one.metavar, "type": int if one.is_required else _typed(one.read), "help": one.help}
-        for one in LIMITS.values()
+        limit.option: {"metavar": limit.metavar, "type": int if limit.is_required else _typed(limit.read), "help": limit.help}
+        for limit in LIMITS.values()
     },
     "--unpriced": {
         "action": "store_true",
@@ -60,14 +60,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def run_options(magic: F) -> F:
-    """Add these options to a magic."""
+    """Add all of these options to a magic."""
     for option in reversed(OPTIONS):
         magic = run_option(option)(magic)
     return magic
 
 
 def run_option(option: str) -> Callable[[F], F]:
-    """Return what adds one of these options to a magic."""
+    """Return a decorator that adds one of these options to a magic."""
     added: Callable[[F], F] = argument(option, default=SUPPRESS, **OPTIONS[option])
     return added
 
@@ -81,21 +81,21 @@ def approve_option(magic: F) -> F:
 
 def allow_url_option(magic: F) -> F:
     """Add the option ``--allow-url`` to a magic."""
-    told = (
+    description = (
         "an address that models named by a file or log may use, besides their provider's own server and this machine, and "
         "the variable whose key is sent there: https://models.example.org&key=MY_KEY; repeatable"
     )
-    added: F = _repeatable("--allow-url", "URL", "allow_urls", told)(magic)
+    added: F = _repeatable("--allow-url", "URL", "allow_urls", description)(magic)
     return added
 
 
 def _repeatable(option: str, metavar: str, name: str, help_text: str) -> Callable[[Any], Any]:
-    """Return what adds an option that may be given several times, each with a text that may be in quotation marks."""
-    how = {"metavar": metavar, "action": "append", "default": [], "dest": name, "help": help_text}
-    return argument(option, type=lambda text: text.strip("\"'"), **how)
+    """Return a decorator for a repeatable option, whose text may be in quotation marks."""
+    arguments = {"metavar": metavar, "action": "append", "default": [], "dest": name, "help": help_text}
+    return argument(option, type=lambda text: text.strip("\"'"), **arguments)
 
 
 def given(options: Namespace) -> dict[str, Any]:
-    """Return the options that were given, as settings of an agent; the history is still a name."""
-    names = [how.get("dest", option[2:].replace("-", "_")) for option, how in OPTIONS.items()]
+    """Return the typed options as settings of an agent; the history is still a name."""
+    names = [arguments.get("dest", option[2:].replace("-", "_")) for option, arguments in OPTIONS.items()]
     return {name: getattr(options, name) for name in names if hasattr(options, name)}

@@ -1,4 +1,4 @@
-"""The commands of ``%agent``: one function each, collected in a dict."""
+"""The commands of ``%agent``: a function each, collected in a dict."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ from agentnb.tools.toolbox import Toolbox
 
 
 def command(session: Session, shell: InteractiveShell, line: str) -> Any:
-    """Run the command in the line; `SettingsError`, with the most similar commands, if there is no such command."""
-    name, _, rest = line.strip().partition(" ")
+    """Run the line's command. Raises `SettingsError` with the most similar commands for an unknown one."""
+    name, _, arguments = line.strip().partition(" ")
     if name in ("", "help"):
-        print("\n".join(f"%agent {known:<9} {(do.__doc__ or '').splitlines()[0]}" for known, do in COMMANDS.items()))
+        print("\n".join(f"%agent {word:<9} {(do.__doc__ or '').splitlines()[0]}" for word, do in COMMANDS.items()))
         return None
     if name not in COMMANDS:
         shown = "like this" if settings.looks_like_a_key(name) else f"%agent {name}"
@@ -58,8 +58,8 @@ def command(session: Session, shell: InteractiveShell, line: str) -> Any:
             ),
         )
     if name not in VERBATIM:
-        rest = shell.var_expand(rest)
-    return COMMANDS[name](session, shell, rest.strip())
+        arguments = shell.var_expand(arguments)
+    return COMMANDS[name](session, shell, arguments.strip())
 
 
 def status(session: Session, shell: InteractiveShell, rest: str) -> None:
@@ -77,8 +77,8 @@ def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
     live = steered(session, rest)
     if isinstance(live, Control):
         live.pause()
-        left = live.progress.running
-        first = f": {counted(left, 'run')} {'finishes' if left == 1 else 'finish'} first" if left else ""
+        running = live.progress.running
+        first = f": {counted(running, 'run')} {'finishes' if running == 1 else 'finish'} first" if running else ""
         print(f"Experiment {live.id} is pausing{first}. %agent resume continues it")
         return
     live.pause()
@@ -148,8 +148,8 @@ def models(session: Session, shell: InteractiveShell, rest: str) -> None:
 def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[NAME ...]: list what can be a tool; with names of functions or of built-in tools, show them as the model sees them"""
     if not rest:
-        found = tool_names(shell.user_ns)
-        print("\n".join(found) if found else "There are no functions in this notebook yet. Define one, then: %%agent -t NAME")
+        names = tool_names(shell.user_ns)
+        print("\n".join(names) if names else "There are no functions in this notebook yet. Define one, then: %%agent -t NAME")
         print(f"Built in: {', '.join((*GROUPS, ASK_PERSON))}. To see them: %agent tools files")
         if servers := server_words(session):
             print(f"MCP servers: {', '.join(servers)}. To see the tools of one: %agent tools {servers[0]}")
@@ -206,11 +206,11 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
     return run
 
 
-def _words(rest: str) -> list[str]:
+def _words(line: str) -> list[str]:
     try:
-        return shlex.split(rest)
+        return shlex.split(line)
     except ValueError as error:
-        raise SettingsError(f"{error} in: {rest}", "Close it, or leave it out") from error
+        raise SettingsError(f"{error} in: {line}", "Close it, or leave it out") from error
 
 
 COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
@@ -239,4 +239,4 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
 }
 NOW = "--now "
 VERBATIM = frozenset({"say", "answer", "todos", "key", "permissions", "mcp"})
-"""Commands that take free text: ``{x}`` and ``$x`` in it are not replaced by variables."""
+"""Commands with free text, in which ``{x}`` and ``$x`` are not replaced by variables."""

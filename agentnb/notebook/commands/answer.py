@@ -1,4 +1,4 @@
-"""``%agent answer``: answers the question that a run asks the person: a live run, or one that is resumed with the answer."""
+"""``%agent answer``: answers the question of a live run, or resumes a suspended one with the answer."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from agentnb.store.store import bare_id
 MODEL_OPTIONS = ("-m", "--model")
 ALLOW_URL = "--allow-url"
 MAX_OF_A_QUESTION = 200
-"""Characters of a question that are repeated in a message."""
+"""Maximum characters of a question repeated in a message."""
 MAX_SUSPENDED = 50
-"""Suspended and interrupted runs that are looked at for what waits for an approval."""
+"""Maximum suspended and interrupted runs searched for pending approvals."""
 DRAFT = "plan_review"
 APPROVED = (DRAFT, "approval")
-"""The kinds of questions that an approval answers."""
+"""Kinds of questions that an approval answers."""
 MAX_OF_RUNS = 5
-"""Waiting runs that a message names; further ones are counted."""
+"""Maximum waiting runs named in a message; the others are counted."""
 
 
 def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
@@ -42,23 +42,23 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
     A run that was suspended, or whose kernel died while a gate asked, is resumed.
     """
     first, _, text = rest.partition(" ")
-    live = next((one for one in session.running() if _names(first, one.run_id)), None)
+    live = next((running for running in session.running() if _names(first, running.run_id)), None)
     if live is not None:
         question, text = _question_and_text(live.run_id, live.run.waiting, text.strip())
         print(_answered(live, question, text, question.id))
         return None
-    left = _left_waiting(session, first)
-    if not left and (left := session.only_suspended()):
-        text = rest  # it names no run: all of it belongs to the answer
-    if not left:
+    waiting_id = _left_waiting(session, first)
+    if not waiting_id and (waiting_id := session.only_suspended()):
+        text = rest  # it does not name a run: all of it belongs to the answer
+    if not waiting_id:
         _check_not_several(session)
         live = session.waiting_for_answer()
         print(_answered(live, live.run.waiting[0], rest))
         return None
     options, text = _options_and_text(text.strip())
-    question, text = _question_and_text(left, answerable_later(session.store.load(left)), text)
-    _check_text(question, text, f"%agent answer {left}")
-    return resume_with(session, shell, left, {question.id: _read(question, text)}, *options)
+    question, text = _question_and_text(waiting_id, answerable_later(session.store.load(waiting_id)), text)
+    _check_text(question, text, f"%agent answer {waiting_id}")
+    return resume_with(session, shell, waiting_id, {question.id: _read(question, text)}, *options)
 
 
 def approve_command(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
@@ -66,31 +66,31 @@ def approve_command(session: Session, shell: InteractiveShell, rest: str) -> Ans
 
     Approve the draft, or the call, that the line names by its id or that of its run; else the newest one that waits.
     """
-    named, _, options = rest.partition(" ")
-    if named.startswith("-"):
-        named, options = "", rest
-    live = [(one.run_id, question) for one in session.running()[::-1] for question in one.run.waiting]
+    word, _, options = rest.partition(" ")
+    if word.startswith("-"):
+        word, options = "", rest
+    live = [(live_run.run_id, question) for live_run in session.running()[::-1] for question in live_run.run.waiting]
     stored = map(session.store.load, islice(chain(session.suspended(), session.interrupted()), MAX_SUSPENDED))
-    left = [(run.id, question) for run in stored for question in answerable_later(run)]
-    known = [one for one in (*live, *left) if one[1].kind in APPROVED and (not named or _is_meant(named, *one))]
-    found = [one for one in known if one[1].kind == DRAFT] or known
-    if not found:
-        what = f"Nothing with the id {named!r} waits for your approval" if named else "Nothing waits for your approval"
-        raise SettingsError(what, "%agent status shows what is running")
-    if len(found) > 1 and found[0] not in live:
-        ids = ", ".join(question.call_id if question.kind == DRAFT else run_id for run_id, question in found)
-        raise SettingsError(f"{len(found)} wait for your approval: {ids}", "Say which: %agent approve ID")
-    run_id, question = found[0]
+    suspended = [(run.id, question) for run in stored for question in answerable_later(run)]
+    candidates = [entry for entry in (*live, *suspended) if entry[1].kind in APPROVED and (not word or _is_meant(word, *entry))]
+    matches = [entry for entry in candidates if entry[1].kind == DRAFT] or candidates
+    if not matches:
+        problem = f"Nothing with the id {word!r} waits for your approval" if word else "Nothing waits for your approval"
+        raise SettingsError(problem, "%agent status shows what is running")
+    if len(matches) > 1 and matches[0] not in live:
+        ids = ", ".join(question.call_id if question.kind == DRAFT else run_id for run_id, question in matches)
+        raise SettingsError(f"{len(matches)} wait for your approval: {ids}", "Say which: %agent approve ID")
+    run_id, question = matches[0]
     return answer_command(session, shell, " ".join([run_id, *options.split(), question.id, APPROVE]))
 
 
 def _is_meant(word: str, run_id: str, question: WaitingOnUser) -> bool:
-    """Return whether a word names a question, its draft, or its run. The id of a draft names no call of its plan."""
+    """True if a word names a question, its draft, or its run. A draft's id does not name calls of its plan."""
     return word == question.id or (question.kind == DRAFT and word == question.call_id) or _is_part(bare_id(word), run_id)
 
 
 def offered(session: Session) -> list[str]:
-    """Return the answers to the open question that can be typed, if it has choices."""
+    """Return the possible answers to the open question, if it has choices."""
     asked = [question for live in session.running()[::-1] for question in live.run.waiting[:1]]
     if not asked:
         return []
@@ -98,7 +98,7 @@ def offered(session: Session) -> list[str]:
 
 
 def _left_waiting(session: Session, part_of_id: str) -> str:
-    """Return the id of the run without a process that begins or ends with this word and waits; empty if there is none.
+    """Return the id of the waiting run without a process that begins or ends with this word, or "".
 
     While a live run waits for an answer, a word that is shorter than a short id, and has no ellipsis, belongs to that answer.
     """
@@ -106,28 +106,32 @@ def _left_waiting(session: Session, part_of_id: str) -> str:
     may_be_answer = len(part) < SHORT_ID and part == part_of_id
     if may_be_answer and any(live.run.waiting for live in session.running()):
         return ""
-    if not any(_is_part(part, run_id) for run_id in session.store.ids()):  # it need not read any log
+    if not any(_is_part(part, run_id) for run_id in session.store.ids()):  # avoids reading logs
         return ""
-    found = [run_id for run_id in session.suspended() if _is_part(part, run_id)]
+    matches = [run_id for run_id in session.suspended() if _is_part(part, run_id)]
     died = (run_id for run_id in session.interrupted() if _is_part(part, run_id))
-    found += [run_id for run_id in died if answerable_later(session.store.load(run_id))]
-    if len(found) > 1:
-        raise SettingsError(f"{len(found)} waiting runs match {part_of_id!r}: {', '.join(found)}", "Name one by its whole id")
-    return found[0] if found else ""
+    matches += [run_id for run_id in died if answerable_later(session.store.load(run_id))]
+    if len(matches) > 1:
+        raise SettingsError(
+            f"{len(matches)} waiting runs match {part_of_id!r}: {', '.join(matches)}", "Name one by its whole id"
+        )
+    return matches[0] if matches else ""
 
 
 def _check_not_several(session: Session) -> None:
-    """Raise `SettingsError`, with what each run asks, if several runs are suspended and no live run waits."""
-    left = [] if any(live.run.waiting for live in session.running()) else [*session.suspended()]
-    if len(left) > 1:
-        runs = map(session.store.load, left[:MAX_OF_RUNS])
+    """Raise `SettingsError` listing each run's question, if several runs are suspended and no live run waits."""
+    suspended = [] if any(live.run.waiting for live in session.running()) else [*session.suspended()]
+    if len(suspended) > 1:
+        runs = map(session.store.load, suspended[:MAX_OF_RUNS])
         asked = "; ".join(": ".join([run.id, *map(_shown, run.waiting[:1])]) for run in runs)
-        more = f"; and {len(left) - MAX_OF_RUNS:,} more" if len(left) > MAX_OF_RUNS else ""
-        raise SettingsError(f"{len(left):,} runs wait for an answer. {asked}{more}", f"Say which: %agent answer {left[0]} TEXT")
+        more = f"; and {len(suspended) - MAX_OF_RUNS:,} more" if len(suspended) > MAX_OF_RUNS else ""
+        raise SettingsError(
+            f"{len(suspended):,} runs wait for an answer. {asked}{more}", f"Say which: %agent answer {suspended[0]} TEXT"
+        )
 
 
 def _options_and_text(text: str) -> tuple[tuple[str, bool | None, list[str]], str]:
-    """Return the options at the beginning of the text, and the rest of it.
+    """Return the options at the beginning of the text, and the remaining text.
 
     The options are the model after ``-m`` (empty without one), whether to trust the log, and the URLs after ``--allow-url``.
     """
@@ -147,7 +151,7 @@ def _options_and_text(text: str) -> tuple[tuple[str, bool | None, list[str]], st
 
 
 def _names(word: str, run_id: str) -> bool:
-    """Return whether the word names this live run. A short word is an id only with an ellipsis: it may be the answer."""
+    """True if the word names this live run. A short word is an id only with an ellipsis: it may be the answer."""
     part = bare_id(word)
     return (len(part) >= SHORT_ID or part != word) and _is_part(part, run_id)
 
@@ -157,13 +161,13 @@ def _is_part(part: str, run_id: str) -> bool:
 
 
 def _question_and_text(run_id: str, waiting: Sequence[WaitingOnUser], text: str) -> tuple[WaitingOnUser, str]:
-    """Return the question that is answered, and the answer: the text may begin with the id of a question."""
+    """Return the question to answer, and the answer: the text may begin with a question's id."""
     if not waiting:
         raise SettingsError(f"Run {run_id} waits for no answer", "%agent status shows what is running")
-    first, _, rest = text.partition(" ")
+    first, _, answer = text.partition(" ")
     named = next((question for question in waiting if question.id == first), None)
     if named is not None:
-        return named, rest.strip()
+        return named, answer.strip()
     if len(waiting) > 1:
         asked = "; ".join(f"{question.id}: {_shown(question)}" for question in waiting)
         raise SettingsError(
@@ -173,23 +177,23 @@ def _question_and_text(run_id: str, waiting: Sequence[WaitingOnUser], text: str)
 
 
 def _answered(live: LiveRun, question: WaitingOnUser, text: str, question_id: str | None = None) -> str:
-    """Answer this question of a live run, by default the oldest open one; return a line that says what was done."""
+    """Answer this question of a live run, by default the oldest open one; return a confirmation."""
     _check_text(question, text, "%agent answer", *[f"%agent answer {word}" for word in TYPED_NO_ANSWER])
     live.answer(_read(question, text), question_id)
-    how = "without an answer" if text in TYPED_NO_ANSWER else "with your answer"
-    return f"Run {live.run_id} continues {how}"
+    manner = "without an answer" if text in TYPED_NO_ANSWER else "with your answer"
+    return f"Run {live.run_id} continues {manner}"
 
 
 def _read(question: WaitingOnUser, text: str) -> Any:
-    """Return the answer that was typed, or the `NoAnswer`."""
+    """Return the typed answer, or the `NoAnswer`."""
     return TYPED_NO_ANSWER.get(text) or answer_in_words(question.schema, text)
 
 
 def _check_text(question: WaitingOnUser, text: str, command: str, *others: str) -> None:
-    """Raise `SettingsError`, with the lines that can be typed, if there is no answer. ``others``: further lines."""
+    """Raise `SettingsError` with possible commands if the answer is missing. ``others``: further commands."""
     if not text:
-        ready = [f"{command} {answer}" for answer in typed_answers(question)] or [f"{command} TEXT", *others]
-        raise SettingsError(f"The line has no answer to the question: {_shown(question)}", f"Write: {', or '.join(ready)}")
+        commands = [f"{command} {answer}" for answer in typed_answers(question)] or [f"{command} TEXT", *others]
+        raise SettingsError(f"The line has no answer to the question: {_shown(question)}", f"Write: {', or '.join(commands)}")
 
 
 def _shown(question: WaitingOnUser) -> str:

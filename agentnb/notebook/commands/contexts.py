@@ -1,4 +1,4 @@
-"""Contexts in cells and commands: listed, shown and written."""
+"""Contexts in cells and commands: lists, display and confirmation."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ MAX_INTENT = 70
 
 
 def context_lines(session: Session) -> list[str]:
-    """Return one line for each context."""
-    return [clean(f"{one.name:<16} {one.profile:<9} {first_line(one.intent, MAX_INTENT)}") for one in session.contexts.known]
+    """Return a line for each context."""
+    return [
+        clean(f"{context.name:<16} {context.profile:<9} {first_line(context.intent, MAX_INTENT)}")
+        for context in session.contexts.known
+    ]
 
 
 def context_text(context: ContextSpec) -> str:
@@ -31,7 +34,7 @@ def context_written(context: ContextSpec) -> str:
 
 
 def _given(context: ContextSpec) -> Iterator[tuple[str, Any]]:
-    """Yield the settings that are not empty."""
+    """Yield the nonempty settings."""
     yield from ((key, value) for key, value in context.data.items() if value and key != "name")
     if context.load is not None:
         yield "load", getattr(context.load, "__name__", "load")

@@ -1,4 +1,4 @@
-"""``%agent delete``: deletes the logs of ended runs, after it has shown what that frees and asked."""
+"""``%agent delete``: deletes the logs of ended runs after showing what it frees and asking for confirmation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ OPTIONS = (FAILED, OLDER_THAN)
 USAGE = f"Write: %agent delete ID ..., {OLDER_THAN} 30d, or {FAILED}"
 UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 MAX_SHOWN = 20
-"""Runs that are listed before the question; of more, the number is."""
+"""Maximum runs listed before the question; the others are counted."""
 KEPT = frozenset({"running", "waiting_on_user"})
-"""The states of runs that are never deleted: live ones, and those that wait for an answer, also suspended."""
+"""States of runs that are never deleted: live, or waiting for an answer, even if suspended."""
 _AGE = re.compile(r"(\d{1,5})([hdw])")
 
 
 class Wanted(NamedTuple):
-    """The runs to delete: those of these ids, or all that began before a time or have failed."""
+    """The runs to delete: those with these ids, or all that began before a time or have failed."""
 
     ids: tuple[str, ...]
     before: datetime | None
@@ -34,21 +34,21 @@ class Wanted(NamedTuple):
 
 
 def delete_command(session: Session, shell: Any, words: list[str]) -> str:
-    """Delete the runs that the words name, with those nested in them, if the person says yes; return what was done."""
+    """Delete the runs named by the words, with their nested runs, after confirmation; return a report."""
     chosen, kept = _chosen(session, _wanted(session, words))
     if not chosen:
         return "\n".join(filter(None, ["No run is deleted", kept]))
     runs = [run for family in chosen for run in family]
     size = file_size(sum(session.store.size(run.id) for run in runs))
-    named = f"{counted(len(chosen), 'run')}{_nested(len(runs) - len(chosen))}"
-    lines = [history_text([family[0] for family in chosen[:MAX_SHOWN]], f"{named} in {session.store.shown_folder}, {size}")]
+    subject = f"{counted(len(chosen), 'run')}{_nested(len(runs) - len(chosen))}"
+    lines = [history_text([family[0] for family in chosen[:MAX_SHOWN]], f"{subject} in {session.store.shown_folder}, {size}")]
     if len(chosen) > MAX_SHOWN:
         lines.append(f"and {len(chosen) - MAX_SHOWN:,} more")
     print("\n".join(filter(None, [*lines, kept])))
     ask = asker(shell)
     if ask is None:
         raise SettingsError("Nothing was deleted: nobody can be asked here", "Type the command in a notebook that is open")
-    reply = ask(f"Delete {named}? This frees {size} and cannot be undone. [y/N] ")
+    reply = ask(f"Delete {subject}? This frees {size} and cannot be undone. [y/N] ")
     if reply.strip().lower() not in ("y", "yes"):
         return "Nothing was deleted"
     return _deleted(session, chosen)
@@ -60,17 +60,17 @@ def _deleted(session: Session, chosen: list[list[RunSummary]]) -> str:
         try:
             freed += session.store.delete(family[0].id, [run.id for run in family[1:]])
             count += 1
-        except StoreError as error:  # it was resumed, or deleted elsewhere, while the person was asked
+        except StoreError as error:  # resumed or deleted elsewhere meanwhile
             refused.append(error.what)
     return "\n".join([f"{counted(count, 'run')} deleted, {file_size(freed)} freed", *refused])
 
 
 def _wanted(session: Session, words: list[str]) -> Wanted:
-    ids, before, is_failed, rest = [], None, False, iter(words)
-    for word in rest:
+    ids, before, is_failed, remaining = [], None, False, iter(words)
+    for word in remaining:
         option, equals, value = word.partition("=")
         if option == OLDER_THAN:
-            before = _time_before(value if equals else next(rest, ""))
+            before = _time_before(value if equals else next(remaining, ""))
         elif option == FAILED:
             is_failed = True
         elif word.startswith("-"):
@@ -83,22 +83,22 @@ def _wanted(session: Session, words: list[str]) -> Wanted:
 
 
 def _time_before(age: str) -> datetime:
-    """Return the time that is so long ago."""
-    found = _AGE.fullmatch(age)
-    if found is None:
+    """Return the time of this age."""
+    match = _AGE.fullmatch(age)
+    if match is None:
         raise SettingsError(f"{OLDER_THAN} {age or 'nothing'} is not an age", f"Write hours, days or weeks: {OLDER_THAN} 30d")
-    return datetime.now(UTC) - int(found[1]) * UNITS[found[2]]
+    return datetime.now(UTC) - int(match[1]) * UNITS[match[2]]
 
 
 def _chosen(session: Session, wanted: Wanted) -> tuple[list[list[RunSummary]], str]:
-    """Return each run to delete, followed by those nested in it, and a line about those that are kept."""
+    """Return each run to delete, followed by its nested runs, and a note on runs that are kept."""
     chosen: list[list[RunSummary]] = []
     kept: list[list[RunSummary]] = []
     nested = set(wanted.ids)
     for family in families_known_here(session):
         run = family[0]
         if run.id in wanted.ids if wanted.ids else _fits(run, wanted):
-            (kept if any(one.status in KEPT for one in family) else chosen).append(family)
+            (kept if any(member.status in KEPT for member in family) else chosen).append(family)
         nested.discard(run.id)
     if nested:
         run_id = min(nested)
@@ -114,7 +114,7 @@ def _fits(run: RunSummary, wanted: Wanted) -> bool:
 
 
 def has_failed(run: RunSummary) -> bool:
-    """Return whether the run ended by an error, or did not do what it should."""
+    """True if the run ended with an error, or failed its task."""
     return run.status == "failed" or run.outcome == "failed"
 
 

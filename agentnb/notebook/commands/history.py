@@ -1,4 +1,4 @@
-"""``%agent history``: the runs in the store, as a list whose entries open."""
+"""``%agent history``: the store's runs as a list of expandable entries."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from agentnb.store.summaries import RunSummary, families
 
 SHOWN = 20
 MAX_LISTED = 200
-"""Runs in one list, even if more are requested."""
+"""Maximum runs in a list, even if more are requested."""
 MAX_LEFT_OUT = 200
-"""Characters of the names of files that are no run logs."""
+"""Maximum characters for names of files other than run logs."""
 NESTED, FAILED = "--nested", "--failed"
 KINDS = [
     "failed",
@@ -38,15 +38,14 @@ KINDS = [
     FAILED,
     NESTED,
 ]
-"""Words that tab completion offers."""
+"""Words offered by tab completion."""
 
 
 def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
-    """Show the newest top-level runs that match all of the ``wanted`` words and have each ``--tag``; a leading number sets how
-    many.
+    """Show the newest top-level runs that match all of the ``wanted`` words and have each ``--tag``.
 
-    ``--failed``: those whose outcome is failed, however they ended. With the word ``--nested`` each is followed by the runs
-    nested in it, which may match in its place.
+    A leading number sets how many. ``--failed``: runs whose outcome is failed, however they ended. With ``--nested`` each is
+    followed by its nested runs, which may match in its place.
     """
     most = SHOWN
     with_nested = NESTED in wanted
@@ -60,22 +59,24 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
         )
     left_out: list[str] = []
     lists = (family if with_nested else family[:1] for family in families_known_here(session, left_out))
-    fitting = (some for some in lists if any(tags <= {*one.tags} and matches(one, wanted, outcome) for one in some))
-    found = list(islice(chain.from_iterable(islice(fitting, most)), MAX_LISTED))
-    told = _told(session, found, [*([FAILED] if outcome else []), *[f"#{one}" for one in sorted(tags)], *wanted], most)
+    fitting = (
+        family for family in lists if any(tags <= {*summary.tags} and matches(summary, wanted, outcome) for summary in family)
+    )
+    summaries = list(islice(chain.from_iterable(islice(fitting, most)), MAX_LISTED))
+    title = _told(session, summaries, [*([FAILED] if outcome else []), *[f"#{tag}" for tag in sorted(tags)], *wanted], most)
     if left_out:
-        are = "is not a run log" if len(left_out) == 1 else "are not run logs"
-        told += f". {counted(len(left_out), 'file')} {are}: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
-    text = history_text(found, told)
+        predicate = "is not a run log" if len(left_out) == 1 else "are not run logs"
+        title += f". {counted(len(left_out), 'file')} {predicate}: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
+    text = history_text(summaries, title)
     if getattr(shell, "kernel", None) is None:
         print(text)
         return
-    html = history_html(found, told, lambda run_id: _opened(session, run_id))
+    html = history_html(summaries, title, lambda run_id: _opened(session, run_id))
     display({"text/plain": text, "text/html": html}, raw=True)
 
 
 def _tags(wanted: list[str]) -> tuple[set[str], list[str]]:
-    """Return the tags that were asked for with ``--tag``, and the other words."""
+    """Return the tags requested with ``--tag``, and the other words."""
     tags, others, words = set(), [], iter(wanted)
     for word in words:
         option, equals, value = word.partition("=")
@@ -89,41 +90,44 @@ def _tags(wanted: list[str]) -> tuple[set[str], list[str]]:
 
 
 def as_known_here(session: Session) -> Iterator[RunSummary]:
-    """Yield the summary of each top-level run in the store, newest first."""
+    """Yield the summaries of top-level runs in the store, newest first."""
     return (family[0] for family in families_known_here(session))
 
 
 def families_known_here(session: Session, left_out: list[str] | None = None) -> Iterator[list[RunSummary]]:
-    """Yield the summaries of each top-level run and of those nested in it.
+    """Yield the summaries of each top-level run and its nested runs.
 
-    A run that is live in this kernel has the state that it has here, whatever its log says so far. The names of files that are
-    no run logs are appended to ``left_out``.
+    Runs that are live in this kernel have their current state, whatever their log says so far. Names of files other than run
+    logs are appended to ``left_out``.
     """
     live_runs = {live.run_id: live.run for live in session.running()}
-    each = session.store.each_summary(left_out)
-    found = (_as_live(one, live_runs[one.id]) if one.id in live_runs else one for one in each)
-    return families(found, set(session.store.ids()))
+    summaries = session.store.each_summary(left_out)
+    current = (_as_live(summary, live_runs[summary.id]) if summary.id in live_runs else summary for summary in summaries)
+    return families(current, set(session.store.ids()))
 
 
-def _as_live(one: RunSummary, run: Run) -> RunSummary:
-    """Return the summary of a run of this kernel with its state of now."""
-    return one._replace(status=run.status, stop_reason=run.stop_reason or "running", paused=not run.waiting)
+def _as_live(summary: RunSummary, run: Run) -> RunSummary:
+    """Return the summary of this kernel's run with its current state."""
+    return summary._replace(status=run.status, stop_reason=run.stop_reason or "running", paused=not run.waiting)
 
 
-def _told(session: Session, found: list[RunSummary], wanted: list[str], most: int) -> str:
+def _told(session: Session, summaries: list[RunSummary], wanted: list[str], most: int) -> str:
     store = session.store
-    what = list_told(found, count=len(store.ids()), folder=store.shown_folder, most=most, wanted=wanted)
-    interrupted, waiting = any(one.can_be_recovered for one in found), any(one.can_be_answered for one in found)
-    told = [
-        what,
+    title = list_told(summaries, count=len(store.ids()), folder=store.shown_folder, most=most, wanted=wanted)
+    interrupted, waiting = (
+        any(summary.can_be_recovered for summary in summaries),
+        any(summary.can_be_answered for summary in summaries),
+    )
+    sentences = [
+        title,
         *(["Resume an interrupted run: %agent recover ID"] if interrupted else []),
         *(["Answer a run that waits for you: %agent answer ID TEXT"] if waiting else []),
     ]
-    return ". ".join(told)
+    return ". ".join(sentences)
 
 
 def _opened(session: Session, run_id: str) -> Html:
-    """Return the run, or why it cannot be shown: one damaged log must not break the list."""
+    """Return the run, or the reason it cannot be shown: a damaged log must not break the list."""
     live = next((live for live in session.running() if live.run_id == run_id), None)
     try:
         return compact_html(live.run if live is not None else session.store.load(run_id))

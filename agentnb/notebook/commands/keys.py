@@ -1,4 +1,4 @@
-"""``%agent key``: asks for API keys without showing them. Nothing here prints a key, or repeats what may be one."""
+"""``%agent key``: asks for API keys without showing them. Never prints a key, or anything that may be one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHOWN = (
     "Delete it from the cell. IPython keeps a history of what was run: if others can read this notebook or that history, "
     "revoke the key at the provider and create a new one"
 )
-"""Advice about a key that was typed in plain sight."""
+"""Advice about a key typed in plain sight."""
 
 
 def names_to_offer() -> list[str]:
@@ -23,13 +23,13 @@ def names_to_offer() -> list[str]:
 
 
 def key_lines() -> list[str]:
-    """Return a line for each known key: its variable, where it comes from, and which models or tools it is for."""
+    """Return a line for each known key: its variable, its source, and its models or tools."""
     lines = [f"{variable:<20} {_whence(variable):<22} {_users(variable)}".rstrip() for variable in settings.key_names()]
     return [*lines, "To enter one without showing it: %agent key NAME"]
 
 
 def key_verdict(words: Sequence[str]) -> str:
-    """Carry out the command; return a line on what was done. `SettingsError`, which repeats none of it, if it is invalid."""
+    """Execute the command; return a confirmation. Raises `SettingsError`, which repeats none of it, if it is invalid."""
     name, *more = [word for word in words if not word.startswith("-")] or [""]
     options = [word for word in words if word.startswith("-")]
     for option in options:
@@ -60,20 +60,20 @@ def _shown() -> SettingsError:
 
 def _kept(name: str, variable: str, *, in_keyring: bool) -> str:
     if in_keyring:
-        settings.check_keyring()  # before the person goes looking for the key
+        settings.check_keyring()  # before the person looks for the key
     text = _asked(name, variable)
     if not text.strip():
         return f"No key was entered: {variable} is unchanged"
     settings.keep_key(variable, text, in_keyring)
-    where = "until it ends, and in the system's keyring" if in_keyring else "until it ends"
-    return f"{variable} is stored in this kernel {where}. {_next(variable)}"
+    duration = "until it ends, and in the system's keyring" if in_keyring else "until it ends"
+    return f"{variable} is stored in this kernel {duration}. {_next(variable)}"
 
 
 def _asked(name: str, variable: str) -> str:
     users = f"{name} tools" if name in settings.TOOL_KEY_VARIABLES else f"{name}: models"
-    what = variable if name == variable else f"{variable}, for {users}"
+    subject = variable if name == variable else f"{variable}, for {users}"
     try:
-        return masked(f"The key ({what}): ", variable)
+        return masked(f"The key ({subject}): ", variable)
     except KeyboardInterrupt:
         raise SettingsError("Interrupted: nothing was stored") from None
     except SettingsError as error:
@@ -82,9 +82,9 @@ def _asked(name: str, variable: str) -> str:
 
 def _forgotten(variable: str) -> str:
     places = settings.forget_key(variable)
-    where = " and ".join(places)
-    still = f". It is still in {settings.ENVIRONMENT}" if settings.has_key(variable) else ""
-    return f"{variable} was deleted from {where}{still}" if places else f"{variable} was not stored{still}"
+    sources = " and ".join(places)
+    remainder = f". It is still in {settings.ENVIRONMENT}" if settings.has_key(variable) else ""
+    return f"{variable} was deleted from {sources}{remainder}" if places else f"{variable} was not stored{remainder}"
 
 
 def _next(variable: str) -> str:
@@ -105,11 +105,11 @@ def _whence(variable: str) -> str:
 
 
 def _providers(variable: str) -> list[str]:
-    return [provider for provider, known in settings.KEY_VARIABLES.items() if known == variable]
+    return [provider for provider, name in settings.KEY_VARIABLES.items() if name == variable]
 
 
 def _tool_groups(variable: str) -> list[str]:
-    return [group for group, known in settings.TOOL_KEY_VARIABLES.items() if known == variable]
+    return [group for group, name in settings.TOOL_KEY_VARIABLES.items() if name == variable]
 
 
 def _users(variable: str) -> str:

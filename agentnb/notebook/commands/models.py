@@ -1,4 +1,4 @@
-"""``%agent models``: the kinds of models, and the names that a provider lists."""
+"""``%agent models``: the kinds of models, and a provider's model names."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from agentnb.models.transport.remote import models_of
 from agentnb.runtime.threads import LoopThread
 
 SECONDS = "20"
-"""Default timeout of a list."""
+"""Default timeout of a list, in seconds."""
 
 
 def model_lines() -> list[str]:
     """Return a line for each kind of model."""
-    ready = [f"{one.name}:NAME".ljust(24) + _ready(one.name, one.needs_key) for one in REMOTE.values()]
+    lines = [f"{provider.name}:NAME".ljust(24) + _ready(provider.name, provider.needs_key) for provider in REMOTE.values()]
     hint = "%agent models PROVIDER asks a provider for its names, such as %agent models ollama"
-    return [*model_names(), *ready, hint]
+    return [*model_names(), *lines, hint]
 
 
 def provider_models(line: str) -> list[str]:
-    """Return the names a provider lists, ready to type, for ``anthropic`` or ``compatible?url=http://localhost:8000/v1``."""
+    """Return a provider's model names, ready to type, for ``anthropic`` or ``compatible?url=http://localhost:8000/v1``."""
     name, _, query = line.partition("?")
     name = name.rstrip(":")
     if name not in REMOTE:
         raise UnknownModel(f"There is no provider {name!r} that lists its models", near(name, REMOTE))
-    provider, given = REMOTE[name], parse_qsl(query)
-    options = read_options(name, [*given, *([] if "timeout" in dict(given) else [("timeout", SECONDS)])], provider.options)
+    provider, typed = REMOTE[name], parse_qsl(query)
+    options = read_options(name, [*typed, *([] if "timeout" in dict(typed) else [("timeout", SECONDS)])], provider.options)
     endpoint = endpoint_of(provider, options, by_person=True)
     thread = LoopThread()
     try:
-        found = thread.submit(lambda: models_of(provider, endpoint)).result()
+        names = thread.submit(lambda: models_of(provider, endpoint)).result()
     finally:
         thread.close()
-    behind = f"?{query}" if query else ""
-    return [clean(f"{name}:{one}{behind}") for one in found] or [f"{name}: lists no models"]
+    suffix = f"?{query}" if query else ""
+    return [clean(f"{name}:{model}{suffix}") for model in names] or [f"{name}: lists no models"]
 
 
 def _ready(name: str, needs_key: bool) -> str:

@@ -1,4 +1,4 @@
-"""``%agent permissions``: lists the rules of live runs and what was allowed always, and takes it back."""
+"""``%agent permissions``: lists the rules of live runs and the grants, and withdraws grants."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from agentnb.settings import agent_mode
 
 VERBS = ("allow", "withdraw")
 _MADE = {BETWEEN_CELLS: ", made while none of your cells ran"}
-"""Words on who gave a grant, where it was not the person."""
+"""Words on the giver of a grant, if other than the person."""
 
 
 class AlwaysAllowed(NamedTuple):
-    """Calls that were allowed always."""
+    """A grant for calls."""
 
     rule: str
     reach: str
-    """How far it reaches, in words."""
+    """Its reach in words."""
     withdraw: Callable[[], None]
 
 
 def permissions_command(session: Session, rest: str, variables: Mapping[str, Any]) -> str:
-    """Make the change that the words ask for, and return the list as it is then. ``variables``: those of the notebook."""
+    """Make the requested change, and return the updated list. ``variables``: the notebook's."""
     verb, _, rule = rest.partition(" ")
     rule = rule.strip().strip("\"'")
     if verb and verb not in VERBS:
@@ -46,47 +46,47 @@ def permissions_command(session: Session, rest: str, variables: Mapping[str, Any
 
 
 def always_allowed(session: Session) -> list[AlwaysAllowed]:
-    """Return what was allowed always: in the session, in its live runs, then in runs that may be resumed."""
-    found = [
+    """Return the grants: of the session, of its live runs, then of runs that may be resumed."""
+    allowed = [
         AlwaysAllowed(
-            given["rule"] or given["tool"],
-            f"{REACHES['session']}{_MADE.get(given['by'], '')}",
-            partial(session.grants.withdraw, given["grant_id"]),
+            grant["rule"] or grant["tool"],
+            f"{REACHES['session']}{_MADE.get(grant['by'], '')}",
+            partial(session.grants.withdraw, grant["grant_id"]),
         )
-        for given in session.grants.in_force()
+        for grant in session.grants.in_force()
     ]
-    live = [(one.run_id, grant, one.withdraw) for one in session.running() for grant in one.grants]
+    live = [(live_run.run_id, grant, live_run.withdraw) for live_run in session.running() for grant in live_run.grants]
     live += [(run_id, grant, partial(session.withdraw_stored, run_id)) for run_id, grant in session.stored_grants()]
     for run_id, grant, withdraw in live:
-        only = f" with {grant.arguments}" if grant.arguments else ""
+        restriction = f" with {grant.arguments}" if grant.arguments else ""
         reach = f"in run {run_id[-SHORT_ID:]}{_MADE.get(grant.by, '')}"
-        found.append(AlwaysAllowed(f"{grant.rule or grant.tool}{only}", reach, partial(withdraw, grant.grant_id)))
-    return found
+        allowed.append(AlwaysAllowed(f"{grant.rule or grant.tool}{restriction}", reach, partial(withdraw, grant.grant_id)))
+    return allowed
 
 
 def _withdraw(session: Session, rule: str) -> None:
     allowed = always_allowed(session)
-    chosen = [one for one in allowed if one.rule == rule]
+    chosen = [item for item in allowed if item.rule == rule]
     if rule.isdecimal() and not chosen:
         if not 1 <= int(rule) <= len(allowed):
             raise SettingsError(f"There is no {rule} in the list", "%agent permissions shows it")
         chosen = [allowed[int(rule) - 1]]
     if not chosen:
-        raise SettingsError(f"There is no allowed rule {rule!r}", near(rule, [one.rule for one in allowed]))
-    for one in chosen:
-        one.withdraw()
+        raise SettingsError(f"There is no allowed rule {rule!r}", near(rule, [item.rule for item in allowed]))
+    for item in chosen:
+        item.withdraw()
 
 
 def _lines(session: Session) -> Iterator[str]:
-    given = session.defaults["approve"]
-    source = "%agent defaults approve=" if given else "AGENT_MODE" if agent_mode() else ""
-    yield f"Mode: {mode_text(given or agent_mode())} ({source})" if source else mode_text(RULES)
+    mode = session.defaults["approve"]
+    source = "%agent defaults approve=" if mode else "AGENT_MODE" if agent_mode() else ""
+    yield f"Mode: {mode_text(mode or agent_mode())} ({source})" if source else mode_text(RULES)
     for live in session.running():
         for line in rule_lines(live.run):
             yield f"Run {live.run_id[-SHORT_ID:]}: {clean(line)}"
     allowed = always_allowed(session)
     yield "Allowed always:" if allowed else "Nothing is allowed always."
-    for number, one in enumerate(allowed, 1):
-        yield f"  {number}  {clean(one.rule)}, {one.reach}"
+    for number, item in enumerate(allowed, 1):
+        yield f"  {number}  {clean(item.rule)}, {item.reach}"
     if allowed:
         yield "To take one back: %agent permissions withdraw NUMBER"

@@ -1,4 +1,4 @@
-"""``%agent recover``: resumes a run whose process died, as a cell would."""
+"""``%agent recover``: resumes a run whose process died, like a cell."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from agentnb.workflow.tasks.orchestration import PLAN_TOOLS
 HERE = "--here"
 """Recovers a run of another notebook without asking."""
 TRUST_LOG, NO_TRUST_LOG = "--trust-log", "--no-trust-log"
-"""Decide without a question whether a log from elsewhere counts."""
+"""Decide without a question whether to trust a foreign log."""
 RECOVER_OPTIONS = ["--model", "--tools", "--gate", "--guidance", "--out", "--allow-url", HERE, TRUST_LOG, NO_TRUST_LOG]
 USAGE = (
     "Write %agent recover [ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [--allow-url URL] "
@@ -94,10 +94,9 @@ def resume_with(
     trust_log: bool | None = None,
     allow_urls: Sequence[str] = (),
 ) -> Answer | None:
-    """Resume the suspended run with answers to its questions, by their ids, into the variable of its cell; wait for its end.
+    """Resume the suspended run with answers to its questions, by id, into its cell's variable; wait for its end.
 
-    ``model``: instead of its own, which may have been an object in Python; ``trust_log`` and ``allow_urls``: as in
-    `RunOptions`.
+    ``model``: replaces its own, which may have been a Python object; ``trust_log`` and ``allow_urls``: as in `RunOptions`.
     """
     options = parsed(_options, run_id, see=USAGE)
     options.model, options.trust_log, options.allow_urls = model, trust_log, allow_urls
@@ -136,12 +135,12 @@ def _resumed(
 
 
 def trust_of(run: Run, trust_log: bool | None, shell: Any) -> bool | None:
-    """Return ``trust_log``, or if it is None and the log is from elsewhere, the decision of the person, if one is present."""
+    """Return ``trust_log``, or if it is None and the log is foreign, the decision of the person, if present."""
     return decide_trust(run, trust_log, asker(shell), show=f"%agent load {run.id}")
 
 
 def _is_wanted_here(session: Session, shell: Any, run_id: str) -> bool:
-    """Return whether to resume the run with this notebook's functions; of another notebook's run the person is asked.
+    """True if the run shall resume with this notebook's functions; the person is asked about another notebook's run.
 
     Raises `SettingsError`, with the command that does it, if nobody can be asked.
     """
@@ -149,7 +148,7 @@ def _is_wanted_here(session: Session, shell: Any, run_id: str) -> bool:
     if not run.notebook or run.notebook == session.notebook:
         return True
     whose = clean(f"Run {run.id} was started in {run.notebook}")
-    if not session.notebook:  # a terminal, or a kernel that was not told which notebook it belongs to
+    if not session.notebook:  # a terminal, or a kernel that does not know its notebook
         print(whose)
         return True
     kernel = getattr(shell, "kernel", None)
@@ -160,7 +159,7 @@ def _is_wanted_here(session: Session, shell: Any, run_id: str) -> bool:
 
 
 def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, run: Run) -> Agent:
-    """Return the agent that resumes the run: its own settings, with its tools, gates and guidance from the notebook."""
+    """Return the agent that resumes the run: its logged settings, with tools, gates and guidance from the notebook."""
     tools = _tools(options, variables, run, names_of_tools(run))
     gates = _gates(options, variables, run)
     model = unquoted(options.model)
@@ -176,14 +175,14 @@ def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, r
 
 
 def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace, run: Run) -> Orchestration:
-    """Return the workflow that resumes the run: as its log has it, with tools, gates and agents from the notebook."""
+    """Return the workflow that resumes the run: from its log, with tools, gates and agents from the notebook."""
     if options.guidance:
         raise SettingsError(f"Run {run.id} is a workflow, whose agents have their own guidance", "Leave out -g")
     declared = logged_workflow(run.settings)
     needed = () if declared is None else tool_names_of_files(declared)
     names = [name for name in (*needed, *(run.settings.get(PLAN_TOOLS) or ())) if name not in ACTION_NAMES]
     own = declared.agents if isinstance(declared, WorkflowSpec) else {}
-    here = find_agents(variables)
+    defined_agents = find_agents(variables)
     model = unquoted(options.model)
     guidance = (run.settings.get("agent_settings") or {}).get("guidance")
     return workflow_again(
@@ -192,28 +191,28 @@ def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace
         tools=_tools(options, variables, run, names).values(),
         gates=_gates(options, variables, run),
         model=find_model(model, variables) if model else None,
-        agents={name: agent for name, agent in here.items() if name not in own},
+        agents={name: agent for name, agent in defined_agents.items() if name not in own},
     )
 
 
 def _tools(options: Namespace, variables: Mapping[str, Any], run: Run, names: Sequence[str]) -> dict[str, Any]:
-    """Return the tools of these names, and those that were typed; raise `UnknownTool` for missing ones."""
+    """Return the tools of these names, and the typed ones. Raises `UnknownTool` for missing ones."""
     tools = tools_again(names, find_tools(words_of(options.tools), variables), variables)
-    named = {item.name for item in servers_among(tools.values())}
-    tools |= {server.name: server for server in servers_again(run, variables) if server.name not in named}
+    server_names = {item.name for item in servers_among(tools.values())}
+    tools |= {server.name: server for server in servers_again(run, variables) if server.name not in server_names}
     names = [name for name in without_tools_of_servers(run.settings, names) if not is_word(name)]
     builtin = WORDS if is_workflow(run) else run.settings.get(LOGGED) or ()
     if missing := [name for name in names if name not in tools and name not in builtin]:
-        had, them = had_told(run, "tool", missing)
-        raise UnknownTool(f"{had}, which this notebook does not define", _named_again(run, missing, them, variables))
+        subject, pronoun = had_told(run, "tool", missing)
+        raise UnknownTool(f"{subject}, which this notebook does not define", _named_again(run, missing, pronoun, variables))
     return tools
 
 
 def _named_again(run: Run, missing: Sequence[str], them: str, variables: Mapping[str, Any]) -> str:
-    """Return what to type for tools that are missing. Methods are named as they were typed, or as they are called here."""
-    by = run.invocation if run.gives_consent else None
+    """Return the command that names the missing tools; methods as originally typed, or as found in this notebook."""
+    invocation = run.invocation if run.gives_consent else None
     names = {tool: names[0] for tool in missing if (names := proposed_names(tool, variables))}
-    names |= typed_names(by.tools, missing) if by is not None and by.surface == "notebook" else {}
+    names |= typed_names(invocation.tools, missing) if invocation is not None and invocation.surface == "notebook" else {}
     variables_of_methods = dict.fromkeys(name.partition(".")[0] for name in names.values())
     undefined = [name for name in variables_of_methods if name not in variables]
     lead = f"Name {them}" if len(names) == len(missing) and not undefined else f"Define {', '.join(undefined) or them}, then"
@@ -221,27 +220,27 @@ def _named_again(run: Run, missing: Sequence[str], them: str, variables: Mapping
 
 
 def _gates(options: Namespace, variables: Mapping[str, Any], run: Run) -> list[Any]:
-    """Return the gates of the run, and those that were typed; raise `SettingsError` for missing ones."""
+    """Return the gates of the run, and the typed ones. Raises `SettingsError` for missing ones."""
     gates = gates_again(run, find_gates(words_of([options.gate]), variables), variables)
     missing = missing_gates(run, map(name_of_gate, gates))
     if missing:
-        had, them = had_told(run, "gate", missing)
+        subject, pronoun = had_told(run, "gate", missing)
         raise SettingsError(
-            f"{had}, which this notebook does not define",
-            f"Define {them}, then: {'%agent answer' if run.is_suspended else '%agent recover'} {run.id}",
+            f"{subject}, which this notebook does not define",
+            f"Define {pronoun}, then: {'%agent answer' if run.is_suspended else '%agent recover'} {run.id}",
         )
     return gates
 
 
 def _guidance(session: Session, variables: Mapping[str, Any], name: str, run: Run) -> GuidanceSet | None:
-    """Return the set that was named; None if the run's log has its texts.
+    """Return the named set; None if the run's log has its texts.
 
-    For a log of an older version, which has none: the notebook's set with the name of the run's own, or None.
+    For a log of an older version, which lacks them: the notebook's set with the name of the run's own, or None.
     """
     if name:
         return find_guidance(name, session, variables)
     if has_guidance_texts(run):
         return None
-    had = str(run.settings.get("guidance", {}).get("set", ""))
-    held = (value for value in list(variables.values()) if isinstance(value, GuidanceSet) and value.name == had)
-    return session.sets.get(had) or next(held, None)
+    set_name = str(run.settings.get("guidance", {}).get("set", ""))
+    candidates = (value for value in list(variables.values()) if isinstance(value, GuidanceSet) and value.name == set_name)
+    return session.sets.get(set_name) or next(candidates, None)

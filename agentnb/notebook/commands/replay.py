@@ -22,10 +22,10 @@ from agentnb.session.session import Session
 
 
 def replay_named(session: Session, variables: dict[str, Any], options: Any) -> Replay:
-    """Replay the run that is named, put the replay into a variable, and return it to be shown."""
+    """Replay the named run, store the replay in a variable, and return it for display."""
     out = check_variable(options.out)
     run = _run(unquoted(options.name), session, variables)
-    found = replay(
+    replayed = replay(
         run,
         guidance=find_guidance(options.guidance, session, variables) if options.guidance else None,
         policy=options.policy or None,
@@ -33,15 +33,15 @@ def replay_named(session: Session, variables: dict[str, Any], options: Any) -> R
         limits={} if options.max_rounds is None else {"max_rounds": options.max_rounds},
         workflow_mode=True if options.workflow_mode else None,
     )
-    variables[out] = found
-    return found
+    variables[out] = replayed
+    return replayed
 
 
 def _run(name: str, session: Session, variables: Mapping[str, Any]) -> Run:
     """Return the run of a variable, an example, a file or an id; without a name the last run."""
-    held = variables.get(name)
-    if isinstance(held, Run):
-        return held
+    value = variables.get(name)
+    if isinstance(value, Run):
+        return value
     if not name:
         return session.last_run()
     if find(name) or Path(name).expanduser().exists():
@@ -59,16 +59,16 @@ def _detectors(name: str, variables: Mapping[str, Any]) -> Any:
 
 
 def replay_words_after(before: list[str], fragment: str, session: Session, variables: Mapping[str, Any]) -> list[str]:
-    """Return what completes a word of ``%replay``: runs, examples and options, or the choices of an option."""
+    """Return completions for ``%replay``: runs, examples and options, or the choices of an option."""
     choices = {
         ("-g", "--guidance"): [*BUILT_IN, *session.sets],
         ("-p", "--policy"): [*NAMED],
         ("-d", "--detect"): [*presets()],
         ("-o", "--out", "--max-rounds"): [],
     }
-    for options, found in choices.items():
+    for options, words in choices.items():
         if before and before[-1] in options:
-            return found
+            return words
     if fragment.startswith("-"):
         return [*chain.from_iterable(choices), "--workflow-mode"]
     return [*run_names(variables), *FILES]

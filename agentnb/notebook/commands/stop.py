@@ -1,4 +1,4 @@
-"""``%agent stop``: ends live runs and experiments, and names those that stay live."""
+"""``%agent stop``: ends live runs and experiments, and names the remaining live ones."""
 
 from __future__ import annotations
 
@@ -14,68 +14,68 @@ from agentnb.session.session import Session
 from agentnb.store.store import bare_id
 
 PATIENCE = 5.0
-"""Seconds that ``%agent stop`` waits for the end of runs, so that the next cell can continue them."""
+"""Seconds that ``%agent stop`` waits for runs to end, so that the next cell can continue them."""
 ALL = "--all"
 MAX_PROMPT = 40
-"""Characters of a prompt beside the id of a live run."""
+"""Maximum characters of a prompt beside a live run's id."""
 MAX_LIVE = 10
-"""Live runs that are named; further ones are counted."""
+"""Maximum live runs named; the others are counted."""
 
 
 def stop_command(session: Session, rest: str) -> str:
-    """Stop the newest run, the one whose id the line holds, or all, and return what has ended and what is still live."""
+    """Stop the newest run, the run with the line's id, or all; return what has ended and what is still live."""
     chosen: list[LiveRun | Control] = [*session.experiments(), *session.running()] if rest == ALL else [steered(session, rest)]
     if not chosen:
         raise SettingsError("Nothing is running", "%agent history lists past runs")
-    experiments = [one for one in chosen if isinstance(one, Control)]
+    experiments = [item for item in chosen if isinstance(item, Control)]
     for control in experiments:
         control.stop()
-    runs = [one for one in chosen if isinstance(one, LiveRun)]
-    told = [len(live.run.warned) for live in runs]
+    runs = [item for item in chosen if isinstance(item, LiveRun)]
+    warning_counts = [len(live.run.warned) for live in runs]
     session.stop(runs, PATIENCE)
     lines = [f"Stopping experiment {control.id}. Run it again to make its missing runs" for control in experiments]
-    lines += [line for live, count in zip(runs, told, strict=True) for line in _stopped(live, count)]
+    lines += [line for live, count in zip(runs, warning_counts, strict=True) for line in _stopped(live, count)]
     return "\n".join([*lines, *_still_live(session, chosen)])
 
 
 def steered(session: Session, part_of_id: str) -> LiveRun | Control:
-    """Return the newest live run or experiment, or the one whose id contains this part."""
+    """Return the newest live run or experiment, or the one whose id contains ``part_of_id``."""
     if not part_of_id:
         return session.newest()
-    found = [control for control in session.experiments() if bare_id(part_of_id) in control.id]
-    return found[0] if len(found) == 1 else live_run(session, part_of_id)
+    matches = [control for control in session.experiments() if bare_id(part_of_id) in control.id]
+    return matches[0] if len(matches) == 1 else live_run(session, part_of_id)
 
 
 def live_run(session: Session, part_of_id: str) -> LiveRun:
-    """Return the newest live run, or the live run whose id contains this part."""
+    """Return the newest live run, or the one whose id contains ``part_of_id``."""
     if not part_of_id:
         return session.current()
-    found = [live for live in session.running() if bare_id(part_of_id) in live.run_id]
-    if len(found) != 1:
+    matches = [live for live in session.running() if bare_id(part_of_id) in live.run_id]
+    if len(matches) != 1:
         ids = ", ".join(live.run_id for live in session.running())
         raise SettingsError(
-            f"{'Several' if found else 'No'} live runs match {part_of_id!r}",
+            f"{'Several' if matches else 'No'} live runs match {part_of_id!r}",
             f"Live: {ids}" if ids else "Nothing is running; %agent history lists past runs",
         )
-    return found[0]
+    return matches[0]
 
 
-def _stopped(live: LiveRun, told: int) -> list[str]:
-    """Return how the run ended, and the warnings since the first ``told``: of a tool that could not be stopped at once."""
+def _stopped(live: LiveRun, count: int) -> list[str]:
+    """Return the run's end, and its warnings after the first ``count``, about tools that could not be stopped at once."""
     ended = f"Run {live.run_id} is stopped. {continue_hint(live.run)}"
     line = ended if live.done else f"Stopping run {live.run_id}. See %agent status"
-    return [line, *(clean(note.worded(NOTEBOOK)) for note in live.run.warned[told:])]
+    return [line, *(clean(note.worded(NOTEBOOK)) for note in live.run.warned[count:])]
 
 
 def _still_live(session: Session, stopped: Sequence[LiveRun | Control]) -> list[str]:
-    """Return a line that names the runs and experiments that go on."""
+    """Return a line naming the runs and experiments in progress."""
     live: list[LiveRun | Control] = [*session.experiments(), *session.running()]
-    others = [one for one in live if not any(one is each for each in stopped)]
+    others = [item for item in live if not any(item is ended for ended in stopped)]
     if not others:
         return []
-    named = [_named(one) for one in others[: -MAX_LIVE - 1 : -1]]
+    names = [_named(item) for item in others[: -MAX_LIVE - 1 : -1]]
     more = [f"{len(others) - MAX_LIVE:,} more"] if len(others) > MAX_LIVE else []
-    return [f"Still live: {', '.join(named + more)}. To stop all: %agent stop {ALL}"]
+    return [f"Still live: {', '.join(names + more)}. To stop all: %agent stop {ALL}"]
 
 
 def _named(live: LiveRun | Control) -> str:

@@ -21,21 +21,21 @@ CHANGES: dict[str, Callable[[TodoBoard, int, str], Any]] = {
 
 
 def change_todos(board: Board, words: str) -> None:
-    """Make the change that the words describe; `SettingsError` if it is not a valid one."""
+    """Make the described change. Raises `SettingsError` for an invalid one."""
     board = changeable(board)
-    verb, _, rest = words.strip().partition(" ")
-    rest = rest.strip()
+    verb, _, details = words.strip().partition(" ")
+    details = details.strip()
     if verb == "add":
-        if not rest:
+        if not details:
             raise SettingsError("The todo has no title", "Write: %agent todos add TITLE")
-        board.add(rest[1:-1].strip() if len(rest) > 2 and rest[0] == rest[-1] and rest[0] in "\"'" else rest)
+        board.add(details[1:-1].strip() if len(details) > 2 and details[0] == details[-1] and details[0] in "\"'" else details)
         return
     if verb == "move":
-        _move(board, rest)
+        _move(board, details)
         return
     if verb not in CHANGES:
         raise SettingsError(f"%agent todos has no command {verb!r}", near(verb, ["add", "move", *CHANGES]))
-    number, _, why = rest.partition(" ")
+    number, _, why = details.partition(" ")
     if not number.isdecimal():
         raise SettingsError(f"{number!r} is not the number of a todo", f"Write: %agent todos {verb} ID")
     if why.strip() and verb != "block":
@@ -47,20 +47,20 @@ def change_todos(board: Board, words: str) -> None:
     CHANGES[verb](board, int(number), why.strip())
 
 
-def _move(board: TodoBoard, rest: str) -> None:
-    match rest.split():
+def _move(board: TodoBoard, details: str) -> None:
+    match details.split():
         case [number] if number.isdecimal():
             board.move(int(number))
         case [number, "before", other] if number.isdecimal() and other.isdecimal():
             board.move(int(number), before=int(other))
         case _:
             raise SettingsError(
-                f"{rest!r} does not say which todo to move where" if rest else "Which todo should be moved?",
+                f"{details!r} does not say which todo to move where" if details else "Which todo should be moved?",
                 "Write: %agent todos move ID before ID, or to the end: %agent todos move ID",
             )
 
 
 def todo_text(board: Board) -> str:
-    """Return the list, one line per todo."""
-    found = redact(tuple(board.read()))
-    return clean(f"{counted(found)}\n{listed(found)}") if found else "The todo list is empty"
+    """Return the list, a line per todo."""
+    todos = redact(tuple(board.read()))
+    return clean(f"{counted(todos)}\n{listed(todos)}") if todos else "The todo list is empty"

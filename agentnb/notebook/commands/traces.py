@@ -1,4 +1,4 @@
-"""``%traces``: reads traces of any format, says what was read, and shows them in the trace browser."""
+"""``%traces``: reads traces of any format, reports them, and shows them in the trace browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentnb.session.session import Session
 from agentnb.store.store import Store
 
 MAX_PROBLEMS = 5
-"""Files left out that are named; of more, only the count is."""
+"""Maximum skipped files named; the others are counted."""
 OPTIONS = ("--out", "--loose", "--import", "--existing")
 NAME = "runs"
 WHAT_THEY_DO = {
@@ -33,9 +33,9 @@ WHAT_THEY_DO = {
 
 
 def show_traces(session: Session, shell: Any, options: Any, line: str) -> Browser | None:
-    """Read the traces, put them into a variable, say what was read, and return their browser.
+    """Read the traces, store them in a variable, print a report, and return their browser.
 
-    ``options``: ``path``, ``out``, ``loose``, ``do_import``, ``existing``; ``line`` is what was typed.
+    ``options``: ``path``, ``out``, ``loose``, ``do_import``, ``existing``; ``line``: as typed.
     """
     out = check_variable(options.out or NAME)
     if options.existing and not options.do_import:
@@ -48,22 +48,22 @@ def show_traces(session: Session, shell: Any, options: Any, line: str) -> Browse
     if not runs:
         print("\n".join([_told(runs, path, session), *problems_told(runs.problems, MAX_PROBLEMS)]))
         return None
-    where = f"in {out}" + (" and run" if len(runs) == 1 and out != "run" else "")
+    location = f"in {out}" + (" and run" if len(runs) == 1 and out != "run" else "")
     left_out = f". {len(runs.problems):,} left out: {out}.problems says why" if runs.problems else ""
-    print(f"{_told(runs, path, session)}, {where}{left_out}")
+    print(f"{_told(runs, path, session)}, {location}{left_out}")
     if options.do_import:
         print(_imported(runs, session.store, options.existing, line))
     return Browser(runs)
 
 
 def _read(path: str, session: Session, shell: Any, *, loose: bool) -> Runs:
-    """Return the runs of a path, or of the session's store, or raise an error that says what to type in a notebook."""
+    """Return the runs of a path, or of the session's store. Errors have notebook commands as advice."""
     if path and not (is_there(path) or has_magic(path)):
         raise SettingsError(f"There is no file {path}", near(path, FILES) or f"Examples: {', '.join(FILES)}")
     try:
         return read_runs(path or session.store, shell, strict=bool(path) and not loose)
     except TraceError as error:
-        advice = [replace(one, path=path) if isinstance(one, ReadLoosely) else one for one in error.advice]
+        advice = [replace(item, path=path) if isinstance(item, ReadLoosely) else item for item in error.advice]
         error.replace(error.what, tuple(advice))
         raise
 
@@ -75,23 +75,29 @@ def _told(runs: Runs, path: str, session: Session) -> str:
 
 
 def _imported(runs: Runs, store: Store, existing: str, line: str) -> str:
-    """Copy the runs into the store, and return what became of them; `SettingsError` asks what to do with those it has."""
-    known = sum(store.has(run.id) for run in runs)
-    if known and not existing:
-        ways = "; ".join(f"%traces {line} --existing {one} ({what})" for one, what in WHAT_THEY_DO.items())
-        which = "This run is" if len(runs) == 1 else f"{known:,} of these {len(runs):,} runs are"
-        raise SettingsError(f"{which} in {store.shown_folder} already", f"Type one of: {ways}")
-    done = import_traces([*runs], store, existing or None)  # type: ignore[arg-type]  # one of CHOICES, as the magic says
-    return f"Imported into {store.shown_folder}: {_counts(done)}"
+    """Copy the runs into the store, and return a report. Raises `SettingsError` if the choice for existing runs is missing."""
+    stored_count = sum(store.has(run.id) for run in runs)
+    if stored_count and not existing:
+        ways = "; ".join(f"%traces {line} --existing {choice} ({effect})" for choice, effect in WHAT_THEY_DO.items())
+        subject = "This run is" if len(runs) == 1 else f"{stored_count:,} of these {len(runs):,} runs are"
+        raise SettingsError(f"{subject} in {store.shown_folder} already", f"Type one of: {ways}")
+    imported = import_traces([*runs], store, existing or None)  # type: ignore[arg-type]  # one of CHOICES, as the magic says
+    return f"Imported into {store.shown_folder}: {_counts(imported)}"
 
 
 def _counts(done: list[Imported]) -> str:
-    counts = {what: sum(one.what == what for one in done) for what in dict.fromkeys(one.what for one in done)}
-    return ", ".join(f"{count:,} {'under a new id' if what == 'new' else what}" for what, count in counts.items()) or "nothing"
+    counts = {
+        result: sum(imported.what == result for imported in done)
+        for result in dict.fromkeys(imported.what for imported in done)
+    }
+    return (
+        ", ".join(f"{count:,} {'under a new id' if result == 'new' else result}" for result, count in counts.items())
+        or "nothing"
+    )
 
 
 def words_after(before: list[str], fragment: str) -> list[str]:
-    """Return what completes a word of ``%traces``: examples, files and options, or the choices of an option."""
+    """Return completions for ``%traces``: examples, files and options, or the choices of an option."""
     if before and before[-1] == "--existing":
         return [*CHOICES]
     if before and before[-1] in ("-o", "--out"):
@@ -102,12 +108,12 @@ def words_after(before: list[str], fragment: str) -> list[str]:
 
 
 def _files(fragment: str) -> list[str]:
-    """Return the files and folders whose paths begin so; hidden ones only if asked for."""
+    """Return files and folders with this path prefix; hidden ones only if the prefix begins with a dot."""
     folder, _, name = fragment.rpartition("/")
     start = f"{folder}/" if folder or fragment.startswith("/") else ""
     try:
-        found = sorted(Path(start or ".").expanduser().iterdir())
+        entries = sorted(Path(start or ".").expanduser().iterdir())
     except (OSError, RuntimeError):
         return []
-    shown = (one for one in found if name.startswith(".") or not one.name.startswith("."))
-    return [f"{start}{one.name}{'/' if one.is_dir() else ''}" for one in shown]
+    shown = (entry for entry in entries if name.startswith(".") or not entry.name.startswith("."))
+    return [f"{start}{entry.name}{'/' if entry.is_dir() else ''}" for entry in shown]

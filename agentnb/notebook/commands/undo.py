@@ -1,4 +1,4 @@
-"""``%agent undo``: puts back the files that a run changed with ``write_file`` and ``edit_file``."""
+"""``%agent undo``: restores the files that a run changed with ``write_file`` and ``edit_file``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.session.session import Session
 
 
 def undo_command(session: Session, rest: str) -> str:
-    """Undo the run that is named, or the newest of this notebook that changed files; return what was done."""
+    """Undo the named run, or this notebook's newest run that changed files; return a report."""
     run_id = session.store.find(rest) if rest else _newest(session)
     if run_id in [live.run_id for live in session.running()]:
         raise StoreError(f"Run {run_id} is running", StopRun(run_id, lead="Stop it first"))
@@ -24,12 +24,12 @@ def undoable(session: Session) -> list[str]:
 
 
 def _newest(session: Session) -> str:
-    """Return the id of the newest run of this notebook that changed files, itself or by runs nested in it."""
+    """Return the id of this notebook's newest run that changed files, itself or through nested runs."""
     changed = set(undoable(session))
     families = families_known_here(session) if changed else ()
     for family in families:
         is_here = family[0].notebook in ("", session.notebook)
         if is_here and not changed.isdisjoint(run.id for run in family):
             return family[0].id
-    what = "No run of this notebook changed a file with write_file or edit_file"
-    raise SettingsError(what, "For a run of another one: %agent undo ID; %agent history lists the runs")
+    problem = "No run of this notebook changed a file with write_file or edit_file"
+    raise SettingsError(problem, "For a run of another one: %agent undo ID; %agent history lists the runs")

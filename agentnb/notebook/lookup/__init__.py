@@ -1,1 +1,1 @@
-"""Values of the notebook that are named with dots."""
+"""Lookup of notebook values by dotted names."""

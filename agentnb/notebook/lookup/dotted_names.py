@@ -1,6 +1,6 @@
 """Tools by dotted names of variables, such as ``sales.describe`` and ``pd.read_csv``.
 
-Looking a name up runs no code of the objects on its way: neither properties nor ``__getattr__``.
+Lookup runs no code of the objects on the path: neither properties nor ``__getattr__``.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from agentnb.errors import UnknownTool, near, nearest
 from agentnb.tools.agent_tool import tool_of_variable
 
 MISSING = object()
-"""Stands for an attribute that is not there, or that only code knows."""
+"""Represents an attribute that is absent, or available only by running code."""
 PLAIN = (str, bytes, int, float, complex, list, tuple, dict, set, frozenset, type, type(None))
-"""Types of values whose methods are not proposed: nearly every notebook has such variables."""
+"""Types whose methods are not proposed, as nearly every notebook has such variables."""
 MAX_PROPOSED = 3
 METHODS = (types.FunctionType, type(functools.lru_cache(len)))
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+")
 
 
 class NeedsCode(Exception):
-    """An attribute whose value only code of its class knows, such as a property."""
+    """Raised for an attribute whose value requires running code of its class, such as a property."""
 
 
 class NeedsObject(Exception):
-    """A method of a class, which a call needs an object for."""
+    """Raised for a method accessed on a class, which needs an object."""
 
 
 def is_dotted(name: str) -> bool:
-    """Return whether the name is a dotted name."""
+    """True for a dotted name."""
     return _DOTTED.fullmatch(name) is not None
 
 
 def find_dotted(name: str, variables: Mapping[str, Any]) -> Any:
-    """Return the tool of this dotted name. Raises `UnknownTool` with what to name instead."""
+    """Return the tool of this dotted name. Raises `UnknownTool` with the name to use instead."""
     path, *parts = name.split(".")
     value = variables.get(path, MISSING)
     if value is MISSING:
-        known = [variable for variable in variables if not variable.startswith("_")]
-        raise _unknown(name, f"the variable {path} is not defined", near(path, known) or "Define it first")
+        candidates = [variable for variable in variables if not variable.startswith("_")]
+        raise _unknown(name, f"the variable {path} is not defined", near(path, candidates) or "Define it first")
     for part in parts:
         value = _part(name, path, value, part, variables)
         path = f"{path}.{part}"
@@ -55,14 +55,14 @@ def find_dotted(name: str, variables: Mapping[str, Any]) -> Any:
 
 
 def _part(name: str, path: str, value: Any, part: str, variables: Mapping[str, Any]) -> Any:
-    """Return the part of a dotted name behind ``path``, which has this value."""
+    """Return the part of a dotted name after ``path``, whose value is ``value``."""
     if part.startswith("_"):
         raise _unknown(name, f"{part} is private", _in_variable(path, part))
     try:
         attribute = static_attribute(value, part)
     except NeedsCode as error:
-        what = f"{part} is of type {error}, whose code is not run to look up a tool"
-        raise _unknown(name, what, _in_variable(path, part)) from None
+        problem = f"{part} is of type {error}, whose code is not run to look up a tool"
+        raise _unknown(name, problem, _in_variable(path, part)) from None
     except NeedsObject:
         objects = [f"{variable}.{part}" for variable, held in _public(variables) if _is_a(held, value)]
         hint = f"Name it with an object: {(objects or ['my_object.' + part])[0]}"
@@ -81,28 +81,28 @@ def _public(variables: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _is_a(value: Any, kinds: Any) -> bool:
-    """Return whether a value is of these types, without reading its ``__class__``, which may be a property."""
+    """Check the value's type without reading its ``__class__``, which may be a property."""
     return issubclass(type(value), kinds)
 
 
 def static_attribute(value: Any, name: str) -> Any:
-    """Return the attribute of an object or module, a method bound to it, without running code of theirs; else `MISSING`.
+    """Return the attribute of an object or module, with methods bound, without running its code; else `MISSING`.
 
     Raises `NeedsCode` for properties and the like, `NeedsObject` for methods of a class.
     """
     if _is_a(value, types.ModuleType):
         return _variables_of(value).get(name, MISSING)
-    held = inspect.getattr_static(value, name, MISSING)
+    attribute = inspect.getattr_static(value, name, MISSING)
     if _is_a(value, type):
-        if type(held) in (*METHODS, types.MethodDescriptorType):
+        if type(attribute) in (*METHODS, types.MethodDescriptorType):
             raise NeedsObject
-        return _of_class(held, value)
-    is_its_own = held is not inspect.getattr_static(type(value), name, MISSING)
-    return held if is_its_own else _bound(held, value)
+        return _of_class(attribute, value)
+    is_its_own = attribute is not inspect.getattr_static(type(value), name, MISSING)
+    return attribute if is_its_own else _bound(attribute, value)
 
 
 def _bound(held: Any, value: Any) -> Any:
-    """Return what an attribute of the class of an object is to the object."""
+    """Return a class attribute as seen from an object."""
     if type(held) in METHODS:
         return types.MethodType(held, value)
     if type(held) is types.MethodDescriptorType:
@@ -111,7 +111,7 @@ def _bound(held: Any, value: Any) -> Any:
 
 
 def _of_class(held: Any, kind: type) -> Any:
-    """Return what an attribute of a class is to the class."""
+    """Return a class attribute as seen from the class."""
     if type(held) is types.ClassMethodDescriptorType:
         return held.__get__(None, kind)
     if type(held) in (staticmethod, classmethod):
@@ -125,7 +125,7 @@ def _of_class(held: Any, kind: type) -> Any:
 
 
 def _variables_of(module: types.ModuleType) -> dict[str, Any]:
-    """Return the variables of a module, also of one whose class has a ``__getattribute__`` of its own."""
+    """Return a module's variables, even if its class overrides ``__getattribute__``."""
     slot: Any = vars(types.ModuleType)["__dict__"]
     variables: dict[str, Any] = slot.__get__(module)
     return variables
@@ -139,7 +139,7 @@ def _of_slot(held: types.MemberDescriptorType, value: Any) -> Any:
 
 
 def dotted_names(beginning: str, variables: Mapping[str, Any]) -> list[str]:
-    """Return the dotted names of functions, methods and modules that continue this beginning, which ends behind a dot."""
+    """Return dotted names of functions, methods and modules that continue this beginning, which contains a dot."""
     path, _, beginning = beginning.rpartition(".")
     value = _held(variables, path)
     if value is MISSING:
@@ -148,7 +148,7 @@ def dotted_names(beginning: str, variables: Mapping[str, Any]) -> list[str]:
 
 
 def proposed_names(name: str, variables: Mapping[str, Any]) -> list[str]:
-    """Return dotted names of functions of this name: of objects and modules in variables of the notebook."""
+    """Return dotted names of functions with this name, in objects and modules held by variables."""
     if not name.isidentifier() or name.startswith("_"):
         return []
     names = (f"{variable}.{name}" for variable, value in _public(variables) if _has_function(value, name))
@@ -164,7 +164,7 @@ def _is_function(value: Any) -> bool:
 
 
 def typed_names(typed: Iterable[str], names: Iterable[str]) -> dict[str, str]:
-    """Return the dotted names among those that were typed for a run, by the names of its tools."""
+    """Return the dotted names among those typed for a run, by tool name."""
     ends = {word.rpartition(".")[2]: word for word in typed if is_dotted(word)}
     return {name: ends[name] for name in names if name in ends}
 
@@ -187,7 +187,7 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def _held(variables: Mapping[str, Any], path: str) -> Any:
-    """Return the value at the end of a dotted path; `MISSING` if only code knows it."""
+    """Return the value of a dotted path; `MISSING` if it requires running code."""
     first, *parts = path.split(".")
     value = variables.get(first, MISSING)
     for part in parts:
@@ -201,7 +201,7 @@ def _in_variable(path: str, part: str, lead: str = "Assign it") -> Plain:
 
 
 def _instead(path: str, part: str, value: Any) -> Advised:
-    """Return the advice for an attribute that is not there: names like it, and where it might be."""
+    """Return advice for a missing attribute: similar names, and possible locations."""
     similar = nearest(part, [*_names_in(value)])
     if not _is_a(value, types.ModuleType):
         return (*similar, _in_variable(path, part, "If Python can read it, assign it"))

@@ -1,4 +1,4 @@
-"""MCP servers by the words that people type: those that are configured, and the tools of those that are connected."""
+"""MCP servers by the words that people type: configured servers, and tools of connected ones."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from agentnb.tools.mcp.server_tool import found_tools
 
 
 def server_words(session: Session) -> list[str]:
-    """Return the words for servers that are configured."""
+    """Return the words for configured servers."""
     return [ServerTools(name).word for name in session.servers.configuration.known]
 
 
 def tool_words(session: Session) -> list[str]:
-    """Return the words for single tools of the servers that are connected; a name with a space or a comma cannot be typed."""
+    """Return the words for single tools of connected servers, except for names with spaces or commas, which cannot be typed."""
     names = session.servers.configuration.known
-    found = {
+    words = {
         ServerTools(live.server.name, tool.name).word
         for live in session.servers.used
         for tool in live.tools
         if live.server.name in names
     }
-    return sorted(word for word in found if len(word.replace(",", " ").split()) == 1)
+    return sorted(word for word in words if len(word.replace(",", " ").split()) == 1)
 
 
 def specs_of(session: Session, item: ServerTools) -> list[ToolSpec]:
-    """Return the tools of a server as models see them; none if no run has connected to it yet."""
-    live = next((one for one in session.servers.used if _is_meant(one, item) and one.tools), None)
-    found = () if live is None else found_tools(live, live.tools).usable
-    return [tool.spec for tool in found if tool.is_of(item)]
+    """Return the tools of a server as models see them; empty if no run has connected to it yet."""
+    live = next((server for server in session.servers.used if _is_meant(server, item) and server.tools), None)
+    usable = () if live is None else found_tools(live, live.tools).usable
+    return [tool.spec for tool in usable if tool.is_of(item)]
 
 
 def shown_later(items: Iterable[ServerTools]) -> list[str]:
-    """Return a line for each of these items, whose tools are not known before a run has connected."""
+    """Return a line for each of these items, whose tools are unknown until a run connects."""
     return [f"{item.word}: the tools of this server come when the run starts" for item in items]
 
 

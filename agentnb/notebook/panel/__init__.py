@@ -41,7 +41,7 @@ from agentnb.session.session import Session
 
 PANEL = "_agentnb_panel"
 LISTED = 30
-"""Newest runs, shown in the list."""
+"""Maximum runs shown in the list, the newest."""
 WITHOUT_KERNEL = (
     "The agentnb panel starts runs without a cell. It needs its kernel: run this cell to show it again. "
     "%agent history lists past runs."
@@ -53,13 +53,13 @@ Message = dict[str, Any]
 def panel() -> Panel:
     """Return the panel of this kernel: write a prompt, choose a model, tools and guidance, and start; the runs are beside it.
 
-    There is one per kernel, however often you call this: each place shows the same, and nothing typed is lost. Its runs belong
-    to the session: ``%agent status``, ``%agent history`` and ``%%agent --continue`` know them, and a run that has ended is put
-    in the variable ``run``. Plain tools run in threads, as with ``%%agent --background``, and what they print appears below the
-    cell that showed the panel last. ``{{ name }}`` in the prompt is replaced by that variable.
+    There is one per kernel, however often you call this: every copy shows the same, and nothing typed is lost. Its runs belong
+    to the session: ``%agent status``, ``%agent history`` and ``%%agent --continue`` know them, and a finished run is put in the
+    variable ``run``. Plain tools run in threads, as with ``%%agent --background``, and their output appears below the cell that
+    showed the panel last. ``{{ name }}`` in the prompt is replaced by that variable.
 
-    A saved notebook opened without its kernel shows a sentence in place of the panel; JupyterLab itself says "model not
-    found" there, which no widget can prevent. Raises `SettingsError` outside a notebook.
+    A saved notebook opened without its kernel shows a sentence in place of the panel; JupyterLab itself says "model not found"
+    there, which no widget can prevent. Raises `SettingsError` outside a notebook.
     """
     shell: Any = get_ipython()
     if shell is None:
@@ -67,16 +67,16 @@ def panel() -> Panel:
     if getattr(shell, "kernel", None) is None:
         raise SettingsError("The panel needs a notebook, and this is a terminal", "Write a task with: %%agent")
     session = session_of(shell)
-    known: Panel | None = getattr(shell, PANEL, None)
-    if known is None or not known.is_open:
-        known = Panel(shell, session)
-        setattr(shell, PANEL, known)
-    known.shown_from_here()
-    return known
+    existing: Panel | None = getattr(shell, PANEL, None)
+    if existing is None or not existing.is_open:
+        existing = Panel(shell, session)
+        setattr(shell, PANEL, existing)
+    existing.shown_from_here()
+    return existing
 
 
 class _Watcher:
-    """Passes what a run does on to its card, and has it listed when it begins."""
+    """Passes a run's events on to its card, and updates the list when it begins."""
 
     shows_prints = True
 
@@ -110,36 +110,36 @@ class Panel:
             self._widgets.form: {"start": self._start, "look": self._look},
             self._widgets.list: {"open": self._open, "refresh": self._refresh},
         }
-        for widget, known in actions.items():
-            widget.on_msg(partial(self._hear, known))
+        for widget, messages in actions.items():
+            widget.on_msg(partial(self._hear, messages))
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be shown."""
+        """True if it can be shown."""
         return self._widgets.is_open
 
     def shown_from_here(self) -> None:
-        """Send what the tools of the next runs print to the cell that calls this."""
+        """Route the next runs' tool output to the calling cell."""
         self._context = copy_context()
         self._look({})
 
     def close(self) -> None:
-        """Remove the panel from the kernel and from all pages. Its runs continue."""
+        """Remove the panel from the kernel and all pages. Its runs continue."""
         if self.is_open:
             self._worker.end()
             self._area.show(None)
             self._widgets.close()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        told = WITHOUT_KERNEL if self.is_open else "This panel is closed. agentnb.panel() makes another."
-        plain = {"text/plain": told, "text/html": tag("p", "", told)}
+        sentence = WITHOUT_KERNEL if self.is_open else "This panel is closed. agentnb.panel() makes another."
+        plain = {"text/plain": sentence, "text/html": tag("p", "", sentence)}
         return view_bundle(self._widgets.whole) | plain if self.is_open else plain
 
     # Messages from the browser: received on a separate thread while a cell runs, which must not be held up
 
-    def _hear(self, known: dict[str, Callable[[Message], object]], widget: Any, message: Any, buffers: Any) -> None:
-        if isinstance(message, dict) and message.get("do") in known:
-            self._soon(partial(self._do, known[message["do"]], widget, message))
+    def _hear(self, messages: dict[str, Callable[[Message], object]], widget: Any, message: Any, buffers: Any) -> None:
+        if isinstance(message, dict) and message.get("do") in messages:
+            self._soon(partial(self._do, messages[message["do"]], widget, message))
 
     def _soon(self, job: Callable[[], object]) -> None:
         """Run the job on the worker, in the context of the cell that shows the panel."""
@@ -150,7 +150,7 @@ class Panel:
             widget.error = ""
         try:
             action(message)
-        except Exception as broken:  # also from an object of the person's own, or a message that our panel did not send
+        except Exception as broken:  # including the person's own objects, and messages from other senders
             widget.error = error_told(broken, "An action of the panel")
         widget.send({"kind": "heard", "id": message.get("id")})
 
@@ -162,22 +162,22 @@ class Panel:
         typed = str(message.get("prompt", ""))
         prompt = interpolate(typed, variables).strip("\n")
         agent, note = self._agent(message)
-        place = RunPlace(self._area)
-        view = CardView(self._open_widgets, blocks=False, place=place)
+        run_place = RunPlace(self._area)
+        view = CardView(self._open_widgets, blocks=False, place=run_place)
         options = RunOptions(
             watch=_Watcher(view, partial(self._soon, self._list_runs)),
             can_ask=can_ask(self._shell, blocks=False),
             invocation=Invocation(out=USUAL_OUT, model=str(message.get("model") or ""), tools=tuple(_tools(message))),
         )
         live = self._session.start(agent, prompt, options)
-        self._places[live.run_id] = place
+        self._places[live.run_id] = run_place
         view.show(live)
-        self._show(place, live.run_id)
+        self._show(run_place, live.run_id)
         self._widgets.form.note = " ".join(filter(None, [near_misses(typed, variables), note, self._session.store_note]))
         threading.Thread(target=self._wait_for, args=(live,), name="agentnb-panel-wait", daemon=True).start()
 
     def _agent(self, message: Message) -> tuple[Agent, str]:
-        """Return the agent with the chosen options, and a note; the rest is as in a cell without options."""
+        """Return the agent with the chosen options, and a note; everything else is as in a cell without options."""
         chosen = AgentOptions(str(message.get("model") or ""), _tools(message), str(message.get("guidance") or ""))
         return make_agent(chosen, self._session, self._shell.user_ns)
 
@@ -194,7 +194,7 @@ class Panel:
     # The list, and what is opened from it
 
     def _look(self, message: Message) -> None:
-        """Update the choices; and the list, if other runs have started or ended since it was made."""
+        """Update the choices, and the list if runs have started or ended since."""
         if self._state() != self._seen:
             self._list_runs()
         self._widgets.form.offers = available_choices(self._session, self._shell.user_ns, self._used)
@@ -206,28 +206,28 @@ class Panel:
 
     def _list_runs(self) -> None:
         self._seen = self._state()
-        found = list(islice(as_known_here(self._session), LISTED))
-        self._used = [one.model for one in found]
-        self._widgets.list.html = run_list_html(found)
+        summaries = list(islice(as_known_here(self._session), LISTED))
+        self._used = [summary.model for summary in summaries]
+        self._widgets.list.html = run_list_html(summaries)
         count = len(self._session.store.ids())
-        cut = len(found) == LISTED and count > sum(1 + one.nested for one in found)
+        cut = len(summaries) == LISTED and count > sum(1 + summary.nested for summary in summaries)
         newest = f", the newest {LISTED}" if cut else ""
-        told = f"{counted(count, 'run')} in {self._session.store.shown_folder}{newest}"
-        waiting = [one.id for one in found if one.can_be_answered]
+        note = f"{counted(count, 'run')} in {self._session.store.shown_folder}{newest}"
+        waiting = [summary.id for summary in summaries if summary.can_be_answered]
         if waiting:
-            told += (
+            note += (
                 f". {counted(len(waiting), 'suspended run')} waiting for your answer: %agent answer {short_id(waiting[0])} TEXT"
             )
-        self._widgets.list.note = told
+        self._widgets.list.note = note
 
     def _state(self) -> object:
         return self._session.store.ids()[-LISTED:], [live.run_id for live in self._session.running()]
 
     def _open(self, message: Message) -> None:
         run_id = str(message.get("run"))
-        place = self._places.get(run_id)
-        if place is not None:
-            self._show(place, run_id)
+        run_place = self._places.get(run_id)
+        if run_place is not None:
+            self._show(run_place, run_id)
             return
         run = self._run(run_id)
         html = running_html(run, hint=ELSEWHERE) if is_going_on(run) else run_html(run, prompt=True)
@@ -239,11 +239,11 @@ class Panel:
         live = next((live for live in self._session.running() if live.run_id == run_id), None)
         return live.run if live is not None else self._session.store.load(run_id)
 
-    def _show(self, place: RunPlace, run_id: str) -> None:
-        self._area.show(place)
+    def _show(self, run_place: RunPlace, run_id: str) -> None:
+        self._area.show(run_place)
         self._widgets.list.selected = run_id
         self._watched = ""
 
 
 def _tools(message: Message) -> list[str]:
-    return [str(one) for one in message.get("tools") or ()]
+    return [str(tool) for tool in message.get("tools") or ()]

@@ -1,4 +1,4 @@
-"""The area where the panel shows one run at a time: its live card, or its final form."""
+"""The area where the panel shows a run: its live card, or its final form."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ class Area:
     """Shows one of many places. Used from several threads: those of the runs, and that of the person's actions."""
 
     def __init__(self, box: Any, page: Any) -> None:
-        """``box`` holds what is shown; ``page`` is the widget that shows HTML."""
+        """``box`` contains the displayed widget; ``page`` is the widget for HTML."""
         self._box = box
         self._page = page
         self._shown: RunPlace | None = None
         self._lock = threading.Lock()
 
     def show(self, place: RunPlace | None) -> None:
-        """Show this place from now on, whatever it holds; None: nothing."""
+        """Show this place and its future content; None clears the area."""
         with self._lock:
             self._shown = place
             self._draw()
 
     def is_shown(self, place: RunPlace) -> bool:
-        """Return whether this place is shown."""
+        """True if this place is shown."""
         return place is self._shown
 
     def changed(self, place: RunPlace) -> None:
-        """Redraw the area if this place, whose content has changed, is shown."""
+        """Redraw the area if this changed place is shown."""
         with self._lock:
             if place is self._shown:
                 self._draw()
@@ -44,7 +44,7 @@ class Area:
 
 
 class RunPlace:
-    """The place of one run, shown or not. A `Place` for its card."""
+    """The place of a run, shown or hidden. A `Place` for its card."""
 
     def __init__(self, area: Area, html: str = "") -> None:
         self._area = area

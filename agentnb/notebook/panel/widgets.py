@@ -1,4 +1,4 @@
-"""The widgets of the panel: a form, the list of runs, and the area that shows one."""
+"""The widgets of the panel: a form, the list of runs, and the area for a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _part_class() -> Any:
     import anywidget  # takes 60 ms, and is useless without a frontend that shows widgets
 
     class PanelPart(anywidget.AnyWidget):
-        """A part of the panel. The form sends all its fields with the start message, so nothing typed just before is missing.
+        """A part of the panel. The form sends all its fields with the start message, so that the latest input is included.
 
         (Fields of ipywidgets send their values separately, and hold one back while the previous one is in transit.)
         """
@@ -27,13 +27,13 @@ def _part_class() -> Any:
         part = Unicode().tag(sync=True)
         offers = Dict().tag(sync=True)
         chosen = Dict().tag(sync=True)
-        """What is typed and ticked, kept for a page that is reloaded. Written only by the browser."""
+        """Current input, kept for a reloaded page. Written only by the browser."""
         html = Unicode().tag(sync=True)
         selected = Unicode().tag(sync=True)
         whole = Unicode().tag(sync=True)
-        """The id of the model of the whole panel, by which the page finds it in the notebook."""
+        """Id of the whole panel's model, by which the page finds it in the notebook."""
         remains = Unicode().tag(sync=True)
-        """What the page puts in the place of the panel if its kernel has gone."""
+        """Replacement shown by the page if the kernel is gone."""
         note = Unicode().tag(sync=True)
         error = Unicode().tag(sync=True)
 
@@ -41,10 +41,10 @@ def _part_class() -> Any:
 
 
 class PanelWidgets:
-    """All widgets of one panel, arranged."""
+    """All widgets of a panel, arranged."""
 
     def __init__(self, remains: str) -> None:
-        """``remains`` is what stays of the panel without its kernel."""
+        """``remains``: the panel's replacement without its kernel."""
         import ipywidgets  # type: ignore[import-untyped]  # it has no types; heavy, as above
 
         make, key = _part_class(), uuid4().hex
@@ -59,7 +59,7 @@ class PanelWidgets:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still be shown."""
+        """True if it can still be shown."""
         return self.whole.comm is not None
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""The figure that every plot returns: matplotlib's own, made without pyplot, with a description in words.
+"""The figures that every plot returns: matplotlib figures, made without pyplot, with a description in words.
 
-A plain ``Figure`` is shown by a notebook only once pyplot was imported. This one is shown in any case, and once.
+A notebook shows a plain ``Figure`` only after pyplot was imported. This one is always shown, and once.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 DPI = 100
 """Pixels per inch: a figure of 7 inches is 700 pixels wide."""
 SHARPNESS = 2
-"""Pixels in the picture for each pixel of its width on the page, for screens of high density."""
+"""Picture pixels per pixel on the page, for high-density screens."""
 
 
 def check_matplotlib() -> None:
-    """Raise `SettingsError`, which says what to install, if matplotlib is missing."""
+    """Raise `SettingsError` with the install command if matplotlib is missing."""
     try:
-        import matplotlib  # noqa: F401  # whether it is there is all that is asked
+        import matplotlib  # noqa: F401  # only its presence matters
     except ImportError as error:
         raise SettingsError("Plots need the package matplotlib", Install("matplotlib>=3.10", lead="Install it")) from error
 
 
 def new_figure(width: float, height: float, **settings: Any) -> Figure:
-    """Return a new figure of this size, in inches."""
+    """Return a new figure of this size in inches."""
     return _kind()(figsize=(width, height), dpi=DPI, **settings)
 
 
 def describe(figure: Figure, description: str) -> None:
-    """Set what the figure says of itself in words: its text form, and its alternative text in a notebook."""
-    figure.description = description  # type: ignore[attr-defined]  # of `PlotFigure`
+    """Set the figure's description, which is its text form and its alternative text in a notebook."""
+    figure.description = description  # type: ignore[attr-defined]  # an attribute of `PlotFigure`
 
 
 def png_of(figure: Figure) -> bytes:
-    """Return the picture as PNG, for screens of high density; settings of matplotlib's for saving do not change it."""
+    """Return the picture as PNG for high-density screens, whatever matplotlib's settings for saving."""
     file = BytesIO()
     figure.savefig(
         file, format="png", dpi=figure.dpi * SHARPNESS, facecolor=figure.get_facecolor(), transparent=False, backend="agg"
@@ -49,7 +49,7 @@ def png_of(figure: Figure) -> bytes:
 
 
 def __getattr__(name: str) -> Any:
-    """Return the class of the figures, which is made on first use: unpickling a figure asks for it by name."""
+    """Return the class of figures, created on first use: unpickling a figure looks it up by name."""
     if name == "PlotFigure":
         return _kind()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -60,7 +60,7 @@ def _kind() -> type[Figure]:
     from matplotlib.figure import Figure
 
     class PlotFigure(Figure):
-        """A matplotlib figure that a notebook shows without pyplot, and that describes itself."""
+        """A matplotlib figure with a description, which notebooks show without pyplot."""
 
         description = ""
 
@@ -68,7 +68,7 @@ def _kind() -> type[Figure]:
             return self.description or super().__repr__()
 
         def _repr_png_(self) -> tuple[bytes, dict[str, Any]]:
-            """Return the picture for a notebook; used unless matplotlib's inline backend is loaded, which makes its own."""
+            """Return the picture for a notebook, unless matplotlib's inline backend is loaded, which makes its own."""
             width, height = self.get_size_inches() * self.dpi
             return png_of(self), {"width": round(width), "height": round(height), "alt": self.description}
 

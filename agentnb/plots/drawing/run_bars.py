@@ -16,21 +16,21 @@ class RunBar(NamedTuple):
 
     name: str
     look: Look | None
-    """None for groups that have no bar of their own."""
+    """None for the bar that sums up the remaining groups."""
     runs: int
     label: str
 
 
 def draw_run_bars(title: str, about: str, bars: Sequence[RunBar], looks: Iterable[Look], xlabel: str = "runs") -> Figure:
-    """Return the figure of these bars, from the top; ``looks``: those of the legend, in its order."""
+    """Return a figure of these bars, from the top. ``looks``: possible entries of the legend, in order."""
     with plot_style():
         figure, (axes,) = panels(0.7 + 0.27 * len(bars))
-        for place, bar in enumerate(bars):
+        for y, bar in enumerate(bars):
             if bar.look is None:
-                axes.barh(place, bar.runs, 0.72, zorder=2, facecolor=WHITE, edgecolor="black", linewidth=0.6)
+                axes.barh(y, bar.runs, 0.72, zorder=2, facecolor=WHITE, edgecolor="black", linewidth=0.6)
             else:
-                axes.barh(place, bar.runs, 0.72, label=bar.look.label, zorder=2, **bar.look.fill)
-            bar_label(axes, place, bar.runs, bar.label)
+                axes.barh(y, bar.runs, 0.72, label=bar.look.label, zorder=2, **bar.look.fill)
+            bar_label(axes, y, bar.runs, bar.label)
         bar_axis(axes, [bar.name for bar in bars])
         amounts(axes, "x", max(*(bar.runs for bar in bars), 1) * 1.25, whole=True)
         axes.set_xlabel(xlabel)

@@ -1,4 +1,4 @@
-"""Curves of several runs in one plot: each of a few, or many in the background of their median."""
+"""Curves of several runs in one plot: individually drawn, or many in the background of their median."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIGNS = (
     (VERMILLION, "v", "-"),
     (SKY, "P", "--"),
 )
-"""Colour, marker and line of each curve: as many as can be told apart."""
+"""Colour, marker and line of each curve; their number limits the distinguishable curves."""
 
 
 class Curve(NamedTuple):
@@ -32,13 +32,13 @@ class Curve(NamedTuple):
 
 
 def draw_curves(axes: Axes, curves: Sequence[Curve], *, steps: bool) -> list[Any]:
-    """Draw the curves and return what the legend is to show. ``steps``: the value holds until the next one."""
+    """Draw the curves and return the legend's entries. ``steps``: a value holds until the next one."""
     if len(curves) > len(SIGNS):
         return _draw_many(axes, curves, steps=steps)
     names = distinct([name_of(curve.run) for curve in curves], 44)
     lines = []
-    for place, (curve, name, (color, marker, dash)) in enumerate(zip(curves, names, SIGNS, strict=False)):
-        thick = 1.4 + 0.8 * (len(curves) - 1 - place)  # those below are thicker: of equal curves all can be seen
+    for index, (curve, name, (color, marker, dash)) in enumerate(zip(curves, names, SIGNS, strict=False)):
+        thick = 1.4 + 0.8 * (len(curves) - 1 - index)  # lower curves are thicker, so that equal curves all show
         lines += axes.plot(
             list(curve.values), list(curve.values.values()), dash, color=color, marker=marker, label=name, linewidth=thick,
             markersize=thick + 3, drawstyle="steps-post" if steps else "default", zorder=3,
@@ -63,13 +63,13 @@ def _draw_many(axes: Axes, curves: Sequence[Curve], *, steps: bool) -> list[Any]
 
 
 def medians(curves: Sequence[Curve], *, carried: bool) -> dict[int, float]:
-    """Return the median by round. ``carried``: a run that has ended keeps its last value; else it counts no more."""
-    rounds = sorted({at for curve in curves for at in curve.values})
+    """Return the median by round. ``carried``: a finished run keeps its last value; otherwise it no longer counts."""
+    rounds = sorted({number for curve in curves for number in curve.values})
     last: list[float | None] = [None] * len(curves)
-    found = {}
-    for at in rounds:
-        now = [curve.values.get(at) for curve in curves]
-        last = [before if value is None else value for before, value in zip(last, now, strict=True)]
-        known = [value for value in (last if carried else now) if value is not None]
-        found[at] = median(known)
-    return found
+    result = {}
+    for number in rounds:
+        current = [curve.values.get(number) for curve in curves]
+        last = [before if value is None else value for before, value in zip(last, current, strict=True)]
+        present = [value for value in (last if carried else current) if value is not None]
+        result[number] = median(present)
+    return result

@@ -1,4 +1,4 @@
-"""What the plots draw: one run or several, and how these are named."""
+"""Sources of plots, and the names of runs in them."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from agentnb.plots.drawing.style import clean, counted, short
 
 
 def one_run(source: RunSource, plot: str) -> Run:
-    """Return the run; raise `SettingsError` if the source has none or several."""
+    """Return the source's run. Raises `SettingsError` unless it has exactly one."""
     runs = load_traces(source)
     if len(runs) != 1:
         raise SettingsError(
-            f"plots.{plot} draws one run, and these are {len(runs):,}", f"Give one of them: plots.{plot}(load_traces(...)[0])"
+            f"plots.{plot} draws one run, got {len(runs):,}", f"Give one of them: plots.{plot}(load_traces(...)[0])"
         )
     return runs[0]
 
 
 def check_columns(table: object, columns: set[str], what: str, advice: str) -> None:
-    """Raise `SettingsError` for a table that lacks columns of what it should come from, such as a survey."""
+    """Raise `SettingsError` for a table without the columns of its expected origin ``what``, such as a survey."""
     if missing := columns - {*getattr(table, "columns", ())}:
-        raise SettingsError(f"The table comes from no {what}: it lacks {', '.join(sorted(missing))}", advice)
+        raise SettingsError(f"The table is not from a {what}: it lacks the columns {', '.join(sorted(missing))}", advice)
 
 
 def name_of(run: Run) -> str:
-    """Return a short name of a run: the end of its id, by which commands find it, and its model."""
+    """Return a short name of a run: the end of its id, as commands accept it, and its model."""
     run_id = clean(run.id)
     run_id = run_id if len(run_id) <= 12 else f"…{run_id[-8:]}"
-    return f"{run_id} ({short(run.model.partition('?')[0], 34)})"  # without the options of the model
+    return f"{run_id} ({short(run.model.partition('?')[0], 34)})"  # without the model's options
 
 
 def about(runs: Sequence[Run], *more: str) -> str:
-    """Return what a plot is about: the name of one run, or how many there are, and what else is to be said."""
-    named = f"Run {name_of(runs[0])}" if len(runs) == 1 else f"n = {counted(len(runs), 'run')}"
-    return ": ".join(filter(None, [named, ", ".join(more)]))
+    """Return a plot's subtitle: the name of one run or the number of runs, and further facts."""
+    subject = f"Run {name_of(runs[0])}" if len(runs) == 1 else f"n = {counted(len(runs), 'run')}"
+    return ": ".join(filter(None, [subject, ", ".join(more)]))

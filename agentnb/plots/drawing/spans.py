@@ -1,4 +1,4 @@
-"""When each part of a run took place: its timeline in seconds, which the plot draws. It draws nothing itself."""
+"""Spans of a run's parts on its timeline, in seconds, without any drawing."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from agentnb.core.run.timeline import CLARIFY_BLANK, Attempt, Compaction, ModelC
 from agentnb.detect.run import Run
 
 MODEL, RETRY, COMPACTION, SIDE_CALL, QUESTION, PAUSE = "model", "wait to retry", "compaction", "side calls", "you", "paused"
-"""The lanes besides those of the tools."""
+"""Lanes other than the tools'."""
 OK, FAILED, SKIPPED, OPEN = "ok", "failed", "not run", "no result"
-"""How a call ended."""
+"""Outcomes of a call."""
 
 
 class Span(NamedTuple):
-    """A part of a run, from ``start`` to ``end``: seconds, or rounds where no times are known."""
+    """A part of a run, from ``start`` to ``end``: seconds, or rounds if no times are known."""
 
     lane: str
-    """One of those above, or the name of a tool."""
+    """A lane above, or the name of a tool."""
     start: float
     end: float
     outcome: str = OK
@@ -32,41 +32,41 @@ class Span(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """The parts of a run, and the rounds (number, start and end) they belong to."""
+    """The parts of a run, and its rounds (number, start and end)."""
 
     spans: list[Span]
     rounds: list[tuple[int, float, float]]
     marks: list[tuple[str, float]]
-    """What has no duration: messages of the person, and repetitions that were found."""
+    """Points in time: messages of the person, and detected repetitions."""
     timed: bool
     cuts: list[float]
-    """Where time without a process, between a kernel's death and the recovery, is left out."""
+    """Positions of omitted time without a process, between a kernel's death and the recovery."""
     inferred: bool = False
-    """Whether starts are missing, so that a part begins where the one before it ended."""
+    """True if starts are missing, so that a part begins at the previous one's end."""
 
 
 def spans_of(run: Run) -> Spans:
-    """Return the parts of the run on the clock; without times, in order, each round equally wide."""
+    """Return the run's parts on the clock or, without times, in order, with rounds of equal width."""
     return _Clock(run).spans() if has_times(run) else _in_order(run)
 
 
 def has_times(run: Run) -> bool:
-    """Return whether the end of every reply and tool call is known, and time passes at all."""
-    ends = [event.at for event in run.events if isinstance(event, e.ModelReplied | e.ToolFinished)]
-    known = [event.at for event in run.events if event.at is not None]
-    return None not in ends and len(known) > 1 and max(known) > min(known)
+    """True if the ends of all replies and tool calls are known, and time passes at all."""
+    end_times = [event.at for event in run.events if isinstance(event, e.ModelReplied | e.ToolFinished)]
+    times = [event.at for event in run.events if event.at is not None]
+    return None not in end_times and len(times) > 1 and max(times) > min(times)
 
 
 class _Clock:
-    """Puts the timeline of a run whose times are known on the clock, in seconds since its first event."""
+    """Places the parts of a run with known times on the clock, in seconds since its first event."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._zero = min(event.at for event in run.events if event.at is not None)
         self._now: list[float] = []
-        """The time of each event; of an event without one, the latest before it."""
+        """Time of each event; for an event without a time, the last known one."""
         self._latest: list[float] = []
-        """The latest time up to each event."""
+        """Latest time up to each event."""
         last = 0.0
         for event in run.events:
             self._now.append(last if event.at is None else self._seconds(event.at))
@@ -74,7 +74,7 @@ class _Clock:
             self._latest.append(last)
         self._last = last
         self._after_waits: dict[int, float | None] = {}
-        """By the number of a retry, when its attempt began; None if its wait was cut short, and no attempt was made."""
+        """Start of each retry's attempt, by its ``seq``; None if its wait was cut short without an attempt."""
         self._found: list[Span] = []
         self._rounds: list[tuple[int, float, float]] = []
         self._inferred = False
@@ -84,10 +84,10 @@ class _Clock:
             self._take(part)
         self._found += self._questions()
         marks = self._messages() + [(lane, self._end_of(last)) for lane, last in _repetitions(self._run)]
-        whole = Spans(self._found, self._rounds, marks, True, [], self._inferred)
+        all_spans = Spans(self._found, self._rounds, marks, True, [], self._inferred)
         events = enumerate(self._run.events)
         gaps = [(self._latest[seq - 1], self._now[seq]) for seq, event in events if isinstance(event, e.RunRecovered)]
-        return _without_gaps(whole, gaps)
+        return _without_gaps(all_spans, gaps)
 
     def _seconds(self, at: datetime) -> float:
         return max(0.0, (at - self._zero).total_seconds())
@@ -103,13 +103,13 @@ class _Clock:
             self._add_attempt(part)
         elif isinstance(part, Tool):
             self._add_tool(part)
-        elif isinstance(part, Compaction) and (done := part.ended) is not None:
-            start = self._at(done) - (done.seconds or 0.0) if begun is None else self._at(begun)
-            self._add(COMPACTION, start, self._at(done), FAILED if done.problem else OK)
+        elif isinstance(part, Compaction) and (finished := part.ended) is not None:
+            start = self._at(finished) - (finished.seconds or 0.0) if begun is None else self._at(begun)
+            self._add(COMPACTION, start, self._at(finished), FAILED if finished.problem else OK)
         elif isinstance(part, ModelCall):
-            if (called := part.side_call) is not None and part.operation != CLARIFY_BLANK:
-                now = self._at(called)
-                self._add(SIDE_CALL, now - (called.seconds or 0.0), now, FAILED if called.error else OK)
+            if (call := part.side_call) is not None and part.operation != CLARIFY_BLANK:
+                at = self._at(call)
+                self._add(SIDE_CALL, at - (call.seconds or 0.0), at, FAILED if call.error else OK)
         elif isinstance(part, Compaction | Pause):
             lane = PAUSE if isinstance(part, Pause) else COMPACTION
             self._add(lane, self._at(begun), self._at(ended), OK if ended is not None else OPEN)
@@ -120,7 +120,7 @@ class _Clock:
             self._rounds.append((part.begun.index + 1, start, end))
 
     def _add_wait(self, wait: Wait) -> None:
-        """Add the wait until it was over, or was cut short; then no other attempt was made, unless a reply came."""
+        """Add the wait until its end or interruption. Interrupted, it led to no attempt, unless a reply came."""
         retry = wait.begun
         start = self._at(retry)
         planned = start + retry.seconds
@@ -134,35 +134,35 @@ class _Clock:
     def _add_attempt(self, attempt: Attempt) -> None:
         begun, ended = attempt.begun, attempt.ended
         start = None if begun is None else self._after_waits.get(begun.seq, self._at(begun))
-        now = self._at(ended)
+        end = self._at(ended)
         if isinstance(ended, e.ModelReplied):
             is_inferred = isinstance(begun, e.RoundStarted) and begun.at is None
-            self._add(MODEL, self._start(start, ended.seconds, now, inferred=is_inferred), now)
+            self._add(MODEL, self._start(start, ended.seconds, end, inferred=is_inferred), end)
         elif isinstance(ended, e.BeforeReply):
             if start is None:
                 self._after_waits[ended.seq] = None
             else:
-                self._add(MODEL, start, now, FAILED)
+                self._add(MODEL, start, end, FAILED)
         elif start is not None:
-            self._add(MODEL, start, max(now, start), OPEN)
+            self._add(MODEL, start, max(end, start), OPEN)
 
     def _add_tool(self, tool: Tool) -> None:
         begun, ended = tool.begun, tool.ended
-        now = self._at(ended)
+        end = self._at(ended)
         if tool.is_blocked and tool.call is not None:
-            self._add(tool.call.name, now, now, SKIPPED, is_tool=True)
+            self._add(tool.call.name, end, end, SKIPPED, is_tool=True)
         elif isinstance(ended, e.ToolFinished):
             name = ended.result.name if begun is None or tool.call is None else tool.call.name
-            start = now if begun is None else self._at(begun)
-            start = self._start(start, ended.seconds, now, inferred=begun is None or begun.at is None)
-            self._add(name, start, now, _outcome(ended.result), is_tool=True)
+            start = end if begun is None else self._at(begun)
+            start = self._start(start, ended.seconds, end, inferred=begun is None or begun.at is None)
+            self._add(name, start, end, _outcome(ended.result), is_tool=True)
         elif tool.call is not None:
-            self._add(tool.call.name, self._at(begun), now, OPEN, is_tool=True)
+            self._add(tool.call.name, self._at(begun), end, OPEN, is_tool=True)
 
-    def _start(self, start: float | None, seconds: float | None, now: float, *, inferred: bool) -> float:
-        """Return when a part began that ends now: as recorded, else by its seconds, else where the part before it ended."""
+    def _start(self, start: float | None, seconds: float | None, end: float, *, inferred: bool) -> float:
+        """Return the start of a part that ends at ``now``: as recorded, by its seconds, or the previous part's end."""
         if start is None or (inferred and seconds is not None):
-            return now - (seconds or 0.0)
+            return end - (seconds or 0.0)
         self._inferred |= inferred
         return start
 
@@ -170,24 +170,24 @@ class _Clock:
         self._found.append(Span(lane, max(0.0, min(start, end)), end, outcome, is_tool))
 
     def _messages(self) -> list[tuple[str, float]]:
-        """Return the marks of what the person said since the first round."""
+        """Return marks for the person's messages since the first round."""
         events = dropwhile(lambda event: not isinstance(event, e.RoundStarted), self._run.events)
         return [("message from you", self._at(event)) for event in events if event.person_message is not None]
 
     def _questions(self) -> Iterator[Span]:
-        for asked in self._run.questions:
-            if asked.asked_at is not None:
-                start = self._seconds(asked.asked_at)
-                end = self._last if asked.closed_at is None else self._seconds(asked.closed_at)
-                yield Span(QUESTION, start, max(start, end), OPEN if asked.closed_at is None else OK)
+        for question in self._run.questions:
+            if question.asked_at is not None:
+                start = self._seconds(question.asked_at)
+                end = self._last if question.closed_at is None else self._seconds(question.closed_at)
+                yield Span(QUESTION, start, max(start, end), OPEN if question.closed_at is None else OK)
 
     def _end_of(self, index: int) -> float:
-        """Return when the round with this index ended."""
+        """Return the end of the round with this index."""
         return self._rounds[index][2] if 0 <= index < len(self._rounds) else self._last
 
 
 def _without_gaps(whole: Spans, gaps: list[tuple[float, float]]) -> Spans:
-    """Leave out the time in which no process worked on the run."""
+    """Omit the time in which no process worked on the run."""
     if not gaps:
         return whole
 
@@ -203,20 +203,20 @@ def _without_gaps(whole: Spans, gaps: list[tuple[float, float]]) -> Spans:
 
 
 def _in_order(run: Run) -> Spans:
-    """Return the parts in their order: of a round from ``n - 0.5`` to ``n + 0.5``, all equally wide."""
-    found: list[Span] = []
+    """Return the parts in order, each round from ``n - 0.5`` to ``n + 0.5`` with parts of equal width."""
+    spans: list[Span] = []
     rounds = []
-    for number, one in enumerate(run.rounds, 1):
-        parts = [Span(COMPACTION, 0, 0, FAILED if each.problem else OK) for each in one.compactions]
-        parts += [Span(RETRY, 0, 0) for _ in one.retries]
-        parts.append(Span(MODEL, 0, 0, OK if one.reply is not None else OPEN))
-        parts += [_of_record(record) for _, record in with_inner(one.records)]
+    for number, run_round in enumerate(run.rounds, 1):
+        parts = [Span(COMPACTION, 0, 0, FAILED if compaction.problem else OK) for compaction in run_round.compactions]
+        parts += [Span(RETRY, 0, 0) for _ in run_round.retries]
+        parts.append(Span(MODEL, 0, 0, OK if run_round.reply is not None else OPEN))
+        parts += [_of_record(record) for _, record in with_inner(run_round.records)]
         width = 0.9 / len(parts)
         start = number - 0.45
-        found += [part._replace(start=start + at * width, end=start + (at + 1) * width) for at, part in enumerate(parts)]
+        spans += [part._replace(start=start + at * width, end=start + (at + 1) * width) for at, part in enumerate(parts)]
         rounds.append((number, number - 0.5, number + 0.5))
     marks = [(lane, last + 1.5) for lane, last in _repetitions(run)]
-    return Spans(found, rounds, marks, False, [])
+    return Spans(spans, rounds, marks, False, [])
 
 
 def _of_record(record: CallRecord) -> Span:
@@ -230,7 +230,7 @@ def _outcome(result: ToolResult) -> str:
 
 
 def _repetitions(run: Run) -> Iterable[tuple[str, int]]:
-    """Yield for each finding of the run its mark and its last round."""
+    """Yield the mark and the last round of each of the run's findings."""
     for loop in run.loops:
         yield "loop found", loop.last
     for finding in run.findings:

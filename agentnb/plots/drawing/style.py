@@ -1,6 +1,6 @@
-"""How every plot looks: colours, texts and the frame around the axes.
+"""Style of all plots: colours, texts and the frame around the axes.
 
-The background is white on dark pages too: colours and hatching were chosen for it. Colour is never the only sign.
+The background is white on dark pages too, because colours and hatching were chosen for it. Colour is never the only cue.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The palette of Okabe and Ito (2008), which people with any kind of colour blindness can tell apart.
+# The palette of Okabe and Ito (2008), safe for all kinds of colour blindness.
 ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
 BLUE, VERMILLION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 INK, FAINT, MANY, LINES, SHADE, WHITE = "#222222", "#5A5A5A", "#A8A8A8", "#DDDDDD", "#F3F3F3", "#FFFFFF"
 
 WIDTH = 7.0
-"""Inches of every figure: 700 pixels, the width of a narrow notebook."""
+"""Width of every figure in inches: 700 pixels, the width of a narrow notebook."""
 AXES_PIXELS = 0.78 * WIDTH * DPI
-"""Pixels of the width that is left beside long labels, about."""
+"""Approximate width in pixels left beside long labels."""
 MAX_BARS = 15
-"""Bars of a plot; the rest is summed up in one more."""
+"""Maximum bars of a plot; the last sums up the others."""
 _EDGE, _LINE, _TITLE_LINE, _LEGEND_ROW = 0.12, 0.19, 0.24, 0.24
-"""Inches: the edge of a figure, and the heights of a line of text, of the title and of the legend."""
+"""In inches: margin of a figure, and heights of a line of text, of the title and of a legend row."""
 _CHARACTERS = 102
-"""Characters on a line of text."""
+"""Maximum characters on a line of text."""
 _RC: dict[str, Any] = {
     "font.family": ["DejaVu Sans"],  # comes with matplotlib: the same figure everywhere
     "font.size": 9,
     "text.color": INK,
-    "text.parse_math": False,  # names of tools and models are text, whatever they hold
+    "text.parse_math": False,  # names of tools and models may contain any characters
     "axes.titlesize": 9.5,
     "axes.titlelocation": "left",
     "axes.labelcolor": INK,
@@ -61,7 +61,7 @@ _RC: dict[str, Any] = {
 
 
 class Look(NamedTuple):
-    """How one kind of thing is drawn, and its name in the legend."""
+    """Appearance of a kind of element, and its name in the legend."""
 
     label: str
     color: str
@@ -69,13 +69,13 @@ class Look(NamedTuple):
 
     @property
     def fill(self) -> dict[str, Any]:
-        """The arguments of a bar of this look."""
+        """The arguments for a bar of this look."""
         return {"facecolor": self.color, "edgecolor": INK if self.hatch else self.color, "hatch": self.hatch, "linewidth": 0.6}
 
 
 @contextmanager
 def plot_style() -> Iterator[None]:
-    """Draw with our defaults, whatever the person's matplotlib style is; theirs is back at the end.
+    """Draw with our defaults, whatever the person's matplotlib style, which is restored at the end.
 
     Raises `SettingsError` without matplotlib.
     """
@@ -94,7 +94,7 @@ def panels(height: float, widths: Sequence[float] = (1.0,)) -> tuple[Figure, lis
 
 
 def stacked_panels(height: float) -> tuple[Figure, tuple[Axes, Axes]]:
-    """Return a figure with two axes above each other, for the same rounds: the lower one names them."""
+    """Return a figure with two stacked axes for the same rounds, labelled at the lower one."""
     figure = new_figure(WIDTH, height, layout="constrained", facecolor=WHITE)
     upper, lower = figure.subplots(2, 1)
     upper.tick_params(labelbottom=False)
@@ -104,10 +104,10 @@ def stacked_panels(height: float) -> tuple[Figure, tuple[Axes, Axes]]:
 def finish(
     figure: Figure, title: str, about: str, looks: Sequence[Any] = (), notes: Sequence[str] = (), says: str = ""
 ) -> Figure:
-    """Add the frame around the axes, each part on lines of its own, and the description of the figure.
+    """Add the frame around the axes, each part on its own lines, and the figure's description.
 
-    ``title``: what is shown; ``about``: of which runs; ``looks``: the legend, as `Look` or artists with a label; ``says``: what
-    the description adds to the rest.
+    ``title``: what is shown; ``about``: the runs; ``looks``: the legend, as `Look` or artists with a label; ``says``:
+    additional text of the description.
     """
     width, height = figure.get_size_inches()
     heading, lines = _wrapped([about]), _wrapped(notes)
@@ -115,18 +115,18 @@ def finish(
     upper = _EDGE + _TITLE_LINE + _LINE * len(heading) + 0.04
     top = upper + _LEGEND_ROW * len(rows) + 0.06
     bottom = _LINE * len(lines) + (_EDGE if lines else 0.06)
-    whole = height + top + bottom
-    figure.set_size_inches(width, whole)
+    total_height = height + top + bottom
+    figure.set_size_inches(width, total_height)
     small: dict[str, Any] = {"fontsize": 8.5, "color": FAINT, "linespacing": 1.25}
-    left = _EDGE / width
-    figure.text(left, 1 - _EDGE / whole, clean(title), va="top", fontsize=11, fontweight="bold")
-    figure.text(left, 1 - (_EDGE + _TITLE_LINE) / whole, "\n".join(heading), va="top", **small)
-    for place, row in enumerate(rows):
-        _add_legend(figure, row, (left, 1 - (upper + _LEGEND_ROW * place) / whole))
-    figure.text(left, 0.7 * _EDGE / whole, "\n".join(lines), va="bottom", **small)
+    margin = _EDGE / width
+    figure.text(margin, 1 - _EDGE / total_height, clean(title), va="top", fontsize=11, fontweight="bold")
+    figure.text(margin, 1 - (_EDGE + _TITLE_LINE) / total_height, "\n".join(heading), va="top", **small)
+    for index, row in enumerate(rows):
+        _add_legend(figure, row, (margin, 1 - (upper + _LEGEND_ROW * index) / total_height))
+    figure.text(margin, 0.7 * _EDGE / total_height, "\n".join(lines), va="bottom", **small)
     engine = figure.get_layout_engine()
     assert engine is not None
-    engine.set(rect=(0.008, bottom / whole, 0.984, height / whole), w_pad=0.03, h_pad=0.03)  # type: ignore[call-arg]
+    engine.set(rect=(0.008, bottom / total_height, 0.984, height / total_height), w_pad=0.03, h_pad=0.03)  # type: ignore[call-arg]
     describe(figure, ". ".join(filter(None, [clean(title), *map(clean, (about, says, *notes))])))
     return figure
 
@@ -136,25 +136,28 @@ def _wrapped(texts: Sequence[str]) -> list[str]:
 
 
 def empty(title: str, about: str, sentence: str) -> Figure:
-    """Return a figure that says why there is nothing to draw."""
+    """Return a figure that explains why there is nothing to draw."""
     with plot_style():
         figure, (axes,) = panels(0.7)
-        axes.set_axis_off()  # axes all the same: a notebook does not show a figure without any
+        axes.set_axis_off()  # axes are needed: a notebook does not show a figure without them
         axes.text(0.5, 0.5, "\n".join(_wrapped([sentence])), ha="center", va="center", transform=axes.transAxes, color=INK)
         return finish(figure, title, about, says=sentence)
 
 
 def clean(text: str) -> str:
-    """Return the text on one line, with a placeholder for each character that cannot be drawn."""
+    """Return the text on one line, with a placeholder for each undrawable character."""
     line = " ".join(encodable(text).split())
     if line.isascii() and line.isprintable():
         return line
     drawable = _drawable()
-    return "".join(each if ord(each) in drawable and each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in line)
+    return "".join(
+        character if ord(character) in drawable and character.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for character in line
+    )
 
 
 def short(text: str, most: int = 26) -> str:
-    """Return the text cleaned and at most so long; the middle is cut out, as names often differ at their end."""
+    """Return the cleaned text truncated in the middle, as names often differ at their end."""
     line = clean(text) or "(no name)"
     if len(line) <= most:
         return line
@@ -163,43 +166,43 @@ def short(text: str, most: int = 26) -> str:
 
 
 def distinct(names: Sequence[str], most: int = 26) -> list[str]:
-    """Return the names shortened, with a number behind those that are the same then."""
+    """Return shortened names, numbering those that become equal."""
     seen: dict[str, int] = {}
-    found = []
+    labels = []
     for name in names:
         label = short(name, most)
         seen[label] = seen.get(label, 0) + 1
-        found.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
-    return found
+        labels.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
+    return labels
 
 
 def first_bars(bars: Sequence[T], summed: Callable[[str, Sequence[T]], T]) -> list[T]:
-    """Return as many bars as are drawn. ``summed``: makes the last one of its name and of those that are left out."""
+    """Return the bars to draw. ``summed``: makes the last one from its name and the omitted bars."""
     if len(bars) <= MAX_BARS:
         return [*bars]
-    rest = bars[MAX_BARS - 1 :]
-    return [*bars[: MAX_BARS - 1], summed(f"and {len(rest)} others", rest)]
+    others = bars[MAX_BARS - 1 :]
+    return [*bars[: MAX_BARS - 1], summed(f"and {len(others)} others", others)]
 
 
 def stack(axes: Axes, parts: Sequence[tuple[Look, Sequence[int]]]) -> list[Look]:
-    """Draw horizontal bars of these parts, one after the other, and return the looks that occur, for the legend."""
+    """Draw horizontal bars stacked from these parts, and return the looks that occur, for the legend."""
     starts = [0] * len(parts[0][1])
     for look, counts in parts:
-        places = [place for place, count in enumerate(counts) if count]  # a bar of nothing would still have an edge
-        if places:
-            widths, begins = [counts[place] for place in places], [starts[place] for place in places]
-            axes.barh(places, widths, 0.72, left=begins, label=look.label, zorder=2, **look.fill)
+        positions = [position for position, count in enumerate(counts) if count]  # an empty bar would still have an edge
+        if positions:
+            widths, begins = [counts[position] for position in positions], [starts[position] for position in positions]
+            axes.barh(positions, widths, 0.72, left=begins, label=look.label, zorder=2, **look.fill)
         starts = [start + count for start, count in zip(starts, counts, strict=True)]
     return [look for look, counts in parts if any(counts)]
 
 
 def bar_label(axes: Axes, place: int, end: float, text: str) -> None:
-    """Write a text behind the end of a horizontal bar."""
+    """Write a label after the end of a horizontal bar."""
     axes.annotate(text, (end, place), (4, 0), textcoords="offset points", va="center", fontsize=8.5)
 
 
 def bar_axis(axes: Axes, names: Sequence[str]) -> None:
-    """Name horizontal bars, the first at the top."""
+    """Label horizontal bars, the first at the top."""
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
@@ -207,7 +210,7 @@ def bar_axis(axes: Axes, names: Sequence[str]) -> None:
 
 
 def round_axis(axes: Axes, first: int, last: int) -> None:
-    """Give an axis of rounds whole numbers."""
+    """Set up an axis of rounds with whole numbers."""
     axes.set_xlim(first - 0.6, last + 0.6)
     axes.set_xticks(whole_ticks(first, last))
     axes.set_xlabel("round")
@@ -216,43 +219,43 @@ def round_axis(axes: Axes, first: int, last: int) -> None:
 def amounts(
     axes: Axes, which: str, top: float, *, low: float = 0, prefix: str = "", unit: float = 1, whole: bool = False, most: int = 6
 ) -> None:
-    """Let an axis (``x`` or ``y``) of amounts go from ``low`` to ``top``, with round numbers of ``unit``.
+    """Set up an axis (``x`` or ``y``) of amounts from ``low`` to ``top``, with round multiples of ``unit``.
 
-    The ticks are fixed: those that matplotlib makes while it draws have the person's style.
+    The ticks are fixed: those that matplotlib makes while drawing have the person's style.
     """
     from matplotlib.ticker import MaxNLocator
 
     top = top if top > low else low + unit
     steps = [1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10]
-    found = MaxNLocator(most, steps=steps, integer=whole, min_n_ticks=2).tick_values(low / unit, top / unit)
+    ticks = MaxNLocator(most, steps=steps, integer=whole, min_n_ticks=2).tick_values(low / unit, top / unit)
     slack = 0.001 * (top - low) / unit
-    places = [float(at) for at in found if low / unit - slack <= at <= top / unit + slack]
-    decimals = max((len(f"{at:.10f}".rstrip("0").partition(".")[2]) for at in places), default=0)
+    positions = [float(at) for at in ticks if low / unit - slack <= at <= top / unit + slack]
+    decimals = max((len(f"{at:.10f}".rstrip("0").partition(".")[2]) for at in positions), default=0)
     decimals = max(decimals, 2) if prefix == "$" else decimals
-    labels = [f"{prefix}{at:,.{decimals}f}" for at in places]
+    labels = [f"{prefix}{at:,.{decimals}f}" for at in positions]
     if which == "x":
         axes.set_xlim(low, top)
-        axes.set_xticks([at * unit for at in places], labels)
+        axes.set_xticks([at * unit for at in positions], labels)
     else:
         axes.set_ylim(low, top)
-        axes.set_yticks([at * unit for at in places], labels)
+        axes.set_yticks([at * unit for at in positions], labels)
 
 
 def whole_ticks(first: int, last: int, most: int = 15) -> list[int]:
-    """Return whole numbers from ``first`` to ``last``: all of them, or multiples of 2, 5, 10 and so on, and the first."""
+    """Return whole numbers from ``first`` to ``last``: all, or the first and multiples of 2, 5, 10 and so on."""
     step = next(size * 10**power for power in range(9) for size in (1, 2, 5) if (last - first) / (size * 10**power) <= most)
     multiples = [at for at in range(first - first % step, last + 1, step) if at > first]
     return [first, *(at for at in multiples if at - first >= step / 2)]
 
 
 def counted(count: int, noun: str) -> str:
-    """Return ``3 runs``, ``1 run``."""
+    """Return a count with its noun: ``3 runs``, ``1 run``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 @cache
 def _drawable() -> frozenset[int]:
-    """Return the characters that the font has, in both its weights."""
+    """Return the code points of the font, available in both weights."""
     import matplotlib as mpl
     from matplotlib.ft2font import FT2Font
 
@@ -262,28 +265,28 @@ def _drawable() -> frozenset[int]:
 
 
 def _legend_rows(looks: Sequence[Any]) -> list[list[Any]]:
-    """Return what the legend shows, row by row, as many as fit beside each other."""
+    """Return the legend's entries in rows, as many as fit."""
     rows: list[list[Any]] = []
-    left = 0.0
+    remaining = 0.0
     for look in looks:
         label = look.label if isinstance(look, Look) else str(look.get_label())
-        needs = 0.42 + 0.083 * len(label)
-        if not rows or needs > left:
+        needed = 0.42 + 0.083 * len(label)
+        if not rows or needed > remaining:
             rows.append([])
-            left = WIDTH - 2 * _EDGE
+            remaining = WIDTH - 2 * _EDGE
         rows[-1].append(look)
-        left -= needs
+        remaining -= needed
     return rows
 
 
-def _add_legend(figure: Figure, row: Sequence[Any], place: tuple[float, float]) -> None:
+def _add_legend(figure: Figure, row: Sequence[Any], position: tuple[float, float]) -> None:
     from matplotlib.patches import Patch
 
-    handles = [Patch(label=one.label, **one.fill) if isinstance(one, Look) else one for one in row]
+    handles = [Patch(label=item.label, **item.fill) if isinstance(item, Look) else item for item in row]
     figure.legend(
         handles=handles,
         loc="upper left",
-        bbox_to_anchor=place,
+        bbox_to_anchor=position,
         ncols=len(row),
         borderaxespad=0,
         borderpad=0.2,

@@ -1,6 +1,6 @@
-"""Variants of experiments as the figures take them: rows or runs by the name of the variant, and how each is drawn.
+"""Variants of experiments for figures: rows or runs by variant name, and their appearance.
 
-Results and comparisons are known by their attributes: plots do not import experiments.
+Results and comparisons are recognized by their attributes: plots do not import experiments.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from agentnb.plots.drawing.style import counted, distinct
 from agentnb.plots.experiments.protocols import ArmRow, ComparisonLike, ResultsLike
 
 VARIANT_TAG = "variant:"
-"""Begins the tag of a run that names its variant."""
+"""Prefix of the tag that names a run's variant."""
 UNTAGGED = "(no variant)"
 COST, TOKENS = "cost", "tokens"
 MAX_CURVES = len(SIGNS)
-"""Variants of a figure with curves: as many as can be told apart."""
-MARKED = tuple([(SIGNS[place % MAX_CURVES][0], marker) for place, marker in enumerate("os^DvPX<>pd*")])
-"""Colour and marker of each variant of a figure with points: as many as can be told apart."""
+"""Maximum variants of a figure with curves, so that they remain distinguishable."""
+MARKED = tuple([(SIGNS[index % MAX_CURVES][0], marker) for index, marker in enumerate("os^DvPX<>pd*")])
+"""Colour and marker of each variant of a figure with points; their number limits the variants drawn."""
 UNITS = {"cost": "US dollars", "seconds": "seconds", "tokens": "tokens", "rounds": "rounds"}
-"""Units of measures; a check has none."""
+"""Units of measures; checks have no unit."""
 
 
 class Sign(NamedTuple):
-    """How a variant is drawn."""
+    """A variant's appearance."""
 
     color: str
     marker: str
@@ -36,36 +36,36 @@ class Sign(NamedTuple):
 
 
 def comparisons_of(source: object, plot: str) -> list[ComparisonLike]:
-    """Return the comparisons. Raises `SettingsError` for anything else."""
-    found = [source] if is_comparison(source) else [*source] if isinstance(source, list | tuple) else [None]
-    if not all(is_comparison(one) for one in found):
+    """Return the source's comparisons. Raises `SettingsError` for anything else."""
+    comparisons = [source] if is_comparison(source) else [*source] if isinstance(source, list | tuple) else [None]
+    if not all(is_comparison(item) for item in comparisons):
         raise SettingsError(
             f"plots.{plot} draws comparisons, not {type(source).__name__}",
             f"Give what compare returned: plots.{plot}(compare(results, A, B))",
         )
-    return cast("list[ComparisonLike]", found)
+    return cast("list[ComparisonLike]", comparisons)
 
 
 def one_comparison(source: object, plot: str) -> ComparisonLike:
-    """Return the comparison. Raises `SettingsError` for several, and for anything else."""
-    found = comparisons_of(source, plot)
-    if len(found) != 1:
-        raise SettingsError(f"plots.{plot} draws one comparison, and these are {len(found):,}", "Give one of them")
-    return found[0]
+    """Return the source's comparison. Raises `SettingsError` for several, and for anything else."""
+    comparisons = comparisons_of(source, plot)
+    if len(comparisons) != 1:
+        raise SettingsError(f"plots.{plot} draws one comparison, got {len(comparisons):,}", "Give one of them")
+    return comparisons[0]
 
 
 def is_comparison(source: object) -> bool:
-    """Return whether it is a comparison of two variants."""
+    """True for a comparison of two variants."""
     return hasattr(source, "rows_a") and hasattr(source, "rows_b")
 
 
 def is_results(source: object) -> bool:
-    """Return whether these are the results of an experiment."""
+    """True for the results of an experiment."""
     return hasattr(source, "check_open") and hasattr(source, "variants")
 
 
 def rows_by_variant(source: object) -> dict[str, Sequence[ArmRow]] | None:
-    """Return the rows of results or comparisons by variant; None if the source has runs instead.
+    """Return rows of results or comparisons by variant; None if the source has runs instead.
 
     Raises `SettingsError` while the results are covered.
     """
@@ -74,9 +74,9 @@ def rows_by_variant(source: object) -> dict[str, Sequence[ArmRow]] | None:
 
 
 def runs_by_variant(source: Any) -> dict[str, list[Run]]:
-    """Return runs by variant: those of results or comparisons, else as their tags ``variant:NAME`` say.
+    """Return runs by variant: from results or comparisons, otherwise by their tags ``variant:NAME``.
 
-    Without any such tag, all runs are of one variant, whose name is empty.
+    Without any such tag, all runs belong to one variant with an empty name.
     """
     arms = _arms_of(source)
     if arms is not None:
@@ -85,12 +85,12 @@ def runs_by_variant(source: Any) -> dict[str, list[Run]]:
 
 
 def runs_by_tag(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Return runs by the variant that their tag names, in the order of the names."""
+    """Return runs by their tag's variant, sorted by name."""
     names = [next((tag.removeprefix(VARIANT_TAG) for tag in run.tags if tag.startswith(VARIANT_TAG)), "") for run in runs]
-    found: dict[str, list[Run]] = {name: [] for name in sorted({*names})}
+    groups: dict[str, list[Run]] = {name: [] for name in sorted({*names})}
     for run, name in zip(runs, names, strict=True):
-        found[name].append(run)
-    return {name or (UNTAGGED if len(found) > 1 else ""): group for name, group in found.items()}
+        groups[name].append(run)
+    return {name or (UNTAGGED if len(groups) > 1 else ""): group for name, group in groups.items()}
 
 
 def _arms_of(source: object) -> dict[str, tuple[Sequence[ArmRow], ComparisonLike | ResultsLike]] | None:
@@ -98,45 +98,45 @@ def _arms_of(source: object) -> dict[str, tuple[Sequence[ArmRow], ComparisonLike
         results = cast("ResultsLike", source)
         results.check_open()
         return {name: (results.of(name), results) for name in results.variants}
-    several = [source] if is_comparison(source) else source
-    if not isinstance(several, list | tuple) or not several or not all(map(is_comparison, several)):
+    comparisons = [source] if is_comparison(source) else source
+    if not isinstance(comparisons, list | tuple) or not comparisons or not all(map(is_comparison, comparisons)):
         return None
-    found: dict[str, tuple[Sequence[ArmRow], ComparisonLike | ResultsLike]] = {}
-    for one in cast("Sequence[ComparisonLike]", several):
-        found.setdefault(one.a, (one.rows_a, one))
-        found.setdefault(one.b, (one.rows_b, one))
-    return found
+    arms: dict[str, tuple[Sequence[ArmRow], ComparisonLike | ResultsLike]] = {}
+    for comparison in cast("Sequence[ComparisonLike]", comparisons):
+        arms.setdefault(comparison.a, (comparison.rows_a, comparison))
+        arms.setdefault(comparison.b, (comparison.rows_b, comparison))
+    return arms
 
 
 def task_means(rows: Iterable[ArmRow], name: str) -> dict[str, float]:
-    """Return the mean of a check or measure by task, for the tasks with a known value."""
+    """Return the mean of a check or measure by task, for tasks with a known value."""
     values: dict[str, list[float]] = {}
     for row in rows:
         if (value := row.value(name)) is not None:
             values.setdefault(row.task, []).append(value)
-    return {task: sum(each) / len(each) for task, each in values.items()}
+    return {task: sum(task_values) / len(task_values) for task, task_values in values.items()}
 
 
 def measure_of(costs: Collection[float | None]) -> str:
-    """Return what is drawn of runs: their cost if all of it is known and it is above 0, else their tokens."""
+    """Return the measure to draw: cost if all costs are known and any is above 0, otherwise tokens."""
     return COST if None not in costs and any(costs) else TOKENS
 
 
 def signs_of(names: Sequence[str]) -> list[tuple[str, str, Sign]]:
-    """Return the variants that are drawn, each with its label and how it is drawn; the first `MAX_CURVES`."""
+    """Return the variants to draw, at most `MAX_CURVES`, each with its label and appearance."""
     labels = distinct([*names], 30)
     return [(name, label, Sign(*sign)) for name, label, sign in zip(names, labels, SIGNS, strict=False)]
 
 
 def left_out(names: Sequence[str]) -> list[str]:
-    """Return the note on variants that are not drawn."""
+    """Return the note on omitted variants."""
     more = len(names) - MAX_CURVES
     return [f"{counted(more, 'more variant')} {'is' if more == 1 else 'are'} not drawn"] if more > 0 else []
 
 
 def tasks_range(counts: Iterable[int]) -> str:
-    """Return ``n = 30 tasks``, or ``n = 12 to 30 tasks`` where counts differ."""
-    known = sorted({*counts})
-    if len(known) > 1:
-        return f"n = {known[0]:,} to {known[-1]:,} tasks"
-    return f"n = {counted(known[0] if known else 0, 'task')}"
+    """Format numbers of tasks: ``n = 30 tasks``, or ``n = 12 to 30 tasks`` if they differ."""
+    distinct_counts = sorted({*counts})
+    if len(distinct_counts) > 1:
+        return f"n = {distinct_counts[0]:,} to {distinct_counts[-1]:,} tasks"
+    return f"n = {counted(distinct_counts[0] if distinct_counts else 0, 'task')}"

@@ -1,4 +1,4 @@
-"""Cost against success: what a run of each variant costs, and how often it does its task."""
+"""Cost against success, by variant."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 TITLE = "Cost against success"
 CLOSE = 0.5
-"""Share of the largest value above which all of them are close together."""
+"""If the smallest value exceeds this share of the largest, the axis does not begin at 0."""
 
 
 class VariantPoint(NamedTuple):
-    """A variant: what its runs cost, and how they did."""
+    """A variant with the cost and success of its runs."""
 
     name: str
     runs: int
@@ -32,10 +32,10 @@ class VariantPoint(NamedTuple):
 
 
 def cost_against_success(results: ResultsLike) -> Figure:
-    """Draw each variant at the mean cost of its runs and the mean of the primary, both with intervals of 95 per cent.
+    """Draw each variant at its mean cost per run and its mean of the primary, with intervals of 95 per cent.
 
-    Takes the results of an experiment. Where cost is 0 or unknown, tokens are drawn, and the figure says so. With several runs
-    of a task, intervals are by task. Raises `SettingsError` while the results are covered.
+    Takes the results of an experiment. If cost is 0 or unknown, tokens are drawn, and the figure says so. With several runs per
+    task, intervals are by task. Raises `SettingsError` while the results are covered.
     """
     if not is_results(results):
         raise SettingsError(
@@ -44,72 +44,72 @@ def cost_against_success(results: ResultsLike) -> Figure:
         )
     results.check_open()
     rows = {name: results.of(name) for name in results.variants}
-    what = measure_of([row.cost for row in results.rows if row.rounds])
+    measure = measure_of([row.cost for row in results.rows if row.rounds])
     means = results.means()
     points = []
     for name, group in rows.items():
-        spent = sorted(task_means(group, what).values())  # resampled, any order of runs gives the same interval
+        spent = sorted(task_means(group, measure).values())  # sorted, so that resampling does not depend on the order of runs
         points.append(VariantPoint(name, len(group), mean_interval(spent), means[name]))
-    known = [one for one in points if one.spent.value is not None and one.success.value is not None]
+    complete = [point for point in points if point.spent.value is not None and point.success.value is not None]
     heading = f"{results.primary}: n = {counted(len(results.rows), 'run')}"
     heading += f" of {counted(len({row.task for row in results.rows}), 'task')}"
-    if not known:
+    if not complete:
         sentence = f"Neither cost nor tokens are known, or no run has a known {results.primary}."
         return empty(TITLE, heading, sentence if results.rows else "There are no runs.")
-    shown = known[: len(MARKED)]
+    shown = complete[: len(MARKED)]
     with plot_style():
         figure, (axes,) = panels(3.4)
-        labels = distinct([f"{one.name} (n = {counted(one.runs, 'run')})" for one in shown], 44)
-        lines = [_draw(axes, one, labels[place], place, len(shown)) for place, one in enumerate(shown)]
-        _scale_spent(axes, shown, what)
-        axes.set_xlabel("US dollars of a run (mean)" if what == COST else "tokens of a run (mean)")
+        labels = distinct([f"{point.name} (n = {counted(point.runs, 'run')})" for point in shown], 44)
+        lines = [_draw(axes, point, labels[index], index, len(shown)) for index, point in enumerate(shown)]
+        _scale_spent(axes, shown, measure)
+        axes.set_xlabel("US dollars of a run (mean)" if measure == COST else "tokens of a run (mean)")
         _scale_success(axes, shown, results.primary)
         notes = ["Lines: intervals of 95 per cent. They say nothing about differences: see plots.differences"]
-        if what == TOKENS:
+        if measure == TOKENS:
             notes.append("Tokens, not cost: the cost is 0, or not known of all runs")
-        if unknown := sum(row.value(what) is None for row in results.rows):
-            notes.append(f"{counted(unknown, 'run')} without known {what}: the means leave them out")
-        if names := [one.name for one in points if one not in shown]:
+        if unknown := sum(row.value(measure) is None for row in results.rows):
+            notes.append(f"{counted(unknown, 'run')} without known {measure}: the means leave them out")
+        if names := [point.name for point in points if point not in shown]:
             notes.append(f"Not drawn: {', '.join(names)}")
-        says = "; ".join(map(_told_dollars if what == COST else _told_tokens, shown))
+        says = "; ".join(map(_told_dollars if measure == COST else _told_tokens, shown))
         return finish(figure, TITLE, heading, lines, notes, says)
 
 
-def _draw(axes: Axes, one: VariantPoint, label: str, place: int, variants: int) -> Any:
-    """Draw a variant with its two intervals, and return its mark for the legend."""
-    color, marker = MARKED[place]
-    x, y = one.spent.value, one.success.value
+def _draw(axes: Axes, point: VariantPoint, label: str, index: int, variants: int) -> Any:
+    """Draw a variant with its two intervals, and return its marker for the legend."""
+    color, marker = MARKED[index]
+    x, y = point.spent.value, point.success.value
     assert x is not None and y is not None, "variants without a value are not drawn"
-    if one.spent.low is not None and one.spent.high is not None:
-        axes.hlines(y, one.spent.low, one.spent.high, color=color, linewidth=1.4)
-    if one.success.low is not None and one.success.high is not None:
-        axes.vlines(x, one.success.low, one.success.high, color=color, linewidth=1.4)
-    size = 8.0 + min(variants - 1 - place, 4)  # those below are larger: of equal points all can be seen
+    if point.spent.low is not None and point.spent.high is not None:
+        axes.hlines(y, point.spent.low, point.spent.high, color=color, linewidth=1.4)
+    if point.success.low is not None and point.success.high is not None:
+        axes.vlines(x, point.success.low, point.success.high, color=color, linewidth=1.4)
+    size = 8.0 + min(variants - 1 - index, 4)  # lower points are larger, so that equal points all show
     look: dict[str, Any] = {"color": color, "markersize": size, "clip_on": False, "zorder": 3, "markeredgecolor": WHITE}
     (mark,) = axes.plot([x], [y], marker, linestyle="none", label=label, **look)
     return mark
 
 
-def _scale_spent(axes: Axes, shown: Sequence[VariantPoint], what: str) -> None:
-    """Give what runs cost an axis from 0, or around its values where these are close together."""
-    ends = [end for one in shown for end in one.spent if end is not None]
+def _scale_spent(axes: Axes, shown: Sequence[VariantPoint], measure: str) -> None:
+    """Scale the axis of costs from 0, or around its values if they are close together."""
+    ends = [end for point in shown for end in point.spent if end is not None]
     low, high = min(ends), max(ends)
     pad = 0.15 * (high - low) or 0.1 * high
     start, end = (0.0, 1.08 * high) if low < CLOSE * high else (low - pad, high + pad)
-    amounts(axes, "x", end, low=start, prefix="$" if what == COST else "")
+    amounts(axes, "x", end, low=start, prefix="$" if measure == COST else "")
 
 
 def _scale_success(axes: Axes, shown: Sequence[VariantPoint], primary: str) -> None:
-    """Give the primary an axis from 0 to 1, or as far as its values go."""
-    ends = [end for one in shown for end in one.success if end is not None]
+    """Scale the axis of the primary from 0 to 1, or to its range of values."""
+    ends = [end for point in shown for end in point.success if end is not None]
     unit = f" ({UNITS[primary]})" if UNITS.get(primary, primary) != primary else ""
     amounts(axes, "y", 1.0 if max(ends) <= 1 else 1.08 * max(ends), low=min(0.0, 1.08 * min(ends)))
     axes.set_ylabel(f"mean of {primary}{unit}")
 
 
-def _told_dollars(one: VariantPoint) -> str:
-    return f"{one.name}: {dollars(one.spent.value or 0.0)} a run, {one.success.value:.2f}"
+def _told_dollars(point: VariantPoint) -> str:
+    return f"{point.name}: {dollars(point.spent.value or 0.0)} a run, {point.success.value:.2f}"
 
 
-def _told_tokens(one: VariantPoint) -> str:
-    return f"{one.name}: {one.spent.value:,.0f} tokens a run, {one.success.value:.2f}"
+def _told_tokens(point: VariantPoint) -> str:
+    return f"{point.name}: {point.spent.value:,.0f} tokens a run, {point.success.value:.2f}"

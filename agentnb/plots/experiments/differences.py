@@ -33,56 +33,62 @@ if TYPE_CHECKING:
 
 TITLE = "Differences between variants"
 BESIDE = 0.24
-"""How far below its interval a minimum detectable effect is drawn."""
+"""Offset of a minimum detectable effect below its interval, in rows."""
 _CHARACTERS = 46
-"""Characters of a line beside the intervals."""
+"""Maximum characters of a line beside the intervals."""
 
 
 def differences(comparisons: Comparisons) -> Figure:
     """Draw the difference of each comparison with its interval of 95 per cent, and 0.
 
-    Takes what `agentnb.compare` returns: a comparison or several, of one primary or of checks. An interval that holds 0 has the
-    minimum detectable effect beside it: as far as the comparison could see. One without a number says what is missing. Raises
-    `SettingsError` for measures of different units.
+    Takes what `agentnb.compare` returns: a comparison or several, of one primary or of checks. An interval that contains 0 is
+    shown with the minimum detectable effect. A comparison without a number says what is missing. Raises `SettingsError` for
+    measures of different units.
     """
     rows = comparisons_of(comparisons, "differences")
     if not rows:
         return empty(TITLE, "No comparison", "There are no comparisons.")
     unit = _unit(rows)
     shown = rows[:MAX_BARS]
-    primaries = [*dict.fromkeys(one.primary for one in rows)]
-    names = [f"{one.a} \N{MINUS SIGN} {one.b}" + (f", {one.primary}" if len(primaries) > 1 else "") for one in shown]
+    primaries = [*dict.fromkeys(comparison.primary for comparison in rows)]
+    names = [
+        f"{comparison.a} \N{MINUS SIGN} {comparison.b}" + (f", {comparison.primary}" if len(primaries) > 1 else "")
+        for comparison in shown
+    ]
     with plot_style():
         figure, (axes, texts) = panels(0.75 + 0.56 * len(shown), (6, 5))
         reach = _reach(shown)
         amounts(axes, "x", reach, low=-reach)
         axes.axvline(0, color=INK, linewidth=1, zorder=1)
         drawn: dict[str, Any] = {}
-        for place, one in enumerate(shown):
-            _draw(axes, place, one, drawn)
-            style: dict[str, Any] = {"color": FAINT, "style": "italic"} if one.missing else {}
-            texts.text(0, place, "\n".join(_beside(one)), va="center", fontsize=8, linespacing=1.3, **style)
+        for y, comparison in enumerate(shown):
+            _draw(axes, y, comparison, drawn)
+            style: dict[str, Any] = {"color": FAINT, "style": "italic"} if comparison.missing else {}
+            texts.text(0, y, "\n".join(_beside(comparison)), va="center", fontsize=8, linespacing=1.3, **style)
         bar_axis(axes, distinct(names, 34))
         axes.set_xlabel(f"difference in {clean(primaries[0]) if len(primaries) == 1 else 'each check'}{unit}")
         texts.set_axis_off()
         heading = f"{', '.join(primaries)}: the first variant minus the second, paired by task; "
-        heading += tasks_range(one.tasks for one in rows)
+        heading += tasks_range(comparison.tasks for comparison in rows)
         notes = [f"{len(rows) - len(shown)} more comparisons are not drawn"] if len(rows) > len(shown) else []
-        if any(one.p_adjusted is not None for one in shown):
+        if any(comparison.p_adjusted is not None for comparison in shown):
             notes.append("Each interval is of its comparison alone; p values are adjusted by Holm")
-        says = "; ".join(f"{name}: {one.missing or ', '.join(_beside(one))}" for name, one in zip(names, shown, strict=True))
+        says = "; ".join(
+            f"{name}: {comparison.missing or ', '.join(_beside(comparison))}"
+            for name, comparison in zip(names, shown, strict=True)
+        )
         return finish(figure, TITLE, heading, [*drawn.values()], notes, says)
 
 
 def holds_zero(one: ComparisonLike) -> bool:
-    """Return whether the interval holds 0, so that no difference is shown."""
+    """True if the interval contains 0, so that no difference is shown."""
     return one.interval is not None and one.interval[0] <= 0 <= one.interval[1]
 
 
 def _unit(rows: Sequence[ComparisonLike]) -> str:
-    units = {UNITS.get(one.primary, "") for one in rows}
+    units = {UNITS.get(comparison.primary, "") for comparison in rows}
     if len(units) > 1:
-        primaries = ", ".join(dict.fromkeys(one.primary for one in rows))
+        primaries = ", ".join(dict.fromkeys(comparison.primary for comparison in rows))
         raise SettingsError(f"{primaries} have no unit in common", "Give the comparisons of each to plots.differences alone")
     (unit,) = units
     return f" ({unit})" if unit else ""
@@ -90,40 +96,49 @@ def _unit(rows: Sequence[ComparisonLike]) -> str:
 
 def _reach(rows: Sequence[ComparisonLike]) -> float:
     """Return the end of the axis on both sides of 0."""
-    ends = [end for one in rows if one.difference is not None for end in (one.difference, *(one.interval or ()))]
-    ends += [one.mde for one in rows if one.mde is not None and holds_zero(one)]
+    ends = [
+        end
+        for comparison in rows
+        if comparison.difference is not None
+        for end in (comparison.difference, *(comparison.interval or ()))
+    ]
+    ends += [comparison.mde for comparison in rows if comparison.mde is not None and holds_zero(comparison)]
     return 1.08 * max(map(abs, ends), default=0) or 1.0
 
 
-def _draw(axes: Axes, place: int, one: ComparisonLike, drawn: dict[str, Any]) -> None:
-    """Draw a comparison in its row, and add to ``drawn`` what the legend shows."""
-    if one.difference is None or one.missing:
+def _draw(axes: Axes, y: int, comparison: ComparisonLike, drawn: dict[str, Any]) -> None:
+    """Draw a comparison in its row, and add its legend entries to ``drawn``."""
+    if comparison.difference is None or comparison.missing:
         return
-    is_shown = one.interval is None or not holds_zero(one)
-    if one.interval is not None:
-        axes.hlines(place, *one.interval, color=BLUE, linewidth=2, zorder=3)
-        axes.plot(one.interval, [place] * 2, "|", color=BLUE, markersize=8, clip_on=False, zorder=3)
+    is_shown = comparison.interval is None or not holds_zero(comparison)
+    if comparison.interval is not None:
+        axes.hlines(y, *comparison.interval, color=BLUE, linewidth=2, zorder=3)
+        axes.plot(comparison.interval, [y] * 2, "|", color=BLUE, markersize=8, clip_on=False, zorder=3)
     label = "difference, with its interval of 95 per cent" if is_shown else "no difference is shown: the interval holds 0"
     fill: dict[str, Any] = {"markerfacecolor": BLUE if is_shown else WHITE, "markeredgewidth": 1.6}
-    (drawn[label],) = axes.plot([one.difference], [place], "o", color=BLUE, markersize=7, zorder=4, label=label, **fill)
-    if one.mde is not None and not is_shown:
+    (drawn[label],) = axes.plot([comparison.difference], [y], "o", color=BLUE, markersize=7, zorder=4, label=label, **fill)
+    if comparison.mde is not None and not is_shown:
         label = "minimum detectable effect (power of 80 per cent)"
         look: dict[str, Any] = {"color": VERMILLION, "marker": "|", "linewidth": 1.2, "markersize": 6, "label": label}
-        (drawn[label],) = axes.plot([-one.mde, one.mde], [place + BESIDE] * 2, "--", **look)
+        (drawn[label],) = axes.plot([-comparison.mde, comparison.mde], [y + BESIDE] * 2, "--", **look)
 
 
-def _beside(one: ComparisonLike) -> list[str]:
-    """Return the numbers of a comparison, or what is missing, line by line."""
-    if one.difference is None or one.missing:
-        return [f"n = {counted(one.tasks, 'task')}", *textwrap.wrap(clean(one.missing), _CHARACTERS)]
-    p_value = one.p_value if one.p_adjusted is None else one.p_adjusted
-    limits = "the same in each task" if one.interval is None else f"[{_signed(one.interval[0])}, {_signed(one.interval[1])}]"
+def _beside(comparison: ComparisonLike) -> list[str]:
+    """Return the lines beside a comparison: its numbers, or the reason they are missing."""
+    if comparison.difference is None or comparison.missing:
+        return [f"n = {counted(comparison.tasks, 'task')}", *textwrap.wrap(clean(comparison.missing), _CHARACTERS)]
+    p_value = comparison.p_value if comparison.p_adjusted is None else comparison.p_adjusted
+    limits = (
+        "the same in each task"
+        if comparison.interval is None
+        else f"[{_signed(comparison.interval[0])}, {_signed(comparison.interval[1])}]"
+    )
     shown = "" if p_value is None else f", p {'< 0.001' if p_value < 0.001 else f'= {p_value:.2g}'}"
-    shown += "" if one.p_adjusted is None or p_value is None else " (Holm)"
-    lines = [f"{_signed(one.difference)} {limits}", f"n = {counted(one.tasks, 'task')}{shown}"]
-    return [*lines, f"detectable: {one.mde:.2g}"] if one.mde is not None and holds_zero(one) else lines
+    shown += "" if comparison.p_adjusted is None or p_value is None else " (Holm)"
+    lines = [f"{_signed(comparison.difference)} {limits}", f"n = {counted(comparison.tasks, 'task')}{shown}"]
+    return [*lines, f"detectable: {comparison.mde:.2g}"] if comparison.mde is not None and holds_zero(comparison) else lines
 
 
 def _signed(value: float) -> str:
-    """Return the number with its sign and three digits; what rounding left of 0 is 0."""
+    """Format a number with its sign and three digits; a rounding error around 0 becomes 0."""
     return f"{round(value, 12) + 0.0:+.3g}"

@@ -1,4 +1,4 @@
-"""Flips: which tasks passed in one variant only, in both, or in neither."""
+"""Flips: tasks that passed in one variant only, in both, or in neither."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 TITLE = "Tasks that flip between variants"
 MAX_TASKS = 120
-"""Tasks that are drawn: those that differ most come first."""
+"""Maximum tasks drawn; those that differ most are kept."""
 MAX_NAMED = 60
-"""Tasks whose names fit below them."""
+"""Maximum tasks whose names fit below the bars."""
 _CHARACTER_PIXELS = 7
 
 
 class TaskShares(NamedTuple):
-    """A task, and the share of its runs that passed in each variant."""
+    """A task and the share of its runs that passed in each variant."""
 
     task: str
     a: float
@@ -48,43 +48,45 @@ class TaskShares(NamedTuple):
 
     @property
     def group(self) -> int:
-        """The place of its group: passed in a only or more often, in both alike, in neither, in b only or more often."""
+        """The index of its group: passed in a only or more often, in both alike, in neither, in b only or more often."""
         if self.a != self.b:
             return 0 if self.a > self.b else 3
         return 1 if self.a else 2
 
 
 def flips(comparison: ComparisonLike) -> Figure:
-    """Draw which tasks of a comparison passed in its first variant only, in both, in neither, or in its second only.
+    """Draw the tasks of a comparison that passed in its first variant only, in both, in neither, or in its second only.
 
-    A task has a bar up for the first variant and one down for the second, as high as the share of its runs that passed. Tasks
-    with a value in one variant only are left out. Raises `SettingsError` for a primary that is not between 0 and 1.
+    A task has a bar up for the first variant and one down for the second, as high as its share of passed runs. Tasks with a
+    value in one variant only are omitted. Raises `SettingsError` for a primary that is not between 0 and 1.
     """
-    one = one_comparison(comparison, "flips")
-    shares, unpaired = _shares(one)
-    heading = f"{one.primary}, {one.a} and {one.b}: n = {counted(len(shares), 'task')}"
+    compared = one_comparison(comparison, "flips")
+    shares, unpaired = _shares(compared)
+    heading = f"{compared.primary}, {compared.a} and {compared.b}: n = {counted(len(shares), 'task')}"
     if not shares:
         return empty(TITLE, heading, "No task has a known value in both variants.")
-    groups = _group_counts(one, shares)
-    heading += f" ({len(one.rows_a):,} and {len(one.rows_b):,} runs): " + ", ".join(f"{name} {count}" for name, count in groups)
-    first, second = Look(f"passed: {short(one.a)}", BLUE), Look(f"passed: {short(one.b)}", ORANGE, "///")
-    alike = Look("the same in both", LINES)
+    groups = _group_counts(compared, shares)
+    heading += f" ({len(compared.rows_a):,} and {len(compared.rows_b):,} runs): " + ", ".join(
+        f"{name} {count}" for name, count in groups
+    )
+    first, second = Look(f"passed: {short(compared.a)}", BLUE), Look(f"passed: {short(compared.b)}", ORANGE, "///")
+    unchanged = Look("the same in both", LINES)
     shown = sorted(sorted(shares, key=lambda each: -abs(each.a - each.b))[:MAX_TASKS], key=_order)
     width = 0.8 if len(shown) <= MAX_NAMED else 1.0
     with plot_style():
         names = distinct([task.task for task in shown], 18) if len(shown) <= MAX_NAMED else []
         figure, (axes,) = panels(2.8 + 0.07 * max(map(len, names), default=0))
-        for place, task in enumerate(shown):
+        for x, task in enumerate(shown):
             is_flip = task.a != task.b
             for height, look in ((task.a, first), (-task.b, second)):
                 if height:
-                    axes.bar(place, height, width, zorder=2, **(look if is_flip else alike).fill)
+                    axes.bar(x, height, width, zorder=2, **(look if is_flip else unchanged).fill)
         axes.axhline(0, color=INK, linewidth=0.8, zorder=3)
         _draw_groups(axes, shown, groups)
         axes.set_xlim(-0.8, len(shown) - 0.2)
         axes.set_ylim(-1.04, 1.2)
         axes.set_yticks([-1, -0.5, 0, 0.5, 1], ["1", "0.5", "0", "0.5", "1"])
-        axes.set_ylabel(f"share of runs passed\nup: {short(one.a, 20)}\ndown: {short(one.b, 20)}")
+        axes.set_ylabel(f"share of runs passed\nup: {short(compared.a, 20)}\ndown: {short(compared.b, 20)}")
         axes.grid(visible=False, axis="x")
         axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7.5)
         axes.tick_params(axis="x", length=0)
@@ -92,39 +94,39 @@ def flips(comparison: ComparisonLike) -> Figure:
         notes = [f"{counted(unpaired, 'task')} left out: no known value in one of the variants"] if unpaired else []
         if len(shares) > len(shown):
             notes.append(f"Drawn are the {len(shown)} tasks that differ most; the counts are of all")
-        return finish(figure, TITLE, heading, [first, second, alike], notes)
+        return finish(figure, TITLE, heading, [first, second, unchanged], notes)
 
 
-def _shares(one: ComparisonLike) -> tuple[list[TaskShares], int]:
-    """Return the shares of tasks that have a known value in both variants, and how many have not."""
-    a, b = (task_means(rows, one.primary) for rows in (one.rows_a, one.rows_b))
+def _shares(comparison: ComparisonLike) -> tuple[list[TaskShares], int]:
+    """Return the shares of tasks with a known value in both variants, and the number of other tasks."""
+    a, b = (task_means(rows, comparison.primary) for rows in (comparison.rows_a, comparison.rows_b))
     paired = [TaskShares(task, a[task], b[task]) for task in a if task in b]
     if any(not 0 <= share <= 1 for task in paired for share in task[1:]):
-        raise SettingsError(f"{one.primary} does not pass or fail", "Draw its difference: plots.differences(comparison)")
-    return paired, len({*a, *b, *(row.task for row in (*one.rows_a, *one.rows_b))}) - len(paired)
+        raise SettingsError(f"{comparison.primary} does not pass or fail", "Draw its difference: plots.differences(comparison)")
+    return paired, len({*a, *b, *(row.task for row in (*comparison.rows_a, *comparison.rows_b))}) - len(paired)
 
 
 def _order(task: TaskShares) -> tuple[int, float, float, str]:
     return task.group, task.b - task.a, -task.a, task.task
 
 
-def _group_counts(one: ComparisonLike, shares: Sequence[TaskShares]) -> list[tuple[str, int]]:
-    """Return the groups from the left, each with its name and how many tasks it has."""
+def _group_counts(comparison: ComparisonLike, shares: Sequence[TaskShares]) -> list[tuple[str, int]]:
+    """Return name and number of tasks of each group, from the left."""
     has_repeats = any(share not in (0, 1) for task in shares for share in task[1:])
-    a, b = distinct([one.a, one.b], 20)
-    only = "more often" if has_repeats else "only"
-    names = [f"{a} {only}", "both alike" if has_repeats else "both", "neither", f"{b} {only}"]
-    return [(name, sum(task.group == place for task in shares)) for place, name in enumerate(names)]
+    a, b = distinct([comparison.a, comparison.b], 20)
+    qualifier = "more often" if has_repeats else "only"
+    names = [f"{a} {qualifier}", "both alike" if has_repeats else "both", "neither", f"{b} {qualifier}"]
+    return [(name, sum(task.group == index for task in shares)) for index, name in enumerate(names)]
 
 
 def _draw_groups(axes: Axes, shown: Sequence[TaskShares], groups: Sequence[tuple[str, int]]) -> None:
-    """Part each group from the next, and name it above its tasks where they are wide enough."""
-    for place, (name, count) in enumerate(groups):
-        places = [at for at, task in enumerate(shown) if task.group == place]
-        if not places:
+    """Draw lines between the groups, and label each one that is wide enough."""
+    for index, (name, count) in enumerate(groups):
+        columns = [x for x, task in enumerate(shown) if task.group == index]
+        if not columns:
             continue
-        if places[0]:
-            axes.axvline(places[0] - 0.5, color=FAINT, linewidth=0.8, linestyle=":")
+        if columns[0]:
+            axes.axvline(columns[0] - 0.5, color=FAINT, linewidth=0.8, linestyle=":")
         text = f"{name}: {count:,}"
-        if len(text) * _CHARACTER_PIXELS <= AXES_PIXELS * len(places) / len(shown):
-            axes.text((places[0] + places[-1]) / 2, 1.1, text, ha="center", va="center", fontsize=8)
+        if len(text) * _CHARACTER_PIXELS <= AXES_PIXELS * len(columns) / len(shown):
+            axes.text((columns[0] + columns[-1]) / 2, 1.1, text, ha="center", va="center", fontsize=8)

@@ -1,4 +1,4 @@
-"""Ledger by round: how many runs of a variant still go on, and what a round of theirs costs."""
+"""Ledger by round: a variant's share of runs still going, and the cost of their rounds."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ TITLE = "Ledger by round"
 
 
 class RunLedger(NamedTuple):
-    """What each round of a run cost, from the first; None where it is unknown."""
+    """Cost and tokens of each round of a run; None if unknown."""
 
     cost: list[float | None]
     tokens: list[float | None]
 
 
 class Point(NamedTuple):
-    """A value of a round with its interval, and the runs that it is of."""
+    """A value of a round with its interval and number of runs."""
 
     round: int
     value: float
@@ -41,100 +41,99 @@ class Point(NamedTuple):
 
 
 def ledger(source: ArmSource) -> Figure:
-    """Draw by round the share of runs that go on to it, and the mean cost of a round, a curve for each variant.
+    """Draw the share of runs that reach each round, and the mean cost of a round, with a curve for each variant.
 
-    Takes what the tables take, results of an experiment, or comparisons; variants of runs are told by their tags
-    ``variant:NAME``. Where cost is 0 or unknown, tokens are drawn. All model calls of a round count; those before the first
-    round count as its own.
+    Takes what the tables take, results of an experiment, or comparisons; runs are grouped by their tags ``variant:NAME``. If
+    cost is 0 or unknown, tokens are drawn. All model calls of a round count; calls before the first round count as part of it.
     """
     arms = {name: [_ledger_of(run) for run in runs if run.rounds] for name, runs in runs_by_variant(source).items()}
-    known = {name: runs for name, runs in arms.items() if runs}
-    heading = f"n = {counted(sum(map(len, known.values())), 'run')}"
-    if not known:
+    nonempty = {name: runs for name, runs in arms.items() if runs}
+    heading = f"n = {counted(sum(map(len, nonempty.values())), 'run')}"
+    if not nonempty:
         return empty(TITLE, heading, "There are no rounds.")
-    signs = signs_of([*known])
-    what = measure_of([cost for runs in known.values() for run in runs for cost in run.cost])
+    signs = signs_of([*nonempty])
+    measure = measure_of([cost for runs in nonempty.values() for run in runs for cost in run.cost])
     with plot_style():
         figure, (shares, spent) = stacked_panels(4.6)
         lines, says, top = [], [], 0.0
-        for place, (name, label, sign) in enumerate(signs):
-            runs = known[name]
-            named = f"{label} (n = {counted(len(runs), 'run')})" if name else counted(len(runs), "run")
-            thick = 1.4 + 0.8 * (len(signs) - 1 - place)  # those below are thicker: of equal curves all can be seen
-            lines += _draw(shares, goes_on(runs), sign, named, thick)
-            means = by_round(runs, what)
-            _draw(spent, means, sign, named, thick)
-            top = max([top, *(end for one in means for end in (one.value, one.high) if end is not None)])
-            says.append(f"{name or 'all'}: {counted(len(runs), 'run')}, {_per_run(runs, what)}")
-        last = max(len(run.tokens) for name, *_ in signs for run in known[name])
+        for index, (name, label, sign) in enumerate(signs):
+            runs = nonempty[name]
+            full_label = f"{label} (n = {counted(len(runs), 'run')})" if name else counted(len(runs), "run")
+            thick = 1.4 + 0.8 * (len(signs) - 1 - index)  # lower curves are thicker, so that equal curves all show
+            lines += _draw(shares, goes_on(runs), sign, full_label, thick)
+            means = by_round(runs, measure)
+            _draw(spent, means, sign, full_label, thick)
+            top = max([top, *(end for point in means for end in (point.value, point.high) if end is not None)])
+            says.append(f"{name or 'all'}: {counted(len(runs), 'run')}, {_per_run(runs, measure)}")
+        last = max(len(run.tokens) for name, *_ in signs for run in nonempty[name])
         for axes in (shares, spent):
             round_axis(axes, 1, last)
         shares.set_xlabel("")
         amounts(shares, "y", 1.0)
         shares.set_ylabel("share of runs\nstill going")
-        amounts(spent, "y", 1.08 * top, prefix="$" if what == COST else "")
-        spent.set_ylabel("US dollars\nof a round" if what == COST else "tokens\nof a round")
+        amounts(spent, "y", 1.08 * top, prefix="$" if measure == COST else "")
+        spent.set_ylabel("US dollars\nof a round" if measure == COST else "tokens\nof a round")
         notes = ["Shaded: intervals of 95 per cent by run, of shares and of means of the runs that go on"]
-        if what == TOKENS:
+        if measure == TOKENS:
             notes.append("Tokens, not cost: the cost is 0, or not known of all model calls")
-        if unknown := sum(value is None for runs in known.values() for run in runs for value in getattr(run, what)):
-            notes.append(f"Not recorded: the {what} of {counted(unknown, 'round')}")
-        return finish(figure, TITLE, heading, lines, [*notes, *left_out([*known])], "; ".join(says))
+        if unknown := sum(value is None for runs in nonempty.values() for run in runs for value in getattr(run, measure)):
+            notes.append(f"Not recorded: the {measure} of {counted(unknown, 'round')}")
+        return finish(figure, TITLE, heading, lines, [*notes, *left_out([*nonempty])], "; ".join(says))
 
 
 def goes_on(runs: Sequence[RunLedger]) -> list[Point]:
-    """Return the share of runs that have each round."""
+    """Return the share of runs that reach each round."""
     lengths = Counter(len(run.tokens) for run in runs)
-    left, points = len(runs), []
-    for at in range(1, max(lengths) + 1):
-        share = wilson(left, len(runs))
+    remaining, points = len(runs), []
+    for number in range(1, max(lengths) + 1):
+        share = wilson(remaining, len(runs))
         assert share.value is not None, "there are runs"
-        points.append(Point(at, share.value, share.low, share.high, left))
-        left -= lengths[at]
+        points.append(Point(number, share.value, share.low, share.high, remaining))
+        remaining -= lengths[number]
     return points
 
 
 def by_round(runs: Sequence[RunLedger], what: str) -> list[Point]:
-    """Return the mean cost or tokens of each round, of the runs that have it and whose value is known."""
+    """Return the mean cost or tokens of each round, over the runs that reach it and have a known value."""
     points = []
-    for at in range(max(len(run.tokens) for run in runs)):
-        values = [value for run in runs if at < len(run.tokens) and (value := getattr(run, what)[at]) is not None]
-        mean = mean_interval(sorted(values))  # any order of runs gives the same interval
+    for index in range(max(len(run.tokens) for run in runs)):
+        values = [value for run in runs if index < len(run.tokens) and (value := getattr(run, what)[index]) is not None]
+        mean = mean_interval(sorted(values))  # sorted, so that the interval does not depend on the order of runs
         if mean.value is not None:
-            points.append(Point(at + 1, mean.value, mean.low, mean.high, len(values)))
+            points.append(Point(index + 1, mean.value, mean.low, mean.high, len(values)))
     return points
 
 
 def _draw(axes: Axes, points: Sequence[Point], sign: Sign, label: str, thick: float) -> list[Any]:
-    """Draw the curve of a variant with its band, and return it for the legend."""
-    known = [(one.round, one.low, one.high) for one in points if one.low is not None and one.high is not None]
-    lows, highs = [low for _, low, _ in known], [high for *_, high in known]
-    axes.fill_between([at for at, *_ in known], lows, highs, color=sign.color, alpha=0.1, linewidth=0)
+    """Draw a variant's curve with its band, and return it for the legend."""
+    bounded = [(point.round, point.low, point.high) for point in points if point.low is not None and point.high is not None]
+    lows, highs = [low for _, low, _ in bounded], [high for *_, high in bounded]
+    axes.fill_between([number for number, *_ in bounded], lows, highs, color=sign.color, alpha=0.1, linewidth=0)
     look: dict[str, Any] = {"color": sign.color, "linewidth": thick, "clip_on": False, "zorder": 3}
     if len(points) <= 30:
         look |= {"marker": sign.marker, "markersize": thick + 3}
-    return axes.plot([one.round for one in points], [one.value for one in points], sign.dashes, label=label, **look)
+    return axes.plot([point.round for point in points], [point.value for point in points], sign.dashes, label=label, **look)
 
 
 def _ledger_of(run: Run) -> RunLedger:
-    """Return what each round cost, with all its model calls."""
+    """Return the cost and tokens of each round, over all its model calls."""
     cost: list[float | None] = [0.0] * len(run.rounds)
     tokens: list[float | None] = [0.0] * len(run.rounds)
     for call in model_calls(run):
-        usage, at = call.usage, min(call.round or 0, len(run.rounds) - 1)
+        usage, index = call.usage, min(call.round or 0, len(run.rounds) - 1)
         if call.failed and usage.cost is None and usage.input is None and usage.output is None:
-            continue  # no reply came: nothing was received
-        both = None if usage.input is None or usage.output is None else float(usage.input + usage.output)
-        for values, value in ((cost, usage.cost), (tokens, both)):
-            known = values[at]
-            values[at] = None if known is None or value is None else known + value
+            continue  # no reply, so no usage
+        token_count = None if usage.input is None or usage.output is None else float(usage.input + usage.output)
+        for values, value in ((cost, usage.cost), (tokens, token_count)):
+            total = values[index]
+            values[index] = None if total is None or value is None else total + value
     return RunLedger(cost, tokens)
 
 
-def _per_run(runs: Sequence[RunLedger], what: str) -> str:
-    """Return the mean of a run, of those of which it is known."""
-    sums = [sum(values) for run in runs if None not in (values := getattr(run, what))]
+def _per_run(runs: Sequence[RunLedger], measure: str) -> str:
+    """Return the mean per run, over the runs where it is known."""
+    sums = [sum(values) for run in runs if None not in (values := getattr(run, measure))]
     if not sums:
-        return f"{what} not recorded"
+        return f"{measure} not recorded"
     mean = sum(sums) / len(sums)
-    return f"{dollars(mean) if what == COST else f'{mean:,.0f} tokens'} a run"
+    return f"{dollars(mean) if measure == COST else f'{mean:,.0f} tokens'} a run"

@@ -1,4 +1,4 @@
-"""What the figures of experiments need of results, comparisons and rows: plots do not import experiments."""
+"""Protocols for results, comparisons and rows in figures of experiments, as plots do not import experiments."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class ArmRow(Protocol):
 
     @property
     def cluster_key(self) -> tuple[bool, str]:
-        """Group of tasks that its task belongs to, else the task."""
+        """Its task's group of tasks, else the task."""
 
     @property
     def is_completed(self) -> bool:
-        """Whether it was not cut short."""
+        """True if it was not cut short."""
 
     @property
     def run_id(self) -> str:
-        """Its run; empty if none began."""
+        """Its run; empty if it never began."""
 
     @property
     def rounds(self) -> int:
@@ -45,7 +45,7 @@ class ArmRow(Protocol):
         """Tokens sent and received; None if unknown."""
 
     def value(self, name: str, /) -> float | None:
-        """Return the value of a check or measure; None if it is unknown."""
+        """Return the value of a check or measure; None if unknown."""
 
 
 class ComparisonLike(Protocol):
@@ -61,7 +61,7 @@ class ComparisonLike(Protocol):
 
     @property
     def primary(self) -> str:
-        """The check or measure that is compared."""
+        """The compared check or measure."""
 
     @property
     def rows_a(self) -> Sequence[ArmRow]:
@@ -77,7 +77,7 @@ class ComparisonLike(Protocol):
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Limits of 95 per cent; None without any."""
+        """Limits of 95 per cent, if known."""
 
     @property
     def p_value(self) -> float | None:
@@ -85,7 +85,7 @@ class ComparisonLike(Protocol):
 
     @property
     def p_adjusted(self) -> float | None:
-        """The p value by Holm, of one of several comparisons."""
+        """The p value adjusted by Holm, if one of several comparisons."""
 
     @property
     def mde(self) -> float | None:
@@ -97,7 +97,7 @@ class ComparisonLike(Protocol):
 
     @property
     def missing(self) -> str:
-        """Why there is no number; empty if there is one."""
+        """The reason for a missing number; empty otherwise."""
 
     @property
     def pass_k(self) -> Mapping[str, Sequence[Any]]:
@@ -116,7 +116,7 @@ class ResultsLike(Protocol):
 
     @property
     def rows(self) -> Sequence[ArmRow]:
-        """One row per run."""
+        """A row per run."""
 
     @property
     def variants(self) -> Sequence[str]:
@@ -133,7 +133,7 @@ class ResultsLike(Protocol):
         """Return the mean of the primary by variant, with its interval."""
 
     def check_open(self) -> None:
-        """Raise `SettingsError` while what tells variants apart is covered."""
+        """Raise `SettingsError` while the differences between variants are covered."""
 
     def run(self, run_id: str, /) -> Run:
         """Return a run from its log."""

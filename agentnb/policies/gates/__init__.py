@@ -1,4 +1,4 @@
-"""Gates, which decide whether a call may run: pure functions of the call and the run so far."""
+"""Gates decide whether a call may run: pure functions of the call and the run so far."""
 
 from agentnb.policies.gates.duplicate import BatchGuard, DuplicateGuard
 from agentnb.policies.gates.verdicts import Allow, Ask, Block, Deny, Gate, OnCopy, Verdict, as_copy, denied, judge

@@ -12,13 +12,13 @@ from agentnb.policies.gates.verdicts import Block
 
 @dataclass(frozen=True, slots=True)
 class CallCount:
-    """Blocks each call beyond ``in_run`` in the whole run, or beyond ``in_turn`` since the person last spoke."""
+    """Blocks calls beyond ``in_run`` in the whole run, or beyond ``in_turn`` since the person last spoke."""
 
     in_run: int | None = None
     in_turn: int | None = None
 
     def __call__(self, call: ToolCall, run: Run) -> Block | None:
-        """Block the call, or let it pass."""
+        """Block the call, or return None."""
         if self.in_run is not None and run.calls_made >= self.in_run:
             return too_many(call, MAX_TOOL_CALLS, self.in_run)
         if self.in_turn is not None and run.calls_this_turn >= self.in_turn:
@@ -27,7 +27,7 @@ class CallCount:
 
 
 def too_many(call: ToolCall, rule: str, most: int) -> Block:
-    """Return the block of a call beyond so many. ``rule``: the limit that it would exceed."""
+    """Return the block of a call beyond ``most`` calls. ``rule``: the exceeded limit."""
     allowed = "1 tool call is" if most == 1 else f"{most} tool calls are"
     reason = f"only {allowed} allowed"
     text = f"{rule}: {call.name} was not run: {reason}. Answer with what you have."

@@ -1,4 +1,4 @@
-"""Guards against repeated calls: the same call again and again, and the same batch of calls a third time."""
+"""Guards against repeated calls and repeated batches of calls."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from agentnb.tools.mcp.wire_names import tool_of_word
 
 @dataclass(frozen=True, slots=True)
 class DuplicateGuard:
-    """Blocks a repeated call: in a row, often among the last calls, or alternating with one other.
+    """Blocks a repeated call: in a row, frequently among the last calls, or alternating with another one.
 
-    ``consecutive``: so many times in a row, the last of which is blocked. ``window``: executed calls that are examined.
-    ``frequency``: a call that is already that often among them is blocked. ``exempt``: tools that may be repeated, such as
-    those that poll. ``same_result``: only repeats that returned the same count. ``block_immediate_success_repeat``: a call that
-    has just succeeded is blocked at once. A message from the person resets the count.
+    ``consecutive``: number of identical calls in a row at which the last is blocked. ``window``: executed calls that are
+    examined. ``frequency``: occurrences among them from which a call is blocked. ``exempt``: tools that may repeat, such as
+    those that poll. ``same_result``: count only repeats with the same result. ``block_immediate_success_repeat``: block a call
+    that has just succeeded. A message from the person resets the count.
     """
 
     consecutive: int = 3
@@ -45,34 +45,34 @@ class DuplicateGuard:
         object.__setattr__(self, "exempt", frozenset(_names(self.exempt)))
 
     def __call__(self, call: ToolCall, run: Run) -> Block | None:
-        """Block the call, with its earlier result, or let it pass."""
+        """Block the call, with its earlier result, or return None."""
         if call.name == TODO_TOOL and run.calls.row and call.name not in self.exempt:
             return self._of_the_list(call, run)
         return self.repeats(call, run.calls)
 
     def repeats(self, call: ToolCall, calls: CallWindow) -> Block | None:
-        """Block a call that repeats these calls, with its earlier result, or let it pass."""
+        """Block a call that repeats these calls, with its earlier result, or return None."""
         if not calls.row or call.name in self.exempt:
             return None
-        found = self._rule(call, calls)
-        return blocked_as_duplicate(call, *found, calls.outputs.get(calls.key_of(call))) if found else None
+        match = self._rule(call, calls)
+        return blocked_as_duplicate(call, *match, calls.outputs.get(calls.key_of(call))) if match else None
 
     def _of_the_list(self, call: ToolCall, run: Run) -> Block | None:
-        """Check a call of the todo tool: after a change by others nothing is a repeat, and a block shows the current list.
+        """Check a call of the todo tool: after changes by others no call is a repeat, and a block shows the current list.
 
-        A call that only reads is a repeat only if its answer was the same.
+        Read-only calls are repeats only with the same result.
         """
         if run.has_unseen_todos:
             return None
-        found = (replace(self, same_result=True) if _only_reads(call) else self)._rule(call, run.calls)
-        now = ToolResult(call.id, call.name, (Text(headed_or_none(run.todos)),))
-        return blocked_as_duplicate(call, *found, now) if found else None
+        match = (replace(self, same_result=True) if _only_reads(call) else self)._rule(call, run.calls)
+        current = ToolResult(call.id, call.name, (Text(headed_or_none(run.todos)),))
+        return blocked_as_duplicate(call, *match, current) if match else None
 
     def _rule(self, call: ToolCall, calls: CallWindow) -> tuple[str, str] | None:
         """Return the rule that blocks the call, and the reason as text."""
         key = calls.key_of(call)
         if key not in calls.counts and key != calls.row_key:
-            return None  # as for nearly all calls: this runs in every round and has to be quick
+            return None  # the usual case, which must be quick: this runs in every round
         recent = list(islice(reversed(calls.executed), self.window))  # newest first
         return self._in_a_row(key, calls) or self._often(key, recent, calls) or self._in_turn(key, recent, calls)
 
@@ -81,7 +81,7 @@ class DuplicateGuard:
             return None
         row = list(islice(reversed(calls.executed), calls.row_executed))
         count = calls.row
-        if self.same_result:  # blocked calls returned nothing new either
+        if self.same_result:  # blocked calls returned nothing new, either
             count = self._counted(row, calls) + calls.row - calls.row_executed
         if count >= self.consecutive - 1:
             return "consecutive", f"the same call was made {count} times in a row"
@@ -90,7 +90,7 @@ class DuplicateGuard:
         return None
 
     def _often(self, key: tuple[str, bytes], recent: Sequence[Executed], calls: CallWindow) -> tuple[str, str] | None:
-        alike = [one for one in recent if one.key == key]
+        alike = [call for call in recent if call.key == key]
         if len(alike) < self.frequency or (count := self._counted(alike, calls)) < self.frequency:
             return None
         return "frequency", f"the same call is {count} of the last {len(recent)}"
@@ -99,26 +99,26 @@ class DuplicateGuard:
         turns = recent[: self.window - 1]
         if len(turns) < max(self.window - 1, 2) or turns[0].key == key or turns[1].key != key:
             return None
-        if any(one.key != turns[index % 2].key for index, one in enumerate(turns)):
+        if any(call.key != turns[index % 2].key for index, call in enumerate(turns)):
             return None
         if self._counted(turns[::2], calls) + self._counted(turns[1::2], calls) < len(turns):
             return None
         return "alternation", "the same two calls have been made in turn again and again"
 
     def _counted(self, alike: Sequence[Executed], calls: CallWindow) -> int:
-        """Return how many of these executions of one call count."""
+        """Return the number of these executions that count."""
         if not self.same_result or not alike:
             return len(alike)
         newest = _told(alike[0], calls)
-        return sum(_told(one, calls) == newest for one in alike)
+        return sum(_told(call, calls) == newest for call in alike)
 
 
 def _names(exempt: Iterable[Any]) -> Iterator[str]:
-    """Yield the names of tools, which may be given as names or as tools."""
+    """Yield the names of tools, given as names or as tools."""
     if isinstance(exempt, str) or not isinstance(exempt, Iterable):
         raise SettingsError(f"exempt={exempt!r} is not a list of tools", 'Write exempt=["poll"]')
-    for one in exempt:
-        yield tool_of_word(one) if isinstance(one, str) else as_tool(one).spec.name
+    for item in exempt:
+        yield tool_of_word(item) if isinstance(item, str) else as_tool(item).spec.name
 
 
 def _only_reads(call: ToolCall) -> bool:
@@ -137,7 +137,7 @@ def _failed(one: Executed, calls: CallWindow) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BatchGuard:
-    """Blocks the calls of a reply that repeats all calls of the replies before it, from the ``batches``-th time on.
+    """Blocks the calls of a reply that repeats all calls of the preceding replies, from the ``batches``-th time on.
 
     Replies with a single call are left to the `DuplicateGuard`.
     """

@@ -1,4 +1,4 @@
-"""Gates and their verdicts: may this call run, must the person be asked, or not at all?"""
+"""Gates and their verdicts: whether a call runs, is asked about, or is denied."""
 
 from __future__ import annotations
 
@@ -16,52 +16,52 @@ from agentnb.errors import SettingsError
 from agentnb.policies.direct import as_given
 
 MAX_REPEATED = 8_192
-"""Characters of an earlier result that a block repeats to the model."""
+"""Maximum characters of an earlier result repeated in a block."""
 
 
 class Allow(NamedTuple):
-    """The call may run without a question: gates after this one cannot ask, but may still deny.
+    """The call may run without a question: later gates cannot ask, but may still deny.
 
-    The permissions are a gate after all others: `Allow` skips what their defaults and the mode ``ask`` would ask about, in the
-    outermost run. It lifts no denial, no question of a rule, and none in a nested run, which may no more than that around it.
+    The permissions are a gate after all others: in the outermost run, `Allow` skips questions of their defaults and of the mode
+    ``ask``. Denials and questions of rules remain, as do questions in nested runs, which may do no more than their parents.
     """
 
     rule: str = "allowed"
 
 
 class Ask(NamedTuple):
-    """The person decides whether the call runs, as it is or with other arguments."""
+    """The person decides whether the call runs, unchanged or with other arguments."""
 
     question: str
     rule: str = "approval"
-    """The reason, for the log."""
+    """Reason, for the log."""
     approvals: tuple[str, ...] = ()
-    """Further answers that approve, such as "always": a gate finds them in the run's events the next time."""
+    """Further approving answers, such as "always", which a gate finds in the run's events later."""
 
 
 class AskByRules(Ask):
-    """The question of a run's permissions: only its answers are grants, whatever the rule of another gate's is called."""
+    """Question of a run's permissions. Only its answers are grants, even if another gate's rule has the same name."""
 
     __slots__ = ()
 
     is_unclear = False
-    """Whether it cannot be known if a rule forbids the call: no grant would lift the question."""
+    """True if a rule may forbid the call, so that no grant lifts the question."""
 
 
 class FirmAsk(AskByRules):
-    """The question of a rule, or in a nested run: no gate of an agent lifts it."""
+    """Question of a rule, or in a nested run: no gate of an agent lifts it."""
 
     __slots__ = ()
 
 
 class AskUnsettled(FirmAsk):
-    """The question about a command that is not known as harmless, while a rule forbids others: a grant that names it counts."""
+    """Question about a command not known to be harmless, while a rule forbids others. Grants for this command count."""
 
     __slots__ = ()
 
 
 class AskEachTime(FirmAsk):
-    """The question about a call of which it cannot be known if a rule forbids it."""
+    """Question about a call that a rule may forbid."""
 
     __slots__ = ()
 
@@ -69,35 +69,35 @@ class AskEachTime(FirmAsk):
 
 
 class Deny(NamedTuple):
-    """The call must not run. The model is told ``reason``, a sentence or more."""
+    """The call must not run. The model gets ``reason``, one or more sentences."""
 
     reason: str
     rule: str = DENIED
 
 
 class Block(NamedTuple):
-    """A call that must not run. The model gets ``result`` instead; ``rule`` names the reason."""
+    """The call must not run. The model gets ``result`` instead; ``rule`` names the reason."""
 
     rule: str
     result: ToolResult
     reason: str = ""
-    """Why, for a person, without advice to a model."""
+    """Reason for the person, without advice to the model."""
 
 
 Verdict: TypeAlias = Allow | Ask | Deny | Block | None
-"""What a gate says of a call; None: it has nothing to say, and lets it pass."""
+"""Verdict of a gate. With None, the gate lets the call pass."""
 Gate: TypeAlias = Callable[[ToolCall, Run], Verdict]
 """A pure function of the call and the run so far."""
 
 
 def as_copy(call: ToolCall) -> ToolCall:
-    """Return the call with arguments of its own, for code that may change them in place: that changes nothing of what runs."""
+    """Return the call with its own arguments, so that code that modifies them does not affect the call."""
     return replace(call, arguments=msgspec.to_builtins(call.arguments))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OnCopy:
-    """A gate that is not agentnb's own, and so gets a copy of each call."""
+    """Wraps a gate of a third party, which gets a copy of each call."""
 
     gate: Gate
 
@@ -110,14 +110,14 @@ class OnCopy:
 
 
 def judge(gates: Iterable[Gate], call: ToolCall, run: Run) -> Ask | Block | None:
-    """Return what all gates together say: a block, a question to the person, or None to run the call.
+    """Combine the verdicts of all gates: a block, a question to the person, or None to run the call.
 
-    The first `Deny` or `Block` wins over anything that other gates say, before or after it. Without one, the first `Allow` or
-    `Ask` decides, but an `Allow` lifts no `FirmAsk`. Raises `SettingsError` if a gate returns anything else.
+    The first `Deny` or `Block` overrides all other verdicts. Without one, the first `Allow` or `Ask` decides, but `Allow` does
+    not lift a `FirmAsk`. Raises `SettingsError` for any other value.
     """
     first: Allow | Ask | None = None
     for gate in gates:
-        verdict: Any = gate(call, run)  # a gate may be anybody's
+        verdict: Any = gate(call, run)  # a gate may be third-party code
         if verdict is None:
             continue
         if isinstance(verdict, Block):
@@ -133,7 +133,7 @@ def judge(gates: Iterable[Gate], call: ToolCall, run: Run) -> Ask | Block | None
 
 
 def denied(call: ToolCall, rule: str, reason: str) -> Block:
-    """Return the block for a call that a gate or the person denied."""
+    """Return the block of a call denied by a gate or the person."""
     words = "Do not try the same in another way. Go on without it, or say what you need."
     text = f"{DENIED}: {call.name} was not run: {reason}\n{words}"
     return Block(rule, ToolResult(call.id, call.name, (Text(encodable(text)),), is_error=True, error_code=DENIED), reason)
@@ -142,20 +142,20 @@ def denied(call: ToolCall, rule: str, reason: str) -> Block:
 def blocked_as_duplicate(call: ToolCall, rule: str, why: str, last: ToolResult | None) -> Block:
     """Return a block with the marker and the earlier result of the same call."""
     if last is None:
-        told = "Wait for the result of the first one."
+        advice = "Wait for the result of the first one."
     elif last.is_error:
-        told = "Change the arguments, or use another tool. It has only failed so far, the last time with:"
+        advice = "Change the arguments, or use another tool. It has only failed so far, the last time with:"
     else:
-        told = "Use its result, or do something else. The result of that call was:"
-    text = f"{DUPLICATE}: {call.name} was not run again, because {why}. {told}"
+        advice = "Use its result, or do something else. The result of that call was:"
+    text = f"{DUPLICATE}: {call.name} was not run again, because {why}. {advice}"
     before = last.parts if last is not None else ()
-    # No pictures: the model has seen them, and the text beside them describes them.
+    # No pictures: the model has seen them, and their text describes them.
     parts = (Text(text), *[_shortened(part) for part in before if isinstance(part, Text)])
     return Block(rule, ToolResult(call.id, call.name, parts, is_error=True, error_code=DUPLICATE))
 
 
 def _shortened(part: Text) -> Text:
-    """Shorten a long result: the model has all of it further up, and repeats must not fill the request."""
+    """Truncate a long result: the model has it further up, and repeats must not fill the request."""
     if len(part.text) <= MAX_REPEATED:
         return part
     return Text(f"{part.text[:MAX_REPEATED]} … ({len(part.text) - MAX_REPEATED:,} more characters, as in that result)")

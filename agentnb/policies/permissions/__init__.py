@@ -1,1 +1,1 @@
-"""Permissions: the rules by which a person lets tool calls run, has them asked about, or forbids them."""
+"""Permissions: a person's rules that allow tool calls, ask about them, or deny them."""

@@ -1,4 +1,4 @@
-"""Approval modes: how much of what a run does needs the person's permission where no rule says it."""
+"""Approval modes: which calls need the person's permission where no rule decides."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from agentnb.tools.subject import CallNature
 from agentnb.tools.tool import Tool
 
 SETTING = "approve"
-"""The key under which the settings of a run hold its mode, if it has one."""
+"""Key of the mode in the settings of a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalMode:
-    """The mode of a run: its own word and those of the runs around it. Without one, the rules and their defaults decide."""
+    """The mode of a run, combined with those of its parents. Without one, the rules and their defaults decide."""
 
     held: tuple[str, ...] = ()
-    """In the order of `MODES`; ``auto`` stands alone."""
+    """In the order of `MODES`; ``auto`` is never combined."""
 
     @classmethod
     def of(cls, words: str) -> ApprovalMode:
-        """Return the mode of a word, or of several as a log has them; raise `SettingsError`, with the modes, for others."""
+        """Parse a mode, or several as logged. Raises `SettingsError`, with the known modes, for unknown ones."""
         if words == RULES:
             return NO_MODE
-        each = words.split("+") if isinstance(words, str) else [words]
-        for word in each:
+        parts = words.split("+") if isinstance(words, str) else [words]
+        for word in parts:
             if word not in MODES:
-                known = Plain(f"Modes are {', '.join(MODES)}")
-                raise SettingsError(f"There is no approval mode {word!r}", (*near(str(word), MODES), known))
-        implied = {ASK} if READ_ONLY in each else set()  # what it would ask about is denied
-        implied |= {AUTO} if set(each) != {AUTO} else set()
-        return cls(tuple([word for word in MODES if word in each and word not in implied]))
+                advice = Plain(f"Modes are {', '.join(MODES)}")
+                raise SettingsError(f"There is no approval mode {word!r}", (*near(str(word), MODES), advice))
+        implied = {ASK} if READ_ONLY in parts else set()  # it denies whatever ASK would ask about
+        implied |= {AUTO} if set(parts) != {AUTO} else set()
+        return cls(tuple([word for word in MODES if word in parts and word not in implied]))
 
     @classmethod
     def logged(cls, words: Any) -> ApprovalMode:
-        """Return the mode that a log has; ``ask`` for what is none."""
+        """Parse a logged mode; an invalid one becomes ``ask``."""
         try:
             return cls.of(words)
         except (SettingsError, TypeError):
@@ -48,40 +48,40 @@ class ApprovalMode:
 
     @property
     def words(self) -> str:
-        """The mode as a log has it: a word, or several joined with ``+``."""
+        """The mode as logged: a word, or several joined by ``+``."""
         return "+".join(self.held) or RULES
 
     @property
     def is_auto(self) -> bool:
-        """Whether what only the defaults would ask about runs."""
+        """True if calls run that only the defaults would ask about."""
         return AUTO in self.held
 
     @property
     def never_asks(self) -> bool:
-        """Whether what would be asked about is denied."""
+        """True if calls that need a question are denied."""
         return NEVER in self.held
 
     @property
     def only_reads(self) -> bool:
-        """Whether calls of tools that do more than read are denied."""
+        """True if tools that do more than read are denied."""
         return READ_ONLY in self.held
 
     @property
     def strict(self) -> ApprovalMode:
-        """The mode without ``auto``: what a log may still say when it is resumed."""
+        """The mode without ``auto``: the part of a log that is still honoured when it is resumed."""
         return NO_MODE if self.is_auto else self
 
     def within(self, outer: ApprovalMode) -> ApprovalMode:
-        """Return the mode of a run with this mode that is nested in a run with another: what either forbids is forbidden."""
+        """Return the mode of a run with this mode, nested in a run with another: both restrictions apply."""
         strict = [word for word in (*self.held, *outer.held) if word != AUTO]
         if strict:
             return ApprovalMode.of("+".join(strict))
         return outer if not self.held or self.is_auto else self
 
     def default(self, tool: Tool, nature: CallNature | None = None) -> RuleVerdict:
-        """Return the verdict about a call of this tool that no rule is about. ``nature``: that of the call, if it has one.
+        """Return the verdict about a call of this tool that no rule matches. ``nature``: nature of the call, if any.
 
-        Functions of the notebook that declare nothing run unless the mode holds them up: they are the person's own.
+        Functions of the notebook without declared effects run unless the mode restricts them: they belong to the person.
         """
         effects = declared_effects(tool)
         if nature == "reads" or (nature is None and effects is not None and set(effects) <= {"read"}):
@@ -94,16 +94,16 @@ class ApprovalMode:
 
 
 NO_MODE = ApprovalMode()
-"""The mode of runs that were given none."""
+"""Mode of runs without any."""
 
 
 def advice_on_denial(tool: Tool) -> tuple[AnyAdvice, ...]:
-    """Return what a person can do about a tool that ``read_only`` denies: declare what it does, or be asked."""
+    """Return the advice about a tool denied by ``read_only``: declare its effects, or ask instead."""
     ask = AskInstead(lead="To be asked about it instead")
     declare = Plain('If it only reads, say so: @tool(effects=["read"])')
     return (declare, ask) if declared_effects(tool) is None else (ask,)
 
 
 def declared_effects(tool: Tool) -> Iterable[str] | None:
-    """Return the effects that a tool declares; None if it declares none."""
-    return getattr(tool, "effects", None)  # anybody's class may be a tool
+    """Return the declared effects of a tool, or None if undeclared."""
+    return getattr(tool, "effects", None)  # any class may be a tool

@@ -1,4 +1,4 @@
-"""Rules about files, for what no call with a path does: an undo, and tools that read whatever is below a path."""
+"""Rules about files for operations without a call on their path: undo, and tools that read folder trees."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FLAGS: dict[str, Flag] = {READ_TOOL: "file_read", WRITE_TOOL: "file_write"}
 
 
 def denied_write(layers: Iterable[RuleList], path: Path, work_dir: Path) -> str:
-    """Return the rule, or the flag, by which `WRITE_TOOL` may not write a file; empty if it may be asked for, or may."""
+    """Return the rule or flag that denies `WRITE_TOOL` for a file, or "" if it is allowed or can be asked for."""
     flag = _FLAGS[WRITE_TOOL]
     for layer in layers:
         if layer.flags is not None and flag not in layer.flags:
@@ -30,18 +30,18 @@ def denied_write(layers: Iterable[RuleList], path: Path, work_dir: Path) -> str:
 
 
 def hidden_files(layers: Sequence[RuleList], confirms: Iterable[Rule], work_dir: Path) -> re.Pattern[str] | None:
-    """Return the absolute paths of the files about which rules in brackets deny or ask `READ_TOOL`; None without such rules."""
+    """Return a pattern of absolute paths that path rules deny or ask about for `READ_TOOL`, or None without such rules."""
     asks = [rule for rule in confirms if rule.pattern and rule.may_be_about(READ_TOOL, None)]
     globs = [path_glob(rule.pattern, work_dir, with_inside=True) for rule in asks]
-    for place, layer in enumerate(layers):
+    for depth, layer in enumerate(layers):
         allowed: list[str] = []
         for rule in [rule for rule in layer.rules if _is_about(rule, READ_TOOL)]:
             glob = path_glob(rule.pattern, work_dir, with_inside=rule.verdict != "allow") if rule.pattern else ".*"
-            if rule.verdict == "allow" and place == 0:
+            if rule.verdict == "allow" and depth == 0:
                 allowed.append(glob)
             elif rule.verdict != "allow" and rule.pattern:
                 before = allowed if rule.verdict == "ask" else ()
-                globs.append("".join(f"(?!{one}\\Z)" for one in before) + glob)
+                globs.append("".join(f"(?!{pattern}\\Z)" for pattern in before) + glob)
     return re.compile("|".join(f"(?:{glob})" for glob in globs), re.DOTALL) if globs else None
 
 

@@ -1,4 +1,4 @@
-"""The gate of a run's permissions: lets a call run, asks the person about it, or denies it."""
+"""The permission gate of a run: allows a call, asks the person about it, or denies it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from agentnb.tools.subject import has_changed, kind_of_subject, origin_of
 from agentnb.tools.tool import Tool
 
 MAX_SHOWN = 300
-"""Characters of a command or an address in the text of a question."""
+"""Maximum characters of a command or an address in a question."""
 FORBIDDEN = "permissions"
-"""The rule of calls that a rule of the person forbids."""
+"""Rule name of calls denied by a rule of the person."""
 EFFECTS_IN_WORDS = {
     "read": "read files or data",
     "write": "change files or data",
@@ -35,42 +35,42 @@ EFFECTS_IN_WORDS = {
     "network": "use the network",
 }
 Confirms: TypeAlias = Callable[[Sequence[str]], Iterable[Rule]]
-"""Returns the calls about which the person is asked each time in any of these contexts."""
+"""Returns the calls that any of these contexts asks about each time."""
 
 
 def confirms_nothing(contexts: Sequence[str]) -> Iterable[Rule]:
-    """Return no calls: those of a run without contexts."""
+    """Return no rules, for a run without contexts."""
     return ()
 
 
 class PermissionGate:
     """Judges each call by the permissions of a run.
 
-    Tools that agentnb adds to a run, such as the todo tool and ``ask_person``, do nothing to the world, or read.
+    Tools added by agentnb, such as the todo tool and ``ask_person``, have no effects or only read.
     """
 
     def __init__(self, permissions: Permissions, work_dir: Path, confirms: Confirms = confirms_nothing) -> None:
-        """Patterns of paths are relative to ``work_dir``. ``confirms``: see `Confirms`."""
+        """Path patterns are relative to ``work_dir``. ``confirms``: see `Confirms`."""
         self._given = self._permissions = permissions
         self._confirms = confirms
         self._contexts: tuple[str, ...] | None = None
-        """The contexts of the run that the permissions are for."""
+        """Contexts for which the permissions were computed."""
         self._work_dir = work_dir
         self._tools: dict[str, ToolPermissions] = {}
 
     def __call__(self, tool: Tool | None, call: ToolCall, run: Run) -> Ask | Deny | None:
-        """Return the question, the denial, or None for a call of this tool that may run."""
-        if tool is None:  # the model is told that there is no such tool
+        """Return a question, a denial, or None if a call of this tool may run."""
+        if tool is None:  # the model gets the error for an unknown tool
             return None
         if run.contexts != self._contexts:
             self._contexts, self._tools = run.contexts, {}
             self._permissions = self._given.confirming(self._confirms(run.contexts))
-        known = self._tools.get(call.name)
-        if known is None or known.tool is not tool:
-            known = self._tools[call.name] = self._permissions.for_tool(call.name, tool, self._work_dir)
-        if known.is_free:
+        cached = self._tools.get(call.name)
+        if cached is None or cached.tool is not tool:
+            cached = self._tools[call.name] = self._permissions.for_tool(call.name, tool, self._work_dir)
+        if cached.is_free:
             return None
-        judged = known.judge(call.arguments, lambda: _granted_rules(call.name, tool, run))
+        judged = cached.judge(call.arguments, lambda: _granted_rules(call.name, tool, run))
         if judged.verdict == "deny":
             return _denial(judged, tool)
         asks_each_time = judged.is_unclear or judged.is_confirmed
@@ -83,13 +83,13 @@ class PermissionGate:
         return ask(f"May {call.name} run? {_why(judged, tool)}", ASKED_BY_RULES)
 
     def hidden_files(self) -> re.Pattern[str] | None:
-        """Return the absolute paths of files that tools which read whatever is below a path leave out; None if none are."""
+        """Return the pattern of absolute paths that tools skip when they read folder trees, or None."""
         return hidden_files(self._permissions.layers, self._permissions.confirms, self._work_dir)
 
     def _is_granted(self, call: ToolCall, tool: Tool, run: Run, *, is_own_rule: bool) -> bool:
-        """Return whether the person has allowed calls such as this one; ``is_own_rule``: whether a rule asks about it.
+        """True if the person has allowed such calls; ``is_own_rule``: True if a rule asks about the call.
 
-        A grant of a single call lifts no rule.
+        A grant for a single call does not lift a rule.
         """
         return any(
             is_allowed_by(grant.rule or grant.tool, call, tool, self._work_dir)
@@ -99,24 +99,24 @@ class PermissionGate:
 
 
 def _granted_rules(name: str, tool: Tool, run: Run) -> list[Rule]:
-    """Return the rules with a pattern that the person has allowed always for this tool."""
+    """Return the pattern rules that the person has always allowed for this tool."""
     grants = [grant.rule for grant in run.grants if grant.rule and not grant.arguments and counts_for(grant, tool)]
     return [rule for rule in (Rule.read(text, "allow") for text in grants) if rule.pattern and rule.is_about(name, tool)]
 
 
 def _has_arguments(call: ToolCall, arguments: str) -> bool:
-    """Return whether the call has exactly these arguments, given as JSON with sorted keys."""
+    """True if the call has exactly these arguments, given as JSON with sorted keys."""
     try:
         return msgspec.json.encode(call.arguments, order="sorted").decode() == arguments
-    except (TypeError, ValueError, RecursionError):  # no JSON: a call that a tool makes
+    except (TypeError, ValueError, RecursionError):  # not JSON: a call made by a tool
         return False
 
 
 def counts_for(grant: GrantGiven, tool: Tool) -> bool:
-    """Return whether a grant belongs to this tool as it is, and to its MCP server as configured, if it is of one.
+    """True if a grant applies to this tool as it is, and to its MCP server as configured.
 
-    A grant that names neither counts as a rule does: while both are as first seen. One for all tools of a server counts for
-    the tool that was asked about as it was then, and for others as first seen.
+    A grant that names neither applies like a rule: while both are unchanged since their first use. A grant for all tools of a
+    server applies to the tool that was asked about in its version then, and to unchanged other tools.
     """
     origin = origin_of(tool)
     if origin is None or not grant.server_identity:
@@ -128,7 +128,7 @@ def counts_for(grant: GrantGiven, tool: Tool) -> bool:
 
 
 def is_allowed_by(rule_text: str, call: ToolCall, tool: Tool, work_dir: Path) -> bool:
-    """Return whether a rule that allows these calls is about this one."""
+    """True if an allowing rule matches this call."""
     rule = Rule.read(rule_text, "allow")
     if not rule.is_about(call.name, tool):
         return False
@@ -140,14 +140,14 @@ def _denial(judged: Judgement, tool: Tool) -> Deny:
     if judged.flag is not None:
         return Deny(NOT_ALLOWED[judged.flag], FORBIDDEN)
     if judged.is_confirmed:
-        return Deny(f"it needs the person, whom this run does not ask ({_rule_text(judged)})", FORBIDDEN)
+        return Deny(f"it needs the person's approval, which this run does not ask for ({_rule_text(judged)})", FORBIDDEN)
     if judged.rule is not None:
         return Deny(f"the rule {judged.rule.text} of this run denies it", FORBIDDEN)
     return Deny(f"this run only allows tools that read (approve={READ_ONLY}). {_about(judged, tool)}", READ_ONLY)
 
 
 def _why(judged: Judgement, tool: Tool) -> str:
-    """Return why the person is asked."""
+    """Return the reason of a question."""
     if judged.is_unclear:
         return f"Calls that the rule {_rule_text(judged)} might deny are asked about."
     if judged.unsettled:
@@ -160,19 +160,19 @@ def _why(judged: Judgement, tool: Tool) -> str:
         else f"The rule {_rule_text(judged)} asks."
     )
     rule = [asks] if judged.rule is not None else []
-    about = [_about(judged, tool)] if origin is not None or not rule else []
-    return "\n".join([*rule, *about, *(() if origin is None else _changes(origin))])
+    description = [_about(judged, tool)] if origin is not None or not rule else []
+    return "\n".join([*rule, *description, *(() if origin is None else _changes(origin))])
 
 
 def _changes(origin: ToolOrigin) -> Iterator[str]:
-    """Yield what has changed since a tool of an MCP server was first seen."""
+    """Yield the changes of an MCP tool since its first use."""
     if "server" in origin.changed:
         before = f" It was first seen as: {_shortened(origin.target_before)}." if origin.target_before else ""
         yield f"The command or address of this server has changed.{before}"
     if "tool" in origin.changed:
-        yield "What the server says of this tool has changed since it was first seen."
+        yield "The server's description of this tool has changed since it was first seen."
     if origin.changed:
-        yield "Rules that allow it belong to what was first seen, so they do not count."
+        yield "Rules that allow it apply to the earlier version, so they do not count."
 
 
 def _shortened(target: str) -> str:
@@ -185,7 +185,7 @@ def _rule_text(judged: Judgement) -> str:
 
 def _about(judged: Judgement, tool: Tool) -> str:
     if judged.nature == "sensitive":
-        return "The name of the file says that it may hold keys."
+        return "The file name suggests that it holds keys."
     effects, origin = declared_effects(tool), origin_of(tool)
     if origin is not None:
         return f"It is a tool of the MCP server {origin.server} ({_shortened(origin.target)})."

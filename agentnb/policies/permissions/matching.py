@@ -1,4 +1,4 @@
-"""The rules about one tool, made ready to be matched with many calls."""
+"""Rules about a tool, prepared for matching with many calls."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from agentnb.tools.tool import Tool
 
 
 class Reading(NamedTuple):
-    """The subject of a call as patterns are matched with it."""
+    """Subject of a call in the form that patterns match."""
 
     texts: Collection[str] = ()
     is_whole: bool = True
-    """Whether these are all that the call can mean."""
+    """True if the texts cover everything that the call can mean."""
     command: ShellCommand | None = None
 
 
@@ -30,7 +30,7 @@ UNKNOWN = Reading(is_whole=False)
 
 
 class CallSubject:
-    """The subject of one call as rules see it, read when the first rule needs it."""
+    """Subject of a call for rules, parsed on first use."""
 
     __slots__ = ("_is_of_tree", "_kind", "_reading", "_text", "work_dir")
 
@@ -42,7 +42,7 @@ class CallSubject:
 
     @property
     def reading(self) -> Reading:
-        """The subject, read."""
+        """The parsed subject."""
         if self._reading is None:
             self._reading = self._read()
         return self._reading
@@ -61,25 +61,25 @@ class CallSubject:
 
 @dataclass(frozen=True, slots=True)
 class RuleMatcher:
-    """Rules about one tool that have one verdict, in their order."""
+    """Rules about a tool with the same verdict, in order."""
 
     rules: tuple[Rule, ...]
     places: tuple[int, ...]
-    """The place of each in the order of all rules, whatever their verdict."""
+    """Position of each rule among all rules of any verdict."""
     patterns: re.Pattern[str]
-    """All their patterns, each with an empty group at its end that numbers it."""
+    """All patterns joined, each with an empty group at its end that identifies it."""
     for_all: int | None
-    """The index of the first rule that is about every call."""
+    """Index of the first rule without a pattern."""
     by_program: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """The indices of patterns of commands, by the program that they name; by nothing those that name none."""
+    """Indices of command patterns by program name, "" for patterns without one."""
 
     @classmethod
     def of(cls, placed: Iterable[tuple[int, Rule]], kind: SubjectKind | None, work_dir: Path) -> RuleMatcher:
-        """Return the matcher of rules with their places. Rules after one that is about every call never decide."""
-        given = list(placed)
-        if not given:  # as for most tools
+        """Return the matcher of rules with their positions. Rules after one without a pattern never decide."""
+        pairs = list(placed)
+        if not pairs:  # the usual case
             return NO_MATCHER
-        places, rules = zip(*given, strict=True)
+        places, rules = zip(*pairs, strict=True)
         for_all = next((index for index, rule in enumerate(rules) if not rule.pattern), None)
         joined = "|".join(f"(?:{_glob_of(rule, kind, work_dir)})()" for rule in rules[:for_all])
         by_program = defaultdict[str, list[int]](list)
@@ -89,37 +89,39 @@ class RuleMatcher:
 
     def first(self, reading: Reading) -> int | None:
         """Return the index of the first rule that certainly limits the call."""
-        found = [match.lastindex - 1 for text in reading.texts if (match := self.patterns.fullmatch(text)) and match.lastindex]
-        found += [index for index, is_about in self._judged(reading) if is_about]
-        return min(found) if found else self.for_all
+        indices = [
+            match.lastindex - 1 for text in reading.texts if (match := self.patterns.fullmatch(text)) and match.lastindex
+        ]
+        indices += [index for index, is_about in self._judged(reading) if is_about]
+        return min(indices) if indices else self.for_all
 
     def first_possible(self, reading: Reading) -> int | None:
-        """Return the index of the first rule that may limit the call, as it cannot be known what all of the call is."""
+        """Return the index of the first rule that may limit the call, as its full meaning cannot be determined."""
         if not self.rules or not reading.is_whole:
             return 0 if self.rules else None
         return min((index for index, is_about in self._judged(reading) if is_about is None), default=None)
 
     def first_allowing(self, reading: Reading, work_dir: Path) -> int | None:
-        """Return the index of the first rule that allows the call; of a command that is a list, the last that a part needs."""
+        """Return the index of the first rule that allows the call; for a command list, the last one that its parts need."""
         command = reading.command
         if command is None:
             return self.first(reading)
         if command.problem or not command.is_list or not command.listed:
             return self.for_all
         needed = [self.first_covering(part) for part in parts_to_allow(command, work_dir)]
-        found = [index for index in needed if index is not None]
-        return max(found) if len(found) == len(needed) else self.for_all
+        indices = [index for index in needed if index is not None]
+        return max(indices) if len(indices) == len(needed) else self.for_all
 
     def first_covering(self, part: Part) -> int | None:
-        """Return the index of the first rule whose pattern allows a part of a command; None if none does."""
+        """Return the index of the first rule whose pattern allows a part of a command, or None."""
         match = self.patterns.fullmatch(part.text)
         if match is None or not match.lastindex:
             return None
-        rest = range(match.lastindex - 1, len(self.rules) if self.for_all is None else self.for_all)
-        return next((index for index in rest if covers(self.rules[index].pattern, part)), None)
+        candidates = range(match.lastindex - 1, len(self.rules) if self.for_all is None else self.for_all)
+        return next((index for index in candidates if covers(self.rules[index].pattern, part)), None)
 
     def _judged(self, reading: Reading) -> Iterator[tuple[int, bool | None]]:
-        """Yield the indices of the patterns that name a program of the command, or none, and whether each is about it."""
+        """Yield the indices of patterns with a program of the command or without one, each with its verdict about the part."""
         for part in () if reading.command is None or not self.by_program else reading.command.parts:
             for index in (*self.by_program.get(part.invocation.program, ()), *self.by_program.get("", ())):
                 yield index, forbids(self.rules[index].pattern, part)
@@ -129,20 +131,20 @@ class RuleMatcher:
 
 
 NEVER = r"(?!)"
-"""The regular expression that matches nothing."""
+"""Regular expression without matches."""
 NO_MATCHER = RuleMatcher((), (), re.compile(NEVER), None)
-"""That of no rules."""
+"""Matcher without rules."""
 
 
 def matchers_of(rules: Sequence[Rule], kind: SubjectKind | None, work_dir: Path) -> tuple[RuleMatcher, RuleMatcher]:
-    """Return the matchers of those of the rules that allow, and of those that ask."""
+    """Return the matchers of the allowing and of the asking rules."""
     placed = list(enumerate(rules))
-    allowing = RuleMatcher.of([one for one in placed if one[1].verdict == "allow"], kind, work_dir)
-    return allowing, RuleMatcher.of([one for one in placed if one[1].verdict == "ask"], kind, work_dir)
+    allowing = RuleMatcher.of([pair for pair in placed if pair[1].verdict == "allow"], kind, work_dir)
+    return allowing, RuleMatcher.of([pair for pair in placed if pair[1].verdict == "ask"], kind, work_dir)
 
 
 def _glob_of(rule: Rule, kind: SubjectKind | None, work_dir: Path) -> str:
-    """Return the regular expression of the pattern of a rule."""
+    """Return the regular expression of a rule's pattern."""
     if kind == "command":
         return command_glob(rule.pattern)
     if kind == "path":

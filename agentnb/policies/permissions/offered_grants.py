@@ -1,4 +1,4 @@
-"""The grants that a question about a call offers: what the answer "always" allows, and how far it reaches."""
+"""Grants offered with a question about a call: scope and reach of the answer "always"."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ REACHES: tuple[GrantReach, ...] = ("run", "session")
 def grants_about(
     call: ToolCall, tool: Tool, work_dir: Path, *, has_session: bool, settles: bool = False
 ) -> tuple[GrantOffer, ...]:
-    """Return the grants that a question about this call offers, the narrowest first. ``has_session``: whether a session can
-    remember one.
+    """Return the grants offered with a question about this call, the narrowest first. ``has_session``: True if a session can
+    remember them.
 
-    A tool without a subject is offered whole; one of an MCP server for the run, and for longer all tools of the server. For a
-    command or a place of which no pattern would be narrow, the session is not offered: it would allow too much for too long.
-    Of a file that may hold keys, or that is only read, that file alone is offered: ordinary reads do not ask.
-    ``settles``: whether the question is about the parts of a command that are not known as harmless.
+    A tool without a subject is offered as a whole; a tool of an MCP server only for the run, and for longer all tools of the
+    server. For commands and locations without a narrow pattern, the session is not offered: it would allow too much for too
+    long. For files that may hold keys, and files that are only read, only the file itself is offered: ordinary reads do not
+    ask. ``settles``: True if the question is about parts of a command not known to be harmless.
     """
     is_sensitive = nature_of(tool, call.arguments, work_dir) == "sensitive"
     is_one_file = is_sensitive or (kind_of_subject(tool) == "path" and set(declared_effects(tool) or ()) == {"read"})
@@ -49,7 +49,7 @@ def grants_about(
 
 
 def _rule(call: ToolCall, tool: Tool, work_dir: Path, *, is_one_file: bool, settles: bool) -> str:
-    """Return the rule that a question offers besides the tool: the tool if it has no subject, empty if none is offered."""
+    """Return the rule offered besides the tool: the tool itself if it has no subject, or "" without an offer."""
     origin = origin_of(tool)
     if origin is not None:
         return f"{PREFIX}{origin.server}"
@@ -70,7 +70,7 @@ def _rule(call: ToolCall, tool: Tool, work_dir: Path, *, is_one_file: bool, sett
 
 
 def _command_pattern(text: str, work_dir: Path, *, settles: bool) -> str:
-    """Return the pattern that allows all parts of a command but ``cd``, or settles all that are not known as harmless."""
+    """Return the pattern that allows all parts of a command but ``cd``, or settles all parts not known to be harmless."""
     command = shell_command(text)
     if settles:
         return offered_pattern(command, unknown_parts(command, work_dir))

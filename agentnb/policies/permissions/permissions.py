@@ -1,4 +1,4 @@
-"""The permissions of a run: its mode, its rules, and those of the runs around it."""
+"""Permissions of a run: its mode, its rules, and those of its parents."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from agentnb.tools.subject import CallNature, Flag, depends_on_call, flag_of, ha
 from agentnb.tools.tool import Tool
 
 SETTING = "permissions"
-"""The key under which the settings of a run hold its rules, if it has any."""
+"""Key of the rules in the settings of a run."""
 CONFIRM = "confirm"
-"""The key for the calls about which the person is asked each time."""
+"""Key of the calls confirmed each time."""
 NOT_ALLOWED: dict[Flag, str] = {
     "bash": "bash execution not allowed",
     "file_read": "file read not allowed",
@@ -31,55 +31,55 @@ NOT_ALLOWED: dict[Flag, str] = {
     "github": "github operations not allowed",
     "network": "network operations not allowed",
 }
-"""What a model is told of a call whose flag is not permitted."""
+"""Messages for the model about a missing permission, by flag."""
 
 
 class Judgement(NamedTuple):
-    """What the permissions say of a call."""
+    """Verdict of the permissions about a call."""
 
     verdict: RuleVerdict
     rule: Rule | None = None
-    """The rule that says it; None if a default does."""
+    """Deciding rule, or None for a default."""
     flag: Flag | None = None
-    """The flag that is not permitted."""
+    """Flag that is not permitted."""
     is_unclear: bool = False
-    """Whether it cannot be known if a rule forbids the call: then only the person lets it run, now and here."""
+    """True if a rule may forbid the call: then only the person can allow it, for this time."""
     nature: CallNature | None = None
-    """The nature of the call, if a default decided by it."""
+    """Nature of the call, if a default depends on it."""
     is_confirmed: bool = False
-    """Whether the person is asked each time, whatever was allowed before."""
+    """True if the person is asked each time, regardless of earlier grants."""
     unsettled: tuple[str, ...] = ()
-    """The parts of a command of which nothing is known or allowed while the rule forbids other commands."""
+    """Parts of a command that are neither known nor allowed, while the rule forbids other commands."""
 
 
 ALLOWED, BY_DEFAULT_ASKED, BY_DEFAULT_DENIED = Judgement("allow"), Judgement("ask"), Judgement("deny")
-_DEFAULTS = {one.verdict: one for one in (ALLOWED, BY_DEFAULT_ASKED, BY_DEFAULT_DENIED)}
+_DEFAULTS = {judgement.verdict: judgement for judgement in (ALLOWED, BY_DEFAULT_ASKED, BY_DEFAULT_DENIED)}
 
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """The permissions of a run."""
+    """Permissions of a run."""
 
     mode: ApprovalMode = NO_MODE
     layers: tuple[RuleList, ...] = ()
-    """The rules of the outermost run and of each run within it, in this order: only those of the outermost can allow."""
+    """Rules of the outermost run and of each run within, in this order: only the outermost ones can allow."""
     is_nested: bool = field(default=False, compare=False)
     confirms: tuple[Rule, ...] = ()
-    """Calls about which the person is asked each time, whatever allows them; a mode that asks nothing denies them."""
+    """Calls confirmed each time, regardless of grants; a mode that never asks denies them."""
 
     @classmethod
     def of(cls, mode: ApprovalMode, rules: RuleList = NO_RULES) -> Permissions:
-        """Return the permissions of a run with this mode and these rules."""
+        """Return the permissions with this mode and these rules."""
         return cls(mode, (rules,) if rules else ())
 
     @property
     def needs_nothing(self) -> bool:
-        """Whether the defaults alone decide."""
+        """True if the defaults alone decide."""
         return not (self.mode.held or any(self.layers) or self.confirms)
 
     @classmethod
     def logged(cls, settings: Mapping[str, Any], *, loosens: bool) -> Permissions:
-        """Return the permissions in the settings of a log. ``loosens``: whether what they allow counts as well."""
+        """Return the permissions in the settings of a log. ``loosens``: honour what they allow, too."""
         mode, layers = ApprovalMode.logged(settings.get(MODE, RULES)), settings.get(SETTING, ())
         read = tuple(map(RuleList.logged, layers if isinstance(layers, list | tuple) else (None,)))
         confirms = _logged_confirms(settings.get(CONFIRM))
@@ -89,34 +89,34 @@ class Permissions:
 
     @property
     def as_logged(self) -> dict[str, Any]:
-        """The settings with which a log says these permissions; empty if the defaults alone decide."""
+        """Settings that describe these permissions in a log, empty if the defaults alone decide."""
         mode = {MODE: self.mode.words} if self.mode.held else {}
         confirms = {CONFIRM: [rule.text for rule in self.confirms]} if self.confirms else {}
         return {**mode, **({SETTING: [layer.as_logged for layer in self.layers]} if any(self.layers) else {}), **confirms}
 
     @property
     def loosen(self) -> bool:
-        """Whether they let calls run that the defaults would ask about."""
+        """True if calls run that the defaults would ask about."""
         return self.mode.is_auto or bool(self.layers and self.layers[0].allows)
 
     def within(self, outer: Permissions) -> Permissions:
-        """Return the permissions of a run with these that is nested in a run with others, which it never exceeds."""
+        """Return the permissions of a nested run, which never exceed those of its parent."""
         layers = (*(outer.layers or (NO_RULES,)), *self.layers) if self.layers else outer.layers
         confirms = self.confirming(outer.confirms).confirms
         return Permissions(self.mode.within(outer.mode), layers, is_nested=True, confirms=confirms)
 
     def confirming(self, more: Iterable[Rule]) -> Permissions:
-        """Return the permissions with more calls about which the person is asked each time."""
+        """Return the permissions with more calls to confirm each time."""
         added = tuple(more)
         return replace(self, confirms=tuple(dict.fromkeys((*self.confirms, *added)))) if added else self
 
     def for_tool(self, name: str, tool: Tool, work_dir: Path) -> ToolPermissions:
-        """Return the permissions for the calls of one tool."""
+        """Return the permissions for calls of a tool."""
         return ToolPermissions(self, name, tool, work_dir)
 
 
 class ToolPermissions:
-    """The permissions of a run for the calls of one tool."""
+    """Permissions of a run for calls of a tool."""
 
     # Most runs have no rules.
     _confirms = _denies = _inner_asks = _allows = _asks = NO_MATCHER
@@ -134,7 +134,7 @@ class ToolPermissions:
             self._denial = BY_DEFAULT_DENIED
         has_rules = bool(self._denies or self._confirms or self._inner_asks or self._allows or self._asks)
         self.is_free = self._denial is None and default == "allow" and not has_rules and not self._is_per_call
-        """Whether each of its calls is allowed."""
+        """True if all calls of the tool are allowed."""
 
     def _read_rules(self, permissions: Permissions, name: str) -> None:
         tool, work_dir = self.tool, self._work_dir
@@ -150,9 +150,9 @@ class ToolPermissions:
         self._allows, self._asks = matchers_of([rule for layer in layers[:1] for rule in layer], kind, work_dir)
 
     def judge(self, arguments: Any, granted: Callable[[], Iterable[Rule]] = tuple) -> Judgement:
-        """Return what the permissions say of a call with these arguments, before what was allowed always.
+        """Return the verdict about a call with these arguments, before grants are applied.
 
-        ``granted`` returns the rules that the person has allowed always; only what they say of a part of a command counts.
+        ``granted`` returns the rules that the person has always allowed; they count only for parts of commands.
         """
         if self._denial is not None:
             return self._denial
@@ -171,7 +171,7 @@ class ToolPermissions:
         return limited or self._unsettled(subject, granted) or self._first_of(subject) or default
 
     def _unsettled(self, subject: CallSubject, granted: Callable[[], Iterable[Rule]]) -> Judgement | None:
-        """Return the question about a command that is not known as harmless, while a rule forbids commands of the tool."""
+        """Return the question about a command not known to be harmless, while a rule forbids commands of the tool."""
         command = subject.reading.command
         if command is None or not self._denies:
             return None
@@ -180,15 +180,21 @@ class ToolPermissions:
             return None
         rules = () if has_changed(self.tool) else (*self._allows.rules, *granted())
         patterns = [rule.pattern for rule in rules if rule.pattern and command_pattern(rule.pattern).names_program]
-        left = [part for part in parts if not any(covers(pattern, one) for one in part.with_starters for pattern in patterns)]
-        if not left:
+        remaining = [
+            part
+            for part in parts
+            if not any(covers(pattern, starter) for starter in part.with_starters for pattern in patterns)
+        ]
+        if not remaining:
             return None
         return Judgement(
-            "ask", self._denies.rules[0], unsettled=tuple(dict.fromkeys(part.text for part in left if part.starter not in left))
+            "ask",
+            self._denies.rules[0],
+            unsettled=tuple(dict.fromkeys(part.text for part in remaining if part.starter not in remaining)),
         )
 
     def _confirmed(self, subject: CallSubject) -> Judgement | None:
-        """Return the verdict about a call that the person confirms each time; None about others."""
+        """Return the verdict about a call that the person confirms each time, or None for other calls."""
         asked = _asked(self._confirms, subject)
         if asked is None:
             return None
@@ -196,14 +202,14 @@ class ToolPermissions:
         return asked._replace(verdict="deny" if is_denied else "ask", is_confirmed=True)
 
     def _default_of(self, arguments: Any) -> Judgement:
-        """Return the verdict of the mode about a call whose arguments decide what it does."""
+        """Return the verdict of the mode about a call whose nature depends on its arguments."""
         nature = nature_of(self.tool, arguments, self._work_dir)
         return Judgement(self._mode.default(self.tool, nature), nature=nature)
 
     def _first_of(self, subject: CallSubject) -> Judgement | None:
-        """Return the verdict of the first rule that matches, of those that ask or allow; None if none does.
+        """Return the verdict of the first matching rule that asks or allows, or None.
 
-        For a tool of an MCP server that has changed since it was first seen no rule allows.
+        No rule allows calls of an MCP tool that has changed since its first use.
         """
         has_allows = self._allows and not has_changed(self.tool)
         allowed = self._allows.first_allowing(subject.reading, self._work_dir) if has_allows else None
@@ -212,7 +218,7 @@ class ToolPermissions:
         return _asked(self._asks, subject, before=self._allows.places[allowed]) or ALLOWED
 
     def _unconditional(self, layers: Iterable[RuleList], flag: Flag | None) -> Judgement | None:
-        """Return the denial of every call, if there is one."""
+        """Return the denial of all calls, or None."""
         if flag is not None and any(layer.flags is not None and flag not in layer.flags for layer in layers):
             return Judgement("deny", flag=flag)
         for_all = self._denies.for_all
@@ -220,12 +226,12 @@ class ToolPermissions:
 
 
 def _confirm_rules(texts: Iterable[Any]) -> tuple[Rule, ...]:
-    """Return the rules of calls about which the person is asked each time; raise `SettingsError` for a text that is no rule."""
+    """Parse the rules of calls confirmed each time. Raises `SettingsError` for an invalid rule."""
     return tuple([Rule.read(text, "ask") for text in texts])
 
 
 def _logged_confirms(data: Any) -> tuple[Rule, ...]:
-    """Return the calls about which the person is asked each time, as `as_logged` has them: all, if they cannot be read."""
+    """Return the logged calls confirmed each time, or all calls if the log is invalid."""
     try:
         return _confirm_rules([] if data is None else data if isinstance(data, list) else [data])
     except SettingsError:
@@ -233,7 +239,9 @@ def _logged_confirms(data: Any) -> tuple[Rule, ...]:
 
 
 def _asked(asks: RuleMatcher, subject: CallSubject, before: float = inf) -> Judgement | None:
-    """Return the question of the first rule that matches, or that may; None if none does. ``before``: the place to stop at."""
+    """Return the question of the first rule that matches or may match, or None. ``before``: position of the last rule to
+    consider.
+    """
     if not asks or asks.places[0] > before:
         return None
     matched, possible = asks.first(subject.reading), asks.first_possible(subject.reading)

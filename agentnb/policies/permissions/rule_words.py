@@ -1,4 +1,4 @@
-"""The words of rules, checked against everything that calls of a run may reach."""
+"""Validation of the words in rules against everything that calls of a run may reach."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 
 _EVERY_SERVER = "mcp_"
-"""Begins the names of tools of all servers: ``mcp_*`` is about them even where no server is named."""
+"""Prefix of tool names of all servers: ``mcp_*`` matches them even without a named server."""
 MAX_ITEMS = 100
-"""Items of a list or a dict among which tools are looked for."""
+"""Maximum items of a list or dict that is searched for tools."""
 ALWAYS_KNOWN = (*GROUP_OF, ASK_PERSON, TODO_TOOL, READ_TOOL, FIND_TOOLS, *FLAGS)
-"""The words that rules may use wherever they are given."""
+"""Words allowed in all rules."""
 
 
 class _Scope(NamedTuple):
@@ -53,16 +53,16 @@ class _Scope(NamedTuple):
         return cls(tuple(tools), (*[tool.spec.name for tool in tools], *names), tuple(servers))
 
     def check_brackets(self, rules: Iterable[Rule]) -> None:
-        """Raise `SettingsError` for brackets that mean nothing for one of the tools."""
+        """Raise `SettingsError` for brackets that are invalid for one of the tools."""
         for rule in rules:
             for tool in self.tools:
                 rule.check_for(tool.spec.name, tool)
 
 
 def known_rules(rules: RuleList, values: Iterable[Any], servers: Iterable[str] = ()) -> RuleList:
-    """Return the rules as checked; raise `SettingsError` for a word that names nothing, and for brackets that mean nothing.
+    """Return the rules as checked. Raises `SettingsError` for unknown words and invalid brackets.
 
-    ``values``: the toolboxes, tools, agents, functions and names that calls may reach; ``servers``: names of more MCP servers.
+    ``values``: toolboxes, tools, agents, functions and names that calls may reach; ``servers``: names of more MCP servers.
     """
     unchecked = [rule for rule in rules.rules if not rule.is_checked]
     if not unchecked:
@@ -73,22 +73,22 @@ def known_rules(rules: RuleList, values: Iterable[Any], servers: Iterable[str] =
     for rule in unchecked:
         if not _is_known(rule, names, every):
             words = [*names, *[PREFIX + name for name in every]]
-            what = f"The rule {rule.text!r} names no tool, flag or MCP server of this run"
+            problem = f"The rule {rule.text!r} names no tool, flag or MCP server of this run"
             meant = next((PREFIX + name for name in every if may_mean_any(name, rule.tools)), "")
-            raise SettingsError(what, Plain(f"Write {meant}/TOOL") if meant else near(rule.tools, words))
+            raise SettingsError(problem, Plain(f"Write {meant}/TOOL") if meant else near(rule.tools, words))
     return rules.as_checked
 
 
 def check_confirms(rules: Iterable[Rule], values: Iterable[Any]) -> None:
-    """Raise `SettingsError` for a call that a context confirms by a name that is nearly that of a tool.
+    """Raise `SettingsError` if a context confirms calls under a name similar to that of a tool.
 
-    Other names may be those of tools that only other agents in this context have. ``values`` as for `known_rules`.
+    Other names may belong to tools of other agents in this context. ``values`` as for `known_rules`.
     """
     scope, confirms = _Scope.of(values), [*rules]
     scope.check_brackets(confirms)
     for rule in confirms:
         is_known = any(rule.may_be_about(tool.spec.name, tool) for tool in scope.tools)
-        if is_known or rule.is_pattern or ":" in rule.tools or scope.servers:  # whose tools may have any name
+        if is_known or rule.is_pattern or ":" in rule.tools or scope.servers:  # tools of servers may have any name
             continue
         if similar := nearest(rule.tools, scope.names):
             raise SettingsError(f"The context confirms {rule.text!r}, which names no tool of this agent", similar)
@@ -105,17 +105,17 @@ def _is_known(rule: Rule, names: Iterable[str], servers: Iterable[str]) -> bool:
     is_of_server = any(may_mean(server, beginning) for server in servers)
     if beginning == word or is_of_server:
         return is_of_server or word in names
-    of_servers = [wire_name(server, "") for server in servers]  # of the tools only this is known before they are listed
+    of_servers = [wire_name(server, "") for server in servers]  # the known prefix of tools that are not listed yet
     return any(fnmatchcase(name, word) for name in (*names, _EVERY_SERVER)) or any(
         name.startswith(beginning) or beginning.startswith(name) for name in of_servers
     )
 
 
 def _reachable(scope: Iterable[Any]) -> Iterator[Tool | ServerTools | str]:
-    """Yield tools, servers and names: those of agents that are tools, or that the code of a tool uses, included."""
-    left, seen = [(value, "") for value in scope], dict[int, Any]()
-    while left:
-        value, module = left.pop()
+    """Yield tools, servers and names, including those of agents used as tools or by the code of tools."""
+    pending, seen = [(value, "") for value in scope], dict[int, Any]()
+    while pending:
+        value, module = pending.pop()
         if id(value) in seen:
             continue
         seen[id(value)] = value
@@ -129,32 +129,32 @@ def _reachable(scope: Iterable[Any]) -> Iterator[Tool | ServerTools | str]:
         if isinstance(function, FunctionType):
             yield function.__dict__[MARK].spec.name if MARK in function.__dict__ else function.__name__
         used_in = function.__module__ if isinstance(function, FunctionType | type) else module
-        left += [(inner, used_in) for inner in _within(function, module)]
+        pending += [(inner, used_in) for inner in _within(function, module)]
 
 
 def _within(value: Any, module: str) -> Iterable[Any]:
-    """Return what a value leads to; ``module``: the one whose code led to it, as the code of libraries leads everywhere."""
+    """Return the values reachable from a value; ``module``: the module to search, as library code leads everywhere."""
     if isinstance(value, Toolbox):
         return [*value.servers, *[getattr(tool, "function", getattr(tool, "agent", None)) for tool in value]]
     if isinstance(value, FunctionTool | AgentTool):
         return (Toolbox([value]),)
     if isinstance(value, list | tuple | dict) and len(value) <= MAX_ITEMS:
-        return [one for one in (value.values() if isinstance(value, dict) else value) if not isinstance(one, str)]
+        return [item for item in (value.values() if isinstance(value, dict) else value) if not isinstance(item, str)]
     if isinstance(value, FunctionType | type) and module in ("", value.__module__):
         return vars(value).values() if isinstance(value, type) else _used(value)
     return getattr(value, "rule_scope", ()) if hasattr(type(value), "rule_scope") else ()
 
 
 def _used(function: FunctionType) -> Iterator[Any]:
-    """Yield the values that a function uses by global names and from functions around it, and the names of those within it."""
+    """Yield the values that a function uses by global name and from enclosing functions, and the names of inner functions."""
     codes, cells = [function.__code__], []
     for cell in function.__closure__ or ():
-        with suppress(ValueError):  # not filled yet
+        with suppress(ValueError):  # empty cell
             cells.append(cell.cell_contents)
     while codes:
         code = codes.pop()
         cells += [function.__globals__.get(name) for name in code.co_names]
         inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
         codes += inner
-        yield from [one.co_name for one in inner]
+        yield from [code_object.co_name for code_object in inner]
     yield from [value for value in cells if not isinstance(value, str)]

@@ -1,4 +1,4 @@
-"""Rules about tool calls, as a person writes them."""
+"""Rules about tool calls, as written by a person."""
 
 from __future__ import annotations
 
@@ -20,67 +20,67 @@ from agentnb.tools.tool import Effect, Tool
 RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
 VERDICTS: tuple[RuleVerdict, ...] = get_args(RuleVerdict)
 RESTRICTED = "restricted"
-"""The word for nothing but reading files."""
+"""Word that permits only reading files."""
 EXAMPLE = (
     'Write a dict, such as {"bash": "ask", "write_file(data/**)": "allow"}, or the flags that are permitted, ["file_read"]'
 )
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 EFFECT = "effect:"
-"""Begins the word for tools by effect: ``effect:read``, those that only read; ``effect:write``, those that write, and so on."""
+"""Prefix of words for tools by effect: ``effect:read`` for tools that only read, ``effect:write`` for those that write, etc."""
 _OF_SERVER = rf"{PREFIX}[\w.-]+(?:/[^*()]+)?|[\w.-]+/[^\s*()]+|mcp_[^\s()]+"
 _RULE = re.compile(rf"({_OF_SERVER}|{EFFECT}\w+|[\w*?\[\]-]+)(?:\((.+)\))?", re.DOTALL)
 NAMES_ALONE: tuple[Flag, ...] = ("bash",)
-"""Flags that are the name of a tool too: as a rule, such a word means the tool."""
+"""Flags that are also tool names: as a rule, such a word means the tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: a verdict about the calls of a tool, or about those of its calls that a pattern matches."""
+    """A verdict about the calls of a tool, or about those that a pattern matches."""
 
     verdict: RuleVerdict
     tools: str
-    """The name of a tool, a shell pattern of names, a flag, ``effect:read`` for tools that only read, ``effect:write`` for
-    tools that write, ``mcp:NAME`` for the tools of an MCP server, or ``mcp:NAME/TOOL``."""
+    """A tool name, a shell pattern of names, a flag, ``effect:read`` for tools that only read, ``effect:write`` for tools that
+    write, ``mcp:NAME`` for the tools of an MCP server, or ``mcp:NAME/TOOL``."""
     pattern: str = ""
-    """The pattern of the subject of the call, as `tools.subject` has it; empty for all calls."""
+    """Pattern of the subject of the call, as in `tools.subject`; empty for all calls."""
     is_checked: bool = field(default=False, compare=False, repr=False)
-    """Whether its word is known to name something, or comes from a log."""
+    """True if the word is known to be valid, or comes from a log."""
 
     @classmethod
     def read(cls, text: Any, verdict: Any) -> Rule:
-        """Return the rule of a text such as ``bash(git status*)``; raise `SettingsError` if it is none."""
+        """Parse a rule such as ``bash(git status*)``. Raises `SettingsError` for an invalid one."""
         if verdict not in VERDICTS:
-            raise SettingsError(f"{verdict!r} is not a verdict about {text!r}", near(str(verdict), VERDICTS))
-        found = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
-        if found is None:
+            raise SettingsError(f"{verdict!r} is not a verdict for {text!r}", near(str(verdict), VERDICTS))
+        match = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
+        if match is None:
             raise SettingsError(f"Invalid permission rule: {text!r}", EXAMPLE)
-        tools, pattern = found[1], found[2] or ""
+        tools, pattern = match[1], match[2] or ""
         effect = tools.removeprefix(EFFECT)
         if tools != effect and effect not in EFFECTS:
             raise SettingsError(f"{text!r}: there is no effect {effect!r}", near(effect, EFFECTS))
         if pattern and WILDCARDS & set(tools):
-            raise SettingsError(f"{text!r}: brackets follow the name of one tool", EXAMPLE)
+            raise SettingsError(f"{text!r}: brackets need the name of a single tool", EXAMPLE)
         return cls(verdict, tools, pattern)
 
     @property
     def text(self) -> str:
-        """The rule as it is written, without its verdict."""
+        """The rule as written, without its verdict."""
         return f"{self.tools}({self.pattern})" if self.pattern else self.tools
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it names tools by a shell pattern."""
+        """True if the tools are a shell pattern."""
         return bool(WILDCARDS & set(self.tools))
 
     @property
     def is_of_server(self) -> bool:
-        """Whether it names an MCP server, and not the names of its tools."""
+        """True if the tools are given by an MCP server, not by name."""
         return self.tools.startswith(PREFIX)
 
     def is_about(self, name: str, tool: Tool | None) -> bool:
-        """Return whether it is about calls of this tool.
+        """True if the rule applies to calls of this tool.
 
-        One that asks or denies is about a tool of an MCP server in every spelling; one that allows, by its name or as ``mcp:``.
+        Asking and denying rules match MCP tools in every spelling, allowing ones only by name or as ``mcp:``.
         """
         origin = origin_of(tool)
         if self.tools == name:
@@ -97,51 +97,51 @@ class Rule:
         return self.tools not in NAMES_ALONE and tool is not None and self.tools == flag_of(tool)
 
     def holds_for(self, name: str, tool: Tool | None) -> bool:
-        """Return whether it decides about calls of this tool: one about files also asks about or denies what other tools do.
+        """True if the rule decides about calls of this tool. Asking and denying file rules also apply to other tools.
 
-        What such a rule allows, it allows its own tool alone.
+        An allowing file rule applies only to its own tool.
         """
         about_files = self.verdict != "allow" and self.pattern and self.tools in file_tools_of(tool)
         return bool(about_files) or self.is_about(name, tool)
 
     def may_be_about(self, name: str, tool: Tool | None) -> bool:
-        """Return whether it is about calls of this tool, also in other case, or by the name that its MCP server gives it."""
+        """True if the rule applies to calls of this tool, also in another case, or by its name on the MCP server."""
         if self.holds_for(name, tool):
             return True
         origin = origin_of(tool)
         names = (name,) if origin is None else (name, origin.tool)
-        return any(fnmatchcase(one.casefold(), self.tools.casefold()) for one in names)
+        return any(fnmatchcase(alias.casefold(), self.tools.casefold()) for alias in names)
 
     def check_for(self, name: str, tool: Tool | None) -> None:
-        """Raise `SettingsError` if its brackets mean nothing for this tool."""
+        """Raise `SettingsError` if the brackets are invalid for this tool."""
         if not self.pattern or not self.is_about(name, tool):
             return
         subject = subject_of(tool)
         if subject is None:
-            declare = 'A tool says what its brackets are about: @tool(path="file"), @tool(command="line"), @tool(url="address")'
-            raise SettingsError(f"The rule {self.text!r} has brackets, and {name} has no subject", declare)
+            declare = 'Declare what the brackets match: @tool(path="file"), @tool(command="line"), @tool(url="address")'
+            raise SettingsError(f"The rule {self.text!r} has brackets, but {name} has no command, path or address", declare)
         instead = why_refused(self.pattern) if subject.kind == "command" and self.verdict != "allow" else ""
         if instead:
-            what = f"The rule {self.text!r} has options of a program that agentnb does not know"
-            raise SettingsError(what, Plain(f"Write the program alone: {name}({instead})"))
+            problem = f"The rule {self.text!r} has options of a program that agentnb does not know"
+            raise SettingsError(problem, Plain(f"Write the program alone: {name}({instead})"))
         if subject.kind == "url" and address_glob(self.pattern) is None:
-            what = f"The rule {self.text!r} is not about an address"
-            raise SettingsError(what, Plain(f"Write the whole beginning: {name}(https://docs.python.org/**)"))
+            problem = f"The rule {self.text!r} has no valid address"
+            raise SettingsError(problem, Plain(f"Write the whole beginning: {name}(https://docs.python.org/**)"))
 
 
 @dataclass(frozen=True, slots=True)
 class RuleList:
-    """The rules of one agent or run, in their order, and the flags that are permitted."""
+    """Rules of an agent or run, in order, and the permitted flags."""
 
     rules: tuple[Rule, ...] = ()
     flags: frozenset[Flag] | None = None
-    """None: every flag is permitted."""
+    """Permitted flags, None for all."""
 
     @classmethod
     def of(cls, given: Any) -> RuleList:
-        """Return the rules of ``permissions=``: flags, rules with their verdicts, or ``restricted``.
+        """Parse ``permissions=``: flags, rules with verdicts, or ``restricted``.
 
-        Raises `SettingsError` if they cannot be read.
+        Raises `SettingsError` for an invalid value.
         """
         if isinstance(given, RuleList):
             return given
@@ -164,18 +164,18 @@ class RuleList:
 
     @classmethod
     def typed(cls, texts: Iterable[str]) -> RuleList:
-        """Return the rules that were typed as ``RULE=VERDICT``; raise `SettingsError` for another text."""
-        found = []
+        """Parse rules typed as ``RULE=VERDICT``. Raises `SettingsError` for any other text."""
+        rules = []
         for text in texts:
             rule, equals, verdict = text.rpartition("=")
             if not equals:
                 raise SettingsError(f"{text!r} is not a rule with a verdict", 'Write "bash(git status *)=allow"')
-            found.append(Rule.read(rule, verdict.strip()))
-        return cls(tuple(found))
+            rules.append(Rule.read(rule, verdict.strip()))
+        return cls(tuple(rules))
 
     @classmethod
     def logged(cls, data: Any) -> RuleList:
-        """Return the rules that `as_logged` made; what cannot be read of them forbids every flag."""
+        """Parse rules from `as_logged`. Invalid data forbids every flag."""
         try:
             flags = data.get("flags")
             rules = tuple([Rule.read(text, verdict) for text, verdict in data.get("rules", ())])
@@ -185,12 +185,12 @@ class RuleList:
 
     @property
     def as_checked(self) -> RuleList:
-        """The rules with their words known to name something."""
+        """The rules marked as checked."""
         return replace(self, rules=tuple([replace(rule, is_checked=True) for rule in self.rules]))
 
     @property
     def as_logged(self) -> dict[str, Any]:
-        """The rules as plain data for the log."""
+        """The rules as plain data for a log."""
         flags = {} if self.flags is None else {"flags": [flag for flag in FLAGS if flag in self.flags]}
         return {**flags, "rules": [[rule.text, rule.verdict] for rule in self.rules]}
 
@@ -203,12 +203,12 @@ class RuleList:
 
     @property
     def allows(self) -> bool:
-        """Whether a rule allows calls."""
+        """True if a rule allows calls."""
         return any(rule.verdict == "allow" for rule in self.rules)
 
     @property
     def without_allowing(self) -> RuleList:
-        """The rules without those that allow: what a log may still say when it is resumed."""
+        """The rules without allowing ones: the part of a log that is still honoured when it is resumed."""
         return RuleList(tuple([rule for rule in self.rules if rule.verdict != "allow"]), self.flags)
 
 

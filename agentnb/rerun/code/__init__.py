@@ -1,1 +1,1 @@
-"""A recorded run as code and as a test."""
+"""Conversion of a recorded run to code and to a test."""

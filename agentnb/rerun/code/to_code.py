@@ -1,4 +1,4 @@
-"""A run's tool calls as plain Python, so that an analysis can be repeated without the agent."""
+"""Conversion of a run's tool calls to plain Python, to repeat an analysis without the agent."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ from agentnb.store.redacting import redacted
 from agentnb.tools.agent_tool import PROMPT
 
 WIDTH = 100
-"""Characters of a comment's line."""
+"""Maximum characters of a comment line."""
 _MAX_COMMENT = 300
 
 
 def to_code(run: Run | str | Path) -> str:
-    """Return the run's calls of work tools as Python, in cells that begin with ``# %%``, one for each round.
+    """Return the run's calls of work tools as Python, in one ``# %%`` cell per round.
 
-    The tools are called by their names, so define or import them first; the first cell lists them. Results are kept in
-    ``result_1``, ``result_2`` and so on. Calls that failed or were blocked are comments, with the reason; planning and lists
-    are left out. What the agent said stands above its calls. Keys, and texts that look like keys, are masked, as by
-    `save_trace`.
+    The code calls tools by name; the first cell lists the names to define or import. Results are assigned to ``result_1``,
+    ``result_2`` and so on. Failed and blocked calls become comments with the reason; planning and todo lists are omitted.
+    Comments above the calls quote the agent. Keys, and texts that look like keys, are masked, as by `save_trace`.
     """
     run = redacted(one_run(run))
     check_of_agent(run, "no model called its tools")
     numbers = count(1)
-    cells = ["\n".join(lines) for lines in (_head(run), *(_cell(one, numbers) for one in run.rounds))]
+    cells = ["\n".join(lines) for lines in (_head(run), *(_cell(round_, numbers) for round_ in run.rounds))]
     return "\n\n".join(filter(None, cells)) + "\n"
 
 
@@ -52,18 +51,18 @@ def _head(run: Run) -> Iterator[str]:
 
 
 def _work(run: Run) -> Iterator[CallRecord]:
-    for one in run.rounds:
-        for record in one.records:
+    for round_ in run.rounds:
+        for record in round_.records:
             if record.is_work:
                 yield record
 
 
-def _cell(one: WorkflowRound, numbers: Iterator[int]) -> Iterator[str]:
-    records = [record for record in one.records if record.is_work]
+def _cell(round_: WorkflowRound, numbers: Iterator[int]) -> Iterator[str]:
+    records = [record for record in round_.records if record.is_work]
     if not records:
         return
-    yield f"# %% Round {one.index + 1}"
-    yield from _comment(one.text)
+    yield f"# %% Round {round_.index + 1}"
+    yield from _comment(round_.text)
     for record in records:
         yield from _call(record, numbers)
 
@@ -87,11 +86,11 @@ def _call(record: CallRecord, numbers: Iterator[int]) -> Iterator[str]:
 
 
 def _about_nested(record: CallRecord) -> list[str]:
-    """Return a comment on a call that may be one of an agent or a workflow, which no code can call like a function."""
+    """Return a comment on a call that may be of an agent or workflow, which code cannot call like a function."""
     arguments = record.call.arguments
     if not record.nested or not isinstance(arguments, dict) or arguments.keys() != {PROMPT}:
         return []
-    begun, name = ", ".join(one.run_id for one in record.nested), record.call.name
+    begun, name = ", ".join(child.run_id for child in record.nested), record.call.name
     return _comment(f"It began {begun}. If {name} is an agent or a workflow, write {name}.run_sync(...).text instead:")
 
 
@@ -118,5 +117,5 @@ def _comment(text: str) -> list[str]:
 
 
 def one_line(text: str) -> str:
-    """Return a text of a model as one line without control characters: it must not leave its comment."""
+    """Return a model's text as one line without control characters, so that it cannot leave its comment."""
     return "".join(char if char.isprintable() else " " for char in " ".join(text.split()))

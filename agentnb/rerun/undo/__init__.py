@@ -1,1 +1,1 @@
-"""Undoing what a run did to files: each goes back to what it was before the run, unless something else has changed it since."""
+"""Undo of a run's file changes: each file is restored unless something else has changed it since."""

@@ -1,4 +1,4 @@
-"""The plan of an undo: the state that a file goes back to, from the changes that a run has listed and the file as it is."""
+"""Plan of an undo: the target state of a file, from the run's recorded changes and the current file."""
 
 from __future__ import annotations
 
@@ -10,38 +10,40 @@ from agentnb.store.before_images.records import ABSENT, FileChanged
 
 Action: TypeAlias = Literal["restore", "delete", "none"]
 WhyNot: TypeAlias = Literal["changed_since", "changed_between", "too_large", "run_full", "holds_key", "no_call"]
-"""Why changes stay: something else changed the file after them or between them, its content before was not kept, or no call of
-the run made them."""
+"""Reasons for keeping changes: the file changed after or between them, its earlier content was not stored, or no call of the
+run made them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """The plan for one file."""
+    """Plan for one file."""
 
     action: Action
     """``none``: the file is not touched."""
     source: FileChanged | None = None
-    """The change whose image is put back."""
+    """Change whose stored image is restored."""
     undone: tuple[FileChanged, ...] = ()
-    """The changes that are undone then, or that were never made, oldest first."""
+    """Changes that this undoes, or that never took place, oldest first."""
     why_not: WhyNot | None = None
-    """Why the other changes stay; None if there are none."""
+    """Reason for keeping the other changes, or None if there are no others."""
 
 
 def plan_file(changes: Sequence[FileChanged], now: str) -> FilePlan:
-    """Return the plan for a file with the digest ``now``. ``changes``: those of the run to it, not undone yet, oldest first.
+    """Return the plan for a file with the digest ``now``. ``changes``: the run's changes to it that are not undone, oldest
+    first.
 
-    It goes back change by change, the newest first, as far as each state is the one that the change left or began with.
+    Undoes change by change, newest first, as long as the state matches the one that the change produced or started from.
     """
     state, plan = now, FilePlan("none")
-    for place in range(len(changes) - 1, -1, -1):
-        change, undone = changes[place], tuple(changes[place:])
+    for index in range(len(changes) - 1, -1, -1):
+        change, undone = changes[index], tuple(changes[index:])
         if not change.has_digests:
             return _ended(plan, "no_call" if change.not_kept == "no_call" else "holds_key")
         if state not in (change.after, change.before):
-            return _ended(plan, "changed_since" if place == len(changes) - 1 else "changed_between")
+            return _ended(plan, "changed_since" if index == len(changes) - 1 else "changed_between")
         state = change.before
-        if state == now:  # it was never made, or something has undone it
+        if state == now:  # it never took place, or something has undone it
             plan = FilePlan("none", None, undone)
         elif state == ABSENT:
             plan = FilePlan("delete", None, undone)

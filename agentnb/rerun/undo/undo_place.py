@@ -1,4 +1,4 @@
-"""Files in the working folder of a run, looked at and put back through descriptors, so that no link leads out of it."""
+"""Files in a run's working directory, read and restored through descriptors, so that no link leads outside."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from agentnb.tools.tool import ToolRefused
 
 PROTECTED, SWAPPED = "it belongs to git or to agentnb", "a link or a file is in place of its folder"
 WHY = {"protected_path": PROTECTED, "link_changed": SWAPPED, "not_a_directory": SWAPPED}
-"""The reasons for refusals of folders, by their error codes."""
+"""Reasons for refused folders, by error code."""
 
 
 class NotAllowed(Exception):
-    """A path that must not be written. Its text says why."""
+    """A path that must not be written, with the reason as text."""
 
 
 class Place(NamedTuple):
-    """The place of a file: its name in an open folder."""
+    """A file's name in an open folder."""
 
     name: str
     folder: int
     exists: bool = True
-    """Whether its folder is there."""
+    """True if its folder exists."""
 
     def digest(self) -> str:
-        """Return the digest of the file as it is. Raises `NotAllowed` for a link, a folder, a device and a read-only file."""
+        """Return the digest of the current file. Raises `NotAllowed` for a link, a folder, a device and a read-only file."""
         if not self.exists:
             return ABSENT
         try:
@@ -56,9 +56,9 @@ class Place(NamedTuple):
             return digest(file.read())
 
     def put(self, data: bytes, mode: int | None) -> None:
-        """Write the file, whole or not at all. ``mode``: its permissions before, of which it keeps those that it still has."""
-        now = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False).st_mode
-        with written_beside(self.folder, self.name, data, now if mode is None else mode & now):
+        """Write the file atomically. ``mode``: its earlier permissions, restricted to those that it still has."""
+        current_mode = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False).st_mode
+        with written_beside(self.folder, self.name, data, current_mode if mode is None else mode & current_mode):
             pass
 
     def remove(self) -> None:
@@ -68,13 +68,13 @@ class Place(NamedTuple):
 
 @contextmanager
 def opened_place(path: Path, work_dir: Path, store: Path) -> Iterator[Place]:
-    """Open the folder of a file. Raises `NotAllowed` unless it may be written: in ``work_dir``, and not in the ``store``."""
-    place = confined.Place(str(work_dir), _names_within(path, work_dir, store), str(path))
-    name = place.names[-1]
+    """Open the folder of a file. Raises `NotAllowed` unless it is in ``work_dir``, outside the ``store``, and writable."""
+    location = confined.Place(str(work_dir), _names_within(path, work_dir, store), str(path))
+    name = location.names[-1]
     try:
         with (
-            one_part_at_a_time(place),
-            confined.opened_folder(place, len(place.names) - 1, visit=folder_check(place)) as folder,
+            one_part_at_a_time(location),
+            confined.opened_folder(location, len(location.names) - 1, visit=folder_check(location)) as folder,
         ):
             yield Place(name, folder)
     except ToolRefused as refused:
@@ -85,7 +85,7 @@ def opened_place(path: Path, work_dir: Path, store: Path) -> Iterator[Place]:
 
 
 def _names_within(path: Path, work_dir: Path, store: Path) -> tuple[str, ...]:
-    """Return the names that lead from the working folder to a file."""
+    """Return the path parts from the working directory to a file."""
     if os.open not in os.supports_dir_fd:  # Windows, where the file tools do not work either
         raise NotAllowed("this system cannot open files within folders")
     if not work_dir.is_absolute() or ".." in path.parts or not path.is_relative_to(work_dir) or path == work_dir:

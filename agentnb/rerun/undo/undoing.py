@@ -1,4 +1,4 @@
-"""Undoing the changes that a run, and the runs nested in it, made to files with ``write_file`` and ``edit_file``."""
+"""Undo of file changes that a run and its nested runs made with ``write_file`` and ``edit_file``."""
 
 from __future__ import annotations
 
@@ -27,50 +27,51 @@ from agentnb.store.store import Store
 
 FILE_TOOLS = frozenset({"write_file", "edit_file"})
 _LASTING = frozenset({"execute", "write"})
-"""Effects that are still there after an undo."""
+"""Effects that outlast an undo."""
 LASTING_TOOLS = frozenset({"bash", "git_add", "git_commit", "git_branch", "github_create_comment", "run_python"})
-"""Built-in tools with lasting effects: the log of a workflow does not hold what its tools declare."""
+"""Built-in tools with lasting effects, for workflows, whose logs do not have the declared effects of tools."""
 Why: TypeAlias = WhyNot | Literal["not_allowed", "denied", "failed"]
-"""Why changes stay. ``not_allowed``: agentnb does not write there; ``denied``: a rule of the run forbids it; ``failed``: the
-system does."""
+"""Reasons for keeping changes. ``not_allowed``: agentnb does not write there; ``denied``: a rule of the run forbids it;
+``failed``: the system refused.
+"""
 
 
 class UndoneFile(NamedTuple):
-    """The outcome for one file."""
+    """Outcome for one file."""
 
     path: str
-    """Relative to the folder that the run worked in."""
+    """Relative to the run's working directory."""
     action: Action
     why_not: Why | None = None
-    """Why changes of the run to it stay; None if none do."""
+    """Reason for keeping changes of the run, or None if all are undone."""
     detail: str = ""
     """The rule or the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class UndoReport:
-    """The outcome of an undo."""
+    """Outcome of an undo."""
 
     run_id: str
     files: tuple[UndoneFile, ...]
-    """Those that had changes to undo, the last changed first."""
+    """Files with changes to undo, most recently changed first."""
     calls: tuple[ToolCall, ...]
-    """Calls of other tools, whose effects stay."""
+    """Calls of other tools, whose effects remain."""
     has_changed_files: bool
-    """Whether the run ever changed files."""
+    """True if the run ever changed files."""
     foreign: int
-    """Changes in its lists that this person's agentnb did not write; they are left out."""
+    """Changes listed by another person's agentnb, which are ignored."""
 
 
 def has_file_changes(store: Store, run_id: str) -> bool:
-    """Return whether a run, without those nested in it, has listed changes to files."""
+    """True if a run itself, without its nested runs, has recorded file changes."""
     return folder_of_run(store.folder, run_id).exists
 
 
 def undo_run(store: Store, run_id: str) -> UndoReport:
-    """Put back the files that a run and those nested in it changed, as far as nothing else has changed them since.
+    """Restore the files that a run and its nested runs changed, unless something else has changed them since.
 
-    Raises `StoreError` for a live run, `SettingsError` if the log is not the person's own.
+    Raises `StoreError` for a live run, `SettingsError` if the log belongs to another person.
     """
     outer, family = _relatives(store, run_id)
     try:
@@ -85,7 +86,7 @@ def undo_run(store: Store, run_id: str) -> UndoReport:
 
 
 def _relatives(store: Store, run_id: str) -> tuple[list[str], list[str]]:
-    """Return the ids of the runs that a run is nested in, the outermost first; and its own, followed by those nested in it."""
+    """Return the ids of a run's ancestors, outermost first; and its own id followed by those of its nested runs."""
     parents = {summary.id: summary.parent_id for summary in store.each_summary()}
     outer: list[str] = []
     parent = parents.get(run_id)
@@ -93,7 +94,7 @@ def _relatives(store: Store, run_id: str) -> tuple[list[str], list[str]]:
         outer.insert(0, parent)
         parent = parents[parent]
     family = [run_id]
-    for member in family:  # it grows meanwhile
+    for member in family:  # the list grows during the loop
         family += [child for child, parent in parents.items() if parent == member and child not in family]
     return outer, family
 
@@ -122,12 +123,12 @@ def _undone(store: Store, run_id: str, family: Sequence[str]) -> UndoReport:
 
 
 def _refuse(run_id: str) -> None:
-    what = f"The log of run {run_id} was not written by your agentnb, and neither were its copies of files"
-    raise SettingsError(what, "Nothing is undone. Compare the files yourself, as with git diff")
+    problem = f"The log of run {run_id} was not written by your agentnb, and neither were its copies of files"
+    raise SettingsError(problem, "Nothing is undone. Compare the files yourself, as with git diff")
 
 
 def lasting_calls(run: Run, listed: Container[str] = ()) -> Iterator[ToolCall]:
-    """Yield the calls of a run that may have changed more than an undo puts back, but for those of the ``listed`` ids."""
+    """Yield calls that may have lasting effects beyond an undo, except those with ``listed`` ids."""
     declared = {tool.name: tool.effects for tool in run.tools}
     for event in run.events:
         if not isinstance(event, ToolStarted) or event.call.name in FILE_TOOLS or event.call.id in listed:
@@ -138,21 +139,21 @@ def lasting_calls(run: Run, listed: Container[str] = ()) -> Iterator[ToolCall]:
 
 
 def _only_lists(call: ToolCall) -> bool:
-    """Return whether a call lists branches, which changes nothing."""
+    """True if a call only lists branches, which changes nothing."""
     return call.name == "git_branch" and isinstance(call.arguments, dict) and call.arguments.get("action") == "list"
 
 
 def _undo_file(store: Store, changes: Sequence[FileChanged], rules: Iterable[RuleList]) -> UndoneFile:
-    """Put one file back. ``changes``: those not undone yet, oldest first."""
+    """Restore one file. ``changes``: those not undone yet, oldest first."""
     path, work_dir = Path(changes[-1].path), Path(changes[-1].work_dir)
     shown = str(path.relative_to(work_dir)) if path.is_relative_to(work_dir) else str(path)
     try:
-        with opened_place(path, work_dir, store.folder) as place:
+        with opened_place(path, work_dir, store.folder) as location:
             rule = denied_write(rules, path, work_dir)
             if rule:
                 return UndoneFile(shown, "none", "denied", rule)
-            plan = plan_file(changes, place.digest())
-            _carry_out(store, plan, place)
+            plan = plan_file(changes, location.digest())
+            _carry_out(store, plan, location)
     except NotAllowed as error:
         return UndoneFile(shown, "none", "not_allowed", str(error))
     except OSError as error:
@@ -169,7 +170,7 @@ def _carry_out(store: Store, plan: FilePlan, place: Place) -> None:
 
 
 def _note(store: Store, plan: FilePlan) -> None:
-    """Note the undone changes in the lists of their runs. If that fails, the file itself says that they are undone."""
+    """Mark the changes as undone in their runs' lists. If that fails, the file's content still shows it."""
     in_order = sorted(plan.undone, key=lambda change: change.run_id)
     for run_id, changes in groupby(in_order, key=lambda change: change.run_id):
         with suppress(OSError):

@@ -1,1 +1,1 @@
-"""Tool calls: judged, run, stopped, and their reports."""
+"""Tool calls: gates, execution, cancellation and reports."""

@@ -1,4 +1,4 @@
-"""Approval: asks whether a tool call may run, the person or the function that decides in their place."""
+"""Approval: asks the person, or the function that decides for them, whether a tool call may run."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ from agentnb.tools.subject import flag_of, kind_of_subject, origin_of, shows_cha
 from agentnb.tools.tool import CallSync, Tool, ToolRefused
 
 MAX_BYTES = 1_000_000
-"""The longest file and text of which a change is shown: comparing takes time that grows with both."""
+"""Maximum size of a file or text whose change is shown, since the time for a comparison grows with both."""
 
 
 class FileChange(NamedTuple):
     """The change of a file."""
 
     diff: str = ""
-    """As a unified diff; empty if it cannot be shown, or if nothing changes."""
+    """Unified diff; empty if it cannot be shown, or if nothing changes."""
     before: str = ""
-    """The digest of the file and its place as it was looked at; empty if the call writes no file that can be looked at."""
+    """Digest of the file and its path when the diff was made; empty if the call writes no readable file."""
 
     may_hold_keys: bool = False
-    """Whether the name of the file says that it may hold keys: then no diff is made."""
+    """True if the file's name suggests that it holds keys; then no diff is made."""
 
 
 NO_CHANGE = FileChange()
@@ -67,13 +67,13 @@ NO_CHANGE = FileChange()
 def file_change(tool: Tool | None, arguments: Any, work_dir: Path) -> FileChange:
     """Return the change that a call would make to a file in the working folder.
 
-    Of a file elsewhere nothing is read: the diff goes into the log, and the model may name any path.
+    A file elsewhere is not read: the diff goes into the log, and the model may name any path.
     """
-    place = _place(tool, arguments, work_dir) if shows_change(tool) else None
-    if place is None:
+    target = _place(tool, arguments, work_dir) if shows_change(tool) else None
+    if target is None:
         return NO_CHANGE
-    data, before = _read(place)
-    if may_hold_keys(place.shown, work_dir):
+    data, before = _read(target)
+    if may_hold_keys(target.shown, work_dir):
         return FileChange(before=before, may_hold_keys=True)
     if data is not None and len(data) > MAX_BYTES:
         return FileChange(before=before)
@@ -84,52 +84,52 @@ def file_change(tool: Tool | None, arguments: Any, work_dir: Path) -> FileChange
     new = text_after(tool, arguments, old)
     if new is None or len(new) > MAX_BYTES:
         return FileChange(before=before)
-    lines = unified_diff(_lines(old or ""), _lines(new), "/dev/null" if old is None else place.relative, place.relative)
+    lines = unified_diff(_lines(old or ""), _lines(new), "/dev/null" if old is None else target.relative, target.relative)
     return FileChange("".join(_ended(lines)), before)
 
 
 def holds_known_key(tool: Tool | None, arguments: Any, work_dir: Path) -> bool:
-    """Return whether a call that writes a file in the working folder has a known key before it or in what it writes."""
-    place = _place(tool, arguments, work_dir) if flag_of(tool) == "file_write" else None
-    if place is None:
+    """Return whether a call that writes a file in the working folder replaces or writes a known key."""
+    target = _place(tool, arguments, work_dir) if flag_of(tool) == "file_write" else None
+    if target is None:
         return False
-    found = _first_bytes(place, MAX_KEPT_FILE_BYTES)
-    return holds_key(b"" if found is None else found[0]) or holds_key(arguments_as_json(arguments).encode())
+    current = _first_bytes(target, MAX_KEPT_FILE_BYTES)
+    return holds_key(b"" if current is None else current[0]) or holds_key(arguments_as_json(arguments).encode())
 
 
 def file_digest(tool: Tool | None, arguments: Any, work_dir: Path) -> str:
-    """Return the digest of the file that a call writes as it is now; empty as in `FileChange`."""
-    place = _place(tool, arguments, work_dir)
-    return "" if place is None else _read(place)[1]
+    """Return the digest of the file that a call writes, as it is now; empty as in `FileChange`."""
+    target = _place(tool, arguments, work_dir)
+    return "" if target is None else _read(target)[1]
 
 
 def _place(tool: Tool | None, arguments: Any, work_dir: Path) -> Place | None:
-    """Return the place that a call writes, if it is in the working folder and no device, pipe or folder."""
+    """Return the path that a call writes, if it is in the working folder and a regular or new file."""
     value = value_of_subject(tool, arguments)
     if kind_of_subject(tool) != "path" or value is None:
         return None
     try:
-        place = place_of(value, work_dir)
-        return place if place.names and stat.S_ISREG(os.lstat(place.real).st_mode) else None
+        target = place_of(value, work_dir)
+        return target if target.names and stat.S_ISREG(os.lstat(target.real).st_mode) else None
     except FileNotFoundError:
-        return place
+        return target
     except (ToolRefused, OSError):
         return None
 
 
 def _read(place: Place) -> tuple[bytes | None, str]:
-    """Return a file, at most one byte more than what is compared, None if it cannot be read; and its digest."""
+    """Return at most ``MAX_BYTES + 1`` bytes of a file, None if it cannot be read, and its digest."""
     path = f"{place.real}\0".encode("utf-8", "surrogateescape")
-    found = _first_bytes(place, MAX_BYTES + 1)
-    if found is None:
+    beginning = _first_bytes(place, MAX_BYTES + 1)
+    if beginning is None:
         return None, hashlib.sha256(b"absent " + path).hexdigest()
-    data, status = found
-    rest = f" {status.st_size} {status.st_mtime_ns}" if len(data) > MAX_BYTES else ""
-    return data, hashlib.sha256(path + data + rest.encode()).hexdigest()
+    data, status = beginning
+    suffix = f" {status.st_size} {status.st_mtime_ns}" if len(data) > MAX_BYTES else ""
+    return data, hashlib.sha256(path + data + suffix.encode()).hexdigest()
 
 
 def _first_bytes(place: Place, most: int) -> tuple[bytes, os.stat_result] | None:
-    """Return the beginning of a file, and its status; None if it cannot be read."""
+    """Return the first bytes of a file and its status, or None if it cannot be read."""
     try:
         with opened_folder(place, len(place.names) - 1) as folder, opened_file(folder, place) as (file, status):
             return first_bytes(file, most), status
@@ -142,28 +142,27 @@ def _lines(text: str) -> list[str]:
 
 
 def _ended(lines: Iterable[str]) -> Iterable[str]:
-    """Yield the lines of a diff, each with its end."""
+    """Yield the lines of a diff, each with a line ending."""
     for line in lines:
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
 OWN_RULE = "approval"
-"""The rule of questions of gates that name none."""
+"""Rule of a question whose gate names no rule."""
 KEEPS_CHANGING = "The file changes each time before there is an answer."
 CHANGED_SINCE = "The file has changed since you were asked."
-KEY_FILE = "The change is not shown, as the name of the file says that it may hold keys."
+KEY_FILE = "The change is not shown, as the name of the file suggests that it holds keys."
 NOT_ALLOWED = "The person did not allow it."
 NOBODY = "It needs the person's permission, and there is nobody to ask: no person is attached to this run."
 NEVER_ASKED = f"It needs the person's permission, and this run asks for none (approve={NEVER})."
-NOT_OBTAINED = "It needs the person's permission, which could not be obtained: what decides for them failed."
+NOT_OBTAINED = "It needs the person's permission, which could not be obtained: the function that decides for them failed."
 
 
 def approval_question(
     ask: Ask, call: ToolCall, tool: Tool, work_dir: Path, *, has_session: bool = False, keeps_files: bool = False
 ) -> WaitingOnUser:
-    """Return the question of a gate about a call of this tool. ``has_session``: whether a session can remember a grant.
-
-    ``keeps_files``: whether files are kept as they are before calls change them.
+    """Return a gate's question about a call. ``has_session``: whether a session can remember a grant; ``keeps_files``: whether
+    files are backed up before calls change them.
     """
     effects = ", ".join(sorted(declared_effects(tool) or ()))
     is_of_rules = isinstance(ask, AskByRules)
@@ -175,11 +174,11 @@ def approval_question(
     shown = {"command": encodable(command), "diff": encodable(change.diff), "before": change.before, "grants": grants}
     rule = OWN_RULE if ask.rule == ASKED_BY_RULES and not is_of_rules else ask.rule or OWN_RULE
     cannot_undo = keeps_files and holds_known_key(tool, call.arguments, work_dir)
-    about = judged_call(call, rule, effects, cannot_undo=cannot_undo, origin=origin_of(tool), **shown)
+    judged = judged_call(call, rule, effects, cannot_undo=cannot_undo, origin=origin_of(tool), **shown)
     approvals = (*ask.approvals, *((ALWAYS,) if grants else ()))
-    schema = approval_schema(approvals, tool.spec.input_schema, about.grants)
+    schema = approval_schema(approvals, tool.spec.input_schema, judged.grants)
     message = f"{ask.question}\n{KEY_FILE}" if change.may_hold_keys else ask.question
-    return new_question("approval", message, schema, call.id, about)
+    return new_question("approval", message, schema, call.id, judged)
 
 
 def is_outdated(question: WaitingOnUser, call: ToolCall, tool: Tool | None, work_dir: Path) -> bool:
@@ -189,34 +188,34 @@ def is_outdated(question: WaitingOnUser, call: ToolCall, tool: Tool | None, work
 
 
 def is_of_this_tool(question: WaitingOnUser, tool: Tool | None) -> bool:
-    """Return whether a question of an earlier process was about the tool as it is: one of an MCP server may have changed."""
-    before, now = None if question.about is None else question.about.origin, origin_of(tool)
-    return before is None or now is None or redact(now).identities == before.identities
+    """Return whether a question from an earlier process was about the same tool: a tool of an MCP server may have changed."""
+    before, current = None if question.about is None else question.about.origin, origin_of(tool)
+    return before is None or current is None or redact(current).identities == before.identities
 
 
 def asked_anew(
     question: WaitingOnUser, call: ToolCall, tool: Tool, work_dir: Path, *, keeps_files: bool = False
 ) -> WaitingOnUser:
-    """Return the question with the change of the file as it would be now."""
+    """Return the question with the file's current change."""
     change = file_change(tool, call.arguments, work_dir)
     cannot_undo = keeps_files and holds_known_key(tool, call.arguments, work_dir)
     shown = {"diff": redact(encodable(change.diff)), "before": change.before, "cannot_undo": cannot_undo}
-    about = question.about and replace(question.about, **shown)
-    return replace(question, message=f"{CHANGED_SINCE}\n{question.message}", about=about, id="")
+    judged = question.about and replace(question.about, **shown)
+    return replace(question, message=f"{CHANGED_SINCE}\n{question.message}", about=judged, id="")
 
 
 def _with_rule(reason: str, question: WaitingOnUser) -> str:
-    """Return why a call is denied where nobody is asked, with the narrow rule that allows it if the question offers one."""
-    about = question.about
-    rule = next((grant.rule for grant in about.grants if grant.rule != about.tool), "") if about else ""
+    """Return why a call is denied without a question, with the narrow rule that would allow it if there is one."""
+    judged = question.about
+    rule = next((grant.rule for grant in judged.grants if grant.rule != judged.tool), "") if judged else ""
     return f"{reason} A rule that allows it: {rule}" if "(" in rule else reason
 
 
 def answering(answer: AnswerQuestion) -> Program:
-    """Return the program for a function that answers questions."""
+    """Return the `Program` for a function that answers questions."""
 
     async def program(question: WaitingOnUser) -> Any:
-        # In a thread of its own: the main thread may be in the tool that asks.
+        # In a thread of its own: the main thread may be inside the tool that asks.
         value = await _result(answer, question, call_plain=call_in_thread)
         if value is None:
             raise Declined("There is no answer")
@@ -226,7 +225,7 @@ def answering(answer: AnswerQuestion) -> Program:
 
 
 async def _result(function: Callable[..., Any], *args: Any, call_plain: Callable[[Callable[[], Any]], Awaitable[Any]]) -> Any:
-    """Return the result of a function of the person's own, which may be async. ``call_plain`` calls one that is not."""
+    """Call a function of the person, sync or async, and return its result. ``call_plain`` calls a sync one."""
     if any(map(inspect.iscoroutinefunction, (function, type(function).__call__))):
         return await function(*args)
     value = await call_plain(partial(function, *args))
@@ -234,7 +233,7 @@ async def _result(function: Callable[..., Any], *args: Any, call_plain: Callable
 
 
 class Approval:
-    """Asks for permission to run calls. Without anybody to ask, the answer is no."""
+    """Asks for permission to run calls. Without an answerer, the call is denied."""
 
     def __init__(self, run: Run, elicitation: Elicitation, call_sync: CallSync) -> None:
         self._run = run
@@ -242,9 +241,9 @@ class Approval:
         self._call_sync = call_sync
 
     async def ask(self, call: ToolCall, question: WaitingOnUser, *, suspends: bool = False) -> Decision | None:
-        """Return the decision about this call; one that nobody makes is a denial that says why.
+        """Return the decision about this call. Without an answer, a denial that says why.
 
-        It is None, and the question stays open, if the run is being suspended; with ``suspends`` also without anybody to ask.
+        Returns None, and leaves the question open, if the run is being suspended, or with ``suspends`` if nobody can be asked.
         """
         book = self._elicitation.book
         if self._elicitation.permissions.mode.never_asks:
@@ -255,7 +254,7 @@ class Approval:
         program: Program | None = partial(self._decided, call) if any(self._elicitation.approvers) else None
         asker = CallElicitor(self._elicitation, call.id)
         try:
-            made = decision(await asker.ask_question(question, program, may_wait=suspends))
+            verdict = decision(await asker.ask_question(question, program, may_wait=suspends))
         except NobodyToAsk:
             return Decision(False, _with_rule(NOBODY, question))
         except QuestionSuspended:
@@ -263,23 +262,24 @@ class Approval:
         except Unanswered:
             return Decision(False, NOT_OBTAINED)
         except Declined:
-            made = Decision(False)
+            verdict = Decision(False)
         finally:
             asker.close()
-        if made.approved:
-            return made
-        return Decision(False, f"{NOT_ALLOWED} They said: {made.reason}" if made.reason else NOT_ALLOWED)
+        if verdict.approved:
+            return verdict
+        return Decision(False, f"{NOT_ALLOWED} They said: {verdict.reason}" if verdict.reason else NOT_ALLOWED)
 
     async def _decided(self, call: ToolCall, _: WaitingOnUser) -> Any:
-        """Return what the functions decide, the innermost first, as the answer of a person; None leaves it to the person.
+        """Ask the approve functions, the innermost first, and return the answer in a person's words; None leaves it to the
+        person.
 
-        That of a nested run can only deny: the outermost run's function approves, or else the person does.
+        The function of a nested run can only deny: the outermost run's function approves, or else the person does.
         """
         outermost, *inner = self._elicitation.approvers
         for approve in filter(None, inner[::-1]):
-            made = await self._decided_by(approve, call)
-            if made == DENY or (isinstance(made, dict) and DENY in made):
-                return made
+            verdict = await self._decided_by(approve, call)
+            if verdict == DENY or (isinstance(verdict, dict) and DENY in verdict):
+                return verdict
         return None if outermost is None else await self._decided_by(outermost, call)
 
     async def _decided_by(self, approve: Approve, call: ToolCall) -> Any:
@@ -287,7 +287,7 @@ class Approval:
         if value is None or isinstance(value, bool):
             return {None: None, True: APPROVE, False: DENY}[value]
         if isinstance(value, str | dict):
-            if value in (APPROVE, DENY):  # the words in which a person answers
+            if value in (APPROVE, DENY):  # words that a person answers with
                 return value
             return {DENY: value} if isinstance(value, str) else {EDIT: value}
         hint = "Return True, False, a reason, other arguments as a dict, or None to leave it to the person"

@@ -1,4 +1,4 @@
-"""Reports of a running tool, from any thread: what it prints, kept up to a bound, and its progress."""
+"""Reports of a running tool, from any thread: its progress and its output, kept up to a limit."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.settings import secrets
 
 MAX_TEXT = 200
-"""Characters kept of what a tool says that it is doing."""
+"""Maximum characters of a progress text."""
 
 
 class CallProgress:
-    """The progress of one call. Reports may come from any thread, and after the call has ended, when they do nothing."""
+    """Progress of one call. Reports may come from any thread; after the call has ended they are ignored."""
 
     def __init__(self, log: EventLog, call_id: str, loop: asyncio.AbstractEventLoop) -> None:
-        """``loop``: that of the run, on which the watchers are told."""
+        """``loop``: the run's event loop, on which watchers are notified."""
         self.last: Progress | None = None
         self._log = log
         self._call_id = call_id
         self._throttle = Throttle(self._tell, loop)
 
     def report(self, done: float, total: float | None, text: str) -> None:
-        """Take a new state. Raises `SettingsError` if it has no finite numbers."""
+        """Report progress. Raises `SettingsError` for numbers that are not finite."""
         progress = Progress(_number("done", done), None if total is None else _number("total", total), _text(text))
         if not self._throttle.is_over:
             self.last = progress
             self._throttle.due()
 
     def close(self) -> Progress | None:
-        """Tell nothing more, and return the last state."""
+        """Stop reporting and return the last progress."""
         self._throttle.close()
         return self.last
 
@@ -58,25 +58,25 @@ def _number(name: str, value: float) -> float:
 
 
 def _text(text: str) -> str:
-    return redact(encodable(str(text)))[:MAX_TEXT]  # in this order: part of a key would not be found
+    return redact(encodable(str(text)))[:MAX_TEXT]  # in this order: a truncated key would not be recognized
 
 
 MAX_KEPT = 20_000
-"""Characters kept of what one call prints: the last."""
+"""Maximum characters kept of a call's output, from the end."""
 MAX_LIVE = 2_000
-"""Characters told while the tool runs: the last."""
+"""Maximum characters streamed while the tool runs, from the end."""
 LEFT_OUT = "[{:,} earlier characters were not kept]\n"
 
 
 class CallPrints:
-    """What one call has printed so far."""
+    """Printed output of one call so far."""
 
     def __init__(self, log: EventLog, call_id: str, loop: asyncio.AbstractEventLoop) -> None:
-        """``loop``: that of the run, on which the watchers are told."""
+        """``loop``: the run's event loop, on which watchers are notified."""
         self._log = log
         self._call_id = call_id
         self._throttle = Throttle(self._tell, loop)
-        self._lock = threading.RLock()  # a finalizer may print meanwhile
+        self._lock = threading.RLock()  # a finalizer may print at the same time
         self._pieces: list[str] = []
         self._size = 0
         self._dropped = 0
@@ -86,21 +86,21 @@ class CallPrints:
         with self._lock:
             self._pieces.append(text)
             self._size += len(text)
-            if self._size > 4 * MAX_KEPT:  # seldom, so that many short texts cost little
+            if self._size > 4 * MAX_KEPT:  # rarely, so that many short texts cost little
                 self._shorten()
         self._throttle.due()
 
     def close(self) -> str:
-        """Tell nothing more, and return the end of what was printed, and how much came before it."""
+        """Stop reporting and return the end of the output, with a note about omitted characters."""
         self._throttle.close()
         with self._lock:
-            found, dropped = as_shown("".join(self._pieces)), self._dropped
-        found = encodable(found)
-        if dropped or len(found) > MAX_KEPT:
-            found = redact(found)  # before it is cut: part of a key would not be found
-            dropped += max(len(found) - MAX_KEPT, 0)
-            found = LEFT_OUT.format(dropped) + found[-MAX_KEPT:]
-        return found
+            text, dropped = as_shown("".join(self._pieces)), self._dropped
+        text = encodable(text)
+        if dropped or len(text) > MAX_KEPT:
+            text = redact(text)  # before truncation: a truncated key would not be recognized
+            dropped += max(len(text) - MAX_KEPT, 0)
+            text = LEFT_OUT.format(dropped) + text[-MAX_KEPT:]
+        return text
 
     def _tell(self) -> None:
         with self._lock:
@@ -111,7 +111,7 @@ class CallPrints:
     def _shorten(self) -> None:
         text = as_shown("".join(self._pieces))
         if len(text) > 2 * MAX_KEPT:
-            text = redact(text)  # first: part of a key would not be found
+            text = redact(text)  # first: a truncated key would not be recognized
             self._dropped += max(len(text) - 2 * MAX_KEPT, 0)
             text = text[-2 * MAX_KEPT :]
         self._pieces = [text]
@@ -119,11 +119,13 @@ class CallPrints:
 
 
 def as_shown(text: str) -> str:
-    """Return the text as a terminal shows it: of a line that was written again and again, such as a progress bar, the last."""
+    """Return the text as a terminal shows it: of a line rewritten with carriage returns, such as a progress bar, the last
+    version.
+    """
     if "\r" not in text:
         return text
     *lines, last = text.split("\n")
-    # The last line may go on: what follows a carriage return at its end replaces it.
+    # The last line may continue: text after its final carriage return replaces it.
     shown = [line.rstrip("\r").rpartition("\r")[2] for line in lines]
     kept = last.rstrip("\r")
     return "\n".join([*shown, kept.rpartition("\r")[2] + last[len(kept) :]])
@@ -133,10 +135,10 @@ class Reported(NamedTuple):
     """The reports of an ended call, as its log holds them."""
 
     progress: Progress | None = None
-    """The last."""
+    """The last progress."""
     printed: str = ""
     nested: tuple[NestedStart, ...] = ()
-    """The runs that it began."""
+    """Nested runs that it started."""
 
 
 NOTHING_REPORTED = Reported()
@@ -144,13 +146,13 @@ NOTHING_REPORTED = Reported()
 
 @dataclass(slots=True)
 class CallReports:
-    """The reports of a running call."""
+    """Reports of a running call."""
 
     progress: CallProgress | None = None
     prints: CallPrints | None = None
     nested: list[NestedStart] = field(default_factory=list)
 
     def close(self) -> Reported:
-        """Take no more of them, and return what is kept."""
+        """Stop all reports and return what is kept."""
         progress = None if self.progress is None else self.progress.close()
         return Reported(progress, "" if self.prints is None else self.prints.close(), tuple(self.nested))

@@ -1,4 +1,4 @@
-"""The services of a run for its running tools: report progress, call other tools of the run, begin nested runs."""
+"""Services of a run for its running tools: report progress, call other tools, start nested runs."""
 
 from __future__ import annotations
 
@@ -41,28 +41,28 @@ T = TypeVar("T")
 
 
 class InnerCalls(Protocol):
-    """Runs the calls that tools make."""
+    """Runner of calls that tools make."""
 
     async def call_inside(self, parent: str, name: str, arguments: Any) -> ToolOutcome:
-        """Run a call that a tool makes itself, in the ``parent`` call."""
+        """Run a call made by the tool of the ``parent`` call."""
 
 
 class RunSteps(Protocol):
-    """The steps of a run that are nested runs."""
+    """Steps of a run that are nested runs."""
 
     @property
     def run(self) -> Callable[..., Coroutine[Any, Any, Run]]:
-        """Does a step that is a nested run, and returns that run."""
+        """Runs a nested run as a step, and returns it."""
 
     def close_open(self) -> None:
-        """Log the end of the steps that are open."""
+        """Log the end of all open steps."""
 
 
 _ELSEWHERE = object()
 
 
 class ContextServices:
-    """The services of a run for all its calls, on the event loop of the run. Nearly all calls use none of them."""
+    """Services of a run for all its calls, on the event loop of the run. Most calls use none."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class ContextServices:
         models: SideModels | None = None,
         steps: RunSteps | None = None,
     ) -> None:
-        """``calls``: those that have begun and not ended, by id; ``own_gates``, ``models``, ``steps``: as for `ToolCalls`."""
+        """``calls``: running calls, by id; ``own_gates``, ``models``, ``steps``: as for `ToolCalls`."""
         self._context = context
         self.own_gates = own_gates
         self._models = models
@@ -83,18 +83,18 @@ class ContextServices:
         self._log = context.log
         self._tools = tools
         self._calls = calls
-        self._inner_calls = ref(inner_calls)  # else the calls of a run would keep each other, and it, in memory after its end
+        self._inner_calls = ref(inner_calls)  # a strong reference would be a cycle that keeps the run in memory after its end
         self.loop: asyncio.AbstractEventLoop | None = None
-        """That of the run, since its first call."""
-        self.lock = threading.RLock()  # a finalizer may print meanwhile
+        """Event loop of the run, set by its first call."""
+        self.lock = threading.RLock()  # a finalizer may print at the same time
         """Held while a call gets its first report, or ends."""
 
     def held(self) -> AbstractContextManager[None]:
-        """Hold the clock of the run."""
+        """Pause the clock of the run."""
         return self._context.elicitation.held()
 
     def report(self, call_id: str, done: float, total: float | None, text: str) -> None:
-        """Take how far this call has come, from any thread."""
+        """Report the progress of a call, from any thread."""
         with self.lock:
             reports = self._reports_of(call_id)
             if reports is None:
@@ -103,7 +103,7 @@ class ContextServices:
         progress.report(done, total, text)
 
     def printed(self, call_id: str, text: str) -> bool:
-        """Take a text that this call prints, from any thread; False if the call has ended, or nobody shows it there."""
+        """Record a text printed by this call, from any thread. False if the call has ended, or if no watcher shows output."""
         if not self._log.shows_prints:
             return False
         with self.lock:
@@ -115,20 +115,20 @@ class ContextServices:
         return True
 
     def begun(self, call_id: str, run_id: str, agent: str) -> None:
-        """Note a run that this call begins, from any thread."""
+        """Record a nested run started by this call, from any thread."""
         with self.lock:
             reports = self._reports_of(call_id)
             if reports is not None:
                 reports.nested.append(NestedStart(run_id, encodable(agent)))
 
     def keep_before(self, call_id: str, path: Path, before: bytes | None, after: bytes) -> None:
-        """Keep a file as it is before this call changes it, from any thread. Raises if it must not be changed."""
-        if call_id not in self._calls:  # it was given up: its result says so
+        """Back up a file before this call changes it, from any thread. Raises if it must not be changed."""
+        if call_id not in self._calls:  # it was given up, as its result says
             raise asyncio.CancelledError("The call has ended")
         self._log.keep_before(FileBefore(call_id, self._context.work_dir, path, before, after))
 
     def _reports_of(self, call_id: str) -> CallReports | None:
-        """Return the reports of a call, to add to while the lock is held; None if the call has ended."""
+        """Return the reports of a call, to add to while the lock is held, or None if the call has ended."""
         call = self._calls.get(call_id)
         if call is not None and call.reports is None:
             call.reports = CallReports()
@@ -141,7 +141,7 @@ class ContextServices:
 
     async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run; raises `ToolFailed` if it fails or is blocked."""
-        plain, inner_calls = plain_data(arguments, f"What is given to {name}"), self._inner_calls()
+        plain, inner_calls = plain_data(arguments, f"The value for {name}"), self._inner_calls()
         if inner_calls is None:
             raise asyncio.CancelledError("The run has ended")
         outcome = await self._on_loop(inner_calls.call_inside(call_id, name, plain))
@@ -158,7 +158,7 @@ class ContextServices:
         holds_main_thread = threading.current_thread() is threading.main_thread()
 
         async def called() -> ToolOutcome:
-            leave_code()  # a tool is the person's
+            leave_code()  # a tool is the person's code
             if holds_main_thread:
                 main_thread_is_held.set(True)
             return await self.call(call_id, name, arguments)
@@ -168,7 +168,7 @@ class ContextServices:
         )
 
     async def run_code(self, call_id: str, code: Code, schedule: Schedule) -> ToolOutcome:
-        """Run code of a model on the main thread, where what only the person decides is refused."""
+        """Run code of a model on the main thread, where decisions reserved for the person are refused."""
         if main_thread_is_held.get():
             raise ToolFailed("The code of another call runs, and waits for this one", "Call it by itself, not from code")
         call = current_call.get()
@@ -176,10 +176,10 @@ class ContextServices:
         follow_threads()
         work = partial(self._as_code, RunningCode(self, call_id, call), code)
 
-        def here() -> Any:
+        def on_this_thread() -> Any:
             return work() if threading.current_thread() is threading.main_thread() else _ELSEWHERE
 
-        outcome = await self._context.call_sync(here, False)
+        outcome = await self._context.call_sync(on_this_thread, False)
         if outcome is _ELSEWHERE:
             outcome = await call_on_main_thread(work, schedule)
         return outcome  # type: ignore[no-any-return]  # what `code` returns
@@ -190,7 +190,7 @@ class ContextServices:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools that the run offers now."""
+        """Tools that the run offers now."""
         return self._tools.offered()
 
     @property
@@ -200,33 +200,33 @@ class ContextServices:
 
     @property
     def model(self) -> Model | None:
-        """The model of the run, which tools may ask."""
+        """Model of the run, for side requests of tools."""
         return None if self._models is None else self._models.model
 
     async def ask_model(self, request: Request, operation: str, model: Model | None = None, **about: str) -> Reply:
-        """Return what a model replies beside the conversation, by default that of the run."""
+        """Return a model's reply to a side request, by default of the run's model."""
         if self._models is None:
             raise SettingsError("The tools of this run cannot ask a model", "Give the tool one of its own")
         return await self._on_loop(self._models.ask(request, operation, model, **about))
 
     def record(self, kind: Any, **fields: Any) -> None:
-        """Log an event of the work that a call does, on the event loop of the run."""
+        """Log an event about the work of a call, on the event loop of the run."""
         self._log.emit(kind, **fields)
 
     @property
     def holds_loop(self) -> bool:
-        """Whether this thread is that of the run's event loop."""
+        """True on the thread of the run's event loop."""
         return running_loop() is self._running_loop
 
     async def start_run(self, runnable: Any, prompt: Any) -> Any:
-        """Begin a nested run and wait for its end."""
+        """Run a nested run to its end."""
         if not inspect.iscoroutinefunction(getattr(runnable, "run", None)):
-            what = f"{runnable!r} is not an Agent, a Workflow or an Orchestration"
-            raise SettingsError(what, "Write: await context.start_run(Agent(...), PROMPT)")
+            problem = f"{runnable!r} is not an Agent, a Workflow or an Orchestration"
+            raise SettingsError(problem, "Write: await context.start_run(Agent(...), PROMPT)")
         return await self._on_loop(runnable.run(prompt, RunOptions(parent=self._log)))
 
     async def start_step(self, path: str, runnable: Any, output: Callable[[Run], Any], **about: Any) -> Any:
-        """Begin a nested run as a step of the run, or resume the one that a dead process had begun, and wait for its end."""
+        """Run a nested run to its end as a step, or resume the one that a dead process had started."""
         if self._steps is None:
             raise SettingsError("This run has no steps", "Write: await context.start_run(...)")
         return await self._steps.run(path, runnable, output, **about)
@@ -238,7 +238,7 @@ class ContextServices:
 
 
 class RunningCode:
-    """Code of a model while its call runs it: the surroundings that its tool gives it."""
+    """Running code of a model, and the environment its tool provides."""
 
     def __init__(self, services: ContextServices, call_id: str, call: CallElicitor) -> None:
         self._services = services
@@ -249,14 +249,14 @@ class RunningCode:
         self.tools = services.tools
 
     def is_inside(self) -> bool:
-        """Return whether this code calls, in whatever thread; not a tool that it calls, nor a run that it begins."""
+        """Return whether the caller is this code, in any thread; not a tool that it calls, nor a run that it starts."""
         return self.code.is_running and call_around() is self._call
 
     def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
-        """Call a tool of the run. Raises `ToolFailed` if it fails, is blocked, or cannot be called from here."""
+        """Call a tool of the run. Raises `ToolFailed` if it fails, is blocked, or cannot be called from this code."""
         if not self.code.is_running:
-            raise ToolFailed(f"{name} can be called no more: the code that had it has ended", "Call it in new code")
+            raise ToolFailed(f"{name} can no longer be called: the code that had it has ended", "Call it in new code")
         if self._services.holds_loop:
-            what = f"{name} cannot be called from code in this run, whose event loop waits for the code"
-            raise ToolFailed(what, "Call it by itself")
+            problem = f"{name} cannot be called from code in this run, whose event loop waits for the code"
+            raise ToolFailed(problem, "Call it by itself")
         return self._services.call_sync(self._call_id, name, arguments)

@@ -1,4 +1,4 @@
-"""Shifts of the context in the results of tools that declare ``shifts_context``."""
+"""Context shifts in results of tools that declare ``shifts_context``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from agentnb.core.messages import visible
 from agentnb.tools.tool import ToolOutcome
 
 CONTEXT, ENTITY, REASON = ("new_context", "context_type"), ("entity_id", "entity"), ("message", "reason")
-"""The fields of a result that name the new context, the entity and why, by either of two names."""
+"""Result fields with the new context, the entity and the reason; each has two accepted names."""
 INSIDE = "context_shift"
-"""The field of a result that may hold these fields."""
+"""Result field that may hold these fields."""
 MAX_CHARACTERS = 200
-"""Characters of a name or a reason; the rest is cut."""
+"""Maximum characters of a name or a reason."""
 MAX_READ = 10 * MAX_CHARACTERS
-"""Characters of a text in a result, before what nobody sees is left out."""
+"""Characters read of a text in a result, before invisible ones are removed."""
 
 
 class ContextShift(NamedTuple):
@@ -29,15 +29,15 @@ class ContextShift(NamedTuple):
 
 
 def shift_of(outcome: ToolOutcome) -> ContextShift | None:
-    """Return the shift in the result of a tool that declares it; None without one, and after an error."""
+    """Return the shift in the result of a tool that declares it, or None without a shift, or after an error."""
     if not outcome.ok:
         return None
     try:
-        found = _data(outcome)
-        inner = found.get(INSIDE)
-        found = inner if isinstance(inner, Mapping) else found
-        context, entity, reason = [_text(found, names) for names in (CONTEXT, ENTITY, REASON)]
-    except Exception:  # whatever an object of the person raises
+        fields = _data(outcome)
+        inner = fields.get(INSIDE)
+        fields = inner if isinstance(inner, Mapping) else fields
+        context, entity, reason = [_text(fields, names) for names in (CONTEXT, ENTITY, REASON)]
+    except Exception:  # anything that a third-party object raises
         return None
     return ContextShift(context, entity, reason) if context else None
 

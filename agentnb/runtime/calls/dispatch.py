@@ -1,4 +1,4 @@
-"""Runs the tool calls of a reply in the order asked for: each gets exactly one result, however the round ends."""
+"""Runs the tool calls of a reply in order. Each gets exactly one result, however the round ends."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ from agentnb.tools import tool_errors
 from agentnb.tools.tool import Inside, ToolOutcome
 
 PATIENCE = 0.15
-"""Seconds that a cancelled run gets to clean up before it ends without what ignores its cancellation."""
+"""Seconds that a cancelled run may clean up before it ends without tasks that ignore the cancellation."""
 PATIENCE_WITH_PART = 2 * PATIENCE
-"""Seconds that a cancelled call or step gets before its run goes on without it: a run nested in it ends before."""
+"""Seconds that a cancelled call or step may clean up before its run continues without it; longer, so nested runs end first."""
 
 
 class Dispatch:
     """Dispatcher of the tool calls of replies.
 
-    Calls are judged and started in the order asked for, and each start is logged before the next call is judged. A call that
-    is not ``parallel_safe`` starts when all before it have ended, and later calls are judged when it has ended. While it waits
-    for the person (a gate asks, or its tool is ``blocking``), the parallel-safe calls right after it run all the same.
+    Calls are judged and started in the order of the reply, and each start is logged before the next call is judged. A call that
+    is not ``parallel_safe`` starts when all earlier calls have ended, and later calls are judged when it has ended. While it
+    waits for the person (a gate asks, or its tool is ``blocking``), the parallel-safe calls right after it run all the same.
     """
 
     def __init__(self, log: EventLog, calls: ToolCalls, elicitation: Elicitation, *, can_suspend: bool = False) -> None:
         """``can_suspend``: whether the run may be suspended.
 
-        `Suspended` is raised when the calls that run have ended.
+        `Suspended` is raised when the running calls have ended.
         """
         self._log = log
         self._calls = calls
         self._elicitation = elicitation
         self._can_suspend = can_suspend
         self.suspending = ""
-        """Why the run is being suspended; empty if it is not."""
+        """Reason for the suspension in progress, or empty."""
 
     def services(self) -> Inside:
-        """Return what the run gives to its running calls, for work that is no call of a tool."""
+        """Return the run's services for work outside any tool call."""
         self._calls.inside.loop = asyncio.get_running_loop()
         return self._calls.inside
 
     async def run(self, calls: Sequence[Call], check_stop: Callable[[], None]) -> None:
         """Judge and run the calls.
 
-        ``check_stop`` raises if the run was stopped: a tool that swallowed its cancellation must not be followed by another.
+        ``check_stop`` raises if the run was stopped: no further call may follow a tool that swallowed its cancellation.
         """
         if self._can_suspend:
             check_stop = partial(self._check, check_stop)
-        if len(calls) == 1:  # the usual case: nothing runs beside it
+        if len(calls) == 1:  # the usual case: nothing runs in parallel
             calls[0].tool = self._calls.tools.get(calls[0].made.name)
             work = self._calls.begin(calls[0])
             if work is not None:
@@ -67,8 +67,8 @@ class Dispatch:
             return
         tasks: list[asyncio.Task[None]] = []
         try:
-            for place, call in enumerate(calls):
-                call.tool = self._calls.tools.get(call.made.name)  # those before it may have changed the tools
+            for position, call in enumerate(calls):
+                call.tool = self._calls.tools.get(call.made.name)  # earlier calls may have changed the tools
                 is_safe = runs_beside_others(call.tool)
                 if tasks and not is_safe:
                     await _ended(tasks)
@@ -76,7 +76,7 @@ class Dispatch:
                 work = self._calls.begin(call)
                 if work is None:
                     continue
-                if (is_safe or call.waits_for_person) and (tasks or place + 1 < len(calls)):
+                if (is_safe or call.waits_for_person) and (tasks or position + 1 < len(calls)):
                     tasks.append(asyncio.ensure_future(work))
                 else:
                     await work
@@ -89,12 +89,12 @@ class Dispatch:
                 await _cancelled(tasks)
 
     async def resume(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
-        """Answer the calls of the open round that were left open when another process died.
+        """Answer the calls of the open round that a dead process left open.
 
-        Calls that were running are not run again unless their tool is repeatable: the model is told that they were
-        interrupted, and what the person had answered them. Those that are run again get the same answers. Calls that were
-        judged and had not started are run, when the question that they waited for is answered. The others are judged, and
-        all of them if the person let nothing count of a log from elsewhere.
+        Calls that were running are run again only if their tool is repeatable; otherwise the model gets an error result that
+        names the interruption and the person's answers. A repeated call gets the same answers. Calls that were judged and
+        had not started run once their question is answered. The others are judged, as are all calls if the person refused
+        the earlier entries of a log from elsewhere.
         """
         events, book = since_start(self._log.run.events), self._elicitation.book
         logged = since_refusal(events)
@@ -105,28 +105,28 @@ class Dispatch:
         changed = {event.call_id for event in events if isinstance(event, TodosChanged)}
         current = self._log.run.open_round
         self._calls.answer_inner(current.records if current is not None else (), tool_errors.interrupted)
-        left: list[Call] = []
-        # In early versions, calls were also admitted without a question.
+        pending: list[Call] = []
+        # Early versions also logged admission of calls without a question.
         admitted = {event.call.id for event in logged if isinstance(event, ToolAdmitted) and not event.reason}
-        for made in calls:
-            call = Call(made)
-            # The todo list is restored from the log: a call without a logged change has had no effect.
-            unchanged = made.name == TODO_TOOL and made.id not in changed
-            if made.id not in started:
-                call.question = book.permission_of(made.id)
-                if call.question is not None or made.id in admitted:
+        for requested in calls:
+            call = Call(requested)
+            # The todo list is restored from the log: a call without a logged change had no effect.
+            unchanged = requested.name == TODO_TOOL and requested.id not in changed
+            if requested.id not in started:
+                call.question = book.permission_of(requested.id)
+                if call.question is not None or requested.id in admitted:
                     call.state = "judged"
-                left.append(call)
+                pending.append(call)
                 continue
-            call.state, call.started, call.is_edited = "started", made, started[made.id].edited
+            call.state, call.started, call.is_edited = "started", requested, started[requested.id].edited
             self._calls.reopen(call)
-            if made.id in changed:
+            if requested.id in changed:
                 self._calls.finish(call, ToolOutcome(True, (Text(headed_or_none(self._log.run.todos)),)))
-            elif unchanged or (is_own and getattr(self._calls.tools.get(made.name), "repeatable", False)):
-                left.append(call)
+            elif unchanged or (is_own and getattr(self._calls.tools.get(requested.name), "repeatable", False)):
+                pending.append(call)
             else:
-                self._calls.finish(call, tool_errors.interrupted(made.name, asked.get(made.id, ())))
-        await self.run(left, check_stop)
+                self._calls.finish(call, tool_errors.interrupted(requested.name, asked.get(requested.id, ())))
+        await self.run(pending, check_stop)
 
     def _check(self, check_stop: Callable[[], None]) -> None:
         """Raise between calls if the run is to be suspended, or was stopped."""
@@ -135,7 +135,7 @@ class Dispatch:
         check_stop()
 
     def suspend(self, why: str) -> None:
-        """Suspend the run when the calls that run have ended, and leave open what gates and drafts ask. No-op without any.
+        """Suspend the run when its running calls have ended; questions of gates and drafts stay open. No-op without any.
 
         ``why``: ``asked`` or ``nobody_here``, for the log.
         """
@@ -145,26 +145,26 @@ class Dispatch:
             self._elicitation.leave_open(question.id)
 
     def answer_open_calls(self, *, time_is_up: bool = False) -> None:
-        """Answer every call of the open round that has no result: with why the run no longer waits for it."""
+        """Add an error result to every unanswered call of the open round."""
         current = self._log.run.open_round
         unfinished = tool_errors.out_of_time if time_is_up else tool_errors.cancelled
         if current is not None and current.is_final:
             unfinished = tool_errors.limit_reached
         records = current.records if current else ()
-        left = self._calls.still_running(records)
+        running = self._calls.still_running(records)
         self._calls.answer_inner(records, lambda name: unfinished())
         for record in records:
             if record.result is None:
-                still_runs = record.call.id in left
+                still_runs = record.call.id in running
                 self._calls.answer(record.call, tool_errors.still_running(unfinished()) if still_runs else unfinished())
         self._calls.close_steps()
-        if left:
-            self._log.emit(Warned, message=tool_errors.left_behind(left.values()))
+        if running:
+            self._log.emit(Warned, message=tool_errors.left_behind(running.values()))
 
 
 async def _ended(tasks: list[asyncio.Task[None]]) -> None:
-    """Wait until all have ended, or one has failed, and forget them."""
-    # Not gather: when cancelled, it would wait for tools that ignore their cancellation.
+    """Wait until all tasks have ended or one has failed, and clear the list."""
+    # Not gather: when cancelled, it waits for tools that ignore their cancellation.
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     for task in done:
         task.result()
@@ -172,7 +172,7 @@ async def _ended(tasks: list[asyncio.Task[None]]) -> None:
 
 
 async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
-    """Cancel those that still run, and give them a moment to clean up."""
+    """Cancel the unfinished tasks, and give them a moment to clean up."""
     unfinished = [task for task in tasks if not task.done()]
     for task in unfinished:
         task.cancel()

@@ -1,4 +1,4 @@
-"""The context of a run: all that it has, for its lifecycle, its orchestrator and its tool calls."""
+"""Context of a run, shared by its lifecycle, its orchestrator and its tool calls."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ OpenLog: TypeAlias = Callable[[], Awaitable[Writer]]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RunContext:
-    """The context of one run: its log, time, money, person, threads, folder and servers.
+    """Context of one run: log, time, money, person, threads, folder and servers.
 
-    Its permissions and the call that awaits it are those of its elicitation.
+    Its permissions and the call that awaits it belong to its elicitation.
     """
 
     log: EventLog
@@ -38,18 +38,18 @@ class RunContext:
     call_sync: CallSync
     """Runs plain functions in the right thread."""
     work_dir: Path
-    """The folder that its tools work in."""
+    """Working folder of its tools."""
     options: RunOptions = field(default_factory=RunOptions)
-    """What the person and the host say about it; its folder is absolute."""
+    """Options from the person and the host; the folder is absolute."""
     host: Host = field(default_factory=Host)
     servers: RunServers | None = None
-    """The MCP servers that it names; None if it names none."""
+    """MCP servers that it names, or None without any."""
     open_log: OpenLog | None = None
-    """Opens the log; None if nothing keeps it."""
+    """Opens the log, or None if the log is not kept."""
     warnings: Sequence[tuple[str, Advised]] = ()
-    """Warnings to the person at the beginning, each with advice."""
+    """Warnings for the person at the start, each with advice."""
 
     @property
     def is_kept(self) -> bool:
-        """Whether its log is kept, so that it may be suspended."""
+        """True if its log is kept, so that it may be suspended."""
         return self.open_log is not None

@@ -1,4 +1,4 @@
-"""The MCP servers of one run: connected before its first round, and looked at before each further one."""
+"""MCP servers of one run: connected before its first round, and checked for changes before each later round."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agentnb.tools.mcp.server_tool import FoundTools, MCPTool, found_tools, name
 from agentnb.tools.mcp.wire_names import may_be_of, tool_of_word, wire_name, wire_names
 
 MAX_PLACES = 5
-"""Tools, and keywords of each, that one warning names."""
+"""Maximum number of tools, and of keywords of each, in one warning."""
 
 
 class RunServers:
@@ -38,16 +38,16 @@ class RunServers:
         work_dir: Path,
         rules: Iterable[Rule] = (),
     ) -> None:
-        """``rules``: those that the person gives the run."""
+        """``rules``: the person's permission rules for the run."""
         self._rules = rules
         self._log = log
         self._items = items
         self._servers = servers
         self._work_dir = work_dir
         self._live: dict[LiveServer, list[ServerTools]] = {}
-        """The servers, each with the items that name tools of it."""
+        """The items that name tools, by server."""
         self._seen: dict[LiveServer, int] = {}
-        """The version of each server's tools that the run has."""
+        """Version of the run's tools, by server."""
         self._run_tools: list[RunTools] = []
         self._sightings = Sightings(log)
 
@@ -58,20 +58,20 @@ class RunServers:
 
     @property
     def as_logged(self) -> dict[str, Any]:
-        """The servers for the settings of the log."""
+        """Servers for the settings of the log."""
         return logged_servers(self._items)
 
     def serve(self, tools: RunTools) -> None:
-        """Have these tools of the run include those of the servers, from `connect` on."""
+        """Include the servers' tools in these tools, from `connect` on."""
         self._run_tools.append(tools)
 
     @property
     def has_news(self) -> bool:
-        """Whether a server has other tools than the run knows."""
+        """True if the tools of a server have changed."""
         return any(live.version != seen for live, seen in self._seen.items())
 
     async def connect(self) -> None:
-        """Start the servers that are not running, at once, and offer their tools. Raises `SettingsError`, `ServerFailed`."""
+        """Start servers that are not running, concurrently, and offer their tools. Raises `SettingsError`, `ServerFailed`."""
         if not self._items:
             return
         for item in self._items:
@@ -83,9 +83,9 @@ class RunServers:
         self._check_rules(await self._offer({live: live.version for live in self._live}))
 
     async def update(self) -> None:
-        """Ask servers whose tools have changed for their tools, and offer these with the next request.
+        """List the tools of changed servers again, and offer them with the next request.
 
-        Where that fails, the person is warned, and the tools stay as they are: a server must not end a run that works.
+        On failure, the person is warned and the tools stay as they are: a server must not end a healthy run.
         """
         versions = {live: live.version for live, seen in self._seen.items() if live.version != seen}
         try:
@@ -96,7 +96,9 @@ class RunServers:
             self._log.warn_once(f"The tools of MCP servers have changed, and stay as they were in this run: {error.what}")
 
     async def _offer(self, versions: Mapping[LiveServer, int]) -> Sequence[MCPTool]:
-        """Offer the tools that the run names, and return all that its servers have. ``versions``: what the run knows then."""
+        """Offer the tools that the run names, and return all tools of its servers. ``versions``: versions of the tools
+        afterwards.
+        """
         self._seen.update(versions)
         named, tools = dict[MCPTool, list[str]](), self._tools()
         for live, items in self._live.items():
@@ -108,10 +110,10 @@ class RunServers:
         for run_tools in self._run_tools:
             run_tools.take_server_tools(named, {tool.spec.name for tool, words in named.items() if any(words)})
         self._sightings.report(named)
-        return [tool for each in tools.values() for tool in each]
+        return [tool for server_tools in tools.values() for tool in server_tools]
 
     def _check_rules(self, tools: Sequence[MCPTool]) -> None:
-        """Raise `SettingsError` for a rule whose name is nearly that of a tool of a server. Others may be offered later."""
+        """Raise `SettingsError` for a rule that misspells a tool of a server. Other names pass: the tool may appear later."""
         names = [tool.spec.name for tool in tools]
         for rule, item in product(self._rules, self._items):
             word, prefix = tool_of_word(rule.tools), wire_name(item.name, "")
@@ -122,19 +124,19 @@ class RunServers:
                 raise SettingsError(f"The rule {rule.text!r} names no tool of its MCP server", near(word, names))
 
     def _tools(self) -> dict[LiveServer, list[MCPTool]]:
-        """Return the tools by server: first those that servers list, which may have any name."""
+        """Return the tools by server. Listed tools come first, since they may have any name."""
         names = wire_names([name for live in self._live for name in names_of(live, live.tools)])
-        found = {live: found_tools(live, live.tools, names) for live in self._live}
-        taken = {tool.spec.name for each in found.values() for tool in each.usable}
-        tools = {live: [*each.usable, *resource_tools(live, taken)] for live, each in found.items()}
+        by_server = {live: found_tools(live, live.tools, names) for live in self._live}
+        used_names = {tool.spec.name for listed in by_server.values() for tool in listed.usable}
+        tools = {live: [*listed.usable, *resource_tools(live, used_names)] for live, listed in by_server.items()}
         for live, items in self._live.items():
-            for warning in _warnings(live, found[live], items, is_empty=not tools[live]):
+            for warning in _warnings(live, by_server[live], items, is_empty=not tools[live]):
                 self._log.warn_once(warning)
         return tools
 
 
 def _warnings(live: LiveServer, found: FoundTools, items: Sequence[ServerTools], *, is_empty: bool) -> Iterator[str]:
-    """Yield what the person should know of the tools that the items name of those that a server lists."""
+    """Yield warnings about listed tools that the items name."""
     server = live.server.name
     for name, why in found.left_out.items():
         if any(item.tool in ("", name) for item in items):
@@ -142,8 +144,8 @@ def _warnings(live: LiveServer, found: FoundTools, items: Sequence[ServerTools],
     usable = [tool for tool in found.usable if any(map(tool.is_of, items))]
     for tool in usable:
         if tool.spec.name != wire_name(server, tool.tool_name):
-            what = f"The tool {visible(tool.tool_name)!r} of the MCP server {server} is called {tool.spec.name}"
-            yield f"{what}, since another tool would have the same name. Rules that allow name it so"
+            renamed = f"The tool {visible(tool.tool_name)!r} of the MCP server {server} is called {tool.spec.name}"
+            yield f"{renamed}, since another tool would have the same name. Rules that allow it use this name"
     if unchecked := [f"{tool.spec.name} ({', '.join(tool.unchecked[:MAX_PLACES])})" for tool in usable if tool.unchecked]:
         places = visible("; ".join(unchecked[:MAX_PLACES]))
         yield f"Some arguments are checked by the MCP server {server} alone, as agentnb cannot read their schemas: {places}"
@@ -152,9 +154,9 @@ def _warnings(live: LiveServer, found: FoundTools, items: Sequence[ServerTools],
 
 
 def _check_has(item: ServerTools, live: LiveServer) -> None:
-    """Raise `UnknownTool` if a server has no tool of the name in an item; one that was left out costs only itself."""
+    """Raise `UnknownTool` if the server lacks the tool of an item. An excluded tool does not count as missing."""
     names = [*[tool.name for tool in live.tools], *live.set_aside]
     wire = [wire_name(item.name, name) for name in names]
     if item.tool and item.tool not in (*names, *wire):
-        what = f"The MCP server {item.name} has no tool {item.tool}"
-        raise UnknownTool(what, nearest(item.tool, names) or nearest(item.tool, wire))
+        problem = f"The MCP server {item.name} has no tool {item.tool}"
+        raise UnknownTool(problem, nearest(item.tool, names) or nearest(item.tool, wire))

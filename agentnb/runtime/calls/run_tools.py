@@ -1,4 +1,4 @@
-"""The tools of a run while it continues: the one source of what requests offer and what can be called."""
+"""The tools of a run in progress: the single source of what requests offer and what can be called."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _NONE: frozenset[str] = frozenset()
 
 @runtime_checkable
 class StandIn(Protocol):
-    """A tool that stands for one of a server, such as one with recorded results."""
+    """A tool that replaces a tool of a server, such as one with recorded results."""
 
     def put_behind(self, tool: Tool) -> None:
-        """Take the server's tool, for the calls that it does not answer itself."""
+        """Set the server's tool, for calls that this tool does not answer itself."""
 
 
 class RunTools:
@@ -39,28 +39,28 @@ class RunTools:
         earlier: Iterable[str] = (),
         handlers: Mapping[str, Handler] | None = None,
     ) -> None:
-        """``logs_changes``: whether the log has the tools, as that of an agent does; else all of them are offered.
-
-        ``earlier``: the tools that the last run of the conversation had, in order; ``handlers``: what answers calls of some
-        names, before any tool.
+        """``logs_changes``: whether the log has the tools, as for an agent; else all of them are offered.
+        ``earlier``: tools of the conversation's last run, in order; ``handlers``: functions that answer calls by name, before
+        any
+        tool.
         """
         self._virtual = VirtualTools(handlers) if handlers else None
         self._log = log
         self._own = toolbox
         self.toolbox = toolbox
-        """The tools that can be called now."""
+        """Tools that can be called now."""
         self._logs_changes = logs_changes
         self._earlier = tuple(earlier)
         self._of_servers: dict[str, MCPTool] = {}
         self._named: tuple[str, ...] = ()
         self._wanted: tuple[str, ...] = ()
-        """The tools of servers that the model found, or called by their names, in order."""
+        """Tools of servers that the model searched for or called by name, in order."""
         self.hidden: frozenset[str] = _NONE
-        """The tools of servers that can be called, and are not offered."""
+        """Tools of servers that can be called but are not offered."""
         self._finder: ToolFinder | None = None
 
     def get(self, name: str) -> Tool | None:
-        """Return what answers calls of this name, or None."""
+        """Return the tool or handler for calls of this name, or None."""
         tool = self.toolbox.get(name)
         return tool if self._virtual is None else self._virtual.get(name, tool)
 
@@ -74,16 +74,16 @@ class RunTools:
         return self.toolbox.not_found(name, sorted(self.hidden), advice)
 
     def take_server_tools(self, tools: Iterable[MCPTool], named: Iterable[str] = ()) -> None:
-        """Offer these tools of MCP servers instead of those before, after the tools of the run's own.
+        """Replace the tools of MCP servers, listed after the run's own.
 
-        Of too many, only those that the person ``named`` one by one, and those that the model finds. Raises `InvalidTool` for a
-        name that is taken.
+        If there are too many, offer only those that the person ``named`` one by one and those that the model finds. Raises
+        `InvalidTool` for a name clash.
         """
         free = [tool for tool in tools if self._is_free(tool, f"{tool.tool_name!r} of the MCP server {tool.live.server.name}")]
         self._compose("mcp_servers", {tool.spec.name: tool for tool in free}, tuple(named))
 
     def offer(self, names: Sequence[str]) -> Sequence[str]:
-        """Offer from now on those of these tools that are hidden, and return them."""
+        """Offer the hidden tools among these from now on, and return them."""
         new = [name for name in names if name in self.hidden]
         if new:
             self._wanted = (*self._wanted, *new)
@@ -91,12 +91,12 @@ class RunTools:
         return new
 
     def change(self, toolbox: Toolbox) -> None:
-        """Replace the tools: the next request offers these, and only these can be called. Calls that run are not affected."""
+        """Replace the tools: the next request offers these, and only these can be called. Running calls are not affected."""
         self._own = toolbox
         self._compose("", {})
 
     def _compose(self, reason: str, of_servers: dict[str, MCPTool], named: tuple[str, ...] = ()) -> None:
-        """Put the tools together. Those that were offered before keep their places: another order loses caches of prompts."""
+        """Combine the tools. Tools offered before keep their positions: another order invalidates prompt caches."""
         offer = self._next_offer(tuple(of_servers), named)
         shown: list[Tool] = []
         for name in offer.shown:
@@ -118,9 +118,9 @@ class RunTools:
         )
 
     def _is_free(self, tool: Tool, described: str) -> bool:
-        """Return whether no tool of the run's own has this name; one that stands in for the tool gets it.
+        """Return whether no tool of the run's own has this name; a replacement of this name takes the tool.
 
-        Raises `InvalidTool` for a name that is taken.
+        Raises `InvalidTool` for a name clash.
         """
         own: Any = self._own.get(tool.spec.name)
         if own is None:
@@ -131,7 +131,7 @@ class RunTools:
         return False
 
     def _search(self, of_servers: Mapping[str, MCPTool]) -> ToolFinder:
-        """Return the tool that finds others; its description stays the same in a run, for caches of prompts."""
+        """Return the tool search; its description stays the same during a run, for prompt caches."""
         if self._finder is None:
             servers = Counter([tool.live.server.name for tool in of_servers.values()])
             self._finder = ToolFinder(lambda: [*self._of_servers.values()], self.offer, servers)

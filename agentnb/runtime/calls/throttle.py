@@ -1,4 +1,4 @@
-"""A throttle: watchers are told a few times a second at most, on the event loop of the run, of what comes from any thread."""
+"""A throttle: notifies watchers at most a few times a second, on the run's event loop, of reports from any thread."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from agentnb.runtime.questions.current_call import current_call
 from agentnb.runtime.threads import running_loop
 
 INTERVAL = 0.1
-"""Seconds between two calls of its function."""
+"""Minimum seconds between two calls of the function."""
 
 
 class Throttle:
-    """Calls a function soon after it is due, until it is closed."""
+    """Calls a function soon after it is due, until closed."""
 
     def __init__(self, tell: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
         self._tell = tell
         self._loop = loop
-        self._lock = threading.RLock()  # a finalizer may print meanwhile
+        self._lock = threading.RLock()  # a finalizer may print at the same time
         self._is_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._next = 0.0
         self.is_over = False
 
     def due(self) -> None:
-        """Have the function called, from any thread; no-op if it will be."""
+        """Schedule a call of the function, from any thread; no-op if one is scheduled."""
         with self._lock:
             if self._is_due or self.is_over:
                 return
             self._is_due = True
-        # What watchers do is no part of the call that it is about: what one prints, for example.
+        # Watchers run outside the reporting call: their output, for example, is not the call's.
         context = contextvars.copy_context()
         context.run(current_call.set, None)
         if running_loop() is self._loop:
@@ -43,7 +43,7 @@ class Throttle:
             self._loop.call_soon_threadsafe(self._schedule, context=context)
 
     def close(self) -> None:
-        """Call the function no more."""
+        """Cancel all further calls."""
         with self._lock:
             self.is_over = True
         if self._timer is not None:

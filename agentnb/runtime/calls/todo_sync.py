@@ -1,4 +1,4 @@
-"""Keeps the run's todo list in sync with the board, which others may change too."""
+"""Synchronizes the run's todo list with the board, which others may change too."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ class TodoSync:
         self._failed = False
 
     def begin(self) -> Todos:
-        """Return the list that the run begins with; empty if it cannot be read, which its first `look` reports."""
+        """Return the initial list; empty if it cannot be read, which the first `look` reports."""
         if self._board is None:
             return ()
         try:
-            found = self._board.read()
-            todos = settled_todos(found)
+            current = self._board.read()
+            todos = settled_todos(current)
         except Exception:
             return ()
-        self._seen = found
+        self._seen = current
         return todos
 
     def look(self) -> None:
-        """Read the board and log its changes. If it cannot be read, warn and keep the list as last known."""
+        """Read the board and log its changes. If it cannot be read, warn and keep the last known list."""
         if self._board is None:
             return
         try:
-            found = self._board.read()
-            todos = None if found is self._seen and type(found) is tuple else self._unseen(found)
+            current = self._board.read()
+            todos = None if current is self._seen and type(current) is tuple else self._unseen(current)
         except Exception as error:
             self._warn(error)
             return
@@ -71,7 +71,7 @@ class TodoSync:
         self._note(redact(todos), "model")
 
     def _unseen(self, found: Any) -> Todos | None:
-        """Return the list as logged; None if it is the same object as last time, as in nearly every round."""
+        """Return the list as logged, or None if it is the same object as last time, as in nearly every round."""
         if found is self._seen and type(found) is tuple:  # a mutable list may have changed in place
             return None
         todos = settled_todos(found)
@@ -91,7 +91,7 @@ class TodoSync:
 
 
 def settled_todos(found: Any) -> Todos:
-    """Return the todos of any board as logged, redacted; raises TypeError or ValueError if they are malformed."""
+    """Return a board's todos as logged, redacted. Raises TypeError or ValueError if they are malformed."""
     plain = []
     for todo in found:
         if not isinstance(todo, Todo):

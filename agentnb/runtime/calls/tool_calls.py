@@ -1,4 +1,4 @@
-"""The one way to a tool: judges a call, asks the person, runs the tool and logs its one result, whoever makes the call."""
+"""Judges a tool call, asks the person, runs the tool and logs its one result: the single path to a tool, for any caller."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ from agentnb.tools import tool_errors
 from agentnb.tools.tool import Tool, ToolOutcome
 
 MAX_CHANGES = 10
-"""Questions about one call whose file changes each time before the answer."""
+"""Maximum questions about one call whose file changes before each answer."""
 MAX_INNER_DEPTH = 10
-"""Calls that tools make of tools, one within the other."""
+"""Maximum depth of calls that tools make of tools."""
 
 
 class ToolCalls:
@@ -68,10 +68,10 @@ class ToolCalls:
         models: SideModels | None = None,
         steps: RunSteps | None = None,
     ) -> None:
-        """``tool_seconds``: the time for a call of a tool without a time limit of its own, nested runs apart; None for no
-        limit. ``context_name``: returns the name of a conversation's context, by its name or an alias. ``own_gates``: the
-        gates that the person has given, which judge the calls of its steps too. ``models``: those that tools may ask beside
-        the conversation. ``steps``: the steps of the run that are nested runs.
+        """``tool_seconds``: default time limit of a call, nested runs apart, or None for no limit. ``context_name``: returns
+        the name of a conversation's context, by its name or an alias. ``own_gates``: the person's gates, which also judge the
+        calls of the run's steps. ``models``: models for side requests of tools. ``steps``: the run's steps that are nested
+        runs.
         """
         log = self._log = context.log
         elicitation = self._elicitation = context.elicitation
@@ -79,7 +79,7 @@ class ToolCalls:
         self._gates = gates
         self._todos = todos or TodoSync(None, log)
         self._open: dict[str, Call] = {}
-        """The calls that have begun and not ended, by id: reports from threads, and records of the log, have no more."""
+        """Running calls, by id, for reports from threads and records of the log."""
         self.inside = ContextServices(context, self, tools, self._open, own_gates=own_gates, models=models, steps=steps)
         self._permission_gate = PermissionGate(elicitation.permissions, context.work_dir, elicitation.confirms)
         self._runner = ToolRunner(context, self._permission_gate, self.inside, tool_seconds)
@@ -89,32 +89,32 @@ class ToolCalls:
         self._suspends = elicitation.suspends
         self._steps = steps
         self.waits_for_person = False
-        """Whether a call was left open because its question found nobody to answer."""
+        """True if a call stays open because nobody could answer its question."""
 
     def begin(self, call: Call) -> Coroutine[Any, Any, None] | None:
-        """Judge the call and log its start. Return the work to await, if any is left."""
+        """Judge the call and log its start. Return the remaining work to await, if any."""
         self.inside.loop = asyncio.get_running_loop()
-        made, tool, asked = call.made, call.tool, call.question
+        requested, tool, asked = call.made, call.tool, call.question
         verdict: Ask | None = None
         if asked is None or not is_of_this_tool(asked, tool):
-            to_run = call.started or made  # in an earlier process the person may have changed its arguments
-            judged = self._judge(to_run, tool, again=call.state != "proposed")  # what is permitted may have changed
+            to_run = call.started or requested  # the person may have changed its arguments in an earlier process
+            judged = self._judge(to_run, tool, again=call.state != "proposed")  # the permissions may have changed
             if isinstance(judged, Block):
                 self.refuse(call, judged)
                 return None
             asked, verdict = None, judged
         is_asked = asked is not None or verdict is not None
-        can_run = tool is not None and not is_asked and type(made.arguments) is not str  # nearly all can
-        refusal = None if can_run else self._refusal(made, tool, checks=is_asked)
+        can_run = tool is not None and not is_asked and type(requested.arguments) is not str  # true of nearly all calls
+        refusal = None if can_run else self._refusal(requested, tool, checks=is_asked)
         if refusal is not None or (asked is None and (is_asked or self._elicitation.book.earlier)):
             asked = self._question(call, verdict if refusal is None else None)
-        self._open[made.id] = call
+        self._open[requested.id] = call
         if asked is not None and tool is not None:
             call.state = "asked"
             return self._run_if_approved(call, tool, asked)
         self._start(call)
         if tool is None or refusal is not None:
-            self.finish(call, refusal or self.tools.not_found(made.name))
+            self.finish(call, refusal or self.tools.not_found(requested.name))
             return None
         return self._run(call, tool)
 
@@ -125,60 +125,60 @@ class ToolCalls:
             await work
 
     def refuse(self, call: Call, block: Block) -> None:
-        """Log that a call does not run, by this verdict."""
+        """Log that this verdict blocked a call."""
         result = block.result
         call.state, call.block = "ended", block
         call.outcome = ToolOutcome(False, result.parts, error_code=result.error_code)
         self._open.pop(call.made.id, None)
-        made, parent_call, step = call.started or call.made, call.parent_call, call.step
-        self._log.emit(CallBlocked, call=made, result=result, rule=block.rule, parent_call=parent_call, step=step)
+        blocked, parent_call, step = call.started or call.made, call.parent_call, call.step
+        self._log.emit(CallBlocked, call=blocked, result=result, rule=block.rule, parent_call=parent_call, step=step)
         if (refused := getattr(call.tool, "refused", None)) is not None:  # its maker waits for the verdict
             refused(call.made.id)
 
     def reopen(self, call: Call) -> None:
-        """Take a call that a process which died had begun."""
+        """Adopt a call that a dead process had started."""
         self._open[call.made.id] = call
 
     def close(self, step: str, outcome: ToolOutcome) -> None:
-        """Give the open call of a step its result: nothing awaits it any more. No-op if it has one."""
+        """Log the result of a step's open call that nothing awaits any more. No-op if it has ended."""
         opened = self._log.run.open_step_call(step)
         if opened is not None:
             self.answer_inner((opened.record,), lambda name: outcome)
             self.answer(opened.record.call, outcome, step=opened.step)
 
     def close_steps(self) -> None:
-        """Log the end of the steps of an agent's run that are open."""
+        """Log the end of all open steps of an agent's run."""
         if self._steps is not None:
             self._steps.close_open()
 
     def still_running(self, records: Iterable[CallRecord]) -> dict[str, str]:
-        """Return the tools of open calls that were given up and still run in a worker thread, by the ids of the calls."""
+        """Return the tool names, by call id, of open calls that were given up and still run in a worker thread."""
         logged = [record.call for _, record in with_inner(tuple(records)) if record.result is None]
-        return {made.id: made.name for made in logged if made.id in self._open and self._open[made.id].still_runs}
+        return {call.id: call.name for call in logged if call.id in self._open and self._open[call.id].still_runs}
 
     def answer_inner(self, records: Iterable[CallRecord], outcome: Callable[[str], ToolOutcome]) -> None:
-        """Answer all open calls that the tools of these calls made. ``outcome``: returns the result by the name of a tool."""
+        """Answer all open calls made by the tools of these calls. ``outcome``: returns the result, by tool name."""
         for parent, record in [*with_inner(tuple(records))][::-1]:
             if parent and record.result is None:
                 self.answer(record.call, outcome(record.call.name), parent_call=parent)
 
     def answer(self, made: ToolCall, outcome: ToolOutcome, *, parent_call: str = "", step: str = "") -> None:
-        """Give a call that the log has as open its result, whichever process has begun it."""
+        """Log the result of a call that is open in the log, whichever process has started it."""
         self.finish(self._open.get(made.id) or Call(made, parent_call=parent_call, step=step), outcome)
 
     def finish(self, call: Call, outcome: ToolOutcome, seconds: float = 0.0, traceback: str = "") -> None:
-        """Log the one result of a call; no-op for a call that has it, such as one whose tool ignored its cancellation."""
+        """Log the one result of a call; no-op if it has ended, for example if its tool ignored its cancellation."""
         if call.state == "ended":
             return
-        made = call.started or call.made
+        logged = call.started or call.made
         if call.turn is not None:  # its tool has made calls
-            for inner in [one for one in self._open.values() if one.parent_call == made.id]:
-                self.finish(inner, tool_errors.cancelled())  # its tool did not wait for it
+            for inner in [call for call in self._open.values() if call.parent_call == logged.id]:
+                self.finish(inner, tool_errors.cancelled())  # its tool did not wait for them
         if call.is_edited:
-            outcome = tool_errors.edited(outcome, made)
+            outcome = tool_errors.edited(outcome, logged)
         call.state, call.outcome = "ended", outcome
-        self._open.pop(made.id, None)
-        with self.inside.lock:  # also if it has none yet: a thread that is in it may add the first
+        self._open.pop(logged.id, None)
+        with self.inside.lock:  # also without reports: a thread that holds the lock may add the first
             reports = call.reports
         reported = NOTHING_REPORTED if reports is None else reports.close()
         log = self._log
@@ -187,7 +187,7 @@ class ToolCalls:
             now(UTC),
             log.id,
             log.parent_id,
-            result=outcome.as_result(made.id, made.name),
+            result=outcome.as_result(logged.id, logged.name),
             seconds=seconds,
             traceback=traceback,
             display=outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None,
@@ -200,7 +200,7 @@ class ToolCalls:
         log.append(finished)
 
     def _start(self, call: Call) -> None:
-        """Log the start of a call, unless an earlier process has: its tool gets the arguments as logged, redacted."""
+        """Log the start of a call, unless an earlier process has. Its tool gets the arguments as logged, redacted."""
         call.state = "started"
         if call.started is None:
             log, edited, parent_call, step = self._log, call.is_edited, call.parent_call, call.step
@@ -209,7 +209,7 @@ class ToolCalls:
             call.started = log.append(started).call
 
     async def call_inside(self, parent: str, name: str, arguments: Any) -> ToolOutcome:
-        """Run a call that a tool makes itself."""
+        """Run a call made by a tool."""
         outer = self._open.get(parent)
         if outer is None:
             raise asyncio.CancelledError("The call has ended")
@@ -218,49 +218,49 @@ class ToolCalls:
         if outer.turn is None:
             outer.turn, outer.inner_count = asyncio.Lock(), count_of(self._log.run, parent)
         async with nullcontext() if runs_beside_others(self.tools.get(name)) else outer.turn:
-            if outer.state == "ended":  # while this one waited for its turn
+            if outer.state == "ended":  # while this call waited for its turn
                 raise asyncio.CancelledError("The call has ended")
             outer.inner_count += 1
-            made = ToolCall(encodable(name), arguments, f"{parent}.{outer.inner_count}")
-            inner = Call(made, self.tools.get(name), parent, depth=outer.depth + 1)
+            call = ToolCall(encodable(name), arguments, f"{parent}.{outer.inner_count}")
+            inner = Call(call, self.tools.get(name), parent, depth=outer.depth + 1)
             await self.run(inner)
         if inner.outcome is None:  # the run was stopped
             raise asyncio.CancelledError("The call has ended")
         return inner.outcome
 
     def _judge(self, made: ToolCall, tool: Tool | None, *, again: bool = False) -> Ask | Block | None:
-        """Return what the gates and the permissions say of a call. ``again``: the permissions alone."""
+        """Return the verdict of the gates and the permissions on a call. ``again``: ask only the permissions."""
         run = self._log.run
-        permitted = (partial(self._permission_gate, tool),)  # which is asked after all gates
-        if again:  # the verdict of other gates stands: they may count calls
+        permitted = (partial(self._permission_gate, tool),)  # applied after all gates
+        if again:  # the verdict of other gates holds: they may count calls
             return judge(permitted, made, run)
         if made.name == TODO_TOOL:
             self._todos.look()  # the gates need the current list
         if run.has_grants:
             self._grants.update()
         verdict = judge((*self._gates, *permitted), made, run)
-        if isinstance(verdict, AskByRules) and self._grants.update():  # they may have come from outside meanwhile
+        if isinstance(verdict, AskByRules) and self._grants.update():  # new grants may come from outside at any time
             return judge((*self._gates, *permitted), made, run)
         return verdict
 
     def _question(self, call: Call, verdict: Ask | None) -> WaitingOnUser | None:
-        """Return the question of a gate about a call, if one asks; log that the call waits, unless it was asked before."""
-        made, question = call.made, None
+        """Return a gate's question about a call, if any; log that the call waits, unless the question was asked before."""
+        requested, question = call.made, None
         if verdict is not None and call.tool is not None:
-            known = {"has_session": self._grants.has_session, "keeps_files": self._log.keeps_files}
-            question = approval_question(verdict, made, call.tool, self._work_dir, **known)
+            surroundings = {"has_session": self._grants.has_session, "keeps_files": self._log.keeps_files}
+            question = approval_question(verdict, requested, call.tool, self._work_dir, **surroundings)
         book = self._elicitation.book
         if question is None or book.expected(question) is None:
-            book.drop_permission(made.id)
+            book.drop_permission(requested.id)
             if question is not None:
                 reason = _rule_of(question)
-                self._log.emit(ToolAdmitted, call=made, reason=reason, parent_call=call.parent_call, step=call.step)
+                self._log.emit(ToolAdmitted, call=requested, reason=reason, parent_call=call.parent_call, step=call.step)
         return question
 
     def _refusal(self, call: ToolCall, tool: Tool | None, *, checks: bool) -> ToolOutcome | None:
-        """Return the result of a call that cannot be run at all.
+        """Return the error result of a call that cannot run at all.
 
-        ``checks``: with a check of the arguments, before the person is asked about them; without a question the tool makes it.
+        ``checks``: check the arguments before the person is asked about them; without a question the tool checks them.
         """
         if tool is None:
             return self.tools.not_found(call.name)
@@ -270,40 +270,40 @@ class ToolCalls:
         return None if check is None else check({} if call.arguments is None else redact(call).arguments)
 
     async def _run_if_approved(self, call: Call, tool: Tool, question: WaitingOnUser) -> None:
-        # A question from inside a tool cannot wait so long.
-        made, suspends = call.made, self._suspends and not call.parent_call
+        # A question from inside a tool cannot wait that long.
+        requested, suspends = call.made, self._suspends and not call.parent_call
         approval = Approval(self._log.run, self._elicitation, self._call_sync)
-        decision = await approval.ask(made, question, suspends=suspends)
+        decision = await approval.ask(requested, question, suspends=suspends)
         for _ in range(MAX_CHANGES):
             is_made = decision is not None and decision.approved
-            if not is_made or not is_outdated(question, made, tool, self._work_dir):
+            if not is_made or not is_outdated(question, requested, tool, self._work_dir):
                 break
-            question = asked_anew(question, made, tool, self._work_dir, keeps_files=self._log.keeps_files)
-            decision = await approval.ask(made, question, suspends=suspends)
+            question = asked_anew(question, requested, tool, self._work_dir, keeps_files=self._log.keeps_files)
+            decision = await approval.ask(requested, question, suspends=suspends)
         else:
             decision = Decision(False, KEEPS_CHANGING)
-        if call.state == "ended":  # answered meanwhile: nothing awaits it any more
+        if call.state == "ended":  # answered in the meantime: nothing awaits it any more
             return
         if decision is None:
             self.waits_for_person = True
             return
         if not decision.approved:
-            self.refuse(call, denied(made, _rule_of(question), decision.reason))
+            self.refuse(call, denied(requested, _rule_of(question), decision.reason))
             return
         edited = decision.arguments is not None
-        allowed = replace(made, arguments=decision.arguments) if edited else made
-        verdict = self._judge(allowed, tool)  # other arguments may be denied, or a limit was reached meanwhile
+        allowed = replace(requested, arguments=decision.arguments) if edited else requested
+        verdict = self._judge(allowed, tool)  # other arguments may be denied, and a limit may have been reached
         if isinstance(verdict, Block):
             self.refuse(call, verdict)
             return
         call.made, call.is_edited = allowed, call.is_edited or edited
         if call.started is not None and call.started != redact(allowed):
-            call.started = None  # an earlier process has begun it with other arguments than those that are allowed now
+            call.started = None  # an earlier process logged it with other arguments than those allowed now
         self._start(call)
         await self._run(call, tool)
 
     async def _run(self, call: Call, tool: Tool) -> None:
-        # The call of a step is made again when the run is resumed, if its server says that it may be.
+        # On resume, a step's call is repeated if its server declares it repeatable.
         may_wait = self._suspends and call.step != "" and getattr(tool, "may_repeat", False)
         run, name = await self._runner.run(call, tool, may_wait=may_wait), call.made.name
         if run.is_suspended:
@@ -312,14 +312,14 @@ class ToolCalls:
         if name == TODO_TOOL:
             self._todos.called(run.outcome, call.made.id)
         if name in self.tools.hidden and not call.parent_call and not call.step:
-            self.tools.offer([name])  # the model calls it without having found it
+            self.tools.offer([name])  # the model called it without a search
         shifts = call.state != "ended" and getattr(tool, "shifts_context", False)
         self.finish(call, run.outcome, run.seconds, run.traceback)
         if shifts and (shift := shift_of(run.outcome)) is not None:
             self._shift(call.made.id, shift)
 
     def _shift(self, call_id: str, shift: ContextShift) -> None:
-        """Log a change of scope, unless nothing changes."""
+        """Log a change of context, unless it equals the current one."""
         run, context = self._log.run, self._context_name(shift.context_type)
         entity = shift.entity or (run.entity if context == run.context_type else "")
         if (context, entity) != (run.context_type, run.entity):
@@ -332,5 +332,5 @@ def _rule_of(question: WaitingOnUser) -> str:
 
 
 def runs_beside_others(tool: Tool | None) -> bool:
-    """Return whether calls of the tool may run beside other calls."""
+    """Return whether calls of the tool may run in parallel with others."""
     return tool is None or (tool.parallel_safe and not tool.blocking)

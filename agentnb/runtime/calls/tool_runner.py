@@ -1,4 +1,4 @@
-"""Runs one tool call: its time limit, its errors, and the time it took."""
+"""Runs one tool call, with its time limit, error handling and timing."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from agentnb.tools.tool import Inside, Tool, ToolContext, ToolOutcome
 
 
 class ToolRun(msgspec.Struct, frozen=True):
-    """The end of a call: its outcome, the seconds that the tool took, and the traceback if it raised."""
+    """The end of a call: its outcome, the tool's seconds, and the traceback of an exception."""
 
     outcome: ToolOutcome
     seconds: float = 0.0
     traceback: str = ""
     is_suspended: bool = False
-    """Whether the call waits for the person instead, and is made again when the run is resumed."""
+    """True if the call waits for the person instead; it is made again when the run is resumed."""
 
 
 class ToolRunner:
@@ -43,48 +43,48 @@ class ToolRunner:
         self._gate = gate
 
     async def run(self, call: Call, tool: Tool, *, may_wait: bool = False) -> ToolRun:
-        """Run the tool. Whatever it raises is an outcome, except what ends the run.
+        """Run the tool. Its exceptions become outcomes, except those that end the run.
 
-        ``may_wait``: where nobody answers its question, that stays open.
+        ``may_wait``: an unanswered question stays open.
         """
-        made = call.started or call.made
-        arguments = {} if made.arguments is None else made.arguments  # some models send null for none
-        asker = call.elicitor = CallElicitor(self._elicitation, made.id)
+        requested = call.started or call.made
+        arguments = {} if requested.arguments is None else requested.arguments  # some models send null for no arguments
+        asker = call.elicitor = CallElicitor(self._elicitation, requested.id)
         asker.may_wait = may_wait
         asker.inside = self._inside
-        asker.tool, asker.call = tool, made
+        asker.tool, asker.call = tool, requested
         run = self._context
         store = getattr(run.log.store, "folder", None)
         hidden = self._gate.hidden_files
-        context = ToolContext(run.log.id, made.id, run.work_dir, run.call_sync, asker, self._inside, store, hidden)
+        context = ToolContext(run.log.id, requested.id, run.work_dir, run.call_sync, asker, self._inside, store, hidden)
         traceback, own_task = "", asyncio.current_task()
         started = perf_counter()
         with asker:
             try:
-                has_own = tool.timeout is not None or isinstance(tool, AgentTool)  # nested runs have limits themselves
+                has_own = tool.timeout is not None or isinstance(tool, AgentTool)  # nested runs have their own limits
                 seconds = tool.timeout if has_own else self._tool_seconds
                 if seconds is None:
                     outcome = await tool.run(arguments, context)
                 else:
-                    outcome = await _within(seconds, tool, made, arguments, context, asker)
+                    outcome = await _within(seconds, tool, requested, arguments, context, asker)
             except NotAnswered as error:
                 outcome = tool_errors.not_answered(error)
             except NestedTooDeep as error:
-                outcome = tool_errors.too_many_nested_runs(made.name, error)
+                outcome = tool_errors.too_many_nested_runs(requested.name, error)
             except ToolFailed as error:
-                outcome = tool_errors.inner_failed(made.name, error)
+                outcome = tool_errors.inner_failed(requested.name, error)
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                outcome, traceback = tool_errors.raised(made.name, error), tool_errors.users_traceback(error)
+                outcome, traceback = tool_errors.raised(requested.name, error), tool_errors.users_traceback(error)
             except BaseException as error:
                 if isinstance(error, GeneratorExit) and not is_running(own_task):
                     raise
-                # SystemExit too: a tool that calls exit() must not take the kernel with it.
+                # SystemExit too: a tool that calls exit() must not end the kernel.
                 if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                     raise
-                outcome, traceback = tool_errors.raised(made.name, error), tool_errors.users_traceback(error)
+                outcome, traceback = tool_errors.raised(requested.name, error), tool_errors.users_traceback(error)
         self._elicitation.book.check()
         return ToolRun(outcome, perf_counter() - started - asker.waited, traceback, asker.is_suspended)
 
@@ -92,11 +92,11 @@ class ToolRunner:
 async def _within(
     seconds: float, tool: Tool, call: ToolCall, arguments: Any, context: ToolContext, asker: CallElicitor
 ) -> ToolOutcome:
-    outer = time_limit.get()  # of the call whose tool makes this one
+    outer = time_limit.get()  # of the enclosing call
     try:
         async with asyncio.timeout(seconds) as limit:
-            time_limit.set(limit)  # held while a plain tool waits for its thread
-            asker.begin(limit, seconds, getattr(tool, "max_seconds", None))  # held while it waits for the person, too
+            time_limit.set(limit)  # paused while a plain tool waits for its thread
+            asker.begin(limit, seconds, getattr(tool, "max_seconds", None))  # paused while it waits for the person, too
             return await tool.run(arguments, context)
     except TimeoutError:
         if not limit.expired():

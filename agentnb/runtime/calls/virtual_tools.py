@@ -1,4 +1,4 @@
-"""Handlers of extensions, which answer calls in place of tools."""
+"""Handlers of extensions that answer calls in place of tools."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from agentnb.tools.subject import Flag, Subject, flag_of, origin_of, reads_tree,
 from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome
 
 Handler: TypeAlias = Callable[[Any, ToolContext], Any | Awaitable[Any]]
-"""Answers a call: takes its arguments as the model wrote them and the context of the call, returns what a tool returns."""
+"""Answers a call: takes its arguments as the model wrote them and the call's context; returns a tool's return value."""
 
 
 class VirtualTool:
-    """A handler in place of a tool. The model sees the tool of the same name, if there is one.
+    """A handler in place of a tool. The model sees the tool of the same name, if any.
 
-    Rules and modes judge its calls as they judge the calls of that tool.
+    Rules and modes judge its calls like calls of that tool.
     """
 
     parallel_safe = False
@@ -40,7 +40,7 @@ class VirtualTool:
         self.nature, self.new_text = getattr(behind, "nature", None), getattr(behind, "new_text", None)
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Call the handler; a plain one runs on the thread of plain tools. The arguments are not checked."""
+        """Call the handler; a plain handler runs on the thread of plain tools. The arguments are not checked."""
         call = partial(self._handler, arguments, context)
         value = call() if inspect.iscoroutinefunction(self._handler) else await context.run_plain(call, False)
         if inspect.isawaitable(value):
@@ -52,18 +52,18 @@ class VirtualTool:
 
 
 class VirtualTools:
-    """The handlers of a run, by the names of calls."""
+    """The handlers of a run, by tool name."""
 
     def __init__(self, handlers: Mapping[str, Handler]) -> None:
         self._handlers = handlers
         self._tools: dict[str, VirtualTool] = {}
 
     def get(self, name: str, behind: Tool | None) -> Tool | None:
-        """Return the handler of calls of this name, else the tool itself."""
+        """Return the handler for calls of this name, else the tool itself."""
         handler = self._handlers.get(name)
         if handler is None:
             return behind
-        known = self._tools.get(name)
-        if known is None or known.behind is not behind:
-            known = self._tools[name] = VirtualTool(name, handler, behind)
-        return known
+        tool = self._tools.get(name)
+        if tool is None or tool.behind is not behind:
+            tool = self._tools[name] = VirtualTool(name, handler, behind)
+        return tool

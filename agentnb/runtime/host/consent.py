@@ -1,4 +1,4 @@
-"""Consent by a log: whether its approvals, answers and settings count when its run is resumed."""
+"""Consent to a log: whether its approvals, answers and settings count when its run is resumed."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from agentnb.policies.permissions.permissions import Permissions
 from agentnb.policies.permissions.rules import NO_RULES, RuleList
 from agentnb.runtime.host.run_options import RunOptions
 
-LOST_ADVICE = TrustLog(True, lead="Say it again, or take the log as it stands")
+LOST_ADVICE = TrustLog(True, lead="Set it again, or trust the whole log")
 _begun_here: set[str] = set()
-"""Ids of the runs that began in this process with permissions that loosen."""
+"""Ids of runs that began in this process with permissions that loosen."""
 
 
 def takes_log(run: Run, options: RunOptions) -> bool:
     """Return whether the log of a resumed run counts: the person's agentnb wrote it, or ``trust_log`` is True.
 
-    Raises `SettingsError` if it is from elsewhere and ``trust_log`` is not given.
+    Raises `SettingsError` if it is from elsewhere and ``trust_log`` is None.
     """
     if run.gives_consent:
         return True
     if options.trust_log is None:
-        what = f"The log of run {run.id} was not written by your agentnb, or was changed since: look at it before you resume it"
-        taken, refused = TrustLog(True, lead="To take its answers as yours"), TrustLog(False, lead="To be asked again")
-        raise SettingsError(what, (taken, refused))
+        why = f"The log of run {run.id} was not written by your agentnb, or was changed since: look at it before you resume it"
+        accept, refuse = TrustLog(True, lead="To take its answers as yours"), TrustLog(False, lead="To be asked again")
+        raise SettingsError(why, (accept, refuse))
     return options.trust_log
 
 
@@ -43,54 +43,54 @@ def consent_to(run: Run, options: RunOptions) -> Consent:
 
 
 def loosens(run: Run, options: RunOptions) -> bool:
-    """Return whether what the settings in a log allow counts: the person said it in this process, or takes the log whole."""
+    """Return whether a log's allowances count: the person set them in this process, or trusts the whole log."""
     return bool(options.trust_log) or (run.gives_consent and run.id in _begun_here)
 
 
 def note_begun(run_id: str) -> None:
-    """Note a run that begins in this process with permissions that loosen: they hold when it is resumed here."""
+    """Record a run that begins in this process with permissions that loosen: they hold when it is resumed here."""
     _begun_here.add(run_id)
 
 
 def logged_permissions(run: Run, options: RunOptions, *, counts: bool, whole: bool = False) -> Permissions:
-    """Return what the log of a run says of a run that starts from it. ``counts``: whether the log does.
+    """Return the permissions logged by a run, for a run that starts from it. ``counts``: whether the log counts.
 
-    ``whole``: what it allows counts as well, whoever said it.
+    ``whole``: its allowances count too, whoever set them.
     """
     return Permissions.logged(run.settings, loosens=whole or (counts and loosens(run, options)))
 
 
 def warning_of_lost(run: Run, options: RunOptions) -> Iterator[tuple[str, Advised]]:
-    """Yield the warning that what a log allows does not hold here, if it allows anything that nobody says again."""
-    found = Permissions.logged(run.settings, loosens=True)
-    if not found.loosen or loosens(run, options) or options.approval_mode is not None or options.permissions:
+    """Yield a warning about logged allowances that do not hold in this process, unless the options set permissions again."""
+    logged = Permissions.logged(run.settings, loosens=True)
+    if not logged.loosen or loosens(run, options) or options.approval_mode is not None or options.permissions:
         return
-    allowed = [rule.text for layer in found.layers[:1] for rule in layer.rules if rule.verdict == "allow"]
-    what = ", ".join([*(["the approval mode auto"] if found.mode.is_auto else []), *allowed])
-    yield f"The options of this run allowed {what}. That holds only in the process in which it was said", LOST_ADVICE
+    allowed = [rule.text for layer in logged.layers[:1] for rule in layer.rules if rule.verdict == "allow"]
+    lost = ", ".join([*(["the approval mode auto"] if logged.mode.is_auto else []), *allowed])
+    yield f"The options of this run allowed {lost}. That holds only in the process that set it", LOST_ADVICE
 
 
 def with_permissions_of(of: Run, options: RunOptions, *, counts: bool, whole: bool = False) -> RunOptions:
-    """Return the options of a run that begins as another: they name a mode, or that of the other holds, as do its rules.
+    """Return the options of a run that begins from another: the other's rules hold, and its mode unless the options name one.
 
     ``counts`` and ``whole`` as for `logged_permissions`.
     """
-    found = logged_permissions(of, options, counts=counts, whole=whole)
-    first = RuleList(found.confirms).as_checked.then(options.permissions or NO_RULES)
-    rules = reduce(RuleList.then, found.layers, first) or None
+    logged = logged_permissions(of, options, counts=counts, whole=whole)
+    first = RuleList(logged.confirms).as_checked.then(options.permissions or NO_RULES)
+    rules = reduce(RuleList.then, logged.layers, first) or None
     if not counts:
-        return replace(options, permissions=rules, least_mode=least_mode(found))
-    mode = options.approval_mode or (found.mode.words if found.mode.held else None)
+        return replace(options, permissions=rules, least_mode=least_mode(logged))
+    mode = options.approval_mode or (logged.mode.words if logged.mode.held else None)
     return replace(options, approval_mode=mode, permissions=rules)
 
 
 def least_mode(found: Permissions) -> str:
-    """Return the mode that a run has at least which begins from a log that does not count."""
+    """Return the least mode of a run that begins from a log that does not count."""
     return found.mode.within(ApprovalMode.of(ASK)).words
 
 
 def with_mode_to_continue(options: RunOptions) -> RunOptions:
-    """Return the options of a run that continues a conversation, with the approval mode that this needs."""
+    """Return the options of a run that continues a conversation, with the approval mode it needs."""
     before = options.continue_from
     if before is None or options.approval_mode is not None or before.gives_consent or options.trust_log:
         return options
@@ -98,6 +98,6 @@ def with_mode_to_continue(options: RunOptions) -> RunOptions:
 
 
 def since_refusal(events: Sequence[AnyEvent]) -> Sequence[AnyEvent]:
-    """Return the events after the last one with which the person let nothing count of a log from elsewhere; all without one."""
-    refused = [place for place, event in enumerate(events) if isinstance(event, RunRecovered) and event.consent == "refused"]
-    return events[refused[-1] :] if refused and refused[-1] else events
+    """Return the events after the person last refused the content of a log from elsewhere; all without a refusal."""
+    refusals = [index for index, event in enumerate(events) if isinstance(event, RunRecovered) and event.consent == "refused"]
+    return events[refusals[-1] :] if refusals and refusals[-1] else events

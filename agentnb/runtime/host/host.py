@@ -1,4 +1,4 @@
-"""The host: what a notebook or a session offers to the runs that start in it. Empty in a library."""
+"""The host: services that a notebook or a session offers to runs that start in it. Empty in a library."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ if TYPE_CHECKING:
 
 
 class Beginning(NamedTuple):
-    """A run that is about to begin, as its host learns of it."""
+    """A run that is about to begin, as reported to its host."""
 
     run: Run
-    """The run, which grows: still without events."""
+    """The run, which grows; still without events."""
     run_id: str
     parent_id: str | None
     call_id: str | None
-    """The tool call of the parent run that began it."""
+    """The tool call of the parent run that started it."""
     agent: str
     """Name of the agent."""
     awaited: bool
-    """It runs on the caller's own event loop, which awaits it."""
+    """True if the caller's own event loop runs and awaits it."""
     blocks: bool
-    """The caller's thread waits for it."""
+    """True if the caller's thread waits for it."""
     stored: bool
-    """Its log is kept in a store."""
+    """True if a store keeps its log."""
 
 
 Watch: TypeAlias = "Callable[[Beginning], Watcher | None]"
-"""Returns the watcher of a run, or None if nobody watches it."""
+"""Returns the watcher of a run, or None for no watcher."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What runs take that their own options do not give. A run that a tool begins takes it from its parent run."""
+    """Services for runs whose own options do not set them. A run that a tool starts gets them from its parent run."""
 
     watch: Watch | None = None
-    """Makes the watcher of a run without one. A watcher with a method ``nested`` makes those of the runs nested in its run."""
+    """Creates the watcher of a run without one. A watcher's method ``nested`` creates the watchers of the run's nested runs."""
     begun: Callable[[LiveRun], Any] | None = None
-    """Takes the handle of each run."""
+    """Called with the handle of each run."""
     can_ask: bool = False
     """Whether a person can answer the questions of runs whose caller gets no handle."""
     approve: Approve | None = None
@@ -65,22 +65,22 @@ class Host:
     """Runs plain tools on the main thread."""
     budget: Spending | None = None
     grants: SessionGrants | None = None
-    """The calls that the person has allowed in all runs of the session."""
+    """Calls that the person has allowed for the whole session."""
     approval_mode: Callable[[], str] | None = None
-    """Returns the mode of runs that neither their options nor their agent give one; empty for none."""
+    """Returns the mode of runs whose options and agent set none; empty for none."""
     thread: Callable[[], LoopThread] | None = None
-    """Returns the event loop of runs in the background."""
+    """Returns the event loop of background runs."""
     store: RunStore | None = None
     notebook: str = ""
-    """The notebook that runs are started from."""
+    """Notebook that runs are started from."""
     experiment: Callable[[Any], Callable[[Any], object] | None] | None = None
-    """Takes the control of each experiment that runs here, and returns the watcher of its progress."""
+    """Called with the control of each experiment that runs here; returns the watcher of its progress."""
     ask: Callable[[str], str] | None = None
-    """Writes a question and returns the line that the person types, before anything runs; None if nobody is present."""
+    """Prints a question and returns the line that the person types, before anything runs, or None if nobody is present."""
     servers: Servers | None = None
-    """The MCP servers of the session, whose connections live across runs."""
+    """MCP servers of the session, whose connections live across runs."""
     limits: CallLimits | None = None
-    """The limiters of their models' calls; by default those of the process."""
+    """Limiters of model calls; by default those of the process."""
 
     def __bool__(self) -> bool:
         return self is not _EMPTY and self != _EMPTY
@@ -88,8 +88,9 @@ class Host:
     def inside(self, watcher: Watcher | None, store: RunStore | None, call_sync: CallSync | None) -> Host:
         """Return the host of the runs nested in a run with this watcher, store and thread for plain tools.
 
-        They ask through the call that began them, spend from the budget of the run, and have the grants of the session and
-        the MCP servers of the run.
+        They ask through the call that started them, spend from the budget of the run, and share the grants of the session and
+        the
+        MCP servers of the run.
         """
         nested: Watch | None = getattr(watcher, "nested", None)
         if not self and nested is None:
@@ -99,22 +100,22 @@ class Host:
 
 _EMPTY = Host()
 current_host: ContextVar[Callable[[], Host]] = ContextVar("current_host", default=lambda: _EMPTY)
-"""Returns the host of the runs that start here: a cell makes it when its first run starts."""
+"""Returns the host of runs that start in this context; a cell creates it when its first run starts."""
 
 
 def host_here() -> Host:
-    """Return the host of the runs that start here."""
+    """Return the host of runs that start in this context."""
     return current_host.get()()
 
 
 def keep_host(host: Host) -> Token[Callable[[], Host]]:
-    """Let runs that start from here on have this host."""
+    """Set the host of runs that start in this context from now on."""
     return current_host.set(lambda: host)
 
 
 @contextmanager
 def hosted(host: Host) -> Iterator[None]:
-    """Let runs that start in this block have this host."""
+    """Set the host of runs that start in this block."""
     before = keep_host(host)
     undo_limits = None if host.limits is None else _limited(host.limits)
     try:
@@ -127,19 +128,19 @@ def hosted(host: Host) -> Iterator[None]:
 
 
 def _limited(limits: CallLimits) -> Callable[[], None]:
-    """Let calls of models have these limiters; return what takes that back."""
+    """Set the limiters of model calls; return a function that resets them."""
     from agentnb.models.transport.connections import current_limits
 
     return partial(current_limits.reset, current_limits.set(limits))
 
 
 def _leave_host() -> None:
-    """Keep only the store in a forked process: the views, the person and the main thread are those of its parent."""
+    """Keep only the store in a forked process: the views, the person and the main thread belong to its parent."""
     of_parent = current_host.get()
 
     def host() -> Host:
-        found = of_parent()
-        return Host(store=found.store, notebook=found.notebook) if found else found
+        inherited = of_parent()
+        return Host(store=inherited.store, notebook=inherited.notebook) if inherited else inherited
 
     current_host.set(host)
 
@@ -148,7 +149,7 @@ after_fork(_leave_host)
 
 
 def completed(options: RunOptions, host: Host, *, is_resumed: bool) -> RunOptions:
-    """Return the options, with what the host offers where they say nothing. A run that is resumed has its store already."""
+    """Return the options, completed from the host. A resumed run already has its store."""
     if not host:
         return options
     return replace(
@@ -163,11 +164,11 @@ def completed(options: RunOptions, host: Host, *, is_resumed: bool) -> RunOption
 
 
 main_thread_is_held: ContextVar[bool] = ContextVar("main_thread_is_held", default=False)
-"""Whether a plain tool waits on the main thread for the call that this code runs for: no other tool can run there."""
+"""True while a plain tool waits on the main thread for the call of this code: no other tool can run there."""
 
 
 def on_main_thread(call_sync: CallSync) -> CallSync:
-    """Wrap it for the tools of a run: a run that such a tool begins does not wait for the thread that the tool holds."""
+    """Wrap it for the tools of a run: a run that such a tool starts does not wait for the thread that the tool holds."""
     from agentnb.runtime.workers.worker_calls import call_in_thread
 
     async def call(function: Callable[[], Any], parallel_safe: bool) -> Any:
@@ -187,7 +188,7 @@ def _called(host: Host, function: Callable[[], Any]) -> Any:
 
 
 def plain_tools(foreground: Foreground | None, host: Host) -> CallSync:
-    """Return what runs the plain tools of a run: its own foreground, else the host's, else threads."""
+    """Return the runner of a run's plain tools: its own foreground, else the host's, else threads."""
     if foreground is not None:
         return on_main_thread(foreground.call)
     from agentnb.runtime.workers.worker_calls import call_in_thread

@@ -28,8 +28,8 @@ from agentnb.runtime.workers.foreground import Foreground
 class LiveRun:
     """A run in the background: look at ``run`` while it grows, steer it, ``await`` its end.
 
-    All methods except `result` and `wait_in_foreground` return at once, and may be called from any thread and any cell. What
-    speaks for the person, such as `answer`, raises `SettingsError` in the code of a model.
+    All methods except `result` and `wait_in_foreground` return at once, and may be called from any thread and any cell. Methods
+    that speak for the person, such as `answer`, raise `SettingsError` in a model's code.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class LiveRun:
         self.run_id = run_id
         self.run = run
         self.board = board
-        """The todo list, which you may change too: a `TodoBoard` or the agent's own board; None if there is none."""
+        """The todo list, which you may change too: a `TodoBoard`, the agent's own board, or None."""
         self.events_before = events_before
         """Number of events that an earlier process logged, for a run that is resumed."""
         self._inbox = inbox
@@ -59,7 +59,7 @@ class LiveRun:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended and its log is closed."""
+        """True once it has ended and its log is closed."""
         return self._future.done()
 
     def stop(self, why: str = "") -> None:
@@ -71,7 +71,7 @@ class LiveRun:
             self._foreground.refuse_tools()  # first: the run may end before the next line, and give up this very tool
         if not self.done:
             self._inbox.put("stop", why)
-        if self._foreground is not None:  # also if the run has ended: an abandoned tool may still hold the thread
+        if self._foreground is not None:  # also after the end: an abandoned tool may still hold the thread
             self._foreground.end_tool()
 
     def pause(self) -> None:
@@ -84,29 +84,30 @@ class LiveRun:
         self._put("resume")
 
     def suspend(self, *, nobody_here: bool = False) -> None:
-        """Suspend the run while a gate or a draft waits for your answer: its log is closed, and `recover` resumes it with that.
+        """Suspend the run while a gate or a draft waits for your answer: its log is closed, and `recover` resumes it with the
+        answer.
 
-        Calls that run end first. ``nobody_here``: not you decided it; nobody can answer here. Raises `SettingsError` if neither
-        waits, or if no store keeps the log.
+        Running calls end first. ``nobody_here``: suspended because nobody can answer here, not by your decision. Raises
+        `SettingsError` if neither waits, or if no store keeps the log.
         """
         waiting = waiting_for_approval(self.run)
-        left = [question.id for question in waiting if question.id not in self._answered]
-        if not left:
+        unanswered = [question.id for question in waiting if question.id not in self._answered]
+        if not unanswered:
             raise SettingsError(f"Run {self.run_id} waits for no approval", "You can hold it: live.pause()")
         if not self._is_kept:
             raise SettingsError(f"Run {self.run_id} is in memory only", "To suspend runs, keep them: RunOptions(store=Store())")
-        self._answered.update(left)
+        self._answered.update(unanswered)
         self._put("suspend", "nobody_here" if nobody_here else "asked")
 
     def leave(self) -> None:
-        """Say that nobody is here any more to answer a run in steps: it is suspended where it has to wait for an answer."""
+        """Tell a run in steps that nobody is here to answer any more: it is suspended where it has to wait for an answer."""
         self._put("suspend", "nobody_here")
 
     def say(self, text: str, *, now: bool = False) -> None:
-        """Send the model a message, which it reads in the next round; an agent of others, as its next prompt.
+        """Send the model a message for its next round; a third-party agent gets it as its next prompt.
 
-        ``now``: an agent of others ends its turn for it, and its open questions are declined. Raises `SettingsError` if the
-        message is blank, and for a workflow, which reads none.
+        ``now``: a third-party agent ends its turn at once, and its open questions are declined. Raises `SettingsError` if the
+        message is blank, and for a workflow, which reads no messages.
         """
         if not text.strip():
             raise SettingsError("There is nothing to say", "Give it a text: live.say(TEXT)")
@@ -120,14 +121,14 @@ class LiveRun:
     def answer(self, value: Any, question_id: str | None = None) -> None:
         """Answer an open question of the run, one of ``run.waiting``; by default the oldest.
 
-        ``value`` may be a `NoAnswer`. Raises `SettingsError` if there is no such question, or if the value does not fit its
+        ``value`` may be a `NoAnswer`. Raises `SettingsError` if there is no such question, or if the value does not match its
         schema.
         """
         question = self._question(question_id)
         self._put_answer(answer_of(question.id, checked_answer(question.schema, value)))
 
     def answer_in_words(self, text: str, question_id: str | None = None) -> None:
-        """Like `answer`, but take typed text: a text, one of the choices, yes or no, or JSON, as the question requires."""
+        """Like `answer`, but with typed text: a text, one of the choices, yes or no, or JSON, as the question requires."""
         question = self._question(question_id)
         self._put_answer(Answer(question.id, answer_in_words(question.schema, text)))
 
@@ -141,9 +142,9 @@ class LiveRun:
         self._put_answer(answer_of(self._question(question_id).id, NoAnswer.CANCEL))
 
     def withdraw(self, grant_id: str) -> None:
-        """Take back what was allowed always in this run, one of ``run.grants``: its calls are asked about again.
+        """Withdraw a permanent grant of this run, one of ``run.grants``: its calls are asked about again.
 
-        Raises `SettingsError` if there is no such grant, or if it was given for the session or in the run around this one.
+        Raises `SettingsError` if there is no such grant, or if it was given for the session or in the parent run.
         """
         check_person("Taking back a grant")
         own = [grant.grant_id for grant in self.grants]
@@ -154,7 +155,7 @@ class LiveRun:
 
     @property
     def grants(self) -> list[GrantGiven]:
-        """The grants that were given in this run, without those that are being taken back."""
+        """Grants given in this run, without those being withdrawn."""
         return [grant for grant in self.run.grants if not is_copy(grant) and grant.grant_id not in self._withdrawn]
 
     def result(self, timeout: float | None = None) -> Run:
@@ -170,7 +171,7 @@ class LiveRun:
         return self._foreground.wait(self._future, self._interrupt)
 
     def _interrupt(self) -> None:
-        """Stop the run; one that waits for an approval a little later, as the end of its kernel would suspend it meanwhile."""
+        """Stop the run; with a pending approval only after a delay, since the end of the kernel would suspend it instead."""
         if process_end.is_watched and self._is_kept and waiting_for_approval(self.run):
             later = threading.Timer(NOTICE, self._inbox.put, ("stop", INTERRUPTED))
             later.daemon = True
@@ -194,16 +195,16 @@ class LiveRun:
         self._inbox.put(name, text, now=now)
 
     def _question(self, question_id: str | None) -> WaitingOnUser:
-        """Return the oldest open question, or the one with this id. Questions answered but not yet logged do not count."""
+        """Return the oldest open question, or the question with this id. Questions answered but not yet logged do not count."""
         waiting = [question for question in self.run.waiting if question.id not in self._answered] if not self.done else []
-        found = next((question for question in waiting if question_id in (None, question.id)), None)
-        if found is None:
-            which = "no question" if question_id is None else f"no question {question_id}"
+        match = next((question for question in waiting if question_id in (None, question.id)), None)
+        if match is None:
+            wanted = "no question" if question_id is None else f"no question {question_id}"
             hint: Advised = f"Open: {', '.join(question.id for question in waiting)}" if waiting else ""
             if self.run.is_suspended:
                 hint = AnswerRun(self.run_id, lead="It is suspended", rest=" resumes it")
-            raise SettingsError(f"Run {self.run_id} waits for an answer to {which}", hint)
-        return found
+            raise SettingsError(f"Run {self.run_id} waits for an answer to {wanted}", hint)
+        return match
 
     def _put_answer(self, answer: Answer) -> None:
         check_person("Answering a question")
@@ -212,7 +213,7 @@ class LiveRun:
 
 
 def wait_for_ends(lives: Iterable[LiveRun], seconds: float) -> None:
-    """Wait so long, together, for the ends of these runs."""
+    """Wait for the ends of these runs, at most so many seconds together."""
     wait([live._future for live in lives], seconds)
 
 

@@ -1,4 +1,4 @@
-"""The end of this process, where a notebook announces it: its runs are left so that another process takes them up."""
+"""The end of this process, where a notebook announces it: its runs stay resumable for another process."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import asyncio
 import threading
 
 NOTICE = 0.5
-"""Seconds in which the end of a kernel is announced after an interrupt: Jupyter interrupts a kernel before it restarts it."""
+"""Seconds between an interrupt and the announced end of a kernel: Jupyter interrupts a kernel before it restarts it."""
 
 
 class ProcessEnd:
-    """Tells an interrupt by the person from that before the end of the kernel."""
+    """Distinguishes an interrupt by the person from the interrupt before the end of the kernel."""
 
     def __init__(self) -> None:
         self.is_watched = False
-        """Whether somebody announces the end of this process."""
+        """True if the end of this process is announced."""
         self._announced = threading.Event()
 
     def announce(self) -> None:
-        """Say that this process ends. From any thread."""
+        """Announce the end of this process. From any thread."""
         self._announced.set()
 
     async def follows(self) -> bool:
-        """Return whether the end of the process follows an interrupt; a second one ends the waiting."""
+        """Return whether the end of the process follows an interrupt; a second interrupt ends the wait."""
         try:
             return self.is_watched and await asyncio.to_thread(self._announced.wait, NOTICE)
         except asyncio.CancelledError:
@@ -30,4 +30,4 @@ class ProcessEnd:
 
 
 process_end = ProcessEnd()
-"""That of this process."""
+"""The instance of this process."""

@@ -1,4 +1,4 @@
-"""Options of one run, whatever its agent: what it continues, its store, watcher, budget and threads, and who can answer."""
+"""Options of one run, for any agent: what it continues, its store, watcher, budget and threads, and who can answer."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ from agentnb.tools.todos.board import Board
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The options of one run. What they do not give comes from the host it starts in, such as a notebook (`runtime.host`).
+    """The options of one run. Unset options come from the host it starts in, such as a notebook (`runtime.host`).
 
-    Raises `SettingsError` for a store that is not a store or a run that is not a run.
+    Raises `SettingsError` for an invalid ``store``, ``continue_from``, ``work_dir`` or other option.
     """
 
     store: RunStore | None = None
-    """Keeps the log, and those of nested runs; without a store, the log is in memory only. Of a run that is resumed, whose own
-    log is open, only those of nested runs."""
+    """Keeps the log, and those of nested runs; without a store, the log is in memory only. A resumed run already has its log
+    open: then only those of nested runs.
+    """
     continue_from: Run | None = None
     """The run whose conversation is continued."""
     watch: Watcher | None = None
@@ -43,63 +44,70 @@ class RunOptions:
     show: bool = True
     """Whether a run without a watcher is shown: in a notebook with the extension as a card, in a terminal as a line."""
     work_dir: str | Path | None = None
-    """The folder tools work in, instead of the agent's own; of a workflow, the tools of its steps and of its nested runs."""
+    """Working folder of the tools, instead of the agent's own; for a workflow, of its steps' tools and its nested runs."""
     tags: tuple[str, ...] = ()
-    """Free words by which the run is found again."""
+    """Free-form labels for finding the run later."""
     context_type: str = ""
-    """The kind of task, which scopes the run."""
+    """Type of the context, which scopes the run."""
     entity: str = ""
-    """Id of the thing that the task is about."""
+    """Id of the entity that the task is about."""
     notebook: str = ""
-    """The notebook that the run is started from; by default that of the host."""
+    """Notebook that the run is started from; by default that of the host."""
     invocation: Invocation | None = None
-    """The options of the cell or command that starts the run, for commands that continue it."""
+    """Options of the cell or command that starts the run, for commands that continue it."""
     parent_id: str | None = None
     """Id of the parent run; by default the run whose tool starts this one."""
     run_id: str | None = None
-    """The id of the new run; by default one that begins with date and time."""
+    """Id of the new run; by default it begins with date and time."""
     parent: EventLog | None = None
-    """The log of the parent run: this one's is its child, in the same store, and takes the place of ``parent_id``."""
+    """Log of the parent run: the new log becomes its child in the same store. Replaces ``parent_id``."""
     board: Board | None = None
     """The todo list to continue; by default the conversation's."""
     can_ask: bool | None = None
-    """Whether the run has a person to answer what its tools ask; by default whether the caller gets a handle. A nested run
-    without one asks the person of its parent run."""
+    """Whether the run has a person to answer its tools' questions; by default whether the caller gets a handle. A nested run
+    without one asks the person of its parent run.
+    """
     approve: Approve | str | None = None
-    """Decides about calls that a gate asks about, before the person: a function of the call and the run. A word is the
-    ``approval_mode``."""
+    """Decides about calls that a gate asks about, before the person: a function of the call and the run. A string sets the
+    ``approval_mode``.
+    """
     approval_mode: str | None = None
-    """How much needs the person's permission where no rule says it: ``auto``, ``ask``, ``never`` or ``read_only``
-    (`policies.permissions.approval_mode`). A run that is resumed keeps its own without it, unless that is ``auto``."""
+    """Which calls without a matching rule need the person's permission: ``auto``, ``ask``, ``never`` or ``read_only``
+    (`policies.permissions.approval_mode`). By default a resumed run keeps its own mode, unless that is ``auto``.
+    """
     least_mode: str = ""
-    """The mode that a run without an ``approval_mode`` has at least, as it begins from a log that does not count."""
+    """Minimum mode of a run without an ``approval_mode``, if it begins from a log that does not count."""
     permissions: Any = None
-    """Rules about tool calls, before those of the agent: ``{"bash(git status*)": "allow", "bash": "ask"}``, the flags that are
-    permitted, or ``restricted`` (`policies.permissions.rules`). A run that is resumed keeps its own too, but for what they
-    allow."""
+    """Rules about tool calls, before those of the agent: ``{"bash(git status*)": "allow", "bash": "ask"}``, the permitted
+    flags, or ``restricted`` (`policies.permissions.rules`). A resumed run keeps its own rules too, except those that allow.
+    """
     answer: AnswerQuestion | None = None
     """Answers the questions of the run and of its nested runs, instead of the person."""
     suspend: bool = False
-    """Where a gate asks and nobody is there to answer, suspend the run instead of denying the call, if a store keeps its log:
-    it ends as ``waiting_on_user``, and is resumed with the answer (`recover`)."""
+    """If a gate asks and nobody is there to answer, suspend the run instead of denying the call, if a store keeps its log:
+    it ends as ``waiting_on_user``, and is resumed with the answer (`recover`).
+    """
     answers: Mapping[str, Any] | None = None
-    """For a run that is resumed: answers to the questions of gates and of steps that were open when it was suspended or its
-    process died, by their ids in ``run.waiting``."""
+    """For a resumed run: answers to the questions of gates and steps that were open when it was suspended or its process
+    died, by their ids in ``run.waiting``.
+    """
     trust_log: bool | None = None
     """Whether the approvals, answers and settings count in a log that the person's agentnb did not write, or that was changed
-    since. With False all of them are judged and asked again; with None such a run is not resumed."""
+    since. With False, every call is judged and every question asked again; with None, such a run is not resumed.
+    """
     allow_urls: Iterable[str] = ()
     """Addresses that models named by files, logs and traces may use until the process ends: ``URL``, or ``URL&key=NAME`` with
-    the variable whose key is sent there (`agentnb.models.destinations.allowed_urls`)."""
+    the variable whose key is sent there (`agentnb.models.destinations.allowed_urls`).
+    """
     budget: Spending | None = None
     """The budget that the run spends from, besides its agent's own."""
     thread: LoopThread | None = None
     """The event loop that the run uses; by default one of its own."""
     foreground: Foreground | None = None
-    """Runs plain tools on the thread that waits for the run; without it they run in threads of their own."""
+    """Runs plain tools on the thread that waits for the run; by default each runs in its own thread."""
 
     def __post_init__(self) -> None:
-        # Nearly all runs give none of these: to look first takes half the time.
+        # Nearly all runs set none of these: a look first halves the time.
         if self.allow_urls != ():
             check_person("Naming a model or an address")
             object.__setattr__(self, "allow_urls", allow_urls(self.allow_urls))
@@ -121,7 +129,7 @@ class RunOptions:
         if self.permissions is not None:
             object.__setattr__(self, "permissions", RuleList.of(self.permissions))
         tags: Any = self.tags
-        if tags != () and (isinstance(tags, str) or not all(isinstance(one, str) and one.strip() for one in tags)):
+        if tags != () and (isinstance(tags, str) or not all(isinstance(tag, str) and tag.strip() for tag in tags)):
             raise SettingsError(f"tags={tags!r} must be strings", 'Write tags=("night", "v2")')
 
 
@@ -131,7 +139,7 @@ def answerable(options: RunOptions) -> RunOptions:
 
 
 class _Keywords(TypedDict, total=False):
-    """Keywords of all doors that start or resume a run. None is as if it were not given."""
+    """Keywords of all functions that start or resume a run. None means not given."""
 
     work_dir: str | Path | None
     watch: Watcher | None
@@ -144,7 +152,7 @@ class _Keywords(TypedDict, total=False):
 
 
 class RunKeywords(_Keywords, total=False):
-    """Keywords of all doors that start a run: each replaces the option of its name (`RunOptions`)."""
+    """Keywords of all functions that start a run: each replaces the option of its name (`RunOptions`)."""
 
     store: RunStore | None
     tags: tuple[str, ...] | None
@@ -154,35 +162,35 @@ class RunKeywords(_Keywords, total=False):
 
 
 class AgentRunKeywords(RunKeywords, total=False):
-    """Keywords of the doors of an agent, which alone has a conversation."""
+    """Keywords of the functions that start an agent, which alone has a conversation."""
 
     continue_from: Run | None
 
 
 class ResumeKeywords(_Keywords, total=False):
-    """Keywords of all doors that resume a run."""
+    """Keywords of all functions that resume a run."""
 
     answers: Mapping[str, Any] | None
     trust_log: bool | None
 
 
 def options_of(options: RunOptions | None, keywords: Mapping[str, Any], known: type, door: str) -> RunOptions:
-    """Return the options with each keyword that is given in place of its option.
+    """Return the options, overridden by the keywords that are not None.
 
     ``known``: the class of these keywords; ``door``: the call, up to its options. Raises `SettingsError` for an option that is
-    no keyword there, and TypeError for what is no option.
+    no keyword there, and TypeError for an unknown name.
     """
     if not keywords:
         return options or _USUAL
     for name in keywords:
         if name not in known.__annotations__:
             _refuse(name, door)
-    given = {name: value for name, value in keywords.items() if value is not None}
-    return RunOptions(**given) if options is None else replace(options, **given)
+    overrides = {name: value for name, value in keywords.items() if value is not None}
+    return RunOptions(**overrides) if options is None else replace(options, **overrides)
 
 
 def folder_of(chosen: str | Path | None) -> Path:
-    """Return the folder that tools work in, absolute: the chosen one, else the current one.
+    """Return the working folder of tools, absolute: the chosen folder, else the current one.
 
     Raises `SettingsError` if the current folder is gone.
     """
@@ -191,21 +199,21 @@ def folder_of(chosen: str | Path | None) -> Path:
             return _path(os.getcwd())  # noqa: PTH109  # `Path.cwd` makes a new path each time
         return Path(chosen).expanduser().resolve()
     except FileNotFoundError as error:
-        raise SettingsError("The current folder is not there any more", "Change to one that is") from error
+        raise SettingsError("The current folder no longer exists", "Change to an existing one") from error
 
 
 @lru_cache(maxsize=16)
 def _path(folder: str) -> Path:
-    # Kept: most runs start in the same folder, and a path takes long to make.
+    # Cached: most runs start in the same folder, and a path is slow to create.
     return Path(folder)
 
 
 _USUAL = RunOptions()
-"""The options of a run that is given none."""
+"""Default options."""
 
 
 def _refuse(name: str, door: str) -> None:
     option = {"purse": "budget"}.get(name, name)
-    if option not in {one.name for one in fields(RunOptions)}:
+    if option not in {field.name for field in fields(RunOptions)}:
         raise TypeError(f"{door}) has no keyword {name!r}")
     raise SettingsError(f"{name} is an option of the run now", f"Write {door}, RunOptions({option}=...))")

@@ -1,4 +1,4 @@
-"""What answers in the person's place, and what the asker gets where there is no answer."""
+"""Answerers in the person's place, and the exceptions that an asker gets without an answer."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from agentnb.policies.permissions.approval_mode import ApprovalMode
 Approve: TypeAlias = Callable[[ToolCall, Run], Any]
 """Decides about a call: True, False, a reason why not, or other arguments as a dict; None leaves it to the person.
 
-It may be async. A plain function is called where plain tools run: in a notebook, on the main thread. It decides for nested
+May be async. A plain function is called where plain tools run: in a notebook, on the main thread. Also decides for nested
 runs too.
 """
 AnswerQuestion: TypeAlias = Callable[[WaitingOnUser], Any]
 """Answers a question in the person's place; None or raising `Declined` declines, raising `QuestionCancelled` closes it.
 
-It may be async. A plain function is called in a thread.
+May be async. A plain function is called in a thread.
 """
 Program: TypeAlias = Callable[[WaitingOnUser], Awaitable[Any]]
-"""A function that answers in the person's place: with a value, with None to leave the question to the person, or by raising
-`Declined` or `QuestionCancelled`."""
+"""A function that answers in the person's place: returns a value, or None to leave the question to the person; raises
+`Declined` or `QuestionCancelled`.
+"""
 GO_ON = "Go on without it and say what you assumed"
 
 
@@ -38,15 +39,15 @@ def check_approve(given: Any) -> None:
 
 
 class QuestionSuspended(Exception):
-    """The run is being suspended: the question stays open, and nobody awaits its answer in this process."""
+    """The run is being suspended: the question stays open, and nothing awaits its answer in this process."""
 
 
 class Unanswered(Declined):
-    """The function that answers in the person's place has failed."""
+    """The function that answers in the person's place failed."""
 
 
 def value_of(answer: Answer) -> Any:
-    """Return the value of an answer; raise `Declined` or `QuestionCancelled` if it is none."""
+    """Return the value of an answer. Raises `Declined` or `QuestionCancelled` for an answer without one."""
     if answer.failed:
         raise Unanswered("The answer could not be obtained", GO_ON)
     if answer.cancelled:

@@ -9,34 +9,34 @@ from time import perf_counter
 
 
 class CallClock:
-    """The time limit of a call. Nearly all calls ask nothing, and then it does nothing."""
+    """The time limit of a call. Most calls ask no question, and then it is idle."""
 
-    # Defaults on the class, as there is one for each call.
+    # Class defaults, since there is an instance for each call.
     limit: asyncio.Timeout | None = None
     """Time limit of the call."""
     waited = 0.0
     """Seconds spent waiting for the person."""
     max_seconds: float | None = None
-    """Seconds that a call with progress may take; None if progress does not prolong it."""
+    """Maximum seconds of a call that reports progress, or None if progress does not prolong it."""
     is_prolonged = False
-    """Whether progress has prolonged it."""
+    """True if progress has prolonged it."""
     _began = 0.0
     _seconds = 0.0
     _loop: asyncio.AbstractEventLoop
     _outer: CallClock | None = None
-    """That of the call whose tool makes this one: its time stands still too."""
+    """Clock of the call whose tool makes this call; it stops too."""
     _asks = 0
-    """Questions being asked, including the open ones."""
+    """Number of open questions, including those about to be asked."""
     _since = 0.0
     _left: float | None = None
     """Seconds left of a suspended time limit."""
 
     def begin(self, limit: asyncio.Timeout, seconds: float, max_seconds: float | None) -> None:
-        """Begin with a time limit, which each progress sets to ``seconds`` from then, up to ``max_seconds`` in all."""
+        """Begin with a time limit, which each progress report resets to ``seconds`` from then, up to ``max_seconds`` in all."""
         self.limit, self.max_seconds, self._seconds, self._began = limit, max_seconds, seconds, self._loop.time()
 
     def prolong(self) -> None:
-        """Prolong the time of the call, which has progressed. From any thread."""
+        """Extend the time limit of a call that reports progress. From any thread."""
         if self.max_seconds is not None:
             with suppress(RuntimeError):  # the loop was closed
                 self._loop.call_soon_threadsafe(self._prolong, self.max_seconds)

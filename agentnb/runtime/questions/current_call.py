@@ -6,4 +6,4 @@ from contextvars import ContextVar
 from typing import Any
 
 current_call: ContextVar[Any] = ContextVar("current_call", default=None)
-"""The `CallElicitor` of the tool call that is running, or None: runs that it starts and awaits ask through it."""
+"""The `CallElicitor` of the running tool call, or None: runs that it starts and awaits ask through it."""

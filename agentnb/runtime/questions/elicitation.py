@@ -37,7 +37,7 @@ NOBODY = (
     "Decide yourself and say what you assumed, or end and say what you need to know",
 )
 GRACE = 1.0
-"""Seconds that a stop has to reach a nested run whose question was withdrawn."""
+"""Seconds for a stop to reach a nested run whose question was withdrawn."""
 
 
 class Elicitation:
@@ -56,21 +56,22 @@ class Elicitation:
         parent: CallElicitor | None = None,
         grants: SessionGrants | None = None,
     ) -> None:
-        """``can_ask``: whether the caller holds a handle to answer the run's questions; ``clock``: the run's, held while a
-        question is open; ``answer``: answers in the person's place; ``approve``: decides in their place whether a call may
-        run; ``permissions``: what needs their permission; ``confirms``: as for `PermissionGate`; ``parent``: the call of
-        another run that awaits this run, whose person is asked if this run has none; ``grants``: those of the session.
+        """``can_ask``: whether the caller holds a handle to answer the run's questions; ``clock``: the run's, paused while a
+        question is open; ``answer``: answers in the person's place; ``approve``: decides in their place whether a call may run;
+        ``permissions``: the run's permissions; ``confirms``: as for `PermissionGate`; ``parent``: the call of another run that
+        awaits this run, whose person is asked if this run has none; ``grants``: the session's grants.
         """
         self.suspends = False
-        """Whether the run is suspended where a question must wait."""
+        """True if the run is suspended where a question must wait."""
         outer = () if parent is None else parent.elicitation.approvers
         self.approvers: tuple[Approve | None, ...] = (*outer, approve)
-        """The functions that decide whether a call may run, of the outermost run and of each run within it; None for none."""
+        """Approve functions of the outermost run and of each run nested in it, outermost first, or None for a run without one.
+        """
         self.permissions = permissions or Permissions()
         self.confirms = confirms
         self._log = log
         self.around = parent
-        """The call of another run that awaits this run: what is not shown at calls of this run is shown there."""
+        """The call of another run that awaits this run: output not shown at this run's calls is shown there."""
         self._can_ask = can_ask
         self._answer = answer
         self._parent = parent if not (can_ask or answer) and parent is not None and parent.elicitation.has_anybody else None
@@ -84,22 +85,23 @@ class Elicitation:
         self._clock = clock or Clock()
         self._open: dict[str, asyncio.Future[Answer]] = {}
         self._may_wait: tuple[str, ...] = ()
-        """Ids of the questions that may stay open when the run is suspended."""
+        """Ids of questions that may stay open when the run is suspended."""
         self.codes: tuple[ModelCode, ...] = ()
-        """The code that models wrote and calls have run, of this run and of those within it."""
+        """Models' code run by calls of this run and its nested runs."""
         self.is_closed = False
-        """Whether the run is ending and asks nothing more."""
+        """True while the run is ending; further questions are refused."""
         self.wait_while_paused: Callable[[], Awaitable[None]] | None = None
-        """Holds questions while the run is paused in the middle of a round; None where a pause waits for the next round."""
+        """Delays questions while the run is paused in the middle of a round, or None if a pause takes effect at the next round.
+        """
 
     @property
     def permissions_of_nested(self) -> Permissions:
-        """The permissions of this run now, which a run that begins within it does not exceed."""
+        """The current permissions of this run, which its nested runs cannot exceed."""
         return self.permissions.confirming(self.confirms(self._log.run.contexts))
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the clock of the run while it is paused, and those of the runs and calls that await it."""
+        """Pause the clock of the run, and those of the runs and calls that await it."""
         with self._around_held():
             self._clock.hold()
             try:
@@ -109,10 +111,10 @@ class Elicitation:
 
     @contextmanager
     def _around_held(self) -> Iterator[None]:
-        """Hold the clocks of the runs and calls that await the run."""
+        """Pause the clocks of the runs and calls that await the run."""
         around: concurrent.futures.Future[None] | None = None
         if self.around is not None:
-            with suppress(NobodyToAsk, asyncio.CancelledError):  # the run around it has ended
+            with suppress(NobodyToAsk, asyncio.CancelledError):  # the parent run has ended
                 around = self.around.hold()
         try:
             yield
@@ -122,7 +124,7 @@ class Elicitation:
 
     @property
     def has_anybody(self) -> bool:
-        """Whether there is a person to answer, or a program in their place."""
+        """True if a person can answer, or a program in their place."""
         parent = self._parent
         return self._can_ask or self._answer is not None or (parent is not None and parent.elicitation.has_anybody)
 
@@ -132,7 +134,7 @@ class Elicitation:
             raise NobodyToAsk(*NOBODY)
 
     async def wait_for(self, question: WaitingOnUser, program: Program | None = None, *, may_wait: bool = False) -> Answer:
-        """Return the answer to a question that the log has as open. ``program`` is asked before the person."""
+        """Return the answer to a question that is open in the log. ``program`` is asked before the person."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[question.id] = future
         self._clock.hold()
@@ -149,10 +151,10 @@ class Elicitation:
         return answer
 
     def take(self, answer: Answer) -> None:
-        """Log an answer and resolve its question; no-op if it comes too late or a second time."""
+        """Log an answer and resolve its question; no-op for a late or second answer."""
         future = self._open.get(answer.question_id)
         if future is None and self.book.is_open(answer.question_id):
-            self.book.handed_in[answer.question_id] = answer  # the run was resumed, and has not come to this question yet
+            self.book.handed_in[answer.question_id] = answer  # a resumed run that has not reached this question yet
         if future is None or future.done():
             return
         del self._open[answer.question_id]
@@ -162,7 +164,7 @@ class Elicitation:
         future.set_result(answer)
 
     def leave_to_parent(self) -> None:
-        """Ask nobody, here and in the runs around: this process was forked, and the person is attached to its parent."""
+        """Stop asking, here and in the parent runs: this process was forked, and the person is attached to its parent."""
         self._can_ask, self._answer, self._parent = False, None, None
         if self.around is not None:
             self.around.leave_to_parent()
@@ -182,13 +184,13 @@ class Elicitation:
             self.withdraw(question_id)
 
     def end_code(self) -> None:
-        """Let the code of models that ran in this run belong to it no longer: it has ended, as have those around it."""
+        """Release the models' code that ran in this run: the run and its parents have ended."""
         for code in self.codes:
             code.is_over = True
         self.codes = ()
 
     def leave(self) -> None:
-        """Ask nobody any more. Open questions that may wait for somebody stay open; who asks another gets `NobodyToAsk`."""
+        """Stop asking. Open questions that may wait stay open; askers of others get `NobodyToAsk`."""
         self._can_ask = False
         for question_id in tuple(self._open):
             self._leave(question_id)
@@ -202,19 +204,19 @@ class Elicitation:
             self.book.withdraw(question_id)
 
     def leave_open(self, question_id: str) -> None:
-        """Await the answer to an open question no longer: whoever does gets `QuestionSuspended`. No-op if it was answered."""
+        """Stop awaiting the answer to an open question: its asker gets `QuestionSuspended`. No-op if it was answered."""
         future = self._open.pop(question_id, None)
         if future is not None and not future.done():
             future.set_exception(QuestionSuspended())
             self._clock.release()
 
     async def _answer_from_elsewhere(self, program: Program | None, question: WaitingOnUser) -> None:
-        """Take the answer of the program or, if it has none, of the person: this run's, or else the parent run's."""
+        """Take the answer of the program or, without one, of the person: this run's, or else the parent run's."""
         answer, own_task = Answer(question.id, declined=True, by="program"), asyncio.current_task()
         try:
             value = None
             if program is not None:
-                with self._around_held():  # a question that is forwarded holds them itself
+                with self._around_held():  # a forwarded question pauses them itself
                     value = await program(question)
             if value is not None:
                 answer = answer_of(question.id, checked_answer(question.schema, value), by="program")
@@ -229,7 +231,7 @@ class Elicitation:
         except (NobodyToAsk, QuestionSuspended):  # the parent run's person has left
             self._leave(question.id)
             return
-        except BaseException as error:  # whatever it raises, the question must not stay open for ever
+        except BaseException as error:  # on any failure: the question must not stay open for ever
             if isinstance(error, GeneratorExit) and not is_running(own_task):
                 raise  # this coroutine is closed
             task = asyncio.current_task()
@@ -249,40 +251,40 @@ class Elicitation:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            await asyncio.sleep(GRACE)  # a stop of the parent run comes here too, and should not find this run going on
+            await asyncio.sleep(GRACE)  # a stop of the parent run arrives here too, and should find this run idle
             raise Declined("The call that awaited this run has ended") from None
 
 
 class CallElicitor(CallClock):
-    """The questions of one tool call, whose time limit is suspended while one is open."""
+    """Asks the questions of one tool call, whose time limit is suspended while a question is open."""
 
-    # Defaults on the class, as an instance is made for each call and nearly all ask nothing.
+    # Class defaults, since there is an instance for each call and most ask no question.
     _open: tuple[str, ...] = ()
     _inner: tuple[CallElicitor, ...] = ()
-    """Those of the calls that its tool made itself."""
+    """Elicitors of the calls made by its tool."""
     _over = False
     _is_of_parent = False
-    """Whether the call is made in the process from which this one was forked."""
+    """True if the call was made in the process from which this one was forked."""
     inside: Inside | None = None
-    """Takes what the call prints; None if it is no call of a tool."""
+    """Receives the output of the call, or None outside tool calls."""
     tool: Tool | None = None
-    """The tool of the call, if it is one of a tool."""
+    """Tool of the call, or None outside tool calls."""
     call: ToolCall | None = None
-    """The call, if it is one of a tool."""
+    """The call, or None outside tool calls."""
     asked_by: str = ""
-    """Who asks, as the person is told; empty for the tool of the call, or what that speaks for."""
+    """Name of the asker, shown to the person; empty for the call's tool, or the party it represents."""
     names: str = ""
-    """Begins the ids of what the run asks that the call awaits; if empty, the id of that run does."""
+    """Prefix of the question ids of runs that the call awaits; if empty, such a run's id is the prefix."""
     worker: Work | None = None
     """The plain function of the call, if it runs in a worker thread."""
     may_wait = False
-    """Whether its questions stay open where nobody answers: the call is made again when the run is resumed."""
+    """True if its unanswered questions stay open: the call is made again when the run is resumed."""
     is_suspended = False
-    """Whether a question of it stays open, and the run is suspended."""
+    """True if one of its questions stays open, and the run is suspended."""
     _before: Token[CallElicitor | None]
 
     def __init__(self, elicitation: Elicitation, call_id: str) -> None:
-        """The time of the call whose tool makes this one stands still too while this one asks."""
+        """Link to the call whose tool makes this call: its time limit is suspended too while this call asks."""
         self.elicitation = elicitation
         outer = current_call.get()
         if outer is not None and outer.elicitation is elicitation:
@@ -292,12 +294,12 @@ class CallElicitor(CallClock):
         self._loop = asyncio.get_running_loop()
 
     def __enter__(self) -> Self:
-        """Begin the work of the call: what asks meanwhile asks through this."""
+        """Begin the call: questions during it use this elicitor."""
         self._before = current_call.set(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it: open questions are withdrawn, new ones refused."""
+        """End the call: open questions are withdrawn, new ones refused."""
         try:  # noqa: SIM105  # in every call: `suppress` would take longer
             current_call.reset(self._before)
         except ValueError:  # a run that was not awaited is closed from another context
@@ -311,11 +313,11 @@ class CallElicitor(CallClock):
         return await self._on_loop(self._ask(message, schema, kind, url))
 
     async def forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
-        """Ask the person this question of a run that the call awaits, on any event loop; ``may_wait`` as in `ask_question`."""
+        """Ask the person a question of a run that the call awaits, on any event loop; ``may_wait`` as in `ask_question`."""
         return await self._on_loop(self._forward(question, may_wait=may_wait))
 
     def begin_code(self) -> ModelCode:
-        """Return the code of a model that the call is about to run."""
+        """Return a `ModelCode` for code that the call is about to run."""
         code, outermost = ModelCode(self), self.elicitation
         while outermost.around is not None:
             outermost = outermost.around.elicitation
@@ -323,12 +325,12 @@ class CallElicitor(CallClock):
         return code
 
     def began(self, run_id: str, agent: str) -> None:
-        """Note a run that the call begins, from any thread."""
+        """Record a nested run started by the call, from any thread."""
         if self.inside is not None:
             self.inside.begun(self._call_id, run_id, agent)
 
     def printed(self, text: str) -> bool:
-        """Keep what the call prints with the call, from any thread; False if it belongs elsewhere."""
+        """Record the call's output with the call, from any thread; False if it belongs elsewhere."""
         if self.inside is not None and self.inside.printed(self._call_id, text):
             return True
         around = self.elicitation.around
@@ -346,13 +348,13 @@ class CallElicitor(CallClock):
         return wait_until_over(self._submit(self._ask(message, schema, kind, url)), lambda: self._over)
 
     def check_person(self) -> None:
-        """Raise `NobodyToAsk` if no question would be answered while the call runs."""
+        """Raise `NobodyToAsk` if questions would not be answered while the call runs."""
         if self.may_wait:
             raise NobodyToAsk(*NOBODY)
         self.elicitation.check_anybody()
 
     def hold(self) -> concurrent.futures.Future[None]:
-        """Let no time count for the call and its run until the future is cancelled: a run that it awaits is paused."""
+        """Pause the clocks of the call and its run until the future is cancelled, since a run that it awaits is paused."""
         return self._submit(self._held())
 
     async def _held(self) -> None:
@@ -369,7 +371,7 @@ class CallElicitor(CallClock):
             self.elicitation.withdraw(question_id)
 
     def leave_to_parent(self) -> None:
-        """Ask nobody: this process was forked, and the event loop of the call is in its parent."""
+        """Stop asking: this process was forked, and the call's event loop is in its parent."""
         self._is_of_parent = True
         self.elicitation.leave_to_parent()
 
@@ -390,10 +392,10 @@ class CallElicitor(CallClock):
             raise asyncio.CancelledError("The run has ended") from None
 
     async def ask_question(self, question: WaitingOnUser, program: Program | None = None, *, may_wait: bool = False) -> Any:
-        """Return the answer to a new question, or to the same one of an earlier process; raise `Declined` if there is none.
+        """Return the answer to a new question, or to its copy of an earlier process; raises `Declined` without an answer.
 
-        ``program`` is asked before the person. ``may_wait``: where nobody answers, the question stays open, and
-        `QuestionSuspended` is raised; else `NobodyToAsk`.
+        ``program`` is asked before the person. With ``may_wait``, an unanswered question stays open, and `QuestionSuspended` is
+        raised; else `NobodyToAsk`.
         """
         book = self.elicitation.book
         with self.stopped():
@@ -427,14 +429,14 @@ class CallElicitor(CallClock):
     async def _forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
         self.elicitation.check_anybody()
         with self.stopped():
-            here = replace(question, call_id=self._call_id)
-            handed_in = self.elicitation.book.handed_in.pop(here.id, None)
-            return await self._answer(here, None, handed_in, may_wait=may_wait)
+            forwarded = replace(question, call_id=self._call_id)
+            handed_in = self.elicitation.book.handed_in.pop(forwarded.id, None)
+            return await self._answer(forwarded, None, handed_in, may_wait=may_wait)
 
     async def _answer(
         self, question: WaitingOnUser, program: Program | None, handed_in: Answer | None, *, may_wait: bool
     ) -> Answer:
-        """Return the answer to a question: the one that was handed in, or the one of the person; withdraw it if cancelled."""
+        """Return the answer to a question, handed in or from the person; withdraw the question if cancelled."""
         if (wait_while_paused := self.elicitation.wait_while_paused) is not None:
             await wait_while_paused()
         if self._over or self.elicitation.is_closed:
@@ -447,7 +449,7 @@ class CallElicitor(CallClock):
         try:
             return await self.elicitation.wait_for(question, program, may_wait=may_wait)
         finally:
-            self._open = tuple(one for one in self._open if one != question.id)
+            self._open = tuple(open_id for open_id in self._open if open_id != question.id)
             self.elicitation.withdraw(question.id)
 
 

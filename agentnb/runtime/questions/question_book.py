@@ -1,4 +1,4 @@
-"""The book of questions: those that the log of a run holds, and the answers handed in when the run was resumed."""
+"""The book of questions: those in the log of a run, and the answers handed in when the run was resumed."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from agentnb.runtime.questions.model_code import giver
 from agentnb.runtime.questions.question_ids import QuestionIds
 
 _Asker: TypeAlias = tuple[str, bool]
-"""A tool call or step, and whether a gate asks about it."""
+"""Id of a tool call or path of a step, and whether a gate asks about it."""
 
 
 class QuestionBook:
     """The questions of one run.
 
-    A question that is asked again after a death or a suspension is found by its place, the tool call or step that asks, and by
-    its purpose, in the order of the first time. Calls and steps that begin anew find nothing.
+    A question that is asked again after a death or a suspension is matched by its asker (tool call or step) and its purpose, in
+    the original order. New calls and steps match nothing.
     """
 
     def __init__(self, log: EventLog, ids: QuestionIds, session: SessionGrants | None = None) -> None:
-        """``session``: takes the grants that reach the session."""
+        """``session``: receives grants for the whole session."""
         self._log = log
         self._session = session
         self.ids = ids
         self.handed_in: dict[str, Answer] = {}
-        """Answers handed in for questions of an earlier process, by id, that no call or step has taken yet."""
+        """Answers to questions of an earlier process that no call or step has taken yet, by question id."""
         self.earlier: dict[_Asker, list[AskedQuestion]] = {}
-        """Questions of an earlier process that were not asked again yet."""
+        """Questions of an earlier process that were not asked again yet, by asker."""
         self._by_kind: tuple[str, ...] = ()
-        """Steps of which each asks one question of a kind, in whatever words."""
+        """Steps that ask one question of each kind, with any wording."""
         self._failure: StoreError | None = None
 
     def check(self) -> None:
@@ -48,37 +48,37 @@ class QuestionBook:
             raise self._failure
 
     def is_open(self, question_id: str) -> bool:
-        """Return whether the log has this question as open."""
+        """Return whether this question is open in the log."""
         return self._open_question(question_id) is not None
 
     def _open_question(self, question_id: str) -> WaitingOnUser | None:
         return next((question for question in self._log.run.waiting if question.id == question_id), None)
 
     def keep(self, question: WaitingOnUser) -> None:
-        """Log the question as open, unless it is."""
+        """Log the question as open, unless it already is."""
         self.ids.note(question.id)
         if not self.is_open(question.id):
             self.emit(QuestionAsked, question=question)
 
     def answer(self, answer: Answer) -> None:
-        """Log the answer to an open question, and the grant that it gives if it allows further calls."""
+        """Log the answer to an open question, and the grant if it allows further calls."""
         question_id, by = answer.question_id, answer.by
         question = self._open_question(question_id)
         fields = {"answer": answer.value, "declined": answer.declined, "by": by, "cancelled": answer.cancelled}
         self.emit(QuestionAnswered, question_id=question_id, **fields)
-        given = None if question is None else given_grant(question, answer.value)
-        if given is not None and question is not None and question.about is not None:
+        allowance = None if question is None else given_grant(question, answer.value)
+        if allowance is not None and question is not None and question.about is not None:
             tool = question.about.tool
-            rule = given.rule if given.rule != tool else ""
+            rule = allowance.rule if allowance.rule != tool else ""
             origin = question.about.origin
             identities = (origin.server_identity, origin.tool_identity) if origin is not None else ("", "")
             grant = SessionGrant(tool, rule, answer.granted_by or by, *identities)
-            session = self._session if given.reach == "session" else None
+            session = self._session if allowance.reach == "session" else None
             grant_id, reach = (question_id, "run") if session is None else (session.take(grant), "session")
             self.emit(GrantGiven, grant_id=grant_id, reach=reach, question_id=question_id, **grant._asdict())
 
     def withdraw(self, question_id: str) -> None:
-        """Withdraw a question that the log has as open; no-op for others."""
+        """Withdraw a question that is open in the log; no-op for others."""
         if self.is_open(question_id):
             self.emit(QuestionAnswered, question_id=question_id, withdrawn=True)
 
@@ -91,7 +91,7 @@ class QuestionBook:
             raise
 
     def hand_in(self, answers: Mapping[str, Any]) -> None:
-        """Take the answers to questions that the run asked before it was suspended, or its process died."""
+        """Store answers to questions that the run asked before it was suspended, or its process died."""
         self.handed_in = {
             question_id: answer_of(question_id, value)._replace(granted_by=giver()) for question_id, value in answers.items()
         }
@@ -99,11 +99,11 @@ class QuestionBook:
     def recall(self, events: Iterable[AnyEvent], place: str = "", *, by_kind: bool = False) -> None:
         """Expect the questions in these events again.
 
-        ``place``: expect only those of this call or step; ``by_kind``: it asks one question of a kind, in whatever words.
+        ``place``: expect only those of this call or step; ``by_kind``: it asks one question of each kind, with any wording.
         """
         if by_kind:
             self._by_kind = (*self._by_kind, place)
-        asked = {one.question.id: one for one in self._log.run.questions}
+        asked = {record.question.id: record for record in self._log.run.questions}
         admitted: dict[str, ToolAdmitted] = {}
         for event in events:
             if isinstance(event, ToolAdmitted):
@@ -119,32 +119,32 @@ class QuestionBook:
             return
         if question.kind == "approval" and question.about is None and admitted is not None:  # of an early version
             asked = replace(asked, question=replace(question, about=judged_call(admitted.call, admitted.reason)))
-        left = self.earlier.setdefault(_asker(asked.question), [])
-        # A question without an answer when its process died may have been asked again by the next process.
-        places = [at for at, other in enumerate(left) if not other.has_answer and self._is_same(other, asked.question)]
-        again = places[0] if places else len(left)
-        left[again : again + 1] = [asked]
+        expected = self.earlier.setdefault(_asker(asked.question), [])
+        # A question that was open when its process died may have been asked again by the next process.
+        positions = [at for at, past in enumerate(expected) if not past.has_answer and self._is_same(past, asked.question)]
+        position = positions[0] if positions else len(expected)
+        expected[position : position + 1] = [asked]
 
     def permission_of(self, call_id: str) -> WaitingOnUser | None:
-        """Return the question whether a call may run, if a gate of an earlier process asked about it."""
-        left = self.earlier.get((call_id, True))
-        return left[0].question if left else None
+        """Return the approval question about a call that an earlier process asked, if any."""
+        expected = self.earlier.get((call_id, True))
+        return expected[0].question if expected else None
 
     def expected(self, question: WaitingOnUser) -> AskedQuestion | None:
-        """Return the same question of an earlier process, if it comes next at its place."""
-        left = self.earlier.get(_asker(question))
-        return left[0] if left and self._is_same(left[0], question) else None
+        """Return the same question of an earlier process, if its asker's next expected question matches."""
+        remaining = self.earlier.get(_asker(question))
+        return remaining[0] if remaining and self._is_same(remaining[0], question) else None
 
     def skip_to(self, question: WaitingOnUser) -> None:
-        """Expect this question next at its place, if an earlier process asked it: it asked those before it in other words."""
+        """Expect this question next from its asker, if an earlier process asked it; the skipped ones are withdrawn."""
         earlier = self.earlier.get(_asker(question), [])
-        place = next((number for number, asked in enumerate(earlier) if self._is_same(asked, question)), 0)
-        for asked in earlier[:place]:
+        position = next((index for index, asked in enumerate(earlier) if self._is_same(asked, question)), 0)
+        for asked in earlier[:position]:
             self.withdraw(asked.question.id)
-        del earlier[:place]
+        del earlier[:position]
 
     def take(self, question: WaitingOnUser) -> AskedQuestion | None:
-        """Return the same question of an earlier process. Once a call or step asks another, all that follow are new."""
+        """Return the same question of an earlier process. After a mismatch, all further questions of its asker are new."""
         earlier = self.expected(question)
         if earlier is None:
             self._drop(_asker(question))
@@ -153,12 +153,12 @@ class QuestionBook:
         return earlier
 
     def drop(self, place: str) -> None:
-        """Expect no further question of a call or step; those that are open are withdrawn."""
+        """Expect no further questions of a call or step; open ones are withdrawn."""
         self.drop_permission(place)
         self._drop((place, False))
 
     def drop_permission(self, call_id: str) -> None:
-        """Expect no further question whether a call may run; an open one is withdrawn."""
+        """Expect no further approval question about a call; an open one is withdrawn."""
         self._drop((call_id, True))
 
     def _drop(self, asker: _Asker) -> None:
@@ -166,10 +166,10 @@ class QuestionBook:
             self.withdraw(asked.question.id)
 
     def _is_same(self, asked: AskedQuestion, question: WaitingOnUser) -> bool:
-        """Return whether two questions of one place have the same purpose.
+        """Return whether two questions of one asker have the same purpose.
 
-        A gate's question is about the whole call, for its rule and the effects of its tool, in whatever words. A tool may ask
-        several, which differ only in their words.
+        A gate's question is about the whole call, for its rule and the effects of its tool, with any wording. A tool may ask
+        several, which differ only in their wording.
         """
         before = asked.question
         if question.about is not None:
@@ -180,16 +180,18 @@ class QuestionBook:
 
     def answers_for(self, waiting: Iterable[WaitingOnUser]) -> dict[str, Any]:
         """Return the answers to open questions of a nested run, which have the same ids in its log, and log them here."""
-        known = {one.question.id: one.as_answer() for one in self._log.run.questions if one.has_answer}
-        known |= self.handed_in
-        answers = [known[question.id] for question in waiting if question.id in known]
+        available = {record.question.id: record.as_answer() for record in self._log.run.questions if record.has_answer}
+        available |= self.handed_in
+        answers = [available[question.id] for question in waiting if question.id in available]
         for answer in answers:
             if self.is_open(answer.question_id):
                 self.answer(answer)
         return {answer.question_id: answer.no_answer or answer.value for answer in answers}
 
     def share(self, nested: RunFacts, place: str) -> None:
-        """Log what a nested run waits for here too, and that it no longer waits for the rest. ``place``: its step."""
+        """Mirror a nested run's questions in this log: answers, withdrawals, and open ones if it is suspended. ``place``: its
+        step.
+        """
         own = [question.id for question in self._log.run.waiting if question.call_id == place]
         for asked in nested.questions:
             if asked.question.id in own and asked.has_answer:
@@ -215,15 +217,15 @@ def since_start(events: Sequence[AnyEvent], step: str = "") -> list[AnyEvent]:
 
 
 def asked_by_tools(run: RunFacts, events: Iterable[AnyEvent]) -> dict[str, list[AskedQuestion]]:
-    """Return the questions of tools while they ran, by the id of the call, in order; without those of gates.
+    """Return the questions that tools asked while they ran, by call id, in order; without those of gates.
 
-    ``events``: those of the open round. Questions of a call that a tool made itself count for that tool's call too.
+    ``events``: those of the open round. Questions of a nested call count for the enclosing calls too.
     """
     parents: dict[str, str] = {}
     started: set[str] = set()
-    found: dict[str, list[AskedQuestion]] = {}
+    by_call: dict[str, list[AskedQuestion]] = {}
     current = run.open_round
-    asked = {one.question.id: one for one in run.questions_of(current.index)} if current is not None else {}
+    asked = {record.question.id: record for record in run.questions_of(current.index)} if current is not None else {}
     for event in events:
         if isinstance(event, ToolAdmitted | ToolStarted):
             parents[event.call.id] = event.parent_call
@@ -233,6 +235,6 @@ def asked_by_tools(run: RunFacts, events: Iterable[AnyEvent]) -> dict[str, list[
             call_id = event.question.call_id
             while call_id:
                 if call_id in started:
-                    found.setdefault(call_id, []).append(asked[event.question.id])
+                    by_call.setdefault(call_id, []).append(asked[event.question.id])
                 call_id = parents.get(call_id, "")
-    return found
+    return by_call

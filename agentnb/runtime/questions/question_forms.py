@@ -1,4 +1,4 @@
-"""Questions that are answered with a form: the schema of its values, and the value that it begins with."""
+"""Questions answered with a form: the schema of its values, and its initial value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class QuestionForm(NamedTuple):
 
 
 class FieldsRefused(SettingsError):
-    """Values of a form do not fit: what is wrong, by the key of the field."""
+    """Invalid values of a form, with the problem by field key."""
 
     def __init__(self, problems: Mapping[str, str]) -> None:
         super().__init__("; ".join(problems.values()))
@@ -30,7 +30,7 @@ class FieldsRefused(SettingsError):
 
 
 def question_form(question: WaitingOnUser) -> QuestionForm | None:
-    """Return the form with which a question is answered, or with which the arguments of its call are changed, if it has one."""
+    """Return the form for answering a question, or for editing the arguments of its call, or None without one."""
     if question.kind == "approval":
         return (
             None if question.about is None else QuestionForm(edit_schema(question.schema), _arguments(question.about.arguments))
@@ -41,7 +41,7 @@ def question_form(question: WaitingOnUser) -> QuestionForm | None:
 
 
 def answer_of_form(question: WaitingOnUser, texts: Mapping[str, str]) -> Any:
-    """Return the answer that a filled form makes; raise `FieldsRefused` if a field does not fit."""
+    """Return the answer from a filled form; raises `FieldsRefused` for invalid fields."""
     form = question_form(question)
     if form is None:
         raise SettingsError("This question has no form")

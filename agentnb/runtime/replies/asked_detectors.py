@@ -19,30 +19,30 @@ OPERATION = "detector"
 
 
 class AskedDetectors:
-    """The detectors of one run that ask its model."""
+    """Detectors of one run that ask its model."""
 
     def __init__(self, detectors: Iterable[FunctionDetector], calls: ModelCalls, log: EventLog) -> None:
         self._detectors, self._calls, self._log = tuple(detectors), calls, log
 
     async def look(self) -> None:
-        """Run each detector on the run so far, and log what it finds. One that fails is dropped with a warning."""
+        """Run each detector on the run so far, and log its findings. A detector that fails is dropped with a warning."""
         run = self._log.run
-        for one in self._detectors:
+        for detector in self._detectors:
             try:
-                found = findings_of(await one.function(run, self.ask), one, run.last_round.index)
+                findings = findings_of(await detector.function(run, self.ask), detector, run.last_round.index)
             except StoreError:
                 raise
             except Exception as error:
                 if self._calls.is_cancelled(error):
                     raise
-                self._detectors = tuple([each for each in self._detectors if each is not one])
-                what = encodable(f"{one.name} failed and was dropped ({type(error).__name__}: {error})")
-                self._log.warn(f"The detector {what}")
+                self._detectors = tuple([kept for kept in self._detectors if kept is not detector])
+                failure = encodable(f"{detector.name} failed and was dropped ({type(error).__name__}: {error})")
+                self._log.warn(f"The detector {failure}")
                 continue
-            for finding in found:
+            for finding in findings:
                 self._log.emit(FindingMade, **structs.asdict(finding))
 
     async def ask(self, text: str, *, system: str = "") -> str:
-        """Return what the run's model answers, outside the conversation. Raises `ModelError` if no answer comes."""
+        """Return the run's model's answer, outside the conversation. Raises `ModelError` without an answer."""
         reply = await call_beside(self._calls, side_question(text, system), OPERATION, self._log)
         return reply.message.text

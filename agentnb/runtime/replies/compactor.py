@@ -35,7 +35,7 @@ CUT_OFF = "\n\n[The summary was cut off here.]"
 
 
 class Compactor:
-    """The compaction of one run's conversation."""
+    """Compaction of one run's conversation."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Compactor:
         log: EventLog,
         keeps: Sequence[Callable[[Run], str]] = (),
     ) -> None:
-        """``keeps`` return what stays in the conversation word for word."""
+        """``keeps``: functions that return text to keep in the conversation verbatim."""
         self._calls = calls
         self._request_builder = request_builder
         self._history = history
@@ -54,7 +54,7 @@ class Compactor:
         self._keeps = keeps
 
     def why_due(self) -> WhyCompacted | None:
-        """Return why the conversation must be compacted before the open round's request; None if it need not be."""
+        """Return why the conversation must be compacted before the open round's request, or None if it need not be."""
         if not self._compacts:
             return None
         history, run = self._history, self._log.run
@@ -66,8 +66,8 @@ class Compactor:
         return why_due(history, len(self._request_builder.messages), tokens, window)
 
     async def after_overflow(self) -> bool:
-        """Compact after the provider refused the request as too long. Return False if that cannot make it shorter."""
-        if not self._compacts or any(one.why == "overflow" for one in self._log.run.last_round.compactions):
+        """Compact after the provider refused the request as too long. Return False if compaction cannot shorten it."""
+        if not self._compacts or any(compaction.why == "overflow" for compaction in self._log.run.last_round.compactions):
             return False
         return await self.compact("overflow")
 
@@ -77,7 +77,7 @@ class Compactor:
         messages = request_builder.messages
         start = start_of_recent(messages, self._history.keep_recent, recent_tokens(messages) if why != "messages" else None)
         before = run.compacted
-        if start is not None and before is not None:  # what is already summarized stays so
+        if start is not None and before is not None:  # summarized messages stay summarized
             start = max(start, request_builder.prepared_of(before.kept))
         if start is None or start >= len(messages) or start - 1 <= request_builder.is_summary(messages[1]):
             return False
@@ -85,7 +85,7 @@ class Compactor:
             return False
         kept = request_builder.place_of(start)
         first = request_builder.place_of(1)
-        if before is not None:  # more than one message may precede the summary: those that other settings left out
+        if before is not None:  # several messages may precede the summary: those that other settings left out
             first = min(first, before.first)
         count = kept - first
         replaced = messages[0 if before is not None else 1 : start]  # an earlier summary may be merged into the first message
@@ -105,44 +105,46 @@ class Compactor:
         return True
 
     def _text(self, summary: str, count: int) -> str:
-        """Return the summary as it is sent, with what stays word for word."""
+        """Return the summary as it is sent, with the text kept verbatim."""
         run = self._log.run
         kept = [encodable(text) for keep in self._keeps if (text := keep(run))]
         return "\n\n".join(filter(None, (summary_text(summary, count, run.conversation_todos), *kept)))
 
     def _was_just_done(self) -> bool:
-        """Return whether one of the last rounds compacted: then it is the prompt, or what is kept, that is too long."""
-        return any(one.compacted is not None for past in self._log.run.rounds[-ROUNDS_BETWEEN:] for one in past.compactions)
+        """Return whether one of the last rounds compacted: then the prompt or the kept messages are too long."""
+        return any(
+            event.compacted is not None for record in self._log.run.rounds[-ROUNDS_BETWEEN:] for event in record.compactions
+        )
 
     async def _summary(self, messages: Sequence[Message], earlier: str) -> tuple[str, Usage, str]:
         """Return the summary, its usage and, if there is no summary, the reason."""
         if not capabilities_of(self._calls.model).language_model:
             return plain_summary(messages, self._log.run.prompt), NOTHING_USED, ""
         request = summary_request(messages, earlier)
-        heard: list[str] = []
+        pieces: list[str] = []
         reply: Reply | None = None
         try:
             async for item in self._calls.side_request(request):
                 if isinstance(item, Reply):
                     reply = item
                 elif isinstance(item, Retry):
-                    heard.clear()
+                    pieces.clear()
                 elif isinstance(item, e.TextDelta | e.ThinkingDelta):
-                    heard.append(item.text)
+                    pieces.append(item.text)
         except StoreError:
             raise
         except BaseException as error:  # of any kind: the conversation continues without a summary
-            used = reply.usage if reply is not None else self._used_until_cut(request, heard)
+            used = reply.usage if reply is not None else self._used_until_cut(request, pieces)
             if isinstance(error, KeyboardInterrupt | GeneratorExit) or self._calls.is_cancelled(error):
                 if used != NOTHING_USED:
                     self._log.emit(e.ExtraUsage, usage=used)
                 raise
             return "", used, encodable(f"{type(error).__name__}: {error}")
         if reply is None or not reply.message.text.strip():
-            return "", self._used_until_cut(request, heard) if reply is None else reply.usage, NO_WORDS
+            return "", self._used_until_cut(request, pieces) if reply is None else reply.usage, NO_WORDS
         return reply.message.text + (CUT_OFF if reply.stop_reason in CUT else ""), reply.usage, ""
 
     def _used_until_cut(self, request: Request, heard: Sequence[str]) -> Usage:
         if not heard:
-            return NOTHING_USED  # refused, as far as can be known
+            return NOTHING_USED  # probably refused
         return used_until_cut(self._calls.model, request, Message("assistant", (Text(encodable("".join(heard))),)))

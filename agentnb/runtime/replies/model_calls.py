@@ -50,7 +50,7 @@ class StreamBuffer:
         self._redactor: StreamRedactor | None = None
 
     def take(self, item: ReplyDelta | Unshown) -> None:
-        """Take a delta and forward what may already be shown."""
+        """Take a delta and forward the part that may already be shown."""
         if isinstance(item, Unshown):
             self._unshown += item.characters
             return
@@ -68,16 +68,18 @@ class StreamBuffer:
             self._tell(TextDelta(shown))
 
     def kept(self, parts: Iterable[Text | Thinking]) -> tuple[Text | Thinking, ...]:
-        """Return the next parts as the log may hold them: what may begin a key is held until more characters come."""
+        """Return the next parts as the log may hold them: a possible beginning of a key is held back until more characters
+        come.
+        """
         redactor = self._redactor = self._redactor or StreamRedactor()
         texts = known_secrets()
         held = [type(part)(redactor.feed(encodable(part.text), texts)) for part in parts]
         return tuple([part for part in held if part.text])
 
     def all_that_came(self) -> Message | None:
-        """Return all that was received as one message, to be estimated; None if there is nothing.
+        """Return everything received as one message, to be estimated, or None if nothing was received.
 
-        Only its length is known of what was not shown: other text stands for it.
+        Of parts that are not shown only the length is known: filler text replaces them.
         """
         thoughts, words = encodable("".join(self._thoughts)), encodable("".join(self._heard))
         parts: tuple[AnyPart, ...] = (Thinking(thoughts),) if thoughts else ()
@@ -89,8 +91,8 @@ class StreamBuffer:
         """Forward the text held back, and return all text received."""
         if not self._heard:
             return ""
-        if self._filter is not None and (rest := self._filter.rest()):
-            self._tell(TextDelta(rest))
+        if self._filter is not None and (remainder := self._filter.rest()):
+            self._tell(TextDelta(remainder))
         return encodable("".join(self._heard))
 
 
@@ -98,12 +100,12 @@ class UsageCheck:
     """Completes the reported usage that a limit depends on, and warns about it once per run."""
 
     def __init__(self, log: EventLog, budget: Budget, policies: Iterable[Policy]) -> None:
-        """``budget`` and ``policies``: hold the limits on money and on tokens, if there are any."""
+        """``budget`` and ``policies``: limits on money and tokens, if any."""
         self._log = log
         self._budget = budget
         self._counts_tokens = bool([policy for policy in policies if isinstance(policy, MaxTokens)])
         self.is_needed = self._counts_tokens or budget.may_run_out()
-        """Whether any limit depends on usage."""
+        """True if a limit depends on usage."""
 
     def complete(self, request: Request, reply: Reply) -> Reply:
         """Return the reply with an estimate for each count the model did not report, if tokens are limited."""
@@ -139,10 +141,10 @@ def _is_count(value: Any) -> bool:
 
 
 STREAMED: frozenset[object] = frozenset({TextDelta, ThinkingDelta, Unshown})
-"""What a stream yields before its reply."""
+"""Types that a stream yields before its reply."""
 HOW_TO_YIELD = 'Yield TextDelta("...") for text as it comes, if you like, and last Reply(Message("assistant", (Text("..."),)))'
 MAX_SHOWN = 80
-"""Characters shown of what a stream yielded by mistake."""
+"""Maximum characters shown of an invalid item in a stream."""
 
 
 class ModelCalls:
@@ -157,8 +159,8 @@ class ModelCalls:
         *,
         is_cancelled: Callable[[BaseException], bool],
     ) -> None:
-        """``bundle`` and ``budget``: whether marker lines are read, and what is limited; ``is_cancelled``: whether an
-        exception is a cancellation of the run.
+        """``bundle`` and ``budget``: whether marker lines are read, and the limits; ``is_cancelled``: whether an exception is a
+        cancellation of the run.
         """
         self.model = model
         self._log = log
@@ -170,7 +172,7 @@ class ModelCalls:
 
     async def reply(self, request: Request) -> Message:
         """Return the model's reply as logged. If the stream breaks off, its partial reply is logged."""
-        stream_buffer: StreamBuffer | None = None  # this and the limit are made for a reply that streams
+        stream_buffer: StreamBuffer | None = None  # buffer and limit are created only for a reply that streams
         limit: ReplyLimit | None = None
         reply: Reply | None = None
         started, items = perf_counter(), None
@@ -209,7 +211,7 @@ class ModelCalls:
         return self._logged(request, self._normalized(reply), perf_counter() - started)
 
     def _log_at_once(self, item: Notice | Checkpoint, stream_buffer: StreamBuffer | None) -> None:
-        """Log a warning, or what has come of the reply since the last checkpoint."""
+        """Log a warning, or the parts of the reply since the last checkpoint."""
         if isinstance(item, Notice):
             self._log.warn_once(item.message, item.advice)
         elif stream_buffer is not None and (parts := stream_buffer.kept(item.parts)):
@@ -223,11 +225,11 @@ class ModelCalls:
             return stream  # type: ignore[no-any-return]  # just looked
         if inspect.iscoroutine(stream):
             stream.close()  # it will not be awaited
-        what = f"The stream of {self.model.name} is not an async generator, but returns {_kind_of(stream)}"
-        raise ModelError(what, f"Write async def stream(self, request), with yield. {HOW_TO_YIELD}")
+        problem = f"The stream of {self.model.name} is not an async generator, but returns {_kind_of(stream)}"
+        raise ModelError(problem, f"Write async def stream(self, request), with yield. {HOW_TO_YIELD}")
 
     def _logged(self, request: Request, reply: Reply, seconds: float) -> Message:
-        """Log the reply, its usage complete and without its markers, and return its message as logged."""
+        """Log the reply with complete usage and without markers, and return its message as logged."""
         if self._usage_check.is_needed:
             reply = self._usage_check.complete(request, reply)
         message, signals = without_markers(reply.message) if self._markers else (reply.message, ())
@@ -254,8 +256,8 @@ class ModelCalls:
         return ReplyLimit(self.model, request, run, self._budget, policies, comes_after_limit=comes_after_limit)
 
     def _not_a_delta(self, item: object) -> ModelError:
-        what = encodable(f"{self.model.name} yielded {repr(item)[:MAX_SHOWN]}, of type {type(item).__name__}")
-        return ModelError(what, HOW_TO_YIELD, run=self._log.run)
+        problem = encodable(f"{self.model.name} yielded {repr(item)[:MAX_SHOWN]}, of type {type(item).__name__}")
+        return ModelError(problem, HOW_TO_YIELD, run=self._log.run)
 
     def _failed(self, error: BaseException) -> ModelError:
         words = encodable(f"{type(error).__name__}: {error}")
@@ -264,13 +266,13 @@ class ModelCalls:
         return ModelError(f"{self.model.name} failed: {words}", hint, run=self._log.run)
 
     def _cut_off(self, request: Request, stream_buffer: StreamBuffer | None) -> Reply:
-        """Return what came of a reply that went over a limit, without its calls, which are not whole."""
+        """Return the text of a reply that exceeded a limit, without its incomplete calls."""
         assert stream_buffer is not None, "it streamed"
         heard, text = stream_buffer.all_that_came(), stream_buffer.end()
         assert heard is not None, "it was too long"
         usage = used_until_cut(self.model, request, heard)
         message = Message("assistant", (Text(text),) if text else ())
-        self._log.warn(f"{self.model.name} streamed far more than was left of a limit: its reply was cut off")
+        self._log.warn(f"{self.model.name} streamed far beyond the rest of a limit: its reply was cut off")
         return Reply(message, about(request, heard) if usage == UNKNOWN else usage, OVER_LIMIT)
 
     def _note_retry(self, retry: Retry, heard: str = "") -> None:
@@ -281,12 +283,12 @@ class ModelCalls:
     def _normalized(self, reply: Reply) -> Reply:
         message: object = reply.message
         if not isinstance(message, Message):
-            raise ModelError(f"The Reply of {self.model.name} holds no Message", HOW_TO_YIELD)
+            raise ModelError(f"The Reply of {self.model.name} has no Message", HOW_TO_YIELD)
         try:
             return normalize_reply(reply, self._log.run)
         except (RecursionError, TypeError, ValueError) as error:
-            what = encodable(f"{type(error).__name__}: {error}")
-            raise ModelError(f"{self.model.name} gave a reply that no log can hold ({what})", run=self._log.run) from error
+            problem = encodable(f"{type(error).__name__}: {error}")
+            raise ModelError(f"{self.model.name} gave a reply that cannot be logged ({problem})", run=self._log.run) from error
 
     def _keep_broken_off(
         self, request: Request, stream_buffer: StreamBuffer | None, reply: Reply | None, seconds: float
@@ -301,8 +303,8 @@ class ModelCalls:
             if self._markers:
                 message, _ = without_markers(message)
             _, metadata = self._log.run.streamed_reply or (None, {})
-            how: Any = {"stop_reason": BROKEN_OFF, "seconds": seconds, "metadata": metadata}
-            self._log.emit(e.ModelReplied, message=message, usage=usage, **how)
+            ending: Any = {"stop_reason": BROKEN_OFF, "seconds": seconds, "metadata": metadata}
+            self._log.emit(e.ModelReplied, message=message, usage=usage, **ending)
         elif usage != UNKNOWN:
             self._log.emit(e.ExtraUsage, usage=usage)
 
@@ -322,7 +324,7 @@ class ModelCalls:
                     yield item
                 elif isinstance(item, Notice):
                     self._log.warn_once(item.message, item.advice)
-                elif not isinstance(item, Checkpoint):  # nothing of a side request is kept
+                elif not isinstance(item, Checkpoint):  # checkpoints of a side request are dropped
                     self._count_aside(limit, item)
                     yield item
         except BaseException as error:
@@ -333,8 +335,8 @@ class ModelCalls:
         try:
             limit.count(_length(item))
         except OverLimit:
-            what = f"{self.model.name} went far over what was left of a limit, and was cut off"
-            raise ModelError(what, run=self._log.run) from None
+            problem = f"{self.model.name} went far beyond the rest of a limit, and was cut off"
+            raise ModelError(problem, run=self._log.run) from None
 
 
 def _length(item: ReplyDelta | Unshown) -> int:
@@ -342,7 +344,7 @@ def _length(item: ReplyDelta | Unshown) -> int:
 
 
 async def _close(stream: AsyncIterator[StreamItem] | None, error: BaseException) -> None:
-    """Close the stream whose use has failed, unless nothing can be awaited any more."""
+    """Close the stream after a failure, unless nothing can be awaited any more."""
     if not isinstance(error, GeneratorExit) and hasattr(stream, "aclose"):
         await stream.aclose()  # type: ignore[union-attr]  # just looked
 

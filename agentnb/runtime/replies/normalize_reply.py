@@ -1,4 +1,4 @@
-"""Makes a provider's reply fit for the log: each call has a unique id, and JSON can hold all of it.
+"""Normalizes a provider's reply for the log: each call has a unique id, and all of it can be encoded as JSON.
 
 A reply goes through JSON and back before anything reads it, so that the live run and the run loaded from its log are the same
 even if a model was careless: tuples, numbers that JSON lacks, lone surrogates.
@@ -22,7 +22,7 @@ from agentnb.settings import known_secrets
 
 
 class _Kept(msgspec.Struct):
-    """The part of a reply that is logged."""
+    """The logged part of a reply."""
 
     message: Message
     usage: Usage
@@ -38,16 +38,15 @@ _encode = msgspec.json.Encoder().encode
 def normalize_reply(reply: Reply, run: Run) -> Reply:
     """Return the reply as its log can hold it, redacted.
 
-    Each call without an id, or with one that the conversation has used before or may use for an inner call, gets a fresh
-    ``toolu_…`` id.
+    A call without an id, or with an id that the conversation has used or may use for an inner call, gets a new ``toolu_…`` id.
     """
     if not _is_plain(reply):
         message, metadata = bounded(reply.message), bounded_metadata(reply.metadata)
         kept = _through_json(_Kept(message, reply.usage, reply.stop_reason, metadata))
         reply = Reply(kept.message, kept.usage, kept.stop_reason, kept.metadata, reply.raw, reply.seconds)
-    known = known_secrets()
-    # Ids last: those that held a secret may be equal once redacted.
-    message = _with_ids(redact(reply.message, known) if known else reply.message, run)
+    keys = known_secrets()
+    # Ids last: redaction may make two of them equal.
+    message = _with_ids(redact(reply.message, keys) if keys else reply.message, run)
     return reply if message is reply.message else replace(reply, message=message)
 
 
@@ -66,10 +65,10 @@ def _is_plain(reply: Reply) -> bool:
 
 
 def _is_plain_call(call: ToolCall) -> bool:
-    given = call.arguments
-    if call.provider_metadata is not None or not (call.name.isascii() and call.id.isascii()) or type(given) is not dict:
+    arguments = call.arguments
+    if call.provider_metadata is not None or not (call.name.isascii() and call.id.isascii()) or type(arguments) is not dict:
         return False
-    for name, value in given.items():
+    for name, value in arguments.items():
         if type(name) is not str or not name.isascii():
             return False
         kind = type(value)
@@ -101,11 +100,11 @@ def _with_ids(message: Message, run: Run) -> Message:
 
 def _may_be_of_inner(call_id: str, message: Message) -> bool:
     """Return whether the tool of another call of the reply may make a call with this id."""
-    return any(call_id.startswith(f"{other.id}.") for other in message.calls if other.id)
+    return any(call_id.startswith(f"{call.id}.") for call in message.calls if call.id)
 
 
 def _fresh_id(run: Run, used: set[str]) -> str:
-    # Derived, not random: a replayed run has the same ids. The run's own id keeps conversations apart.
+    # Derived, not random: a replayed run has the same ids. The run's own id separates conversations.
     stem = f"toolu_{run.id[-11:]}_{len(run.rounds)}_"
     number = len(used)
     while (fresh := f"{stem}{number}") in used or run.has_call_id(fresh):

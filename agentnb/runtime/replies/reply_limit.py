@@ -1,4 +1,4 @@
-"""The bound of a reply that streams: it is counted while it comes, and cut off where it has no end."""
+"""Length limit of a streaming reply: it is counted as it streams, and an endless reply is cut off."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from agentnb.runtime.budget import Budget
 from agentnb.runtime.defaults import MARGIN, MAX_REPLY, SPARE, SPARE_OF_AN_END
 
 SAMPLE = 100_000
-"""Tokens of which the cost is asked for, to learn what one costs."""
+"""Tokens in the sample whose cost gives the price of one."""
 
 
 class OverLimit(Exception):
-    """The reply goes on although it is far over what was left of a limit. Never leaves `agentnb.runtime`."""
+    """The reply continues far beyond the remainder of a limit. Never leaves `agentnb.runtime`."""
 
 
 class ReplyLimit:
-    """Counts the characters of one reply while it streams, and raises once it is too long to be one.
+    """Counts the characters of one reply while it streams, and raises once it is too long.
 
-    It raises at the piece after the one with which the reply became too long: one that comes whole is never cut.
+    The exception comes at the first piece after the limit was passed: a reply in one piece is never cut.
     """
 
     def __init__(
@@ -41,53 +41,53 @@ class ReplyLimit:
         *,
         comes_after_limit: bool,
     ) -> None:
-        """``budget`` and ``policies`` hold the limits; ``comes_after_limit``: a limit may have been reached before it."""
+        """``budget`` and ``policies``: the limits; ``comes_after_limit``: a limit may have been reached before this reply."""
         self._model = model
         self._request = request
         self._run = run
         self._budget = budget
-        self._max_tokens = min((one.limit for one in policies if isinstance(one, MaxTokens)), default=None)
+        self._max_tokens = min((policy.limit for policy in policies if isinstance(policy, MaxTokens)), default=None)
         self._spare = SPARE_OF_AN_END if comes_after_limit else SPARE
         self._count = 0
         self._next = self._first = self._spare * CHARACTERS_A_TOKEN
-        """Characters after which the limits are looked at again."""
+        """Character count at which the limits are checked again."""
 
     def count(self, characters: int) -> None:
-        """Count a piece. Raises `OverLimit` if the pieces before it were too many for a limit, `BrokenReply` for any reply."""
+        """Count a piece. Raises `OverLimit` if earlier pieces exceed a limit, `BrokenReply` if they exceed any reply's size."""
         if self._count >= self._next:
             self._look()
         self._count += characters
 
     def restart(self) -> None:
-        """Begin to count anew: the reply starts over."""
+        """Reset the count: the reply starts over."""
         self._count, self._next = 0, self._first
 
     def _look(self) -> None:
         most = MAX_REPLY * CHARACTERS_A_TOKEN
         if self._count >= most:
-            what = f"{self._model.name}: the reply has no end: it was cut off after {self._count:,} characters"
-            raise BrokenReply(what, TryAgain(lead="Try again", rest="; or try another model"), run=self._run)
-        left = self._tokens_left()
-        if left is not None:
-            most = min(most, (MARGIN * max(0.0, left) + self._spare) * CHARACTERS_A_TOKEN)
+            problem = f"{self._model.name}: the reply has no end: it was cut off after {self._count:,} characters"
+            raise BrokenReply(problem, TryAgain(lead="Try again", rest="; or try another model"), run=self._run)
+        remaining = self._tokens_left()
+        if remaining is not None:
+            most = min(most, (MARGIN * max(0.0, remaining) + self._spare) * CHARACTERS_A_TOKEN)
             if self._count >= most:
                 raise OverLimit
         self._next = min(most, self._count * 2)
 
     def _tokens_left(self) -> float | None:
-        """Return the tokens that may still come: what `max_tokens` leaves, or what the budget pays for."""
-        left: list[float] = []
+        """Return the remaining tokens, by `max_tokens` and by the budget."""
+        amounts: list[float] = []
         if self._max_tokens is not None:
             used = self._run.own_usage
-            left.append(self._max_tokens - (used.input or 0) - (used.output or 0))
+            amounts.append(self._max_tokens - (used.input or 0) - (used.output or 0))
         dollars = self._budget.left()
         if dollars is not None and (cost := self._cost_of_a_token()):
-            left.append(dollars / cost)
-        return min(left, default=None)
+            amounts.append(dollars / cost)
+        return min(amounts, default=None)
 
     def _cost_of_a_token(self) -> float | None:
-        """Return the dollars for one token of a reply; None while that is not known."""
+        """Return the price of one reply token in dollars, or None if unknown."""
         sample = Message("assistant", (Text("." * round(SAMPLE * CHARACTERS_A_TOKEN)),))
         messages = Message("assistant", ()), sample
-        without, with_it = (used_until_cut(self._model, self._request, one).cost for one in messages)
+        without, with_it = (used_until_cut(self._model, self._request, message).cost for message in messages)
         return None if without is None or with_it is None else (with_it - without) / SAMPLE

@@ -1,4 +1,4 @@
-"""Calls of a model beside a conversation: each is an operation of its own in the log."""
+"""Side calls of a model, outside a conversation: each is an operation of its own in the log."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Payer(Protocol):
 
 
 class SideModels:
-    """The models that one run may ask beside its conversation."""
+    """Models for side requests of one run."""
 
     def __init__(self, model: Model | None, run: Payer) -> None:
-        """``model``: that of the run."""
+        """``model``: model of the run."""
         self.model = model
         self._run = run
 
     async def ask(self, request: Request, operation: str, model: Model | None = None, **about: str) -> Reply:
-        """Return what a model replies, by default that of the run. ``about``: further fields of its `ModelCalled`.
+        """Return a model's reply, by default of the run's model. ``about``: further fields of its `ModelCalled`.
 
-        Raises `ModelError` if no reply comes.
+        Raises `ModelError` without a reply.
         """
         chosen = self.model if model is None else model
         if chosen is None:
@@ -55,7 +55,7 @@ class SideModels:
 
 
 async def call_beside(calls: ModelCalls, request: Request, operation: str, log: EventLog, **about: str) -> Reply:
-    """Return what the model replies, outside the conversation. Raises `ModelError` if no reply comes.
+    """Return the model's reply, outside the conversation. Raises `ModelError` without a reply.
 
     The call, its usage and its error are logged as this operation, with ``about``: further fields of `ModelCalled`.
     """

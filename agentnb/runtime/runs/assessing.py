@@ -1,4 +1,4 @@
-"""Assessments of a run as it ends, by what reads its expectations."""
+"""Assessments of a run at its end, by its expectations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def assessments_at(run: Run, end: RunFinished) -> list[Assessment]:
     if not run.settings.get("extensions"):
         return []
     try:
-        return [*sys.modules["agentnb"].assess_by_expectations(run, end)]  # of a room above, which only the package may load
-    except Exception:  # the end of the run must be logged, whatever a damaged setting raises
+        return [*sys.modules["agentnb"].assess_by_expectations(run, end)]  # of a higher room, which only the package may load
+    except Exception:  # the end of the run must be logged, even with damaged settings
         logging.getLogger("agentnb").exception("The outcome of run %s could not be assessed", run.id)
         return []

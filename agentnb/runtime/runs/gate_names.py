@@ -1,4 +1,4 @@
-"""Names of gates, by which a run that is resumed finds that none of them is missing."""
+"""Names of gates, for checking that a resumed run has all of them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from agentnb.errors import SettingsError
 from agentnb.policies.gates import Gate
 
 LAMBDA = "<lambda>"
-"""The name of every lambda, also in logs of earlier versions, which had no other."""
+"""Name of every lambda; logs of earlier versions have it without a digest."""
 
 
 def name_of_gate(gate: Gate) -> str:
-    """Return the name of a gate, for the log: that of the function or class; of a lambda, also the digest of its code."""
+    """Return a gate's name for the log: that of the function or class; for a lambda, with a digest of its code."""
     name = str(getattr(gate, "__name__", type(gate).__name__))
     return f"{LAMBDA}-{_digest(gate.__code__)}" if name == LAMBDA and hasattr(gate, "__code__") else name
 
 
 def names_of_gates(run: Run) -> list[str]:
-    """Return the names of the gates that the run was given, in their order."""
+    """Return the names of the run's gates, in order."""
     logged = run.settings.get("gates")
     return [str(name) for name in logged] if isinstance(logged, list | tuple) else []
 
 
 def missing_gates(run: Run, names: Iterable[str]) -> list[str]:
-    """Return the names of the run's gates that are not in ``names``; of a name that it had twice, both must be."""
+    """Return the names of the run's gates that are not in ``names``; a name that it had twice must be there twice."""
     missing = names_of_gates(run)
     for name in names:
         former = LAMBDA if name.startswith(LAMBDA) else name
@@ -41,23 +41,23 @@ def missing_gates(run: Run, names: Iterable[str]) -> list[str]:
 
 
 def check_gates(run: Run, gates: Iterable[Gate] = (), names: Iterable[str] = ()) -> None:
-    """Raise `SettingsError` if a gate of the run is missing. ``names``: of gates that are here too."""
+    """Raise `SettingsError` if a gate of the run is missing. ``names``: of further gates that are present."""
     missing = missing_gates(run, [*map(name_of_gate, gates), *names])
     if missing:
-        had, them = had_told(run, "gate", missing)
+        subject, them = had_told(run, "gate", missing)
         raise SettingsError(
-            f"{had}, which you did not pass",
+            f"{subject}, which you did not pass",
             GiveGates(tuple(missing), tuple(names_of_gates(run)), lead=f"Define {them}, then pass {them}"),
         )
 
 
 def had_told(run: Run, noun: str, missing: Sequence[str]) -> tuple[str, str]:
-    """Return which of the run's tools or gates are missing, as the beginning of a sentence, and ``it`` or ``them``."""
+    """Return the beginning of a sentence that names the run's missing tools or gates, and ``it`` or ``them``."""
     is_one = len(missing) == 1
     return f"Run {run.id} had the {noun}{'' if is_one else 's'} {', '.join(missing)}", "it" if is_one else "them"
 
 
 def _digest(code: CodeType) -> str:
     """Return six hex digits of a function's instructions, names and constants."""
-    parts: list[Any] = [_digest(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+    parts: list[Any] = [_digest(constant) if isinstance(constant, CodeType) else repr(constant) for constant in code.co_consts]
     return hashlib.sha256(repr((code.co_code, code.co_names, parts)).encode()).hexdigest()[:6]

@@ -1,4 +1,4 @@
-"""Interludes of an agent's run: what extensions do between rounds, with the services of a call and questions to the person."""
+"""Interludes of an agent's run: work of extensions between rounds, with the services of a call and questions to the person."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentnb.runtime.runs.lifecycle import Lifecycle
 
 _CHANGES = (RoundFinished, PlanEdited, PlanProposed)
 MAX_ANSWERS = 20
-"""Answers of a function in the person's place between two rounds; then the person is waited for."""
+"""Maximum answers of a function in the person's place between two rounds; after them the person is asked."""
 
 
 class Interludes:
@@ -34,7 +34,7 @@ class Interludes:
         self._dispatch = dispatch
 
     async def run(self, interlude: Interlude) -> None:
-        """Do its work. Raises `Suspended` where it waits for an answer that nobody gives."""
+        """Run an interlude. Raises `Suspended` if it needs an answer that nobody gives."""
         if self._lifecycle.inbox.has_news:
             await self._lifecycle.read_inbox()
             if self._lifecycle.log.run.pending:  # the model reads that first
@@ -48,7 +48,7 @@ class Interludes:
         self._lifecycle.check_stop()
 
     async def _ask(self, asker: CallElicitor, question: WaitingOnUser) -> Any:
-        """Ask a question, or the same one of an earlier process again; see `AskBetween`."""
+        """Ask a question, new or from an earlier process; see `AskBetween`."""
         self._elicitation.book.skip_to(question)
         if self._program_goes_on(question):
             self._lifecycle.log.warn_once(f"The function that answers for you has decided nothing in {MAX_ANSWERS} answers")
@@ -66,7 +66,7 @@ class Interludes:
             raise Suspended("asked" if isinstance(error, QuestionCancelled) else "nobody_here") from None
 
     def _keep_open(self, question: WaitingOnUser) -> None:
-        """Log the question as open: it is put off, and can be answered later."""
+        """Log the question as open: it is deferred, and can be answered later."""
         book = self._elicitation.book
         book.keep(replace(question, id=book.ids.new()))
 
@@ -76,27 +76,29 @@ class Interludes:
         if self._elicitation.book.handed_in or (earlier is not None and earlier.has_answer):
             return False
         asked = {event.question.id for event in self._since((RoundFinished,)) if isinstance(event, QuestionAsked)}
-        known = [one for one in self._lifecycle.log.run.questions if one.question.call_id == question.call_id]
-        answered = [one for one in known if one.outcome == "answered" and one.by == "program" and one.question.id in asked]
+        questions = [item for item in self._lifecycle.log.run.questions if item.question.call_id == question.call_id]
+        answered = [
+            item for item in questions if item.outcome == "answered" and item.by == "program" and item.question.id in asked
+        ]
         return len(answered) >= MAX_ANSWERS
 
     def _since_change(self, place: str) -> list[AnyEvent]:
-        """Return the events since the last round or the last change of a plan: the questions among them may be asked again.
+        """Return the events since the last round or the last change of a plan, whose questions may be asked again.
 
-        Those that were put off are not among them if another followed.
+        Without questions that were put off, if another followed.
         """
         since = [*self._since(_CHANGES)][::-1]
         asked = [event.question.id for event in since if isinstance(event, QuestionAsked) and event.question.call_id == place]
-        known = {one.question.id: one for one in self._lifecycle.log.run.questions}
-        put_off = {question_id for question_id in asked[:-1] if known[question_id].as_answer().declined}
+        records = {record.question.id: record for record in self._lifecycle.log.run.questions}
+        put_off = {question_id for question_id in asked[:-1] if records[question_id].as_answer().declined}
         return [event for event in since if not (isinstance(event, QuestionAsked) and event.question.id in put_off)]
 
     def _since(self, kinds: tuple[type[Any], ...]) -> Iterator[AnyEvent]:
-        """Yield the events since the last one of these kinds, the newest first."""
+        """Yield the events since the last event of these kinds, newest first."""
         return takewhile(lambda event: not isinstance(event, kinds), reversed(self._lifecycle.log.run.events))
 
     def close_open(self) -> None:
-        """Withdraw what no process asks any more: the run ends."""
+        """Withdraw questions that no process asks any more: the run ends."""
         for question in self._lifecycle.log.run.waiting:
             if question.kind == "plan_review":
                 self._elicitation.book.withdraw(question.id)

@@ -1,4 +1,4 @@
-"""What every run starts with, whatever its orchestrator: its id, its log, its budget, and a handle on it."""
+"""The start of every run, for any orchestrator: its id, its log, its budget, and a handle on it."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ from agentnb.tools.mcp.server import ServerTools
 from agentnb.tools.todos.board import Board
 
 Life: TypeAlias = Callable[[], Coroutine[Any, Any, Run]]
-"""Makes the coroutine of a run."""
+"""Creates the coroutine of a run."""
 _NOTHING_LOGGED = Permissions()
 MAX_LEVELS = 20
-"""Runs that tools begin, one within the other."""
+"""Maximum depth of nested runs."""
 
 
 def new_run_id() -> str:
@@ -70,7 +70,7 @@ def new_run_id() -> str:
 
 
 def check_resumable(run: Run, options: RunOptions) -> None:
-    """Raise `SettingsError` if the run has ended, or for options that only a new run can have."""
+    """Raise `SettingsError` if the run has ended, or for options that are only for new runs."""
     if not run.should_continue:
         raise SettingsError(f"Run {run.id} has ended ({run.status})", how_to_continue(run))
     for name in ("continue_from", "board", "parent_id", "parent", "run_id"):
@@ -81,34 +81,34 @@ def check_resumable(run: Run, options: RunOptions) -> None:
 
 
 class PendingRun:
-    """A run about to start, or to be resumed: what its agent or orchestration gives, and its context."""
+    """A run about to start or to be resumed: the settings of its agent or orchestration, and its context."""
 
     name: str
     """Name of the agent."""
     budget: float | None
     """Its own budget in US dollars."""
     limits_of_file: Iterable[str]
-    """Names of the limits that only a file sets."""
+    """Names of limits that only a file sets."""
     max_seconds: float | None
     """Its time limit."""
     server_tools: Sequence[ServerTools]
-    """The tools of MCP servers that it names."""
+    """Tools of MCP servers that it names."""
     on_limit: OnLimit = "stop"
-    """The end of a run at a limit."""
+    """Behaviour at a limit."""
     approve: Approve | str | None = None
-    """The approval mode of its runs, or the function that decides about their calls, where their options give none."""
+    """Approval mode of its runs, or the function that decides about their calls, unless their options set one."""
     rule_list = NO_RULES
     """Its rules about tool calls."""
     confirms: Confirms = staticmethod(confirms_nothing)
-    """Returns the calls about which the person is asked each time in some contexts."""
+    """Returns the calls that the person must confirm each time in some contexts."""
     guidance: GuidanceTexts | None = None
-    """Its guidance set; None if it guides no model."""
+    """Its guidance set, or None if no model gets guidance."""
     board: Board | None = None
     """The todo list that the run keeps or carries along."""
     work_dir: str | Path | None = None
-    """The folder of its tools where its options name none; None: the current one."""
+    """Working folder of its tools unless the options name one; None: the current folder."""
     first: AnyEvent | None = None
-    """The event with which the run goes on, if it is neither a new one nor a resumed one: that of a fork."""
+    """First event of this process, for a fork, or None for new and resumed runs."""
 
     def __init__(
         self, options: RunOptions, *, recovered: Run | None = None, writer: Writer | None = None, is_fork: bool = False
@@ -156,23 +156,23 @@ class PendingRun:
             warnings=warnings,
         )
 
-    # What its agent or orchestration does
+    # Implemented by its agent or orchestration
 
     @property
     def rule_scope(self) -> Iterable[Any]:
-        """The toolboxes, agents and names that rules may name."""
+        """Toolboxes, agents and names that rules may name."""
         return ()
 
     @property
     def is_slow(self) -> bool:
-        """Whether `prepare` may take long."""
+        """True if `prepare` may take long."""
         return False
 
     def prepare(self) -> None:
-        """Make what the run needs, such as its model."""
+        """Create prerequisites of the run, such as its model."""
 
     def check(self) -> None:
-        """Raise `SettingsError` for what cannot work within the budget of the run."""
+        """Raise `SettingsError` for settings that cannot work within the budget of the run."""
 
     def started(self) -> AnyEvent:
         """Return the first event of a new run, already redacted."""
@@ -196,7 +196,7 @@ class PendingRun:
             await asyncio.to_thread(self.prepare)
         else:
             self.prepare()
-        with AwakeForInterrupts() if self.context.options.parent is None else nullcontext():  # else the run around it is awake
+        with AwakeForInterrupts() if self.context.options.parent is None else nullcontext():  # else the parent run is awake
             if self.context.host:
                 return await self._in_host(self._assembled())
             self._show_in_terminal()
@@ -209,7 +209,7 @@ class PendingRun:
         return self._in_background(self._assembled())
 
     def _assembled(self) -> Life:
-        """Return the maker of its coroutine. Raises `SettingsError` if the budget is spent or cannot work."""
+        """Return the function that creates its coroutine. Raises `SettingsError` if the budget is spent or cannot work."""
         context, recovered, servers = self.context, self.recovered, self.context.host.servers
         self._check_left()
         if (rules := context.options.permissions) is not None:
@@ -248,16 +248,17 @@ class PendingRun:
         )
 
     def _with_log(self, run: Run, options: RunOptions) -> tuple[RunOptions, Permissions]:
-        """Return the options of a run that is resumed, and the permissions in its log."""
+        """Return the options of a resumed run, and the permissions in its log."""
         is_refused = self.consent == "refused"
         logged = logged_permissions(run, options, counts=not is_refused)
         return replace(options, least_mode=least_mode(logged)) if is_refused else options, logged
 
     def _permissions(self, options: RunOptions, logged: Permissions, host: Host, around: CallElicitor | None) -> Permissions:
-        """Return the permissions of the run by its options, its log if it is resumed, its agent, and what is usual here.
+        """Return the run's permissions by its options, its log if resumed, its agent, and the defaults here.
 
-        The first of them that gives a mode decides it; of a log that does not count, what it forbids is added. The rules of the
-        log, with the outer ones first, hold as well, and so does what the run around it forbids.
+        The first of them with a mode sets it; a log that does not count only adds restrictions. The rules of the log, outer
+        ones
+        first, hold as well, and so do the restrictions of the parent run.
         """
         usual = NO_MODE if around is not None else _usual_mode(host)
         rules = self.rule_list if options.permissions is None else options.permissions.then(self.rule_list)
@@ -279,15 +280,15 @@ class PendingRun:
         return permissions
 
     def _servers(self, log: EventLog, options: RunOptions, budget: Budget, work_dir: Path) -> RunServers:
-        """Return the MCP servers that the run names. Raises `SettingsError` for one that is not configured."""
+        """Return the MCP servers that the run names. Raises `SettingsError` for a server that is not configured."""
         servers = budget.servers
         if self.recovered is not None:
             check_configured(servers, self.server_tools, self.recovered)
-        given = (*(options.permissions or NO_RULES).rules, *self.rule_list.rules)
-        return RunServers(log, servers.resolved(self.server_tools), servers, work_dir, given)
+        rules = (*(options.permissions or NO_RULES).rules, *self.rule_list.rules)
+        return RunServers(log, servers.resolved(self.server_tools), servers, work_dir, rules)
 
     def _check_left(self) -> None:
-        """Raise `SettingsError` if nothing is left to spend; a recovered run ends at its own limit by itself."""
+        """Raise `SettingsError` if the budget is spent. A recovered run passes: it ends at its own limit by itself."""
         spent = self.context.budget.exhausted()
         if spent is not None and not (self.recovered is not None and spent.name == OWN):
             is_own, more = spent.name == OWN, RaiseSessionBudget(2 * (spent.limit or 1), lead="Raise it")
@@ -313,7 +314,7 @@ class PendingRun:
         )
 
     async def _in_host(self, life: Life) -> Run:
-        """Await the coroutine of the run on the running event loop; its host gets a handle on it."""
+        """Await the run's coroutine on the running event loop; its host gets a handle on it."""
         inside, ended = self._watched(awaited=True), Future[Run]()
         self._hand_over(ended, len(self.context.log.run.events))
         try:
@@ -326,7 +327,7 @@ class PendingRun:
         return run
 
     def _in_background(self, life: Life) -> LiveRun:
-        """Start the coroutine of the run on an event loop in a thread, and return a handle at once, which its host gets too."""
+        """Start the run's coroutine on an event loop in a thread, and return a handle at once, which its host gets too."""
         options, host, before = self.context.options, self.context.host, len(self.context.log.run.events)
         inside = self._watched(awaited=False)
         shared = options.thread or (host.thread() if host.thread is not None and options.foreground is None else None)
@@ -342,7 +343,7 @@ class PendingRun:
         return self._hand_over(future, before)
 
     def _watched(self, *, awaited: bool) -> Host:
-        """Have the host watch the run unless its options name a watcher; return the host of its nested runs."""
+        """Let the host watch the run unless its options name a watcher; return the host of its nested runs."""
         log, options, host = self.context.log, self.context.options, self.context.host
         watcher = options.watch
         if host.watch is None:
@@ -367,13 +368,13 @@ class PendingRun:
         return host.inside(watcher, store, host.call_sync if foreground is None else on_main_thread(foreground.call))
 
     def _show_in_terminal(self) -> None:
-        """Have a top-level run without a watcher shown on standard error, if that is a terminal."""
+        """Show a top-level run without a watcher on standard error, if that is a terminal."""
         log, options = self.context.log, self.context.options
         if options.watch is None and options.show and log.parent_id is None and (line := progress_watcher(log.run, log.id)):
             log.watch(line)
 
     def _hand_over(self, ended: Future[Run], before: int) -> LiveRun:
-        """Return a handle on the run, which the host gets too. ``before``: how many events it had."""
+        """Return a handle on the run, which the host gets too. ``before``: number of its earlier events."""
         context = self.context
         log, foreground, is_kept = context.log, context.options.foreground, context.is_kept
         live = LiveRun(log.id, log.run, context.inbox, ended, self.board, foreground, before, is_kept=is_kept)
@@ -394,7 +395,7 @@ def in_foreground(start: Callable[[RunOptions], LiveRun], options: RunOptions) -
 
 
 def _without_person(options: RunOptions) -> RunOptions:
-    """Return the options of a run that begins in the code of a model: there, nobody but the run around it asks the person.
+    """Return the options of a run started by a model's code: it asks the person only through its parent run.
 
     Raises `SettingsError` if that code would answer in the person's place.
     """
@@ -406,16 +407,16 @@ def _without_person(options: RunOptions) -> RunOptions:
 
 
 def _usual_mode(host: Host) -> ApprovalMode:
-    """Return the mode of a top-level run that is given none: that of its host, else of the environment."""
-    given = "" if host.approval_mode is None else host.approval_mode()
-    return ApprovalMode.of(given or agent_mode() or RULES)
+    """Return the default mode of a top-level run: that of its host, else of the environment."""
+    mode = "" if host.approval_mode is None else host.approval_mode()
+    return ApprovalMode.of(mode or agent_mode() or RULES)
 
 
 def _log_of(options: RunOptions, recovered: Run | None) -> EventLog:
     """Return the log of a new run, or of the ``recovered`` one."""
     if nested_levels.get() >= MAX_LEVELS:
-        what = f"Runs are nested {MAX_LEVELS} levels deep: a tool of each began the next"
-        raise NestedTooDeep(what, "Give the innermost agent other tools, or no tool that begins runs")
+        problem = f"Runs are nested {MAX_LEVELS} levels deep: a tool of each began the next"
+        raise NestedTooDeep(problem, "Give the innermost agent other tools, or no tool that begins runs")
     watchers: tuple[Watcher, ...] = () if options.watch is None else (options.watch,)
     if recovered is not None:
         return EventLog(recovered.id, parent_id=recovered.parent_id, watchers=watchers, run=recovered, store=options.store)
@@ -443,7 +444,7 @@ def _budget_of(limit: float | None, options: RunOptions, log: EventLog, recovere
 
 
 async def _opened(log: EventLog, writer: Writer | None) -> Writer:
-    """Return the writer of a log: the one that has it open, else that of a new log with what the run begins with, as a fork."""
+    """Return the writer of a log, creating the log if it is not open. A fork's log begins with its earlier events."""
     if writer is None:
         writer = await log.open()
         for event in log.run.events:

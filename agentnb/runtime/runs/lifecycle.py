@@ -36,29 +36,29 @@ T = TypeVar("T")
 
 
 class Orchestrator(Protocol):
-    """Does the work of a run: an agent's loop, a workflow's steps."""
+    """Works on a run: an agent's loop, or the steps of a workflow."""
 
     where: str
-    """Where errors that its work raises come from, as the log says it: ``model`` of an agent's loop."""
+    """Source of errors raised by its work, for the log: ``model`` for an agent's loop."""
 
     def raises(self, error: AgentnbError) -> bool:
-        """Return whether the caller gets this error of its work; else they get the run, which has failed."""
+        """Return whether to raise this error of its work to the caller; otherwise the failed run is returned."""
 
     async def work(self) -> Stop:
         """Work until a policy or a limit stops the run."""
 
     async def final_answer(self, limit: Stop) -> None:
-        """Give a final answer at a limit."""
+        """Request a final answer at a limit."""
 
     def close_open(self, status: e.RoundStatus) -> None:
-        """Close whatever is open and answer every call. Does nothing the second time."""
+        """Close everything open and answer every call. No-op the second time."""
 
     def suspend(self, why: str) -> None:
-        """Leave open what waits for the person: the run is suspended when what runs has ended."""
+        """Leave open what waits for the person: the run is suspended once its running work has ended."""
 
 
 class Orchestrated(Protocol):
-    """A run about to start: makes its orchestrator once its log is open."""
+    """A run about to start: creates its orchestrator once its log is open."""
 
     def orchestrator(self, lifecycle: Lifecycle, first: e.AnyEvent) -> Orchestrator:
         """Return the orchestrator of the run, which begins with this event."""
@@ -74,12 +74,12 @@ class Lifecycle:
         self.budget = context.budget
         self.inbox = context.inbox
         self.end_turn: Callable[[], None] | None = None
-        """Has an agent of others end its turn, for what the person says now."""
+        """Ends the turn of a third-party agent, for an urgent message from the person."""
         self._on_limit = on_limit
         self._orchestrator: Orchestrator | None = None
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
-        """Works on the run; a task of its own, so that its caller can leave behind what ignores a cancellation."""
+        """Works on the run; a separate task, so that its caller can abandon work that ignores a cancellation."""
         self._caller: asyncio.Task[Any] | None = None
         self._cancelled_before = 0
         """Cancellations of the caller's task before the run began."""
@@ -87,29 +87,30 @@ class Lifecycle:
         """Verdict when the time is up, until it is handled."""
         self._abandoning: asyncio.TimerHandle | None = None
         self._waits_for_nested = True
-        """Whether an abandonment waits once more, for the nested runs that are being abandoned too."""
+        """True if an abandonment waits once more, for nested runs that are being abandoned too."""
         self._error: BaseException | None = None
-        """What the run raises to its caller."""
+        """Exception for the caller of the run."""
         self._has_ended = False
-        """Whether the caller gets the run or its error now, also if something ignores its cancellation."""
+        """True once the caller gets the run or its error, even if some work ignores its cancellation."""
         self._end: asyncio.Future[None] | None = None
-        """What the caller waits for."""
+        """Resolved when the caller may continue."""
         self._own_cancellations = 0
         self._is_interrupted = False
-        """Whether an interrupt stopped it, as far as is known of a cancellation."""
+        """True if an interrupt stopped it, as far as a cancellation shows its cause."""
         self._log_failure: StoreError | None = None  # kept where it could not be raised
         self._over = False
         self._started = perf_counter()
         rounds = self.log.run.rounds
-        self._seconds_before = sum(one.seconds or 0.0 for one in rounds) if rounds else self.clock.taken
-        """Seconds that the run took in earlier processes, which died."""
+        self._seconds_before = sum(record.seconds or 0.0 for record in rounds) if rounds else self.clock.taken
+        """Seconds that the run took in earlier processes."""
 
     async def run(self, pending: Orchestrated, first: e.AnyEvent) -> Run:
-        """Run to completion, or resume a recovered run. What ignores its cancellation is left behind.
+        """Run to completion, or resume a recovered run. Work that ignores its cancellation is abandoned.
 
         Returns the run, however it ended. Four things are raised instead, after the log is closed: a failure that the
-        orchestrator raises, a log that cannot be written, a limit with ``on_limit="raise"``, and a cancellation other than
-        the person's stop.
+        orchestrator
+        raises, a log that cannot be written, a limit with ``on_limit="raise"``, and a cancellation other than the person's
+        stop.
         """
         loop, self._caller = asyncio.get_running_loop(), asyncio.current_task()
         self._loop = loop
@@ -140,7 +141,7 @@ class Lifecycle:
         return self.log.run
 
     async def _run_to_end(self, pending: Orchestrated, first: e.AnyEvent) -> None:
-        """Do the work of the run and keep its error: raised in a task, an interrupt would end the event loop."""
+        """Run to the end and keep the error: an interrupt raised in a task would end the event loop."""
         try:
             await self._run_in_context(pending, first)
         except BaseException as error:
@@ -149,17 +150,17 @@ class Lifecycle:
         try:
             if (own := self.budget.own_servers) is not None and own.used:
                 await asyncio.to_thread(own.close)
-        finally:  # also if it is cancelled meanwhile: nothing else would release the caller
+        finally:  # also if it is cancelled here: nothing else would release the caller
             self._release_caller()
 
     def _release_caller(self) -> None:
-        """Give the caller the run, or its error."""
+        """Return the run or its error to the caller."""
         self._has_ended = True
         if self._end is None or self._end.done():
             return
         try:  # noqa: SIM105  # in every run: `suppress` would take longer
             self._end.set_result(None)
-        except RuntimeError:  # collected after its event loop was closed: nobody waits any more
+        except RuntimeError:  # garbage collected after its event loop was closed: nobody waits any more
             pass
 
     async def _run_in_context(self, pending: Orchestrated, first: e.AnyEvent) -> None:
@@ -186,7 +187,7 @@ class Lifecycle:
                 raise
         except (Exception, SystemExit, GeneratorExit) as error:
             if not isinstance(error, GeneratorExit) or is_running(self._task):
-                if not self.log.run.events:  # its orchestrator could not be made
+                if not self.log.run.events:  # its orchestrator could not be created
                     self.log.begin(first)
                 self._fail(error, "agentnb")
             raise
@@ -201,8 +202,8 @@ class Lifecycle:
                 self.check_stop()
                 if (open_log := self.context.open_log) is not None:
                     self.log.keep_in(await open_log())  # it may have to wait for other runs to end
-            finally:  # also if it is cancelled meanwhile: a process that died may have left calls open
-                # Made only now: a thousand runs may be waiting, and each object of theirs costs the garbage collector.
+            finally:  # also if it is cancelled here: a dead process may have left calls open
+                # Created only now: a thousand runs may be waiting, and each of their objects costs the garbage collector.
                 orchestrator = self._orchestrator = pending.orchestrator(self, first)
             self.log.begin(first)
             for message, advice in self.context.warnings:
@@ -222,7 +223,7 @@ class Lifecycle:
                 raise
 
     async def _is_left(self) -> bool:
-        """Return whether the run stays without an end, for `recover`: its process was interrupted because it ends."""
+        """Return whether the run stays without an end, for `recover`: it was interrupted by the end of its process."""
         if not (self._is_interrupted and self.log.store):
             return False
         if self._abandoning is not None:
@@ -272,7 +273,7 @@ class Lifecycle:
                 await self.read_inbox()
 
     async def hear_while(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """Return what this gives, and log commands meanwhile. If the person writes something, it is cancelled: None."""
+        """Await the work and log commands meanwhile. A message from the person cancels it, and None is returned."""
         task = asyncio.ensure_future(work)
         try:
             while not task.done():
@@ -294,22 +295,22 @@ class Lifecycle:
                 await asyncio.wait((task,))
 
     def check_stop(self) -> None:
-        """Raise if the run is to stop: no other tool may follow one that swallowed its cancellation."""
+        """Raise if the run is to stop: no further tool may follow one that swallowed its cancellation."""
         if self._log_failure is not None:
             raise self._log_failure
         task, caller = self._task, self._caller
-        # Looked at first: this runs several times per round.
+        # Checked first: this runs several times per round.
         is_cancelled = (task is not None and task.cancelling()) or (caller is not None and caller.cancelling())
         if self.inbox.stop_requested or self._time_up is not None or (is_cancelled and self._others_cancel):
             raise asyncio.CancelledError
 
     @property
     def time_is_up(self) -> bool:
-        """Whether the time limit is ending the run."""
+        """True if the time limit is ending the run."""
         return self._time_up is not None
 
     def is_cancelled(self, error: BaseException) -> bool:
-        """Return whether the error cancels the run, rather than being raised by a model of its own accord."""
+        """Return whether the error cancels the run; a model may also raise it on its own."""
         task = asyncio.current_task()
         return isinstance(error, asyncio.CancelledError) and (
             self.inbox.stop_requested or task is None or task.cancelling() > 0
@@ -321,7 +322,7 @@ class Lifecycle:
         self.budget.settle(run.own_spent, run.own_usage)
 
     def log_nested_usage(self) -> None:
-        """Log the usage of nested runs since the last call of this, unless it changes nothing in the run's usage."""
+        """Log the usage of nested runs since the last call, unless it would not change the run's usage."""
         for run_id, nested in self.budget.take_inside().items():
             if not nested.is_nothing or (nested.usage.cost is None and self.log.run.cost is not None):
                 by_run = {"nested_run": run_id, "nested": nested.usage} if run_id else {}
@@ -331,12 +332,12 @@ class Lifecycle:
 
     @cached_property
     def _woken(self) -> asyncio.Event:
-        """Set by each command; nearly no run gets any."""
+        """Set by each command. Created on demand, since most runs get none."""
         return asyncio.Event()
 
     @cached_property
     def _pause(self) -> asyncio.Lock:
-        """Held by the first of several that wait for the end of a pause."""
+        """Held by the first task that waits for the end of a pause."""
         return asyncio.Lock()
 
     def _wake(self, command: Command) -> None:
@@ -361,7 +362,7 @@ class Lifecycle:
         self._woken.set()
 
     def _note_paid_inside(self) -> None:
-        """Log what nested runs have used, from any thread."""
+        """Log the usage of nested runs, from any thread."""
         if not self._over and running_loop() is self._loop:
             self._log_nested_usage_now()
         elif not self._over:
@@ -400,7 +401,7 @@ class Lifecycle:
 
     @property
     def _others_cancel(self) -> bool:
-        """Whether the task or its caller was cancelled, besides by the person's stop and the time limit."""
+        """True if the task or its caller was cancelled, apart from the person's stop and the time limit."""
         caller, task = self._caller, self._task
         return (task is not None and task.cancelling() > self._own_cancellations) or (
             caller is not None and caller.cancelling() > self._cancelled_before
@@ -429,23 +430,23 @@ class Lifecycle:
         try:
             self._write_failure(error, where)
         except StoreError:
-            self._write_failure(error, where)  # from the first failure on, the log is in memory only
+            self._write_failure(error, where)  # after the first failure the log is in memory only
 
     def _write_failure(self, error: BaseException, where: str) -> None:
         run = self.log.run
         if run.events and run.error is None and run.should_continue:
-            place = failure_place(run, where if where in ("store", "mcp") else self._component)
-            self.log.emit(e.ErrorRaised, error=run_error(error), where=where, **place)
+            failed_at = failure_place(run, where if where in ("store", "mcp") else self._component)
+            self.log.emit(e.ErrorRaised, error=run_error(error), where=where, **failed_at)
         self._close("failed", "error", "error")
 
     @property
     def _component(self) -> str:
-        """The part of the run that works: loop or workflow."""
+        """The working part of the run: loop or workflow."""
         is_loop = self._orchestrator is not None and self._orchestrator.where == "model"
         return LOOP if is_loop else WORKFLOW
 
     def _close(self, status: e.Status, stop_reason: str, round_status: e.RoundStatus = "cancelled") -> None:
-        """End the run at any point. Does nothing the second time."""
+        """End the run at any point. No-op the second time."""
         run = self.log.run
         if not run.events or not run.should_continue:
             return
@@ -453,13 +454,13 @@ class Lifecycle:
         self._finish(status, stop_reason)
 
     def _close_open(self, status: e.RoundStatus) -> None:
-        """Withdraw open questions and close whatever else is open."""
+        """Withdraw open questions and close everything else that is open."""
         self.context.elicitation.close()
         if self._orchestrator is not None:
             self._orchestrator.close_open(status)
 
     def _abandon(self) -> None:
-        """End a cancelled run although something in it ignores its cancellation; nested runs first."""
+        """End a cancelled run although some of its work ignores its cancellation; nested runs first."""
         if self._over:
             return
         if self._waits_for_nested and self.inbox.has_nested:
@@ -486,13 +487,13 @@ class Lifecycle:
         self.log.close()
 
     def _let_go(self) -> None:
-        """Drop what refers back to the lifecycle: so the memory of a run is free without a collection of garbage."""
+        """Drop references back to the lifecycle, so that a run's memory is freed without garbage collection."""
         self._orchestrator = None
         self.inbox.close()
         self.budget.on_paid_inside = ignore
 
     def _log_late_commands(self) -> None:
-        """Log commands that came too late for a round all the same."""
+        """Log commands that came too late for a round."""
         while self.inbox.unread:
             self._take_command()
 
@@ -501,8 +502,8 @@ class Lifecycle:
         self.settle()
         self.log_nested_usage()
         seconds = perf_counter() - self._started + self._seconds_before
-        how: Any = {"status": status, "stop_reason": stop_reason, "last_round": last_round, "seconds": seconds}
+        ending: Any = {"status": status, "stop_reason": stop_reason, "last_round": last_round, "seconds": seconds}
         log = self.log
-        for assessment in assessments_at(log.run, e.RunFinished(log.seq, now(UTC), log.id, log.parent_id, **how)):
+        for assessment in assessments_at(log.run, e.RunFinished(log.seq, now(UTC), log.id, log.parent_id, **ending)):
             log.emit(OutcomeGiven, assessment=assessment)
-        log.emit(e.RunFinished, **how, totals=log.totals())
+        log.emit(e.RunFinished, **ending, totals=log.totals())

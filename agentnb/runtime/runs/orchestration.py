@@ -1,4 +1,4 @@
-"""Runs of any orchestrator: what an `Agent` is for a loop, an `Orchestration` is for one of your own."""
+"""Runs of any orchestrator: an `Orchestration` is for your own orchestrator what an `Agent` is for a loop."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ from agentnb.tools.agent_tool import ToolOffer, neutral_description
 from agentnb.tools.mcp.server import ServerTools
 
 DEFAULT_NAME = "workflow"
-"""The name of an orchestration that was given none."""
+"""Default name of an orchestration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orchestration:
     """Runs of an orchestrator: started, awaited, stopped, limited, logged, nested and resumed like those of an agent.
 
-    ``make`` returns the orchestrator of one run, such as a subclass of `StepOrchestrator`. ``run_kind`` and ``name`` say in
-    the log what it is, ``settings`` what it works by. Limits, None for no limit: ``max_seconds``, and ``budget`` in US
-    dollars, for all nested runs together. Raises `SettingsError` for settings that cannot work.
+    ``make`` returns the orchestrator of one run, such as a subclass of `StepOrchestrator`. The log has its kind ``run_kind``,
+    its
+    ``name`` and its ``settings``. Limits, None for no limit: ``max_seconds``, and ``budget`` in US dollars, for all nested runs
+    together. Raises `SettingsError` for settings that cannot work.
     """
 
     make: Callable[[Lifecycle, Elicitation], Orchestrator]
@@ -49,17 +50,17 @@ class Orchestration:
     max_seconds: float | None = None
     budget: float | None = None
     is_plain: bool = False
-    """Whether the settings are plain data that nothing changes, and need not be copied."""
+    """True if the settings are plain data that is never changed, and need not be copied."""
     limits_of_file: tuple[str, ...] = ()
-    """Names of the limits that only a file sets: they loosen no budget of the person."""
+    """Names of limits that only a file sets: they loosen no budget of the person."""
     server_tools: tuple[ServerTools, ...] = ()
-    """The tools of MCP servers that its steps may call."""
+    """Tools of MCP servers that its steps may call."""
     rule_scope: tuple[Any, ...] = ()
-    """The toolboxes and agents of its steps, which rules may name; without any, those that the code of ``make`` names."""
+    """Toolboxes and agents of its steps, which rules may name; by default those that the code of ``make`` names."""
     check: Callable[[Budget], None] | None = None
-    """Called before a new run begins, with what it may spend; raises `SettingsError` for what cannot work then."""
+    """Called before a new run begins, with its budget; raises `SettingsError` for settings that cannot work within it."""
     begins_with: Run | None = None
-    """The run whose outputs new runs begin with: its approval mode holds for them, unless their options name one."""
+    """The run whose outputs new runs begin with: its approval mode holds for them, unless their options set one."""
 
     def __post_init__(self) -> None:
         for name in ("max_seconds", "budget"):
@@ -90,7 +91,7 @@ class Orchestration:
         return await self._resumed(run, writer, options or RunOptions()).run_here()
 
     def check_same(self, run: Run) -> None:
-        """Raise `SettingsError` for a run of another workflow, whose steps would not be found in its log, or of other gates."""
+        """Raise `SettingsError` for a run of another workflow, whose log lacks the steps, or of other gates."""
         own, logged = [
             settings["workflow"].get("text") if isinstance(settings.get("workflow"), dict) else None
             for settings in (redact(plain_data(dict(self.settings)), known_secrets()), run.settings)
@@ -105,8 +106,9 @@ class Orchestration:
     def resume(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> LiveRun:
         """Resume an interrupted run where it was cut off, and append to its log with ``writer``.
 
-        The ``store`` of the options is where its nested runs are, which are resumed with it. Raises `SettingsError` for answers
-        to what it does not ask.
+        The ``store`` of the options has its nested runs, which are resumed with it. Raises `SettingsError` for answers to
+        questions
+        that it does not ask.
         """
         if options is not None and options.answers and run.should_continue:
             options = replace(options, answers=checked_answers(run, options.answers))
@@ -143,11 +145,11 @@ class _OrchestratedRun(PendingRun):
     @property
     def rule_scope(self) -> Iterable[Any]:
         """Its servers, and the toolboxes and agents of its steps."""
-        what = self._orchestration
-        return (*what.server_tools, *(what.rule_scope or (what.make,)))
+        source = self._orchestration
+        return (*source.server_tools, *(source.rule_scope or (source.make,)))
 
     def check(self) -> None:
-        """Raise `SettingsError` for what cannot work within the budget of a new run."""
+        """Raise `SettingsError` for settings that cannot work within the budget of a new run."""
         if self.recovered is None and self._orchestration.check is not None:
             self._orchestration.check(self.context.budget)
 
@@ -157,26 +159,26 @@ class _OrchestratedRun(PendingRun):
 
     def started(self) -> RunStarted:
         """Return the first event of a new run, already redacted."""
-        what, options, log = self._orchestration, self.context.options, self.context.log
-        limits: dict[str, Any] = {name: value for name in ("max_seconds", OWN) if (value := getattr(what, name)) is not None}
-        if what.limits_of_file:
-            limits[OF_FILE] = list(what.limits_of_file)
+        source, options, log = self._orchestration, self.context.options, self.context.log
+        limits: dict[str, Any] = {name: value for name in ("max_seconds", OWN) if (value := getattr(source, name)) is not None}
+        if source.limits_of_file:
+            limits[OF_FILE] = list(source.limits_of_file)
         started = RunStarted(
             seq=0,
             at=datetime.now(UTC),
             run_id=log.id,
             parent_id=log.parent_id,
             schema=SCHEMA,
-            run_kind=what.run_kind,
+            run_kind=source.run_kind,
             prompt=user(encodable(self._prompt)),
-            agent=encodable(what.name),
+            agent=encodable(source.name),
             model="",
             settings={
-                **(what.settings if what.is_plain else plain_data(dict(what.settings))),
+                **(source.settings if source.is_plain else plain_data(dict(source.settings))),
                 **limits,
                 **self.logged_settings,
             },
-            tags=tuple([encodable(one) for one in options.tags]),
+            tags=tuple([encodable(tag) for tag in options.tags]),
             context_type=options.context_type,
             entity=options.entity,
             notebook=options.notebook,

@@ -1,4 +1,4 @@
-"""One line on standard error that says how far the runs of a script have come; only in a terminal."""
+"""A line on standard error with the progress of a script's runs; only in a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.detect.run import Run
 
 
 def progress_watcher(run: Run, run_id: str) -> Watcher | None:
-    """Return a watcher that shows this run in the line; None if standard error is no terminal."""
+    """Return a watcher that shows this run in the line, or None if standard error is not a terminal."""
     if sys.stderr is None or not sys.stderr.isatty():
         return None
     _line.add(run_id, run)
@@ -25,7 +25,7 @@ def progress_watcher(run: Run, run_id: str) -> Watcher | None:
 
 
 def progress_text(run: Run) -> str:
-    """Return how far the run has come: its round or step, the calls that run, its todos and its cost."""
+    """Return the run's progress: its round or step, its running calls, its todos and its cost."""
     in_steps = run.kind != "agent" and not run.rounds
     pieces = [f"{run.agent}: {f'step {run.step_count}' if in_steps else f'round {len(run.rounds)}'}"]
     records = run.rounds[-1].records if run.rounds else ()
@@ -39,7 +39,7 @@ def progress_text(run: Run) -> str:
 
 
 class _Line:
-    """The line of this process, which all its runs share. Used from any thread."""
+    """The line of this process, shared by all its runs. Used from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -86,5 +86,5 @@ def _bar() -> Any:
 
 
 def _printable(text: str) -> str:
-    """Return the text without characters that would control the terminal."""
+    """Replace terminal control characters in the text."""
     return "".join(character if character.isprintable() else "?" for character in text)

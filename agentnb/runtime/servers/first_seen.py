@@ -1,6 +1,6 @@
-"""MCP servers and their tools as they were first seen, to which permissions belong: by the person's folder and by a log.
+"""First sightings of MCP servers and their tools, in the person's folder and in a log. Permissions belong to them.
 
-In the person's folder is a small file for each, which is created whole and once: so several processes agree on it.
+The person's folder has a small file for each, which is created whole and once, so that several processes agree on it.
 """
 
 from __future__ import annotations
@@ -34,48 +34,48 @@ if TYPE_CHECKING:
     from mcp import types as t
 
 ACCEPTING = "Accepting an MCP server as it is now"
-"""The act, for the code of a model, which may not do it."""
+"""Name of the act, which is refused in a model's code."""
 
 FOLDER = "mcp-first-seen"
 MAX_TEXT_CHARACTERS = 20_000
-"""Characters of a description and schema that are kept, to show what has changed in them."""
+"""Maximum characters kept of a description and schema, to show later changes."""
 MAX_DIFF_CHARACTERS = 8_000
 
 
 class FirstSight(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A server, or a tool of one, as it was seen."""
+    """A server, or one of its tools, as it was seen."""
 
     name: str = ""
     identity: str = ""
     text: str = ""
-    """What a change is shown with: command or address; description and schema."""
+    """Text for showing a change: command or address; description and schema."""
     is_accepted: bool = False
-    """Whether the person took it as it was then, and did not merely use it."""
+    """True if the person accepted it as it was then, and did not merely use it."""
 
 
 UNREADABLE = FirstSight()
-"""Stands for a file that is damaged: whatever is there now differs from it."""
+"""Placeholder for a damaged file: everything differs from it."""
 
 
 Sights: TypeAlias = dict[Changed, tuple[FirstSight, list[Path]]]
-"""A server and a tool of it as they are now, each with the paths of files about it, that of the first sight first."""
+"""A server and one of its tools as they are now, each with the paths of its files, that of the first sighting first."""
 _known: dict[Path, FirstSight] = {}
-"""What the files hold that were read, or would hold where the person's folder cannot be written. For the whole process."""
+"""Contents of the files read, or kept here if the person's folder cannot be written. For the whole process."""
 
 
 class Sightings:
-    """The servers and tools of one run as they were first seen, by the person's folder and by the log of the run."""
+    """First sightings of one run's servers and tools, by the person's folder and by the run's log."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._reported: set[tuple[str, ...]] = set()
 
     def note(self, tools: Iterable[MCPTool]) -> None:
-        """Take in the tools that the run gets: each knows from here on what of it has changed. Reads and writes files."""
+        """Record the run's tools: each then knows what has changed in it. Reads and writes files."""
         note(tools, self._changes_since_log)
 
     def report(self, tools: Iterable[MCPTool]) -> None:
-        """Log what has changed since it was first seen, each change once."""
+        """Log changes since the first sighting, each change once."""
         by_server: dict[tuple[str, str], dict[str, ToolOrigin]] = {}
         for tool in tools:
             origin = tool.origin
@@ -95,86 +95,85 @@ class Sightings:
 
     @cached_property
     def _specs(self) -> dict[str, ToolSpec]:
-        """The tools as the log first had them, by name; a tool that it never had as this run first did."""
+        """The tools as the log first had them, by name; a tool that the log lacks, as this run first had it."""
         having = [event for event in self._log.run.events if isinstance(event, RunStarted | ToolsChanged)]
         return {spec.name: spec for event in reversed(having) for spec in event.tools}
 
     def _changes_since_log(self, tool: MCPTool) -> Changes:
-        found: Changes = {}
+        changes: Changes = {}
         server, settings_then = tool.live.server, self._log.run.settings
         logged = settings_then.get(SERVERS)
         entry = logged.get(server.name) if isinstance(logged, dict) else None
         if isinstance(entry, dict) and {**entry, "tools": 0} != {**redact(encodable_data(server.as_logged)), "tools": 0}:
             shown = servers_of_log(settings_then).get(server.name)
-            found["server"] = "" if shown is None else shown.target
-        now = redact(tool.spec)
-        then = self._specs.setdefault(now.name, now)
-        if (then.description, then.input_schema) != (now.description, now.input_schema):
-            found["tool"] = diff(text_of(then), text_of(now))
-        return found
+            changes["server"] = "" if shown is None else shown.target
+        spec = redact(tool.spec)
+        logged_spec = self._specs.setdefault(spec.name, spec)
+        if (logged_spec.description, logged_spec.input_schema) != (spec.description, spec.input_schema):
+            changes["tool"] = diff(text_of(logged_spec), text_of(spec))
+        return changes
 
 
 def note(tools: Iterable[MCPTool], since_log: Callable[[MCPTool], Changes] = lambda tool: {}) -> None:
-    """Take the servers and the tools as first seen, unless they were seen before. Reads and writes files.
+    """Record first sightings of servers and tools not seen before. Reads and writes files.
 
-    Each tool knows from here on what has changed of it. ``since_log`` returns what differs from the log of a run.
+    Each tool then knows what has changed in it. ``since_log`` returns the differences from the log of a run.
     """
     looked = set[Path]()
     for tool in tools:
         sights = _sights(tool)
-        for now, paths in sights.values():
+        for record, paths in sights.values():
             for path in paths:
                 if path not in looked:
-                    _look(path, now if path == paths[0] else None)
+                    _look(path, record if path == paths[0] else None)
                     looked.add(path)
         tool.changes = partial(_changes, sights, since_log(tool))
 
 
 def _changes(sights: Sights, since_log: Changes) -> Changes:
-    """Return what has changed; what the person has accepted since then no longer counts as changed since the log."""
-    found: Changes = {}
-    for what, (now, paths) in sights.items():
+    """Return the changes; those that the person has accepted since then do not count as changed since the log."""
+    changes: Changes = {}
+    for subject, (record, paths) in sights.items():
         seen = [*filter(None, map(_known.get, paths))]
-        same = [one for one in seen if one.identity == now.identity]
+        same = [earlier for earlier in seen if earlier.identity == record.identity]
         if seen and not same:
             before = seen[0].text
-            found[what] = (before if what == "server" else diff(before, now.text)) or since_log.get(what, "")
-        elif what in since_log and not any(one.is_accepted for one in same):
-            found[what] = since_log[what]
-    return found
+            changes[subject] = (before if subject == "server" else diff(before, record.text)) or since_log.get(subject, "")
+        elif subject in since_log and not any(earlier.is_accepted for earlier in same):
+            changes[subject] = since_log[subject]
+    return changes
 
 
 def accept(server: MCPServer, tools: Iterable[MCPTool]) -> bool:
-    """Take a server and these tools of it as they are: rules that allow count for them, also in runs that are live.
+    """Accept a server and these tools as they are: rules that allow count for them, also in live runs.
 
-    What was accepted before stays so. Returns whether that outlives the process. Raises `SettingsError` in the code of a
-    model.
+    Earlier acceptances remain. Returns whether the acceptance outlives the process. Raises `SettingsError` in a model's code.
     """
     check_person(ACCEPTING, is_lasting=True)
     before = _look(_path_of(server.name))
     kept = [] if before is None or not before.identity else [_replace(_path_of(server.name, before.identity), before)]
-    taken = {_path_of(server.name): _seen_server(server)}
+    accepted = {_path_of(server.name): _seen_server(server)}
     for tool in tools:
-        now, (path,) = _sights(tool)["tool"]
-        taken[path] = now
-    kept += [_replace(path, replace(now, is_accepted=True)) for path, now in taken.items()]
+        record, (path,) = _sights(tool)["tool"]
+        accepted[path] = record
+    kept += [_replace(path, replace(record, is_accepted=True)) for path, record in accepted.items()]
     return all(kept)
 
 
 def forget() -> None:
-    """Forget what this process has read: files decide again."""
+    """Clear the cache: files decide again."""
     _known.clear()
 
 
 def compared_tools(live: LiveServer, tools: Iterable[t.Tool]) -> tuple[MCPTool, ...]:
-    """Return the tools of a server with what has changed of them since they were first seen, if they were."""
-    found = found_tools(live, tools).usable
-    note(found)
-    return found
+    """Return the tools of a server with their changes since they were first seen."""
+    usable = found_tools(live, tools).usable
+    note(usable)
+    return usable
 
 
 def diff(before: str, now: str) -> str:
-    """Return the change of a text as a unified diff, bounded; empty if the earlier text is not known."""
+    """Return the change of a text as a unified diff, bounded; empty if the earlier text is unknown."""
     if not before:
         return ""
     lines = difflib.unified_diff(before.splitlines(), now.splitlines(), "first seen", "now", lineterm="")
@@ -202,27 +201,27 @@ def _sights(tool: MCPTool) -> Sights:
 
 
 def _path_of(name: str, *parts: str) -> Path:
-    """Return the path of a file about a server of this name: as first seen, as accepted since, or of a tool of one.
+    """Return the path of a file about a server of this name: as first seen, as accepted since, or of one of its tools.
 
-    Digests: a file system may not tell upper from lower case.
+    Digests: a file system may not distinguish upper and lower case.
     """
     return settings.personal_folder() / FOLDER / digest([name]) / f"{'-'.join(parts) or 'server'}.json"
 
 
 def _look(path: Path, now: FirstSight | None = None) -> FirstSight | None:
-    """Return what a file holds: this, if it is not there yet. Where it cannot be written, it holds in this process."""
-    found = _known.get(path, now)
+    """Return the content of a file, creating it with ``now`` if it is missing. If it cannot be written, keep it in memory."""
+    record = _known.get(path, now)
     try:
         if now is not None and not path.exists():
             create_file(path, msgspec.json.encode(now))
-        found = msgspec.json.decode(path.read_bytes(), type=FirstSight)
+        record = msgspec.json.decode(path.read_bytes(), type=FirstSight)
     except msgspec.DecodeError:
-        found = UNREADABLE
+        record = UNREADABLE
     except OSError:
         pass
-    if found is not None:
-        _known[path] = found
-    return found
+    if record is not None:
+        _known[path] = record
+    return record
 
 
 def _replace(path: Path, now: FirstSight) -> bool:

@@ -1,6 +1,6 @@
-"""MCP servers of a run that is resumed: those of its log by name, as they are configured now.
+"""MCP servers of a resumed run: those of its log by name, as they are configured now.
 
-A log starts no command by itself: what is started is configured by the person, or given with the agent.
+A log never starts a command by itself: servers are configured by the person, or given with the agent.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from agentnb.tools.mcp.server import ServerTools
 
 
 def changed_servers(run: Run, items: Iterable[ServerTools]) -> Iterator[tuple[str, Advised]]:
-    """Yield a warning for each server that is another one now than in the log of a run that is resumed."""
+    """Yield a warning for each server that differs from the log of the resumed run."""
     logged = servers_of_log(run.settings)
     for name, server in {item.name: item.server for item in items}.items():
         if server is not None and name in logged and logged[name].target != redact(server.target):
-            what = f"The MCP server {name} is {one_line(server.target)} now, and was {one_line(logged[name].target)}"
-            yield f"{what} when the run began", "Its tools ask again, whatever was allowed before"
+            change = f"The MCP server {name} is {one_line(server.target)} now, and was {one_line(logged[name].target)}"
+            yield f"{change} when the run began", "Its tools ask again, whatever was allowed before"
 
 
 def check_configured(servers: Servers, items: Iterable[ServerTools], run: Run) -> None:
-    """Raise `SettingsError`, with the command or address that the log of a run has, for a server that is not configured."""
-    logged, known = servers_of_log(run.settings), servers.configuration.known
+    """Raise `SettingsError`, with the command or address from the run's log, for a server that is not configured."""
+    logged, configured = servers_of_log(run.settings), servers.configuration.known
     for item in items:
-        if item.server is None and item.name not in known and item.name in logged:
+        if item.server is None and item.name not in configured and item.name in logged:
             servers.configuration.check()
-            had = f"the MCP server {item.name} ({one_line(logged[item.name].target)})"
-            what = f"Run {run.id} had {had}, which is not configured here"
-            raise SettingsError(what, AddServer(name=item.name, lead="A log starts no command. If you trust it, configure it"))
+            server = f"the MCP server {item.name} ({one_line(logged[item.name].target)})"
+            why = f"Run {run.id} had {server}, which is not configured here"
+            raise SettingsError(why, AddServer(name=item.name, lead="A log starts no command. If you trust it, configure it"))

@@ -1,4 +1,4 @@
-"""The book of MCP servers of a session, or of one run: those that are configured, and their connections."""
+"""MCP servers of a session, or of one run: their configuration and their connections."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ T = TypeVar("T")
 CONFIGURING = "Configuring MCP servers"
 IN_CODE = "in code"
 CLOSE_SECONDS = 10.0
-"""Seconds that servers have to end."""
+"""Maximum seconds for servers to end."""
 
 
 class ListedServer(NamedTuple):
-    """A server that is configured, or one connection to it."""
+    """A configured server, or one connection to it."""
 
     live: LiveServer
     source: str
-    """Where it is configured: ``added``, a file, the variable, or `IN_CODE`."""
+    """Source of its configuration: ``added``, a file, the variable, or `IN_CODE`."""
 
 
 class Servers:
@@ -55,53 +55,50 @@ class Servers:
         _all.add(self)
 
     def resolved(self, items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
-        """Return the items with their servers, those that are only named from the configuration, each once.
+        """Return the items with their servers, without duplicates; servers given only by name come from the configuration.
 
         Raises `SettingsError` for a server that is not configured.
         """
-        found = [one if one.server else replace(one, server=self.configuration.server(one.name)) for one in items]
-        return tuple(dict.fromkeys(found))
+        resolved = [item if item.server else replace(item, server=self.configuration.server(item.name)) for item in items]
+        return tuple(dict.fromkeys(resolved))
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Hold a change of the configuration; connections of servers that are not what they were end. Blocks.
-
-        They end for runs that know them, too.
-        """
+        """Guard a change of the configuration, and end connections of changed servers, also those in use. Blocks."""
         check_person(CONFIGURING, is_lasting=True)
         before = self.configuration.known
         yield
-        now = self.configuration.known
-        for server in now.values():
+        after = self.configuration.known
+        for server in after.values():
             keep_secret(server)
-        gone = [server for name, server in before.items() if now.get(name) != server]
+        gone = [server for name, server in before.items() if after.get(name) != server]
         with self._lock:
-            chosen = [one for one in self._used if one.server in gone]
-            self._used = [one for one in self._used if one not in chosen]
+            chosen = [live for live in self._used if live.server in gone]
+            self._used = [live for live in self._used if live not in chosen]
         self._end(chosen, for_good=True)
 
     def live(self, item: ServerTools, work_dir: Path) -> LiveServer:
-        """Return the server of an item, to be started when it is used. Raises `SettingsError` if it is not configured.
+        """Return the server of an item, which starts on first use. Raises `SettingsError` if it is not configured.
 
-        Runs that work in different folders have a connection each: a program starts in one.
+        Runs in different folders have separate connections, since a program starts in one folder.
         """
         server = item.server or self.configuration.server(item.name)
         with self._lock:
-            known = next((one for one in self._used if one.server == server and one.work_dir == work_dir), None)
-            if known is None:
-                known = LiveServer(server, self, work_dir)
-                self._used.append(known)
-            return known
+            live = next((used for used in self._used if used.server == server and used.work_dir == work_dir), None)
+            if live is None:
+                live = LiveServer(server, self, work_dir)
+                self._used.append(live)
+            return live
 
     @property
     def used(self) -> tuple[LiveServer, ...]:
-        """The servers that runs have named so far."""
+        """Servers that runs have named so far."""
         return tuple(self._used)
 
     def listed(self, work_dir: Path) -> list[ListedServer]:
         """Return a row for each connection, and for each configured server without one, which would start in this folder.
 
-        Those of a variable that cannot be read are left out.
+        Servers of a variable that cannot be read are left out.
         """
         configured, used = self.configuration.known, self.used
         rows = []
@@ -115,19 +112,19 @@ class Servers:
         return await self._loop().run(make)
 
     def filled(self, server: MCPServer) -> MCPServer:
-        """Return the server with the values of its variables, which no log will hold. Raises `SettingsError`."""
-        known = values(server)
-        redact_values(known)
-        for name, text in known.items():
+        """Return the server with its variables expanded; their values are redacted in logs. Raises `SettingsError`."""
+        texts = values(server)
+        redact_values(texts)
+        for name, text in texts.items():
             if name.startswith(FILE) and text:
                 Key(name, text, f"the MCP server {server.name}")
         keep_secret(server)
-        found = expanded(server, known)
-        keep_secret(found)
-        return found
+        filled = expanded(server, texts)
+        keep_secret(filled)
+        return filled
 
     def ask(self, live: LiveServer, make: Callable[[Client], Awaitable[T]]) -> T:
-        """Make a request of a server for the person, who waits: within its time limit, and an interrupt ends it. Blocks.
+        """Send a request to a server for the waiting person: within its time limit, and an interrupt ends it. Blocks.
 
         The server is started first if it is not running. Raises `ServerFailed`, and `SettingsError` for an unset variable.
         """
@@ -155,9 +152,9 @@ class Servers:
             raise
 
     def begin_login(self, live: LiveServer, *given: Any) -> tuple[Login, Future[bool]]:
-        """Begin to log in to a server, and return the login with its outcome: whether it could be stored.
+        """Begin to log in to a server, and return the login with a future: whether it could be stored.
 
-        ``given``: what `Login` takes besides the server. Raises `SettingsError` for a server that takes no login.
+        ``given``: further arguments of `Login`. Raises `SettingsError` for a server without a login.
         """
         live.check_retired()
         server = self.filled(live.server)
@@ -168,7 +165,7 @@ class Servers:
         return login, self._loop().submit(login.run)
 
     def forget_login(self, live: LiveServer) -> bool:
-        """Forget the login at a server, and end its connections; return whether there was one. Raises `SettingsError`."""
+        """Delete the login at a server, and end its connections; return whether there was one. Raises `SettingsError`."""
         was_there = forget_login(self.filled(live.server).command_or_url)
         self.stop(live.server.name)
         return was_there
@@ -179,10 +176,10 @@ class Servers:
             return self._thread
 
     def stop(self, name: str) -> bool:
-        """End the connections of a server; return whether there were any. Blocks."""
+        """End the connections of a server; return whether any was running. Blocks."""
         check_person("Stopping an MCP server")
-        chosen = [one for one in self._used if one.server.name == name]
-        was_running = any(one.state in ("starting", "ready") for one in chosen)
+        chosen = [live for live in self._used if live.server.name == name]
+        was_running = any(live.state in ("starting", "ready") for live in chosen)
         self._end(chosen)
         return was_running
 
@@ -209,7 +206,7 @@ class Servers:
         thread.submit(end).exception()
 
     def leave_to_parent(self) -> None:
-        """Forget the connections: this process was forked, and they are its parent's."""
+        """Drop the connections: this process was forked, and they belong to its parent."""
         self._used, self._thread, self._lock = [], None, threading.Lock()
 
 

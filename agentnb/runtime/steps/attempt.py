@@ -1,4 +1,4 @@
-"""One attempt at a step, and the place of the step in its run."""
+"""An attempt at a step, and the place of the step in its run."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from agentnb.core.step_retry import ONCE, Retry
 
 
 class StepTerms(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The kind of a step, and when it is tried again or given up."""
+    """The kind of a step, its retries and its time limit."""
 
     kind: str = ""
-    """The word for it in the log."""
+    """Its kind, as logged."""
     retry: Retry = ONCE
     timeout: float | None = None
-    """Seconds that one attempt may take."""
+    """Maximum seconds of one attempt."""
     instead: tuple[Any, ...] = ()
-    """The output with which it counts as completed when it has failed, if there is one."""
+    """Output that replaces a failure, so that the step counts as completed; empty for none."""
 
 
 class Place(NamedTuple):
     """The place of a step in its run."""
 
     path: str
-    """The step's id, after those of the blocks around it."""
+    """The step's id, prefixed with the ids of its enclosing blocks."""
     parent: str = ""
-    """The path of the block around it."""
+    """Path of the enclosing block."""
     scope: Any = None
-    """The values that its templates may read, in a workflow."""
+    """Values that its templates may read, in a workflow."""
 
 
 @dataclass(slots=True)
 class Attempt:
-    """One attempt at a step."""
+    """An attempt at a step."""
 
     place: Place
     limit: asyncio.Timeout | None = None
-    """Its time limit, if it has one, which stands still while the person is asked."""
+    """Its time limit, if any, which is suspended while the person is asked."""
     run_id: str = ""
-    """Id of the nested run that does the work, if one does."""
+    """Id of the nested run that does the work, if any."""
     is_new: bool = True
-    """Whether no process has begun it."""
+    """True if no process has started it before."""
     is_plain: bool = False
-    """Whether its output is plain data that nobody else holds, and need not be copied."""
+    """True if its output is plain data with no other references, and need not be copied."""
     sets: Mapping[str, Any] | None = None
-    """The variables that its work has set, which are logged with its end."""
+    """Variables that its work has set, logged with its end."""

@@ -1,4 +1,4 @@
-"""Nested runs of the steps of one run: begun, resumed or loaded, and their questions to its person."""
+"""Nested runs of the steps of one run: started, resumed or loaded, and their questions to its person."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from agentnb.runtime.steps.attempt import Attempt
 
 
 class Runnable(Protocol):
-    """An agent or an orchestration, which can do a nested run."""
+    """An agent or an orchestration, which can run as a nested run."""
 
     async def run(self, prompt: str, options: RunOptions | None = None) -> Run:
         """Run to the end, on the running event loop."""
 
     async def resume_here(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> Run:
-        """Run an interrupted run to its end, on the running event loop."""
+        """Resume an interrupted run to its end, on the running event loop."""
 
 
 class NestedRuns:
@@ -40,7 +40,7 @@ class NestedRuns:
         self._log = context.log
         self._elicitation = context.elicitation
         self._work_dir = context.options.work_dir
-        """The folder of nested runs whose options name none."""
+        """Default working folder of nested runs."""
 
     async def run(
         self,
@@ -52,11 +52,13 @@ class NestedRuns:
         *,
         in_call: bool = False,
     ) -> Run:
-        """Return the nested run of an attempt, however it ended; a run that is suspended suspends this one.
+        """Return the nested run of an attempt, however it ended; a suspended run suspends this one.
 
-        ``options``: of the nested run, such as its watcher or folder; its log, its id and its person are given here.
-        ``before``: the nested run as a process that died left it, if the caller has loaded it. ``in_call``: whether a tool
-        does it in its call, which then asks what the nested run asks, and is not suspended.
+        ``options``: of the nested run, such as its watcher or folder; its log, id and person are set here. ``before``: the
+        nested run
+        as a dead process left it, if the caller has loaded it. ``in_call``: whether a tool runs it in its call, which then asks
+        the
+        nested run's questions, and is not suspended.
         """
         elicitation = self._elicitation
         if self._work_dir is not None and (options is None or options.work_dir is None):
@@ -79,7 +81,7 @@ class NestedRuns:
         return run
 
     def asker(self, attempt: Attempt) -> CallElicitor:
-        """Return what asks the person of the run; the time limit of the step stands still meanwhile."""
+        """Return the elicitor for the person of the run; it suspends the time limit of the step while a question is open."""
         asker = CallElicitor(self._elicitation, attempt.place.path)
         asker.limit = attempt.limit
         asker.asked_by = attempt.place.path
@@ -87,25 +89,25 @@ class NestedRuns:
         return asker
 
     def logged(self, run_id: str) -> Run | None:
-        """Return a nested run as a process that died left it; None if it has no log."""
+        """Return a nested run as a dead process left it, or None without a log."""
         return self._store_for(run_id).load(run_id) if self._has_log(run_id) else None
 
     def ended(self, record: StepRecord) -> Run | None:
-        """Return the nested run of a step that has ended; None if the step failed before that run began."""
+        """Return the nested run of an ended step, or None if the step failed before that run began."""
         if record.status == "failed" and (not record.nested or not self._has_log(record.nested)):
             return None
         run: Run = self._store_for(record.nested).load(record.nested)
         return run
 
     def count_spent(self, budget: Budget) -> None:
-        """Count what nested runs spent in a process that died before it was logged here."""
+        """Charge the budget with spending of nested runs that a dead process had not logged here."""
         store = self._log.store
-        ids = [one.nested for one in self._log.run.events if isinstance(one, w.StepStarted) and one.nested]
-        if ids and isinstance(store, ReopeningStore):  # in this order: the check of a protocol takes long
+        ids = [event.nested for event in self._log.run.events if isinstance(event, w.StepStarted) and event.nested]
+        if ids and isinstance(store, ReopeningStore):  # in this order: the check of a protocol is slow
             stored: list[Run] = [store.load(run_id) for run_id in dict.fromkeys(ids) if store.has(run_id)]
             own = [run for run in stored if run.parent_id == self._log.id]  # not those of a run that this one continues
             logged = self._log.run.nested_usage
-            if "" in logged:  # by a version that logged the dollars of all together
+            if "" in logged:  # by a version that logged the sum of all dollars
                 missing = round(sum(run.spent for run in own) - self._log.run.counters.spent_inside, COST_DIGITS)
                 if missing > 0:
                     budget.pay(missing)
@@ -115,9 +117,9 @@ class NestedRuns:
                     budget.take(run_id, nested.since(logged.get(run_id)))
 
     async def _run(self, run_id: str, runnable: Runnable, prompt: str, options: RunOptions | None, before: Run | None) -> Run:
-        """Run, or resume, a nested run to its end; return it as it is if it has ended."""
+        """Run, or resume, a nested run to its end; return an ended run as it is."""
         if before is None:
-            # Made in one go if there are no others: this is a tenth of what a step costs.
+            # A single construction if there are no others: this is a tenth of the cost of a step.
             new = replace(options, parent=self._log, run_id=run_id) if options else RunOptions(parent=self._log, run_id=run_id)
             return await _ended_run(runnable.run(prompt, new))
         if not before.should_continue and before.status != "interrupted":
@@ -133,7 +135,7 @@ class NestedRuns:
             writer.close()  # also if it was refused: nobody else could resume it
 
     def _trusts(self, nested: Run, run_id: str) -> bool:
-        """Return whether the log of a nested run counts: it is the person's own, or came with this run's, which they took."""
+        """Return whether the log of a nested run counts: it is the person's own, or came with this run's trusted log."""
         run = self._log.run
         consents = (event.consent for event in reversed(run.events) if isinstance(event, RunRecovered))
         if next(consents, "") == "taken":  # by this process: earlier, the person may have seen another nested log
@@ -145,16 +147,16 @@ class NestedRuns:
         return isinstance(store, ReopeningStore) and store.has(run_id)
 
     def _store_for(self, run_id: str) -> ReopeningStore:
-        """Return the store with the log of a nested run; raises `SettingsError` if there is none."""
+        """Return the store with the log of a nested run; raises `SettingsError` without a store."""
         store = self._log.store
         if not isinstance(store, ReopeningStore):
-            what = f"The log of the nested run {run_id} cannot be found: there is no store"
-            raise SettingsError(what, "Give it: RunOptions(store=Store(...))")
+            problem = f"The log of the nested run {run_id} cannot be found: there is no store"
+            raise SettingsError(problem, "Give it: RunOptions(store=Store(...))")
         return store
 
 
 async def _ended_run(run: Awaitable[Run]) -> Run:
-    """Return the run, also if it raised after it had begun."""
+    """Return the run, even if it raised after it had begun."""
     try:
         return await run
     except AgentnbError as error:

@@ -1,4 +1,4 @@
-"""Steps of an agent's run: nested runs that an extension begins, which are resumed with the run."""
+"""Steps of an agent's run: nested runs that an extension starts, which are resumed with the run."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class RunSteps:
         seconds: float | None = None,
         in_call: bool = False,
     ) -> Run:
-        """Do a step that is a nested run, and return that run, however it ended; one that a dead process had begun is resumed.
+        """Run a nested run as a step and return it, however it ended; a run that a dead process had started is resumed.
 
-        ``output``: returns the output of the step; ``seconds``: its time limit, which stands still while the person is asked;
-        ``in_call``: whether a tool does it in its call. Raises `TimeoutError` at the limit.
+        ``output``: returns the output of the step; ``seconds``: its time limit, which is suspended while the person is asked;
+        ``in_call``: whether a tool runs it in its call. Raises `TimeoutError` at the limit.
         """
         nested, record = NestedRuns(self._context), self._log.run.step_records.get(path)
         is_new = record is None or record.status != "running"
@@ -55,10 +55,10 @@ class RunSteps:
         except Suspended:
             raise
         except TimeoutError as error:
-            left = nested.logged(run_id)  # what it did so far
-            given = None if left is None else output(left)
+            partial = nested.logged(run_id)  # its work so far
+            partial_output = None if partial is None else output(partial)
             words = f"It took longer than {seconds:g} s" if limit.expired() else encodable(str(error))
-            self._finish(path, "failed", began, output=given, error=words)
+            self._finish(path, "failed", began, output=partial_output, error=words)
             raise
         except AgentnbError as error:
             self._finish(path, "failed", began, error=encodable(str(error)))
@@ -72,7 +72,7 @@ class RunSteps:
         return run
 
     def close_open(self) -> None:
-        """Log the end of the steps that are open."""
+        """Log the end of all open steps."""
         for path, record in [*self._log.run.step_records.items()]:
             if record.status == "running":
                 self._finish(path, "cancelled", None)

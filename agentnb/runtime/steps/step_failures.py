@@ -1,6 +1,6 @@
-"""Why a step failed, in the words of `agentnb.core.step_retry`, and whether it is tried again.
+"""Failures of steps, in the terms of `agentnb.core.step_retry`, and whether they are retried.
 
-Never retried: what the person cancelled or interrupted, a budget that is used up, and settings that cannot work.
+Never retried: cancellations and interrupts by the person, an exhausted budget, and settings that cannot work.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ WORDS_OF_ERRORS: dict[str, tuple[type[AgentnbError], ...]] = {
     "context_overflow": (errors.ContextOverflow,),
     "refused": (errors.RequestRefused, errors.KeyRefused),
 }
-"""Words for errors of models, by class."""
+"""Retry words for errors of models, by class."""
 
 
 FINAL = "final"
-"""The word in a log for a failure that no other attempt could mend, or is to mend."""
+"""Logged word for a failure that must not be retried."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepFailure:
-    """Why an attempt at a step failed."""
+    """The failure of an attempt at a step."""
 
     text: str
     words: frozenset[str] = frozenset()
     advice: tuple[AnyAdvice, ...] = ()
     is_final: bool = False
-    """Whether another attempt could not go better, or is not wanted."""
+    """True if another attempt cannot succeed, or is not wanted."""
     step: str = ""
-    """The path of the step, of a failure within a block."""
+    """Path of the failed step, for a failure within a block."""
 
     @property
     def logged_words(self) -> tuple[str, ...]:
-        """The words as the log keeps them, so that a process that recovers the run decides alike."""
+        """The words for the log, so that a process that recovers the run decides alike."""
         return (*sorted(self.words), *((FINAL,) if self.is_final else ()))
 
     def is_retried(self, on: tuple[str, ...]) -> bool:
-        """Return whether these words ask for another attempt; without any, all failures do that are not final."""
+        """Return whether these words ask for another attempt; without words, every failure that is not final is retried."""
         return not self.is_final and (not on or any(self._has(word) for word in on))
 
     def _has(self, word: str) -> bool:
@@ -59,7 +59,7 @@ class StepFailure:
 
 
 class StepEndedBadly(Exception):
-    """An attempt at a step failed in a way that no exception says: a run that did not complete, a tool's error."""
+    """An attempt at a step failed without an exception: a run that did not complete, a tool's error."""
 
     def __init__(self, failure: StepFailure) -> None:
         super().__init__(failure.text)
@@ -67,18 +67,18 @@ class StepEndedBadly(Exception):
 
 
 def of_run(run: Run) -> StepFailure:
-    """Return why a nested run that has not completed fails its step."""
+    """Return the failure of a step whose nested run has not completed."""
     reason, error = str(run.stop_reason), run.error
     kind = getattr(errors, error.type, object) if error is not None else object
     kind = kind if isinstance(kind, type) else object
     words = {reason, run.status, *(("timeout",) if reason == "max_seconds" else ()), *_words_of(kind)}
-    told = error.message if error else f"its run ended as {run.status}: {reason}"
+    message = error.message if error else f"its run ended as {run.status}: {reason}"
     is_final = reason in NEVER_RETRIED or issubclass(kind, SettingsError)
-    return StepFailure(encodable(told), frozenset(words), _advice_for_step(error.advice if error else ()), is_final)
+    return StepFailure(encodable(message), frozenset(words), _advice_for_step(error.advice if error else ()), is_final)
 
 
 def of_error(error: BaseException, timeout: float | None = None) -> StepFailure:
-    """Return the failure that an exception means. ``timeout``: the step's own, if that is what ran out."""
+    """Return the failure for an exception. ``timeout``: the step's own, if it has expired."""
     if isinstance(error, StepEndedBadly):
         return error.failure
     if timeout is not None:
@@ -90,12 +90,12 @@ def of_error(error: BaseException, timeout: float | None = None) -> StepFailure:
 
 
 def failure_of_logged(text: str, words: tuple[str, ...]) -> StepFailure:
-    """Return the failure of a step that failed in a process that died."""
+    """Return the failure of a step that failed in a dead process."""
     return StepFailure(text, frozenset(words) - {FINAL}, is_final=FINAL in words)
 
 
 def error_for(word: str) -> AgentnbError:
-    """Return an error that this word means, for scripted failures."""
+    """Return an error for this word, for scripted failures."""
     kinds = WORDS_OF_ERRORS.get(word)
     if kinds is None:
         hint = errors.near(word, WORDS_OF_ERRORS)
@@ -104,8 +104,8 @@ def error_for(word: str) -> AgentnbError:
 
 
 def _advice_for_step(advice: Iterable[AnyAdvice]) -> tuple[AnyAdvice, ...]:
-    """Return the advice of an agent's error for its step: no conversation of a workflow is continued."""
-    return tuple([Plain(f"{one.lead}{one.rest}") if isinstance(one, TryAgain | StartAgain) else one for one in advice])
+    """Return the advice of an agent's error for its step: a workflow has no conversation to continue."""
+    return tuple([Plain(f"{item.lead}{item.rest}") if isinstance(item, TryAgain | StartAgain) else item for item in advice])
 
 
 def _words_of(kind: type) -> Iterable[str]:
@@ -113,7 +113,7 @@ def _words_of(kind: type) -> Iterable[str]:
 
 
 class FailedStep(StepFailed):
-    """A step failed and nothing continues. A block fails with what its child failed with."""
+    """A step failed and nothing continues. A block fails with its child's failure."""
 
     def __init__(self, path: str, failure: StepFailure) -> None:
         self.failure = failure if failure.step else replace(failure, step=path)

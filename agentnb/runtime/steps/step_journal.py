@@ -1,7 +1,7 @@
-"""The journal of a recovered run in steps: the events that its log has already.
+"""Journal of a recovered run in steps: the events already in its log.
 
-The run takes the same way again, and takes each event that the log has from there: so a step that has finished is not run
-again, and a failed attempt is not waited for again.
+The run takes the same path again, and takes the events for it from the log: so finished steps are not run again, and failed
+attempts are not waited for again.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Taken = TypeVar("Taken", bound=w.StepEvent)
 
 
 class StepJournal:
-    """The logged events of each step that the run has not come to yet."""
+    """The logged events that the run has not reached yet, by step."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.left: dict[str, deque[Any]] = {}
-        """The events of the log that the run has not come to again, by step; empty for a run that is not recovered."""
+        """Logged events that the run has not reached again, by step; empty unless the run is recovered."""
         self.within: dict[str, list[str]] = {}
-        """By path, the steps that are within it, in the order of their first events."""
+        """The steps within each path, in the order of their first events."""
         for event in events:
             if isinstance(event, w.StepEvent):
                 if event.step not in self.left:
@@ -31,19 +31,19 @@ class StepJournal:
                 self.left.setdefault(event.step, deque()).append(event)
 
     def take(self, kind: type[Taken], step: str) -> Taken | None:
-        """Return the next event of the step if it is of this kind, and count it as come to."""
-        left = self.left.get(step)
-        if not left or type(left[0]) is not kind:
+        """Return and consume the next event of the step, if it is of this kind."""
+        events = self.left.get(step)
+        if not events or type(events[0]) is not kind:
             return None
-        event: Taken = left.popleft()
-        if not left:
+        event: Taken = events.popleft()
+        if not events:
             del self.left[step]
         return event
 
     def take_start(self, step: str) -> w.StepStarted | None:
-        """Return the next start of the step, and count it as come to, with what earlier versions logged before it.
+        """Return and consume the next start of the step, with the events that earlier versions logged before it.
 
-        They logged a second start of a step that a death had cut off, and a start after a skip for want of money.
+        They logged a second start of a step that a death had cut off, and a start after a skip for lack of money.
         """
         if step not in self.left:
             return None
@@ -56,13 +56,13 @@ class StepJournal:
 
     def is_next(self, kind: type[Event], step: str) -> bool:
         """Return whether the next event of the step is of this kind."""
-        left = self.left.get(step)
-        return bool(left) and type(left[0]) is kind  # type: ignore[index]  # not empty
+        events = self.left.get(step)
+        return bool(events) and type(events[0]) is kind  # type: ignore[index]  # not empty
 
     def pass_over(self, block: str, before: int) -> Counter[str]:
-        """Count the events of steps within a block as come to, up to the event of the log with this number.
+        """Consume the events of steps within a block, up to the event with this number.
 
-        Returns how often each of these steps was begun there.
+        Returns the number of starts by step.
         """
         begun: Counter[str] = Counter()
         for step in self.within.get(block, ()):
@@ -70,12 +70,12 @@ class StepJournal:
         return begun
 
     def pass_over_step(self, step: str, before: int) -> int:
-        """Count the events of a step as come to, up to the event with this number; return how often it was begun there."""
-        left, begun = self.left.get(step), 0
-        while left and left[0].seq < before:
-            event = left.popleft()
+        """Consume the events of a step, up to the event with this number; return the number of its starts."""
+        events, begun = self.left.get(step), 0
+        while events and events[0].seq < before:
+            event = events.popleft()
             begun += isinstance(event, w.StepStarted) and event.attempt == 1
-        if left is not None and not left:
+        if events is not None and not events:
             del self.left[step]
         return begun
 

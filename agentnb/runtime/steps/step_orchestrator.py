@@ -1,4 +1,4 @@
-"""An orchestrator that works in steps: the one to write for a course of one's own."""
+"""An orchestrator that works in steps: the base class for custom orchestrators."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ T = TypeVar("T")
 
 
 class StepOrchestrator:
-    """An orchestrator that works in steps: write its `orchestrate`.
+    """An orchestrator that works in steps: implement its `orchestrate`.
 
-    A step has an id that is unique in its run and the same in every process. Steps may be awaited side by side, with
-    `together`. A run that is recovered calls `orchestrate` again, which gets the outcome of each step that has finished from
-    the log.
+    A step has an id that is unique in its run and the same in every process. Steps may be awaited concurrently, with
+    `together`.
+    A recovered run calls `orchestrate` again, which gets the outcomes of finished steps from the log.
     """
 
     where = "step"
 
     def __init__(self, lifecycle: Lifecycle, elicitation: Elicitation) -> None:
-        """``elicitation``: how the person is asked what nested runs ask."""
+        """``elicitation``: asks the person the questions of nested runs."""
         self.log = lifecycle.log
         self.steps = StepRunner(lifecycle, elicitation)
         self._taken: set[str] = set()
-        """The ids of the steps that this process has begun or taken from the log."""
+        """Ids of steps that this process has started or taken from the log."""
 
     async def orchestrate(self) -> Stop | None:
-        """Do the steps; return how the run ends, or None: it has failed if a step has, else completed."""
+        """Run the steps; return the run's verdict, or None: it has failed if a step has, else completed."""
         raise NotImplementedError(f"{type(self).__name__} has no orchestrate: write it as an async method")
 
     async def do(
         self, step: str, work: Callable[[], Awaitable[Any]], *, inputs: Any = None, kind: str = "", title: str = ""
     ) -> Any:
-        """Do a step and return its output as plain data; of a step that has finished, return the output that the log holds.
+        """Run a step and return its output as plain data; for a finished step, return the logged output.
 
-        Raises `StepFailed` if the work raises, now or in the process that died.
+        Raises `StepFailed` if the work raises, now or in the dead process.
         """
 
         async def attempt(_: object) -> Any:
             return await work()
 
-        with self._own_step(step) as place:
-            return await self.steps.attempts(StepTerms(kind=kind), place, attempt, inputs=plain_data(inputs), title=title)
+        with self._own_step(step) as own_place:
+            return await self.steps.attempts(StepTerms(kind=kind), own_place, attempt, inputs=plain_data(inputs), title=title)
 
     async def run(
         self,
@@ -68,33 +68,35 @@ class StepOrchestrator:
         kind: str = "agent",
         title: str = "",
     ) -> Run:
-        """Do a step that is a nested run, and return that run, however it ended; the step's output is its answer.
+        """Run a nested run as a step and return it, however it ended; the step's output is its answer.
 
-        ``options``: of the nested run, such as its watcher or folder; its log and its id are given here. A nested run that the
-        dead process had begun is resumed; one that had ended is loaded. What it asks reaches the person of this run, which is
-        suspended with it. Raises `StepFailed` if the nested run cannot begin.
+        ``options``: of the nested run, such as its watcher or folder; its log and its id are set here. A nested run that the
+        dead
+        process had started is resumed; an ended one is loaded. Its questions reach the person of this run, which is suspended
+        with
+        it. Raises `StepFailed` if the nested run cannot begin.
         """
-        with self._own_step(step) as place:
-            return await self.steps.nested_run(StepTerms(kind=kind), place, runnable, prompt, options, title=title)
+        with self._own_step(step) as own_place:
+            return await self.steps.nested_run(StepTerms(kind=kind), own_place, runnable, prompt, options, title=title)
 
     async def together(self, *steps: Awaitable[T]) -> list[T]:
-        """Await steps side by side. If one raises, the others are cancelled, and awaited, before the error is raised."""
+        """Await steps concurrently. If one raises, the others are cancelled, and awaited, before the error is raised."""
         outputs: dict[int, T] = {}
 
-        async def kept(place: int) -> None:
-            outputs[place] = await steps[place]
+        async def keep(index: int) -> None:
+            outputs[index] = await steps[index]
 
-        await self.steps.side_by_side.all_or_none(kept, range(len(steps)))
-        return [outputs[place] for place in range(len(steps))]
+        await self.steps.side_by_side.all_or_none(keep, range(len(steps)))
+        return [outputs[index] for index in range(len(steps))]
 
     # For the lifecycle
 
     def raises(self, error: AgentnbError) -> bool:
-        """Return False: a run whose step failed is returned, with what it did until then."""
+        """Return False: a run whose step failed is returned, with its work so far."""
         return False
 
     async def work(self) -> Stop:
-        """Do the steps, and return how the run ends."""
+        """Run the steps, and return the run's verdict."""
         self.steps.begin()
         try:
             verdict = await self.orchestrate()
@@ -108,21 +110,21 @@ class StepOrchestrator:
         """Do nothing: steps end where the limit was reached."""
 
     def close_open(self, status: RoundStatus) -> None:
-        """Finish the steps that are open."""
+        """Finish all open steps."""
         self.steps.close_open(status)
 
     def suspend(self, why: str) -> None:
-        """Leave open questions to an answer after the run was suspended."""
+        """Leave open questions for an answer after the run was suspended."""
         self.steps.elicitation.leave()
 
     def _verdict(self) -> Stop:
         spent = self.steps.budget.exhausted()
         steps = self.log.run.step_records.values()
-        failed = [one for one in steps if one.status == "failed"]
-        if spent is not None and (failed or any(one.status == "skipped" for one in steps)):
+        failed = [record for record in steps if record.status == "failed"]
+        if spent is not None and (failed or any(record.status == "skipped" for record in steps)):
             return Stop(spent.name, "limited", limit=spent.limit)
         if failed:
-            words = "; ".join(f"step {one.id}: {one.error}" for one in failed)
+            words = "; ".join(f"step {record.id}: {record.error}" for record in failed)
             return Stop("step_failed", "failed", problem=words, hint="The logs of its nested runs say why")
         return Stop("completed")
 
@@ -130,13 +132,13 @@ class StepOrchestrator:
     def _own_step(self, step: str) -> Iterator[Place]:
         """Yield the place of a step; raises `StepFailed` if the step fails.
 
-        Raises `SettingsError` for an invalid id, and for that of another step of this run, as its work would be skipped.
+        Raises `SettingsError` for an invalid id, or for the id of another step of this run, whose work would be skipped.
         """
         if not isinstance(step, str) or not step or encodable(step) != step:
             raise SettingsError(f"{step!r} is not the id of a step", "Give each step of a run a text of its own")
         if step in self._taken:
-            what = f"Step {step} was begun already"
-            raise SettingsError(what, "Give each step of a run an id of its own, such as item-1")
+            problem = f"Step {step} was begun already"
+            raise SettingsError(problem, "Give each step of a run an id of its own, such as item-1")
         self._taken.add(step)
         try:
             yield Place(step)

@@ -1,7 +1,7 @@
-"""Runs steps: each is logged, tried again as it says, and not done again when the run is recovered.
+"""Runs steps: each is logged, retried by its settings, and not repeated when the run is recovered.
 
-Every start, attempt and end is an event, written before anything follows from it. Workflows, task files and orchestrators of
-one's own hold a `StepRunner`; what follows what is theirs.
+Every start, attempt and end is logged before anything depends on it. Workflows, task files and custom orchestrators hold a
+`StepRunner`, and decide the order of steps themselves.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from agentnb.runtime.steps.step_journal import StepJournal
 from agentnb.tools.tool_errors import cancelled
 
 MAX_HOLD_SECONDS = 0.02
-"""How long steps may follow one another before the event loop gets a turn, for stop, time limits and other runs."""
+"""Maximum seconds that consecutive steps may hold the event loop, for stop, time limits and other runs."""
 JITTER = 0.1
-"""By how much a wait before another attempt may be longer, so that runs that failed together do not return together."""
+"""Maximum relative increase of a retry wait, so that runs that failed together do not return together."""
 StepStatus = Literal["completed", "failed", "cancelled"]
 Work = Callable[[Attempt], Coroutine[Any, Any, Any]]
-"""Does the work of an attempt and returns its output."""
+"""Runs an attempt and returns its output."""
 
 
 class NothingLeft(Exception):
@@ -54,7 +54,7 @@ class StepRunner:
     """Runs the steps of one run."""
 
     def __init__(self, lifecycle: Lifecycle, elicitation: Elicitation) -> None:
-        """``elicitation``: how the person is asked what steps and nested runs ask."""
+        """``elicitation``: asks the person the questions of steps and nested runs."""
         self.log = lifecycle.log
         self.budget = lifecycle.budget
         self.elicitation = elicitation
@@ -65,24 +65,24 @@ class StepRunner:
         self.journal = StepJournal(self.log.run.events)
         self.side_by_side = SideBySide(WeakMethod(self._note_left))
         self.calls: ToolCalls | None = None
-        """The tool calls of the steps, if they make any."""
+        """Tool calls of the steps, if any."""
         self.on_end: Callable[[w.StepFinished], None] = _nothing
-        """Called with each end of a step, also with those that the journal has."""
+        """Called with each end of a step, including those of the journal."""
         self.cancelled_before: Callable[[], BaseException] = partial(Suspended, "nobody_here")
-        """Makes the error of a step that was cancelled, since one beside it had ended, in the process that died. By default the
-        step waits until that one has said so again."""
+        """Creates the error of a step that the dead process cancelled because a sibling had ended. By default the step waits
+        until that sibling has ended again."""
         self._lifecycle = lifecycle
         self._open: dict[str, float] = {}
-        """When each open step began."""
+        """Start times of the open steps."""
         self._iterations: dict[str, int] = {}
         self._main: asyncio.Task[Any] | None = None
-        """The task of the run; those of steps side by side are others."""
+        """The task of the run; concurrent steps have their own."""
         self._gate = asyncio.Lock()
         self._may_run_out = True
         self._turn_began = perf_counter()
 
     def begin(self) -> None:
-        """Take steps from now on, in the running task."""
+        """Allow steps from now on, in the running task."""
         self._main, self._may_run_out = asyncio.current_task(), self.budget.may_run_out()
         self.nested.count_spent(self.budget)
 
@@ -97,9 +97,10 @@ class StepRunner:
         inputs: Any = None,
         nests: bool = False,
     ) -> Any:
-        """Try a step until it completes or is given up, and return its output; of one that has ended, as the journal has it.
+        """Try a step until it completes or is given up, and return its output; an ended step returns its logged output.
 
-        ``agent``: the name of what does the work; ``nests``: a nested run does it. Raises `FailedStep` if the step fails.
+        ``agent``: name of the agent or tool that works; ``nests``: whether a nested run does. Raises `FailedStep` if the step
+        fails.
         """
         path, attempt = place.path, 1
         self._check_wanted()
@@ -137,10 +138,10 @@ class StepRunner:
         *,
         title: str = "",
     ) -> Run:
-        """Do a step that is a nested run, and return that run, however it ended. The step's output is its answer.
+        """Run a nested run as a step and return it, however it ended. The step's output is its answer.
 
-        A nested run that a dead process had begun is resumed; one that had ended is loaded. Raises `FailedStep` if the run
-        cannot begin.
+        A nested run that a dead process had started is resumed; an ended one is loaded. Raises `FailedStep` if the run cannot
+        begin.
         """
         ended: list[Run] = []
 
@@ -164,33 +165,33 @@ class StepRunner:
         return run
 
     def record(self, kind: Any, step: str, **fields: Any) -> Any:
-        """Log an event of a step, unless the journal of a recovered run has it already; return it."""
+        """Log an event of a step, unless the journal of a recovered run already has it; return it."""
         return self.journal.take(kind, step) or self.log.emit(kind, step=step, **fields)
 
     def skip(self, path: str, reason: str) -> None:
-        """Log that a step is not run, and why."""
+        """Log that a step is skipped, and why."""
         self.record(w.StepSkipped, path, reason=reason)
 
     def count_begun(self, step: str, times: int = 1) -> None:
-        """Count a step as begun, so often, by another run or by a process that died."""
+        """Add to a step's count of starts, made by another run or by a dead process."""
         self._iterations[step] = self._iterations.get(step, 0) + times
 
     async def give_turn(self) -> None:
-        """Let the event loop run if this run has held it for long: steps that wait for nothing could spin forever."""
+        """Yield to the event loop if this run has held it for long: steps that await nothing could spin forever."""
         if perf_counter() - self._turn_began > MAX_HOLD_SECONDS:
             await asyncio.sleep(0)
             self._turn_began = perf_counter()
 
     def close_open(self, status: RoundStatus) -> None:
-        """Finish the steps that are open."""
+        """Finish all open steps."""
         for step in [*self._open]:
             self._finish(step, "failed" if status == "error" else "cancelled")
 
     def close_suspended(self, block: str = "", reason: str = "") -> None:
-        """Log the end of steps that wait for the person, within a block that failed or all: no answer is needed any more."""
+        """Log the end of steps that wait for the person, within a failed block or all: no answer is needed any more."""
         for path in reversed([*self._open]):
             if not block or path.startswith(f"{block}/"):
-                for question in [one for one in self.log.run.waiting if one.call_id == path]:
+                for question in [question for question in self.log.run.waiting if question.call_id == path]:
                     self.elicitation.withdraw(question.id)
                     self.elicitation.book.withdraw(question.id)  # of an earlier process, or of a nested run
                 self._finish(path, "cancelled", reason=reason)
@@ -200,16 +201,16 @@ class StepRunner:
         self._finish(path, "cancelled", reason=self.side_by_side.reason, **fields)
 
     def _note_left(self) -> None:
-        """Warn of the tools that are left behind."""
+        """Warn of abandoned tools."""
         names = ", ".join(dict.fromkeys(record.call.name for record in open_calls(self.log.run)))
         self.log.warn_once(f"{names or 'A step'} did not end when it was cancelled, and may still work")
 
     # One step
 
     async def _wait_to_begin(self, step: str) -> None:
-        """Wait while the run is paused. Raise `NothingLeft` if the step cannot be paid for."""
+        """Wait while the run is paused. Raises `NothingLeft` if the budget is exhausted."""
         if self._gate.locked() or self._lifecycle.inbox.unread:
-            async with self._gate:  # side by side, each would read only some of the commands
+            async with self._gate:  # concurrent steps would each read only some of the commands
                 await self._lifecycle.read_inbox()
         await self.give_turn()
         self._lifecycle.check_stop()
@@ -219,7 +220,7 @@ class StepRunner:
             raise NothingLeft(reason)
 
     def _check_wanted(self) -> None:
-        """Raise in a step beside one that has failed: nothing may follow work that swallowed its cancellation."""
+        """Raise in a step whose sibling has failed: nothing may follow work that swallowed its cancellation."""
         task = asyncio.current_task()
         if task is not None and task is not self._main and task.cancelling():
             raise asyncio.CancelledError
@@ -261,7 +262,7 @@ class StepRunner:
         return log.append(started), True
 
     def _logged_end(self, path: str) -> w.StepFinished | w.StepAttempted | None:
-        """Return how an attempt ended in the process that died, if it did; what went on within it is over too."""
+        """Return the end of an attempt in the dead process, if logged, and consume the events within it."""
         tried = self.journal.take(w.StepAttempted, path)
         ended = self.journal.take(w.StepFinished, path) or tried  # cancelled before the next attempt, if both
         if ended is not None:
@@ -270,7 +271,7 @@ class StepRunner:
         return ended
 
     async def _try(self, step: StepTerms, attempt: Attempt, work: Work) -> tuple[StepFailure | None, Any]:
-        """Make one attempt; return why it failed, or None, and the output."""
+        """Make one attempt; return its failure or None, and the output."""
         path, limit = attempt.place.path, attempt.limit
         try:
             output = await (work(attempt) if limit is None else self.side_by_side.within(limit, work(attempt)))
@@ -282,7 +283,7 @@ class StepRunner:
             return error.failure, None
         except Exception as error:
             self.close_suspended(path)
-            self._close_call(path)  # of a tool that was left behind
+            self._close_call(path)  # of an abandoned tool
             own = step.timeout if isinstance(error, TimeoutError) and limit is not None and limit.expired() else None
             return of_error(error, own), None
         except BaseException:
@@ -290,7 +291,7 @@ class StepRunner:
             raise
 
     def _give_up(self, step: StepTerms, attempt: Attempt, failure: StepFailure, attempts: int) -> Any:
-        """Return the output that the step continues with; raise `FailedStep` if it has none."""
+        """Return the output that the step continues with; raises `FailedStep` without one."""
         path = attempt.place.path
         if step.instead:
             self._finish(path, "completed", output=step.instead[0], error=failure.text, attempts=attempts)
@@ -300,7 +301,7 @@ class StepRunner:
         raise FailedStep(path, failure)
 
     def _as_logged(self, event: w.StepFinished) -> Any:
-        """Return or raise for the logged end of a step what the process that died had."""
+        """Return or raise the logged outcome of a step, as the dead process did."""
         self._open.pop(event.step, None)
         self.on_end(event)
         if event.status == "completed":
@@ -346,17 +347,17 @@ class StepRunner:
         self.on_end(log.append(finished))
 
     def _close_left(self, block: str) -> None:
-        """Log the end of the steps in a block that a process that died had begun, and this one has not begun again."""
+        """Log the end of steps in a block that a dead process had started, and this process has not started again."""
         for path in reversed(self.journal.within[block]):
             if path not in self._open and self.log.run.step_records[path].status == "running":
                 self._close_call(path)
                 self.log.emit(w.StepFinished, step=path, status="cancelled", seconds=None, reason=NOT_NEEDED)
 
     def _close_call(self, step: str) -> None:
-        """Give the call of a step that ends its result, if it has none: its tool was left behind, or never began."""
+        """Log a result for the open call of an ending step: its tool was abandoned, or never began."""
         if self.calls is not None and self.log.run.open_step_call(step) is not None:
             self.calls.close(step, cancelled())
 
 
 def _nothing(event: w.StepFinished) -> None:
-    """Do nothing with the end of a step."""
+    """Ignore the end of a step."""

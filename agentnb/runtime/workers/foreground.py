@@ -27,15 +27,15 @@ T = TypeVar("T")
 GRACE = 1.0
 """Seconds that an interrupted run gets to close its log; after that the person gets the cell back anyway."""
 ATTEMPTS = 5
-"""How often a signal is sent again: a signal that arrives just before a blocking call does not end it."""
+"""Maximum repetitions of a signal: a signal that arrives just before a blocking call does not end it."""
 
 
 class RunInterrupted(KeyboardInterrupt):
     """The person interrupted an awaited run. ``closed``: whether its log is already closed."""
 
     def __init__(self, *, closed: bool) -> None:
-        what = "its log is closed" if closed else "it ends when its tool lets go of the event loop"
-        super().__init__(f"the run was stopped, and {what}")
+        state = "its log is closed" if closed else "it ends when its tool lets go of the event loop"
+        super().__init__(f"the run was stopped, and {state}")
         self.closed = closed
 
 
@@ -43,14 +43,13 @@ class Foreground:
     """Runs the plain tools of a run on the thread that waits for it: in a notebook, the kernel's main thread.
 
     There the tools see what a cell sees, draw where a cell draws, may ask with ``input()``, and can be interrupted.
-
-    While a thread waits, it is in one of these states:
+    States of a waiting thread:
 
     - waiting: no tool runs here. An interrupt is noted, and stops the run.
     - in a tool (``_interruptible``): an interrupt is noted, stops the run, and is also raised inside the tool.
-    - stopped (``_stopped``): the handle has stopped the run. No other tool starts, and the outcome of a tool that still runs
-      is dropped. If it runs on the main thread, `end_tool` sends it a signal of our own (``_signalled``), which does not count
-      as an interrupt by the person; signals sent again meanwhile are echoes (``_echoes``).
+    - stopped (``_stopped``): the handle has stopped the run. No further tool starts, and the outcome of a running tool is
+      dropped. If it runs on the main thread, `end_tool` sends it a signal of our own (``_signalled``), which does not count as
+      an interrupt by the person; repeated signals are echoes (``_echoes``).
     - interrupted (``_interrupted``): the person has interrupted the run or a nested run. `wait` stops the run and raises
       `RunInterrupted` when its log is closed, or when its grace is over.
     """
@@ -63,23 +62,23 @@ class Foreground:
         self._stop: Callable[[], None] | None = None
         self._outer: Foreground | None = None
         self._waited = False
-        """`wait` was called; it handles any interrupt."""
+        """True once `wait` was called, which handles any interrupt."""
         self._left = False
-        """`wait` has returned: nested runs that continue have their plain tools run in threads."""
+        """True once `wait` has returned: plain tools of nested runs that continue run in threads."""
         self._lock = threading.Lock()  # never taken by a signal handler
         self._stopped = False
-        """The run was stopped by its handle: no other tool starts, and the outcome of the running tool is dropped."""
+        """True if the handle stopped the run: no further tool starts, and the outcome of the running tool is dropped."""
         self._interruptible = False
-        """A tool is running on the main thread."""
+        """True while a tool runs on the main thread."""
         self._running: PendingOutcome | None = None
-        """Outcome of the tool that is running on the main thread."""
+        """Outcome of the tool on the main thread."""
         self._signalled = False
-        """A signal of our own is on its way to the tool."""
+        """True while a signal of our own is on its way to the tool."""
         self._echoes = 0
         """Signals sent while another was on its way; they arrive with it or after it."""
 
     async def call(self, function: Callable[[], Any], parallel_safe: bool) -> Any:
-        """Run a plain function on the waiting thread, or in a thread of its own if it is parallel-safe."""
+        """Run a plain function on the waiting thread, or in a worker thread if it is parallel-safe."""
         if parallel_safe or self._left:
             return await call_in_thread(function)
         answer = PendingOutcome()
@@ -87,7 +86,7 @@ class Foreground:
         budget, asker = (
             current_budget.get(),
             current_call.get(),
-        )  # not the whole context: what a tool sets in the kernel's context stays, as in a cell
+        )  # not the whole context: variables that a tool sets in the kernel's context persist, as in a cell
 
         def job() -> None:
             if not answer.future.done():
@@ -106,14 +105,15 @@ class Foreground:
             return (await answer.future).get()
         except asyncio.CancelledError:
             if not (self._stopped or self._interrupted):
-                self._interrupt_tool(answer)  # given up, such as at its time limit: others wait for its thread
+                self._interrupt_tool(answer)  # given up, for example at its time limit: others wait for its thread
             raise
 
     def wait(self, future: Future[T], stop: Callable[[], None]) -> T:
         """Wait for the end of a run and run its tools. ``stop``: stops the run.
 
         An interrupt at any moment stops the run, even if a tool catches it; `RunInterrupted` is raised when the run's log is
-        closed, or when its grace is over.
+        closed,
+        or when its grace is over.
         """
         with self.own_interrupts():
             self._waited = True
@@ -137,7 +137,7 @@ class Foreground:
         return future.result()
 
     def run_here(self, function: Callable[[], Any], stop: Callable[[], None]) -> Outcome:
-        """Run one plain function on this thread, where nobody waits for its run. ``stop``: stops the run."""
+        """Run one plain function on this thread, where nothing waits for its run. ``stop``: stops the run."""
         with self.own_interrupts():
             self._waited, self._stop = True, stop
             try:
@@ -153,16 +153,16 @@ class Foreground:
 
     @property
     def is_in_tool(self) -> bool:
-        """Whether a tool runs on the main thread."""
+        """True while a tool runs on the main thread."""
         return self._interruptible
 
     def refuse_tools(self) -> None:
-        """Start no other tool of the run, and drop the outcome of the running one. Thread-safe."""
+        """Start no further tool of the run, and drop the outcome of the running one. Thread-safe."""
         with self._lock:
             self._stopped = True
 
     def end_tool(self) -> None:
-        """Start no other tool of the stopped run, and interrupt the one on the main thread. Thread-safe.
+        """Start no further tool of the stopped run, and interrupt the tool on the main thread. Thread-safe.
 
         The tool sees KeyboardInterrupt; the waiter still gets its run.
         """
@@ -170,13 +170,13 @@ class Foreground:
         self._interrupt_tool()
 
     def _interrupt_tool(self, only: PendingOutcome | None = None) -> None:
-        """Interrupt the tool on the main thread, if one runs there; ``only`` the one with this outcome."""
+        """Interrupt the tool on the main thread, if any; ``only`` the tool with this outcome."""
         if threading.current_thread() is not threading.main_thread() and self._signal(only):
             threading.Thread(target=self._signal_again, args=(only,), name="agentnb-stop", daemon=True).start()
 
     def _signal(self, only: PendingOutcome | None) -> bool:
-        """Interrupt the tool, if one runs. Return whether our own handler will see the signal."""
-        with self._lock:  # so that the tool cannot end meanwhile and no signal arrives after it
+        """Interrupt the running tool, if any. Return whether our own handler will see the signal."""
+        with self._lock:  # so that the tool cannot end now and no signal arrives after it
             handler = signal.getsignal(signal.SIGINT)
             if not self._interruptible or not callable(handler):  # SIG_DFL would end the process, SIG_IGN do nothing
                 return False
@@ -205,7 +205,7 @@ class Foreground:
                 self._tool_ended()
 
     def _leave(self) -> None:
-        """Hand on what still waits for this thread: a nested run that nobody awaits may continue."""
+        """Move queued jobs to worker threads: a nested run that nothing awaits may continue."""
         self._left = True
         while not (self._stopped or self._interrupted):
             try:
@@ -221,7 +221,7 @@ class Foreground:
             return not self._stopped
 
     def _tool_ended(self) -> None:
-        """Refuse new signals and wait for those on their way, so that they hit no later code."""
+        """Refuse new signals and wait for pending ones, so that they hit no later code."""
         with self._lock:
             self._interruptible = False
         latest = time.monotonic() + GRACE
@@ -230,7 +230,7 @@ class Foreground:
         self._signalled, self._echoes = False, 0
 
     def _in_tool(self, function: Callable[[], Any]) -> Any:
-        # Its own frame: an interrupt is raised only here and in calls made from here. One that came just before is noted.
+        # A separate frame: an interrupt is raised only here and in calls from here. An earlier one was only noted.
         if self._interrupted:
             raise KeyboardInterrupt
         worker = worker_call()
@@ -241,7 +241,7 @@ class Foreground:
     def own_interrupts(self) -> Iterator[None]:
         """Note interrupts instead of raising them at arbitrary points; a running tool still gets them raised.
 
-        Prepare a run within it too: Python discards an interrupt that is raised while it is cleaning up.
+        Prepare a run within it too: Python discards an interrupt that is raised during cleanup.
         """
         before = signal.getsignal(signal.SIGINT)
         around = getattr(before, "__self__", None)
@@ -265,11 +265,11 @@ class Foreground:
         A signal of `end_tool` stops only the runs nested in its target, which is already stopped.
         """
         waiting = list(self._with_outer())
-        meant = [place for place, one in enumerate(waiting) if one._hears()]
-        for one in waiting[: meant[-1] if meant else None]:
-            one._interrupted = True
-            one._jobs.put(None)
-            one._stop_once()
+        meant = [index for index, foreground in enumerate(waiting) if foreground._hears()]
+        for foreground in waiting[: meant[-1] if meant else None]:
+            foreground._interrupted = True
+            foreground._jobs.put(None)
+            foreground._stop_once()
         if self._is_in_tool(frame):
             raise KeyboardInterrupt
 
@@ -278,14 +278,14 @@ class Foreground:
         if self._signalled:
             self._signalled = False
             return True
-        self._echoes, had = max(self._echoes - 1, 0), self._echoes
-        return had > 0
+        self._echoes, echoes_before = max(self._echoes - 1, 0), self._echoes
+        return echoes_before > 0
 
     def _with_outer(self) -> Iterator[Foreground]:
-        one: Foreground | None = self
-        while one is not None:
-            yield one
-            one = one._outer
+        foreground: Foreground | None = self
+        while foreground is not None:
+            yield foreground
+            foreground = foreground._outer
 
     def _is_in_tool(self, frame: FrameType | None) -> bool:
         """Return whether the frame belongs to the tool or to code it calls, not to our code around it."""

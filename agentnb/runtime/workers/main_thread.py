@@ -1,4 +1,4 @@
-"""The main thread, for a tool of a run that nobody waits for there: in a notebook, between two cells."""
+"""The main thread, for a tool of a run that nothing waits for there: in a notebook, between two cells."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentnb.runtime.workers.foreground import Foreground
 from agentnb.tools.tool import Schedule
 
 WAIT = 60.0
-"""Seconds that a call waits for the main thread."""
+"""Maximum seconds that a call waits for the main thread."""
 BUSY = (
     "The main thread is busy: a cell has been running for {:g} seconds",
     "Call it again later, or do without it",
@@ -26,7 +26,7 @@ BUSY = (
 async def call_on_main_thread(function: Callable[[], Any], schedule: Schedule, *, wait: float = WAIT) -> Any:
     """Run a function on the main thread as soon as no cell runs there; an interrupt stops the run, as for any plain tool.
 
-    Raises `ToolFailed` if the main thread does not become free in ``wait`` seconds.
+    Raises `ToolFailed` if the main thread is still busy after ``wait`` seconds.
     """
     foreground, inbox = Foreground(), current_inbox.get()
 
@@ -34,11 +34,11 @@ async def call_on_main_thread(function: Callable[[], Any], schedule: Schedule, *
         if inbox is not None:
             inbox.put("stop", INTERRUPTED)
 
-    if threading.current_thread() is threading.main_thread():  # whose event loop is that of the run
+    if threading.current_thread() is threading.main_thread():  # the run's event loop is on the main thread
         outcome = foreground.run_here(function, lambda: None)
         if isinstance(outcome.error, KeyboardInterrupt):  # raised in a task, it would end the event loop of the kernel
             _interrupt_cell()
-            await asyncio.sleep(TICK)  # which ends here if that cancels the run
+            await asyncio.sleep(TICK)  # raises here if that cancels the run
             stop()
             raise asyncio.CancelledError("The run was stopped")
         return outcome.get()
@@ -66,7 +66,7 @@ async def call_on_main_thread(function: Callable[[], Any], schedule: Schedule, *
 
 
 def _interrupt_cell() -> None:
-    """Interrupt also the code that awaits the run on this event loop, if whoever runs the loop heeds interrupts there."""
+    """Also interrupt the code that awaits the run on this event loop, if the loop's owner handles interrupts there."""
     handler = signal.getsignal(signal.SIGINT)
     raises = handler is signal.default_int_handler or isinstance(getattr(handler, "__self__", None), Foreground)
     if callable(handler) and not raises:

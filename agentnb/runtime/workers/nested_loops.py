@@ -1,4 +1,4 @@
-"""Event loops of plain tools on a thread whose event loop runs, such as that of a cell."""
+"""Event loops of plain tools on a thread with a running event loop, such as that of a cell."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INSTALL = 'The event loop of the cell runs already: call asyncio.run, or pip ins
 def call_nested(function: Callable[[], T]) -> T:
     """Call a plain function, which may run event loops of its own, as in a thread.
 
-    `nest_asyncio` would change every event loop of the process, those of agentnb included: applying it is up to the person.
+    `nest_asyncio` would change every event loop of the process, including those of agentnb: applying it is up to the person.
     """
     with without_running_loop():
         try:

@@ -1,4 +1,4 @@
-"""Plain functions in worker threads, and how they are interrupted when their run is stopped."""
+"""Plain functions in worker threads, and their interruption when the run is stopped."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from agentnb.runtime.threads import Outcome, PendingOutcome, attempt, in_worker,
 GRACE = 0.1
 """Seconds that an interrupted function gets to end; less than the patience of a stopped run."""
 CHECK = 0.005
-"""Seconds between two looks at whether it has ended."""
+"""Seconds between two checks whether it has ended."""
 
 
 class _Thread(threading.local):
-    """What a thread runs."""
+    """The current call of a thread."""
 
     call: WorkerCall | None = None
 
@@ -28,7 +28,7 @@ _thread = _Thread()
 
 
 def worker_call() -> WorkerCall | None:
-    """Return the call of a plain function that this thread runs, if it is a worker thread."""
+    """Return the plain function's call that this thread runs, if it is a worker thread."""
     return _thread.call
 
 
@@ -37,11 +37,11 @@ class ToolInterrupted(KeyboardInterrupt):
 
 
 class WorkerCall:
-    """One call of a plain function in a worker thread.
+    """A call of a plain function in a worker thread.
 
     `interrupt` raises `ToolInterrupted` in it, as an interrupt of the kernel raises KeyboardInterrupt in a cell: between two
-    steps of Python, so that a call into a library, such as ``time.sleep``, returns first. It is raised at most once, and only
-    in the function: never in what the thread does later, nor in `held` code, which looks at ``is_interrupted`` itself.
+    bytecode instructions, so that a call into a library, such as ``time.sleep``, returns first. Raised at most once, and
+    only in the function: never in later work of the thread, nor in `held` code, which checks ``is_interrupted`` itself.
     """
 
     wake: Callable[[], None] = staticmethod(lambda: None)
@@ -51,11 +51,11 @@ class WorkerCall:
         self._function = function
         self._lock = threading.Lock()
         self._thread: int | None = None
-        """The thread, while the function may be interrupted."""
+        """Id of the thread, while the function may be interrupted."""
         self._is_held = False
         self.is_interrupted = False
         self.is_running = True
-        """Whether the function has not ended, or has not even begun."""
+        """True until the function has ended, also before it begins."""
 
     def run(self) -> Outcome:
         """Call the function in this thread, unless it was interrupted before."""
@@ -65,7 +65,7 @@ class WorkerCall:
                 outcome = attempt(self._function)
             self._end()
         except ToolInterrupted:
-            pass  # it came between two steps of ours; there is no second one
+            pass  # it came between two instructions of ours; there is no second one
         finally:
             self.is_running, _thread.call = False, None
         return outcome
@@ -74,7 +74,7 @@ class WorkerCall:
         """Interrupt the function, from another thread. No-op the second time, or if it has ended."""
         if self.is_interrupted:
             return
-        with self._lock:  # so that the function cannot end meanwhile and the exception hit later code
+        with self._lock:  # so that the function cannot end now and the exception hit later code
             self.is_interrupted = True
             if self._thread is not None and not self._is_held:
                 _raise_in(self._thread)
@@ -82,9 +82,9 @@ class WorkerCall:
 
     @contextmanager
     def held(self, is_held: bool = True) -> Iterator[None]:
-        """Hold an interrupt back while the block runs, or let it through in a part of such a block.
+        """Defer interrupts while the block runs, or allow them in a part of such a block.
 
-        One that was held back is raised as soon as it may be. Only for the thread of the function.
+        A deferred interrupt is raised as soon as it is allowed. Only for the thread of the function.
         """
         before = self._hold(is_held)
         try:
@@ -93,7 +93,7 @@ class WorkerCall:
             self._hold(before)
 
     def _hold(self, is_held: bool) -> bool:
-        """Change whether interrupts are held back, and return whether they were."""
+        """Set whether interrupts are deferred, and return the previous value."""
         with self._lock:
             before = self._is_held
             if before and not is_held and self.is_interrupted:
@@ -117,10 +117,11 @@ class WorkerCall:
 
 
 async def call_in_thread(function: Callable[[], Any], parallel_safe: bool = True) -> Any:
-    """Run a plain function in a thread of its own, in a copy of the caller's context.
+    """Run a plain function in a worker thread, in a copy of the caller's context.
 
     If the caller is cancelled, the function is interrupted; not after the time limit of a single call, which only lets the
-    model continue.
+    model
+    continue.
     """
     answered, call, asker = PendingOutcome(), WorkerCall(function), current_call.get()
     if asker is not None:
@@ -145,13 +146,13 @@ async def _ended(call: WorkerCall) -> None:
 
 
 def _absorb() -> None:
-    """Take what was not raised yet in this thread.
+    """Absorb an exception that is pending in this thread.
 
-    It is raised and caught: where it is only taken back, Python 3.11 believes for good that something waits to be raised, and
-    hangs when anything traces, such as a debugger or ``%prun``.
+    The exception is raised and caught: if it is only withdrawn, Python 3.11 permanently believes that an exception is pending,
+    and hangs under any tracing, such as a debugger or ``%prun``.
     """
     try:
-        _raise_in(threading.get_ident())  # at most one waits
+        _raise_in(threading.get_ident())  # at most one is pending
         for _ in range(1_000):
             pass
     except ToolInterrupted:
@@ -159,11 +160,11 @@ def _absorb() -> None:
 
 
 def _raise_in(thread: int) -> None:
-    """Have `ToolInterrupted` raised in a thread at its next step of Python."""
+    """Raise `ToolInterrupted` in a thread at its next bytecode instruction."""
     try:
         import ctypes  # loads a library, which only a stop needs
 
         raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
-    except (ImportError, AttributeError):  # another Python: the function is left behind
+    except (ImportError, AttributeError):  # another Python: the function is abandoned
         return
     raise_in(ctypes.c_ulong(thread), ctypes.py_object(ToolInterrupted))

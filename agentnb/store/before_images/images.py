@@ -1,4 +1,4 @@
-"""The before-images of a run on disk: the list of its changes, and the content of files before them."""
+"""The before-images of a run on disk: the list of its changes, and the earlier content of files."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _IGNORE, _IGNORED = ".gitignore", b"*\n"
 
 
 class _Opened(NamedTuple):
-    """The open folder: its descriptor, or its path where there are none of folders."""
+    """The open folder: its descriptor, or its path on systems without folder descriptors."""
 
     descriptor: int | None
     path: Path
 
     def open(self, name: str, flags: int) -> int:
-        """Open a file in it, which only its owner may read if it is new."""
-        place = name if self.descriptor is not None else str(self.path / name)
-        return os.open(place, flags | _NO_LINK, 0o600, dir_fd=self.descriptor)
+        """Open a file in it; a new file is readable only by its owner."""
+        target = name if self.descriptor is not None else str(self.path / name)
+        return os.open(target, flags | _NO_LINK, 0o600, dir_fd=self.descriptor)
 
     def unlink(self, name: str) -> None:
         os.unlink(name if self.descriptor is not None else self.path / name, dir_fd=self.descriptor)
@@ -48,13 +48,13 @@ class PrivateFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether it is there, and is a folder."""
+        """True if it exists and is a folder."""
         with suppress(OSError):
             return stat.S_ISDIR(self.path.lstat().st_mode)
         return False
 
     def make(self) -> None:
-        """Make it, if it is not there."""
+        """Create it, unless it exists."""
         try:
             self.path.mkdir(0o700)
         except FileExistsError:
@@ -62,7 +62,7 @@ class PrivateFolder:
         self.create(_IGNORE, _IGNORED)
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a new file, whole or not at all."""
+        """Write a new file atomically."""
         with self._opened() as folder:
             descriptor = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             try:
@@ -76,12 +76,12 @@ class PrivateFolder:
                 raise
 
     def remove(self, name: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file, if it exists."""
         with self._opened() as folder, suppress(FileNotFoundError):
             folder.unlink(name)
 
     def append(self, name: str, line: bytes) -> None:
-        """Add a line to a file. If that fails, the file is as before."""
+        """Append a line to a file. On failure, the file stays unchanged."""
         with self._opened() as folder:
             descriptor = folder.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND)
             try:
@@ -97,18 +97,18 @@ class PrivateFolder:
                 os.close(descriptor)
 
     def read(self, name: str, max_bytes: int) -> bytes:
-        """Return a file. Raises OSError, also if it is not a regular file or is larger than that."""
+        """Return a file's content. Raises OSError, also if it is not a regular file or larger than ``max_bytes``."""
         with self._opened() as folder:
             descriptor = folder.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
             with os.fdopen(descriptor, "rb") as file:
-                about = os.fstat(descriptor)
-                if not stat.S_ISREG(about.st_mode) or about.st_size > max_bytes:
-                    raise OSError(errno.EINVAL, "it is not what agentnb wrote")
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
+                    raise OSError(errno.EINVAL, "agentnb did not write it")
                 return file.read(max_bytes)
 
     @property
     def size(self) -> int:
-        """Bytes of its files; 0 if it is not there."""
+        """Bytes of its files; 0 if it does not exist."""
         try:
             with os.scandir(self.path) as entries:
                 return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
@@ -116,12 +116,12 @@ class PrivateFolder:
             return 0
 
     def delete(self) -> int:
-        """Delete it with its files, and return their bytes. No-op if it is not there."""
+        """Delete it with its files, and return their bytes. No-op if it does not exist."""
         try:
             is_folder = stat.S_ISDIR(self.path.lstat().st_mode)
         except FileNotFoundError:
             return 0
-        if not is_folder:  # put there by something else
+        if not is_folder:  # not created by agentnb
             self.path.unlink()
             return 0
         size = self.size
@@ -158,7 +158,7 @@ def _ends_with_line(descriptor: int, size: int) -> bool:
 
 
 MAX_LIST_BYTES = 100_000_000
-"""The longest list of changes that is read."""
+"""Maximum bytes of a list of changes."""
 _LIST = "changes.jsonl"
 NO_CHANGES = ListedChanges()
 
@@ -174,7 +174,7 @@ def digest(data: bytes | None) -> str:
 
 
 def listed_changes(store: Path, run_id: str) -> ListedChanges:
-    """Return the changes that a run has listed; none if it has no list. Raises OSError if it cannot be read."""
+    """Return the listed changes of a run; empty without a list. Raises OSError if it cannot be read."""
     folder = folder_of_run(store, run_id)
     if not folder.exists:
         return NO_CHANGES
@@ -185,14 +185,14 @@ def listed_changes(store: Path, run_id: str) -> ListedChanges:
 
 
 def write_record(folder: PrivateFolder, record: Record) -> None:
-    """Add a record to the list of a run."""
+    """Append a record to the list of a run."""
     folder.make()
     folder.append(_LIST, encoded(record))
 
 
 def read_image(store: Path, change: FileChanged) -> bytes:
-    """Return the content of a file before a change. Raises OSError if it is not there as it was kept."""
-    if not change.image.isalnum():  # no other name is given to an image
+    """Return the content of a file before a change. Raises OSError if the copy is missing or was changed."""
+    if not change.image.isalnum():  # images have no other names
         raise OSError(errno.EINVAL, "it has no image")
     data = folder_of_run(store, change.run_id).read(change.image, MAX_KEPT_FILE_BYTES)
     if digest(data) != change.before:
@@ -201,5 +201,5 @@ def read_image(store: Path, change: FileChanged) -> bytes:
 
 
 def note_undone(store: Path, run_id: str, numbers: Iterable[int]) -> None:
-    """Note that these changes of a run were undone."""
+    """Record that these changes of a run were undone."""
     write_record(folder_of_run(store, run_id), ChangesUndone(run_id=run_id, at=datetime.now(UTC), numbers=tuple(numbers)))

@@ -1,4 +1,4 @@
-"""Keeping before-images while a run works, within bounds, and never of a file in which a known key stands."""
+"""Backs up files while a run works, within limits, except files that contain a known key."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from agentnb.store.before_images.images import digest, folder_of_run, listed_cha
 from agentnb.store.before_images.records import ABSENT, FileChanged, NotKept
 
 MAX_RUN_BYTES = 100_000_000
-"""The images of one run together."""
+"""Maximum bytes of all images of one run."""
 
 
 class BeforeImages:
-    """Keeps files as they are before the calls of one run change them. Thread-safe."""
+    """Backs up files before the calls of one run change them. Thread-safe."""
 
     def __init__(self, log: str | Path, *, sync: bool = False) -> None:
         """``log``: the path of the run's log; ``sync``: whether images are forced to the disk."""
@@ -36,7 +36,7 @@ class BeforeImages:
         """The last change of each file, unless it was undone."""
 
     def keep(self, file: FileBefore) -> None:
-        """Keep the file, or list why not, before it is changed. Raises OSError if that fails."""
+        """Keep the file, or list why not, before it is changed. Raises OSError on failure."""
         change = _change_of(file, self._run_id)
         with self._lock:
             self._load()
@@ -74,7 +74,7 @@ class BeforeImages:
         return "run_full" if self._kept_bytes + change.size > MAX_RUN_BYTES else ""
 
     def _load(self) -> None:
-        """Read what a process that died had kept."""
+        """Read the list of a dead process."""
         if self._is_loaded:
             return
         listed = listed_changes(self._store, self._run_id)
@@ -85,7 +85,7 @@ class BeforeImages:
 
 
 def _change_of(file: FileBefore, run_id: str) -> FileChanged:
-    """Return the record of a change, without its number. Nothing is said of a file that holds a key."""
+    """Return the record of a change, without its number. A file with a key gets no digests."""
     work_dir, path, call_id = map(encodable, (str(file.work_dir.resolve()), str(file.path), file.call_id))
     change = FileChanged(run_id=run_id, number=0, at=datetime.now(UTC), call_id=call_id, work_dir=work_dir, path=path)
     shown = redact(change)
@@ -98,7 +98,7 @@ def _change_of(file: FileBefore, run_id: str) -> FileChanged:
 
 
 def _mode(file: FileBefore) -> int | None:
-    """Return the permissions of a file; None if it is new."""
+    """Return the permissions of a file, or None for a new file."""
     if file.before is None:
         return None
     with suppress(OSError):

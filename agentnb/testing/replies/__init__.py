@@ -1,1 +1,1 @@
-"""Replies as each wire writes them, and how they may misbehave."""
+"""Replies in the format of each API, and their faults."""

@@ -1,4 +1,4 @@
-"""What a script of the loopback server may hold, and the replies that are made of it."""
+"""Lines of the loopback server's script, and the replies made of them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Opaque:
-    """A content block of the Messages wire, sent as it stands here, such as ``redacted_thinking`` or ``server_tool_use``.
+    """A content block of the Messages API, sent unchanged, such as ``redacted_thinking`` or ``server_tool_use``.
 
-    The other wires have no such blocks and leave it out.
+    The other APIs have no such blocks and leave it out.
     """
 
     block: dict[str, Any]
@@ -29,11 +29,11 @@ AnswerPart: TypeAlias = "Text | Thinking | ToolCall | Opaque"
 
 @dataclass(frozen=True)
 class Answer:
-    """A reply with a say in how it ends.
+    """A reply with a given stop reason or usage.
 
-    ``stop_reason`` in the words of any wire (``end_turn``, ``max_tokens``, ``tool_use``, ``refusal``, ``pause_turn``,
-    ``content_filter`` ...) is said in the words of the wire that asks; one that no wire knows is sent as it is.
-    ``usage`` instead of the estimate.
+    A ``stop_reason`` of any API (``end_turn``, ``max_tokens``, ``tool_use``, ``refusal``, ``pause_turn``, ``content_filter``
+    ...)
+    is translated to the API of the request; an unknown one is sent unchanged. ``usage`` replaces the estimate.
     """
 
     parts: str | Sequence[str | AnswerPart] = ()
@@ -46,30 +46,30 @@ class Answer:
 
     @property
     def pieces(self) -> list[AnswerPart]:
-        """The parts, texts as `Text`."""
+        """The parts, with texts as `Text`."""
         return [_as_part(part) for part in self.parts]
 
     def of(self, kind: type[T]) -> list[T]:
-        """The parts of this kind."""
+        """Return the parts of this type."""
         return [part for part in self.parts if isinstance(part, kind)]
 
     @property
     def text(self) -> str:
-        """All its words."""
+        """All its text."""
         return "".join(part.text for part in self.of(Text))
 
     @property
     def reason(self) -> str:
-        """Why it ends, in the words of the Messages wire where they are known."""
-        given = _SAME_REASON.get(self.stop_reason or "", self.stop_reason)
-        return given or ("tool_use" if self.of(ToolCall) else "end_turn")
+        """The stop reason, as in the Messages API if known there."""
+        reason = _SAME_REASON.get(self.stop_reason or "", self.stop_reason)
+        return reason or ("tool_use" if self.of(ToolCall) else "end_turn")
 
 
 _SAME_REASON = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "max_output_tokens": "max_tokens"}
 
 
 def as_answer(line: Any) -> Answer:
-    """The reply that a text, a part or a list of them stands for; raises TypeError for anything else."""
+    """Return the reply for a text, a part or a list of them; raises TypeError for anything else."""
     if isinstance(line, Answer):
         return line
     if isinstance(line, str | Text | Thinking | ToolCall | Opaque):
@@ -80,28 +80,28 @@ def as_answer(line: Any) -> Answer:
 
 
 def words(text: str) -> list[str]:
-    """The text word by word."""
+    """Split the text into words."""
     return re.findall(r"\S+\s*|\s+", text)
 
 
 def arguments_text(call: ToolCall) -> str:
-    """The arguments as JSON; a string is taken as what a careless model wrote."""
+    """Return the arguments as JSON; a string is returned unchanged, as from a careless model."""
     return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
 
 
 def fragments(text: str, length: int = 6) -> list[str]:
-    """The text in small pieces, as tool arguments stream."""
+    """Split the text into small pieces, as tool arguments stream."""
     return [text[start : start + length] for start in range(0, len(text), length)]
 
 
 def tokens(value: Any) -> int:
-    """An estimate by length: four characters a token."""
+    """Estimate tokens by length: four characters a token."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return -(-len(text) // 4)
 
 
 def output_tokens(answer: Answer) -> tuple[int, int]:
-    """Tokens of the whole reply, and those of them that were thought."""
+    """Return the tokens of the whole reply, and of its thinking."""
     thought = sum(tokens(part.text) for part in answer.of(Thinking))
     called = sum(tokens(call.name) + tokens(arguments_text(call)) for call in answer.of(ToolCall))
     return thought + tokens(answer.text) + called + 1, thought

@@ -1,4 +1,4 @@
-"""What can go wrong at a provider, as lines of a script."""
+"""Faults of a provider, as lines of a script."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from agentnb.testing.replies.wire import Asked, Delivery, Sse, Wire
 from agentnb.testing.replies.write_chat import sloppy_events, sloppy_whole
 
 USUAL = "One two three four five six seven"
-"""The reply that goes wrong, where the script names none."""
+"""The faulty reply, unless the script names one."""
 PINGS: dict[str, Sse] = {
     "messages": Sse({"type": "ping"}, "ping"),
     "chat": Sse({"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": None}]}),
     "responses": Sse({"type": "keepalive", "sequence_number": 999}, "keepalive"),
 }
-"""Events that only say that the server is there, as each wire has them."""
+"""Keep-alive events of each API."""
 COMMENT = b": keep-alive\n\n"
 STATUS_OF = {"overloaded_error": 529, "rate_limit_error": 429, "rate_limit_exceeded": 429}
 
 
 @dataclass(frozen=True)
 class Misbehaviour:
-    """A reply that goes wrong."""
+    """A faulty reply."""
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """What goes over the line instead of a good reply. Each kind of misbehaviour has its own."""
+        """Return the delivery that replaces a good reply. Implemented by each kind of fault."""
         raise NotImplementedError(f"{type(self).__name__} has no deliver")
 
 
@@ -36,7 +36,7 @@ class Misbehaviour:
 class Status(Misbehaviour):
     """An error of this HTTP status instead of a reply.
 
-    ``retry_after`` in seconds or as a date; ``type`` is the provider's name of the error, if not the usual for the status.
+    ``retry_after`` in seconds or as a date; ``type``: the provider's name of the error, if not the usual one for the status.
     """
 
     code: int
@@ -46,7 +46,7 @@ class Status(Misbehaviour):
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """The error in the words of the wire."""
+        """Return the error in the format of the API."""
         headers = dict(self.headers)
         if self.retry_after is not None:
             headers["retry-after"] = str(self.retry_after)
@@ -57,10 +57,10 @@ class Status(Misbehaviour):
 
 @dataclass(frozen=True)
 class Overflow(Misbehaviour):
-    """The error that says the conversation is too long, in the words of each wire."""
+    """The error for a conversation that is too long, in the words of each API."""
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """A local server has words of its own."""
+        """Return the error; a local server has words of its own."""
         if asked.like.minimal:
             message = "the request exceeds the available context size (4096 tokens), try increasing it"
             return wire.refuse(400, message, "exceed_context_size_error")
@@ -68,16 +68,16 @@ class Overflow(Misbehaviour):
 
 
 def overflow() -> Overflow:
-    """The error that says the conversation is too long."""
+    """Return the error for a conversation that is too long."""
     return Overflow()
 
 
 @dataclass(frozen=True)
 class ErrorInStream(Misbehaviour):
-    """An error after some events of a stream that began well.
+    """An error after some good events of a stream.
 
-    On the Responses wire it comes as an ``error`` event, or with ``failed=True`` as ``response.failed``.
-    A reply that was not to be streamed is the error alone.
+    In the Responses API it comes as an ``error`` event, or with ``failed=True`` as ``response.failed``.
+    Without streaming, the reply is the error alone.
     """
 
     type: str = "overloaded_error"
@@ -87,7 +87,7 @@ class ErrorInStream(Misbehaviour):
     failed: bool = False
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """The first events of the line, then the error."""
+        """Return the first events of the line, then the error."""
         if not asked.streams:
             return wire.refuse(STATUS_OF.get(self.type, 500), self.message, self.type)
         write = write_responses.failed_event if self.failed and wire.name == "responses" else wire.error_event
@@ -97,14 +97,12 @@ class ErrorInStream(Misbehaviour):
 
 @dataclass(frozen=True)
 class Stall(Misbehaviour):
-    """Silence of some seconds after some events; then the rest comes. With ``after=0`` not even headers come before it.
+    """Silence of some seconds after some events; then the rest follows. With ``after=0``, not even headers come before it.
 
-    After more events than there are, all that is missing is the end of the body.
-
-    With ``pings`` the server shows meanwhile that it is there, once it has sent headers: by ``comments`` of the stream, or by
-    ``events`` that hold nothing of the reply. In a reply that was not to be streamed both are blank lines before it.
-
-    It ends at once when the server is closed or the client hangs up.
+    After more events than there are, only the end of the body is missing.
+    With ``pings`` the server sends signs of life during the silence, once it has sent headers: ``comments`` of the stream, or
+    ``events`` without content. Without streaming both are blank lines before the reply.
+    The pause ends at once when the server is closed or the client disconnects.
     """
 
     seconds: float = 30.0
@@ -113,7 +111,7 @@ class Stall(Misbehaviour):
     pings: Literal["", "comments", "events"] = ""
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """The line with a pause in it."""
+        """Return the line with a pause in it."""
         good = wire.deliver(as_answer(self.line), asked)
         ping = self._ping(wire) if good.streams else b"\n" * bool(self.pings)
         return replace(good, pause_before=self.after if good.streams else 0, seconds=self.seconds, ping=ping)
@@ -124,15 +122,15 @@ class Stall(Misbehaviour):
 
 @dataclass(frozen=True)
 class Endless(Misbehaviour):
-    """A stream that never ends: the last piece of the line's text, thinking or arguments comes again and again.
+    """A stream that never ends: the last piece of the line's text, thinking or arguments is repeated forever.
 
-    It ends when the server is closed or the client hangs up. A reply that was not to be streamed is the line itself.
+    The stream ends when the server is closed or the client disconnects. Without streaming, the reply is the line itself.
     """
 
     line: Any = USUAL
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """The line up to its last piece, and this over and over, many to a write."""
+        """Return the line up to its last piece, and this piece repeated, many to a write."""
         answer = as_answer(self.line)
         if not asked.streams:
             return wire.deliver(answer, asked)
@@ -142,7 +140,7 @@ class Endless(Misbehaviour):
 
 
 def _holds_a_piece(data: Any) -> bool:
-    """Whether the event has a piece of text, thinking or arguments."""
+    """Return whether the event has a piece of text, thinking or arguments."""
     if not isinstance(data, dict):
         return False
     if choices := data.get("choices"):
@@ -157,7 +155,7 @@ def _holds_a_piece(data: Any) -> bool:
 class Cut(Misbehaviour):
     """The connection is closed after some events, without the end of the body; with ``after=0`` without any answer.
 
-    With ``reset=True`` it is torn down (RST), and what is still on its way may be lost.
+    With ``reset=True`` it is torn down (RST), and data in transit may be lost.
     """
 
     after: int = 2
@@ -165,7 +163,7 @@ class Cut(Misbehaviour):
     reset: bool = False
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """The beginning of the line."""
+        """Return the beginning of the line."""
         good = wire.deliver(as_answer(self.line), asked)
         chunks = _beginning(good, self.after) if self.after else []
         return replace(good, chunks=chunks, ending="reset" if self.reset else "cut")
@@ -173,48 +171,48 @@ class Cut(Misbehaviour):
 
 @dataclass(frozen=True)
 class EndEarly(Misbehaviour):
-    """A body that ends in order, but before the reply does."""
+    """A body with a proper end, but before the end of the reply."""
 
     after: int = 2
     line: Any = USUAL
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """The beginning of the line."""
+        """Return the beginning of the line."""
         good = wire.deliver(as_answer(self.line), asked)
         return replace(good, chunks=_beginning(good, self.after))
 
 
 @dataclass(frozen=True)
 class BrokenJson(Misbehaviour):
-    """Data that is no JSON, after some good events."""
+    """Invalid JSON after some good events."""
 
     after: int = 2
     line: Any = USUAL
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """The line with one event broken in the middle."""
+        """Return the line with one event truncated."""
         if not asked.streams:
             good = wire.deliver(as_answer(self.line), asked)
             return replace(good, chunks=_beginning(good, self.after))
         events = wire.events(as_answer(self.line), asked)
         at = min(self.after, len(events) - 1)
         if events[at].event == "ping":
-            at += 1  # nobody reads what a ping holds
+            at += 1  # nobody reads the content of a ping
         events.insert(at, Sse('{"type": "content_block_delta", "ind', events[at].event))
         return wire.stream(events)
 
 
 @dataclass(frozen=True)
 class UnknownEvent(Misbehaviour):
-    """A good reply with events, blocks, deltas and fields in it that nobody knows.
+    """A good reply with unknown events, blocks, deltas and fields.
 
-    The blocks may come back: a provider knows what it sent.
+    The blocks may be sent back: a provider recognizes its own.
     """
 
     line: Any = USUAL
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """The line and the strange things."""
+        """Return the line with unknown content."""
         answer = as_answer(self.line)
         for block in (write_messages.HOLOGRAM, write_messages.DARK_HOLOGRAM, write_responses.HOLOGRAM):
             asked.memory.sent_block(block)
@@ -225,10 +223,11 @@ class UnknownEvent(Misbehaviour):
 
 @dataclass(frozen=True)
 class Sloppy(Misbehaviour):
-    """A reply as careless servers send it on the chat wire; on the others it is a good one.
+    """A reply of a careless server of the Chat Completions API; for other APIs it is a good one.
 
-    Whole calls in one chunk, ``reasoning`` instead of ``reasoning_content``, no usage, and the end called ``stop`` although
-    there are calls. Calls come without ``index``, or all with the given one; and without ids, or with.
+    Whole calls in one chunk, ``reasoning`` instead of ``reasoning_content``, no usage, and the end called ``stop`` despite
+    calls.
+    Calls come without ``index``, or all with the given one; and without ids, or with.
     """
 
     line: Any = USUAL
@@ -236,7 +235,7 @@ class Sloppy(Misbehaviour):
     ids: bool = False
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """The line, carelessly."""
+        """Return the line in the careless format."""
         answer = as_answer(self.line)
         if wire.name != "chat":
             return wire.deliver(answer, asked)
@@ -246,14 +245,14 @@ class Sloppy(Misbehaviour):
 
 
 NOT_COUNTED: Any = object()
-"""Stands for a count that is not in the reply at all."""
+"""Placeholder for a count that the reply lacks."""
 
 
 @dataclass(frozen=True)
 class Miscount(Misbehaviour):
-    """A good reply whose usage has these values instead of its tokens of input and output: `NOT_COUNTED`, None, a text ...
+    """A good reply whose usage has these values instead of its input and output tokens: `NOT_COUNTED`, None, a text ...
 
-    A side that is not named is counted as ever. ``more`` are other fields of the usage, replaced in the same way.
+    Sides that are not given are counted as usual. ``more``: other fields of the usage, replaced in the same way.
     """
 
     line: Any = USUAL
@@ -262,7 +261,7 @@ class Miscount(Misbehaviour):
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """The line, miscounted."""
+        """Return the line with the wrong counts."""
         answer = as_answer(self.line)
         sent, received = ("prompt_tokens", "completion_tokens") if wire.name == "chat" else ("input_tokens", "output_tokens")
         sides = {sent: self.input, received: self.output}
@@ -271,42 +270,42 @@ class Miscount(Misbehaviour):
         if not asked.streams:
             return wire.at_once(_miscounted(wire.whole(answer, asked), changes))
         events = wire.events(answer, asked)
-        return wire.stream([replace(one, data=_miscounted(one.data, changes)) for one in events])
+        return wire.stream([replace(event, data=_miscounted(event.data, changes)) for event in events])
 
 
 def _miscounted(data: Any, changes: Mapping[str, Any]) -> Any:
-    """The data with these changes in each of its usages."""
+    """Return the data with these changes in each of its usages."""
     if not isinstance(data, dict):
         return data
-    made = {name: _miscounted(value, changes) for name, value in data.items()}
-    if isinstance(usage := made.get("usage"), dict):
-        made["usage"] = {name: value for name, value in {**usage, **changes}.items() if value is not NOT_COUNTED}
-    return made
+    changed = {name: _miscounted(value, changes) for name, value in data.items()}
+    if isinstance(usage := changed.get("usage"), dict):
+        changed["usage"] = {name: value for name, value in {**usage, **changes}.items() if value is not NOT_COUNTED}
+    return changed
 
 
 @dataclass(frozen=True)
 class NotJson(Misbehaviour):
-    """A page of a gateway instead of a reply."""
+    """A web page of a gateway instead of a reply."""
 
     status: int = 502
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """HTML."""
+        """Return an HTML page."""
         page = f"<html><head><title>{self.status} Bad Gateway</title></head><body>Bad Gateway</body></html>"
         return Delivery([page.encode()], self.status, "text/html")
 
 
 @dataclass(frozen=True)
 class EmptyReply(Misbehaviour):
-    """A reply in good order with nothing in it."""
+    """A valid reply without content."""
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
-        """The beginning and the end of a reply."""
+        """Return the beginning and the end of a reply."""
         return wire.deliver(as_answer([]), asked)
 
 
 def _beginning(good: Delivery, after: int) -> list[bytes]:
-    """The first chunks; of a body that is one piece its first half."""
+    """Return the first chunks, or the first half of a body in one piece."""
     if good.streams:
         return list(good.chunks[:after])
     body = b"".join(good.chunks)

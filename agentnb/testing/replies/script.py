@@ -1,4 +1,4 @@
-"""The lines of a server, handed out one a request."""
+"""The lines of a server's script, one for each request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from agentnb.testing.replies.misbehaviour import Misbehaviour
 
 Line: TypeAlias = Any
 """A text, `Thinking`, a `ToolCall`, a list of them, an `Answer`, a `Misbehaviour`, or a function of the body of the request
-(a dict) that returns one of these."""
+(a dict) that returns one of these.
+"""
 
 
 class ScriptOver(Exception):
@@ -19,7 +20,7 @@ class ScriptOver(Exception):
 
 
 class Script:
-    """The lines in order, over and over with ``repeat``; or one function that answers every request. Thread safe."""
+    """The lines in order, repeated with ``repeat``; or one function that answers every request. Thread-safe."""
 
     def __init__(self, lines: Iterable[Line] | Callable[[dict[str, Any]], Line], repeat: bool) -> None:
         self._function = lines if callable(lines) else None
@@ -32,7 +33,7 @@ class Script:
                 _usable(line)
 
     def line(self, body: dict[str, Any]) -> Answer | Misbehaviour:
-        """The next line, as an answer or a misbehaviour; raises `ScriptOver` after the last."""
+        """Return the next line, as an answer or a misbehaviour; raises `ScriptOver` after the last."""
         line = self._function or self._take()
         while callable(line):
             line = line(body)
@@ -49,7 +50,7 @@ class Script:
 
 
 def script_error(error: Exception) -> str:
-    """What a client is told of a script that cannot answer."""
+    """Return the error message for a client whose request the script cannot answer."""
     if isinstance(error, ScriptOver):
         return str(error)
     return f"A line of this server's script failed: {type(error).__name__}: {error}"

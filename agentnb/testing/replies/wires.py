@@ -1,4 +1,4 @@
-"""The three wires by the path of their endpoints."""
+"""The three APIs by the path of their endpoints."""
 
 from __future__ import annotations
 

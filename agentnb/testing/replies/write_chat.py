@@ -1,4 +1,4 @@
-"""Replies on the wire of Chat Completions."""
+"""Replies of the Chat Completions API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.testing.replies.lines import Answer, arguments_text, fragments, wor
 from agentnb.testing.replies.wire import SIGNED, Asked, Sse
 
 AT = 1_795_000_000
-"""When replies are made: always then."""
+"""Fixed creation time of all replies."""
 REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -25,7 +25,7 @@ TYPES = {429: "requests", 403: "permission_error"}
 
 
 def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
-    """The reply at once."""
+    """Return the reply, unstreamed."""
     calls = [_call(call, asked) for call in answer.of(ToolCall)]
     refused = answer.reason == "refusal"
     message: dict[str, Any] = {"role": "assistant", "content": None if refused or (calls and not answer.text) else answer.text}
@@ -40,7 +40,7 @@ def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
 
 
 def events(answer: Answer, asked: Asked) -> list[Sse]:
-    """The reply as a stream. Fragments of parallel calls interleave."""
+    """Return the reply as a stream. Fragments of parallel calls interleave."""
     refused = answer.reason == "refusal"
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": None if answer.of(ToolCall) else "", "refusal": None}]
     deltas += _thinking(words(_thought(answer)), asked)
@@ -50,24 +50,26 @@ def events(answer: Answer, asked: Asked) -> list[Sse]:
 
 
 def in_chunks(deltas: list[dict[str, Any]], reason: str, usage: dict[str, Any] | None, asked: Asked) -> list[Sse]:
-    """These deltas as chunks, with the end of a stream. The usage comes only if it was asked for."""
-    head, place = _head(asked, "chat.completion.chunk"), asked.like.traits.get("usage", "alone")
+    """Return these deltas as chunks, with the end of a stream. The usage is included only if requested."""
+    head, usage_place = _head(asked, "chat.completion.chunk"), asked.like.traits.get("usage", "alone")
     wants_usage = (asked.body.get("stream_options") or {}).get("include_usage") is True and usage is not None
-    if wants_usage and place == "alone":
+    if wants_usage and usage_place == "alone":
         head["usage"] = None
     chunks = [{**head, "choices": [_choice(delta, None)]} for delta in deltas]
     last, end = _choice({}, reason), {**head}
-    if usage is not None and place != "alone":
-        at = {"last": end, "choice": last, "x_groq": end.setdefault("x_groq", {}) if place == "x_groq" else {}}[place]
+    if usage is not None and usage_place != "alone":
+        at = {"last": end, "choice": last, "x_groq": end.setdefault("x_groq", {}) if usage_place == "x_groq" else {}}[
+            usage_place
+        ]
         at["usage"] = usage
     chunks.append({**end, "choices": [last]})
-    if wants_usage and place == "alone":
+    if wants_usage and usage_place == "alone":
         chunks.append({**head, "choices": [], "usage": usage})
     return [*(Sse(chunk) for chunk in chunks), Sse("[DONE]")]
 
 
 def sloppy_events(answer: Answer, asked: Asked, index: int | None, ids: bool) -> list[Sse]:
-    """The stream of a careless server: whole calls in one chunk, without usage, and the end called ``stop``."""
+    """Return the stream of a careless server: whole calls in one chunk, without usage, and the end called ``stop``."""
     deltas: list[dict[str, Any]] = [{"reasoning": word} for word in words(_thought(answer))]
     deltas += [{"content": word} for word in words(answer.text)]
     deltas += [{"tool_calls": [_sloppy_call(call, asked, index, ids)]} for call in answer.of(ToolCall)]
@@ -75,7 +77,7 @@ def sloppy_events(answer: Answer, asked: Asked, index: int | None, ids: bool) ->
 
 
 def sloppy_whole(answer: Answer, asked: Asked, index: int | None, ids: bool) -> dict[str, Any]:
-    """The whole reply of a careless server."""
+    """Return the unstreamed reply of a careless server."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.text}
     if thought := _thought(answer):
         message["reasoning"] = thought
@@ -85,7 +87,7 @@ def sloppy_whole(answer: Answer, asked: Asked, index: int | None, ids: bool) -> 
 
 
 def error(status: int, name: str | None, message: str) -> dict[str, Any]:
-    """The body of an error, here and on the Responses wire."""
+    """Return the body of an error, for this and the Responses API."""
     usual = TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
     kind = name if name and name.endswith("_error") else usual
     if name in ("insufficient_quota", "tokens"):
@@ -95,24 +97,24 @@ def error(status: int, name: str | None, message: str) -> dict[str, Any]:
 
 
 def error_event(name: str, message: str, asked: Asked) -> Sse:
-    """An error inside a stream."""
+    """Return an error inside a stream."""
     return Sse({"error": {"message": message, "type": name, "param": None, "code": None}})
 
 
 def unknown(good: list[Sse]) -> list[Sse]:
-    """The stream with a chunk, fields and a kind of event that nobody knows."""
-    made = [Sse({"type": "weather_report", "sky": "clear", "choices": []}, "weather")]
+    """Return the stream with an unknown chunk, unknown fields and an unknown kind of event."""
+    strange = [Sse({"type": "weather_report", "sky": "clear", "choices": []}, "weather")]
     for event in good:
         if not isinstance(event.data, dict):
-            made.append(event)
+            strange.append(event)
             continue
         choices = [{**choice, "delta": {**choice["delta"], "mood": "calm"}} for choice in event.data["choices"]]
-        made.append(Sse({**event.data, "weather": "clear", "choices": choices}))
-    return made
+        strange.append(Sse({**event.data, "weather": "clear", "choices": choices}))
+    return strange
 
 
 def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
-    """The reply with fields that nobody knows."""
+    """Return the reply with unknown fields."""
     choices = [{**choice, "mood": "calm", "message": {**choice["message"], "light": "green"}} for choice in good["choices"]]
     return {**good, "weather": "clear", "choices": choices}
 
@@ -134,7 +136,7 @@ def _thought(answer: Answer) -> str:
 
 
 def _thinking(pieces: list[str], asked: Asked) -> list[dict[str, Any]]:
-    """The thinking, in the place where the server has it."""
+    """Return the thinking, in the server's field for it."""
     field, tagged = asked.like.traits.get("returns") or "reasoning_content", asked.like.traits.get("think_tags")
     pieces = [piece for piece in pieces if piece]
     if tagged and pieces:
@@ -148,7 +150,7 @@ def _thinking(pieces: list[str], asked: Asked) -> list[dict[str, Any]]:
 
 
 def _remember(answer: Answer, calls: list[dict[str, Any]], asked: Asked) -> None:
-    """Remember the calls that come with what the server wants back beside them: thinking, or a signature."""
+    """Record the calls sent with something that the server expects back with them: thinking, or a signature."""
     wanted = asked.like.traits.get("returns", "") if _thought(answer) else ""
     for call in calls:
         asked.memory.thought_led_to("signature" if SIGNED in call else wanted, call["id"])
@@ -157,9 +159,9 @@ def _remember(answer: Answer, calls: list[dict[str, Any]], asked: Asked) -> None
 def _call(call: ToolCall, asked: Asked) -> dict[str, Any]:
     function = {"name": call.name, "arguments": arguments_text(call)}
     short = asked.like.traits.get("short_ids")
-    made = asked.ids.letters("", 9) if short else asked.ids.letters("call_", 24)
+    new_id = asked.ids.letters("", 9) if short else asked.ids.letters("call_", 24)
     signed = {SIGNED: {"google": {"thought_signature": asked.ids.letters("", 20)}}} if asked.like.traits.get("signs") else {}
-    return {"id": call.id or made, "type": "function", "function": function, **signed}
+    return {"id": call.id or new_id, "type": "function", "function": function, **signed}
 
 
 def _call_pieces(answer: Answer, asked: Asked) -> list[list[dict[str, Any]]]:
@@ -177,16 +179,16 @@ def _call_pieces(answer: Answer, asked: Asked) -> list[list[dict[str, Any]]]:
 
 
 def _sloppy_call(call: ToolCall, asked: Asked, index: int | None, ids: bool) -> dict[str, Any]:
-    made: dict[str, Any] = {} if index is None else {"index": index}
+    call_fields: dict[str, Any] = {} if index is None else {"index": index}
     if ids:
-        made["id"] = call.id or asked.ids.letters("call_", 24)
-    return {**made, "function": {"name": call.name, "arguments": arguments_text(call)}}
+        call_fields["id"] = call.id or asked.ids.letters("call_", 24)
+    return {**call_fields, "function": {"name": call.name, "arguments": arguments_text(call)}}
 
 
 def _usage(asked: Asked, usage: Usage) -> dict[str, Any]:
     sent, answered = usage.input or 0, usage.output or 0
-    made: dict[str, Any] = {"prompt_tokens": sent, "completion_tokens": answered, "total_tokens": sent + answered}
+    counts: dict[str, Any] = {"prompt_tokens": sent, "completion_tokens": answered, "total_tokens": sent + answered}
     if asked.like.minimal:
-        return made
-    made["prompt_tokens_details"] = {"cached_tokens": usage.cache_read or 0, "cache_write_tokens": usage.cache_write or 0}
-    return {**made, "completion_tokens_details": {"reasoning_tokens": usage.reasoning or 0}}
+        return counts
+    counts["prompt_tokens_details"] = {"cached_tokens": usage.cache_read or 0, "cache_write_tokens": usage.cache_write or 0}
+    return {**counts, "completion_tokens_details": {"reasoning_tokens": usage.reasoning or 0}}

@@ -1,4 +1,4 @@
-"""Replies on the Messages wire."""
+"""Replies of the Messages API."""
 
 from __future__ import annotations
 
@@ -20,65 +20,67 @@ NAMES = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-"""What errors are called, by HTTP status."""
+"""Names of errors, by HTTP status."""
 HOLOGRAM = {"type": "hologram", "light": "green"}
 DARK_HOLOGRAM = {"type": "hologram", "light": ""}
-"""A block that nobody knows, and how it begins in a stream."""
+"""An unknown block, and its beginning in a stream."""
 REASONS = {"content_filter": "refusal"}
 
 
 def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
-    """The reply at once."""
+    """Return the reply, unstreamed."""
     blocks = _blocks(answer, asked)
     return {**_head(asked), "content": blocks, **_end(answer), "usage": _usage(asked.usage(answer))}
 
 
 def events(answer: Answer, asked: Asked) -> list[Sse]:
-    """The reply as a stream, pings included."""
+    """Return the reply as a stream, including pings."""
     usage = _usage(asked.usage(answer))
     start = {**_head(asked), "content": [], "stop_reason": None, "stop_sequence": None, "usage": {**usage, "output_tokens": 1}}
-    made = [_event("message_start", message=start)]
+    stream = [_event("message_start", message=start)]
     for index, (part, block) in enumerate(zip(answer.pieces, _blocks(answer, asked), strict=True)):
-        made.append(_event("content_block_start", index=index, content_block=_empty(part, block)))
+        stream.append(_event("content_block_start", index=index, content_block=_empty(part, block)))
         if index == 0:
-            made.append(_event("ping"))
-        made += [_event("content_block_delta", index=index, delta=delta) for delta in _deltas(part, block)]
-        made.append(_event("content_block_stop", index=index))
-    made.append(_event("message_delta", delta=_end(answer), usage=usage))
-    return [*made, _event("message_stop")]
+            stream.append(_event("ping"))
+        stream += [_event("content_block_delta", index=index, delta=delta) for delta in _deltas(part, block)]
+        stream.append(_event("content_block_stop", index=index))
+    stream.append(_event("message_delta", delta=_end(answer), usage=usage))
+    return [*stream, _event("message_stop")]
 
 
 def error(status: int, name: str | None, message: str) -> dict[str, Any]:
-    """The body of an error."""
+    """Return the body of an error."""
     usual = NAMES.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return {"type": "error", "error": {"type": name or usual, "message": message}, "request_id": None}
 
 
 def error_event(name: str, message: str, asked: Asked) -> Sse:
-    """An error inside a stream."""
+    """Return an error inside a stream."""
     return _event("error", error={"type": name, "message": message}, request_id=asked.ids.letters("req_011", 21))
 
 
 def unknown(good: list[Sse]) -> list[Sse]:
-    """The stream with an event, a block and kinds of deltas that nobody knows."""
+    """Return the stream with an unknown event, an unknown block and unknown kinds of deltas."""
     blocks = sum(event.event == "content_block_start" for event in good)
     strange = [
         _event("content_block_start", index=blocks, content_block=DARK_HOLOGRAM),
         _event("content_block_delta", index=blocks, delta={"type": "hologram_delta", "light": "green"}),
         _event("content_block_stop", index=blocks),
     ]
-    made = [good[0], _event("weather_report", sky="clear")]
+    stream = [good[0], _event("weather_report", sky="clear")]
     for event in good[1:]:
         if event.event == "message_delta":
-            made += strange
-        made.append(event)
+            stream += strange
+        stream.append(event)
         if event.event == "content_block_start" and isinstance(event.data, dict):
-            made.append(_event("content_block_delta", index=event.data["index"], delta={"type": "mood_delta", "mood": "calm"}))
-    return made
+            stream.append(
+                _event("content_block_delta", index=event.data["index"], delta={"type": "mood_delta", "mood": "calm"})
+            )
+    return stream
 
 
 def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
-    """The reply with a field and a block that nobody knows."""
+    """Return the reply with an unknown field and block."""
     return {**good, "weather": "clear", "content": [*good["content"], HOLOGRAM]}
 
 
@@ -117,7 +119,7 @@ def _block(part: AnswerPart, ids: Ids) -> dict[str, Any]:
 
 
 def _empty(part: AnswerPart, block: dict[str, Any]) -> dict[str, Any]:
-    """The block as it starts, before its deltas."""
+    """Return the initial block, before its deltas."""
     empty: dict[type[Any], dict[str, Any]] = {
         Text: {"text": ""},
         Thinking: {"thinking": "", "signature": ""},
@@ -130,8 +132,8 @@ def _deltas(part: AnswerPart, block: dict[str, Any]) -> list[dict[str, Any]]:
     if isinstance(part, Text):
         return [{"type": "text_delta", "text": word} for word in words(part.text)]
     if isinstance(part, Thinking):
-        told = [{"type": "thinking_delta", "thinking": word} for word in words(part.text)]
-        return [*told, {"type": "signature_delta", "signature": block["signature"]}]
+        thinking = [{"type": "thinking_delta", "thinking": word} for word in words(part.text)]
+        return [*thinking, {"type": "signature_delta", "signature": block["signature"]}]
     if isinstance(part, ToolCall):
         return [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *fragments(arguments_text(part))]]
     return []

@@ -1,4 +1,4 @@
-"""Replies on the Responses wire."""
+"""Replies of the Responses API."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from agentnb.testing.replies.write_chat import AT
 
 GOOD_ENDS = frozenset({"end_turn", "tool_use", "stop_sequence", "refusal"})
 HOLOGRAM = {"type": "hologram", "id": "hg_1", "light": "green"}
-"""An item that nobody knows."""
+"""An unknown item."""
 INCOMPLETE = {"max_tokens": "max_output_tokens", "model_context_window_exceeded": "max_output_tokens"}
 
 
 def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
-    """The reply at once."""
+    """Return the reply, unstreamed."""
     return _finished(_head(asked), answer, _items(answer, asked), asked)
 
 
 def events(answer: Answer, asked: Asked) -> list[Sse]:
-    """The reply as a stream, each event numbered."""
+    """Return the reply as a stream, each event numbered."""
     head, items = _head(asked), _items(answer, asked)
     finished = _finished(head, answer, items, asked)
-    told: list[tuple[str, dict[str, Any]]]
-    told = [("response.created", {"response": head}), ("response.in_progress", {"response": head})]
+    stream: list[tuple[str, dict[str, Any]]]
+    stream = [("response.created", {"response": head}), ("response.in_progress", {"response": head})]
     for index, item in enumerate(items):
-        told += [(kind, {"output_index": index, **fields}) for kind, fields in _item_events(item)]
-    told.append((f"response.{finished['status']}", {"response": finished}))
-    return numbered([Sse({"type": kind, **fields}, kind) for kind, fields in told])
+        stream += [(kind, {"output_index": index, **fields}) for kind, fields in _item_events(item)]
+    stream.append((f"response.{finished['status']}", {"response": finished}))
+    return numbered([Sse({"type": kind, **fields}, kind) for kind, fields in stream])
 
 
 def numbered(made: list[Sse]) -> list[Sse]:
-    """The events with their sequence numbers."""
+    """Return the events with their sequence numbers."""
     return [
         Sse({**event.data, "sequence_number": number} if isinstance(event.data, dict) else event.data, event.event)
         for number, event in enumerate(made)
@@ -44,18 +44,18 @@ def numbered(made: list[Sse]) -> list[Sse]:
 
 
 def error_event(name: str, message: str, asked: Asked) -> Sse:
-    """An error inside a stream."""
+    """Return an error inside a stream."""
     return Sse({"type": "error", "code": name, "message": message, "param": None, "sequence_number": 999}, "error")
 
 
 def failed_event(name: str, message: str, asked: Asked) -> Sse:
-    """The other way to fail inside a stream: the whole response, failed."""
+    """Return the other failure inside a stream: the whole response, failed."""
     response = {**_head(asked), "status": "failed", "error": {"code": name, "message": message}}
     return Sse({"type": "response.failed", "response": response, "sequence_number": 999}, "response.failed")
 
 
 def unknown(good: list[Sse]) -> list[Sse]:
-    """The stream with events and an item that nobody knows."""
+    """Return the stream with unknown events and an unknown item."""
     last = good[-1].data
     assert isinstance(last, dict)
     index, item = len(last["response"]["output"]), HOLOGRAM
@@ -70,7 +70,7 @@ def unknown(good: list[Sse]) -> list[Sse]:
 
 
 def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
-    """The reply with a field and an item that nobody knows."""
+    """Return the reply with an unknown field and item."""
     return {**good, "weather": "clear", "output": [*good["output"], HOLOGRAM]}
 
 
@@ -94,35 +94,35 @@ def _head(asked: Asked) -> dict[str, Any]:
 
 
 def _finished(head: dict[str, Any], answer: Answer, items: list[dict[str, Any]], asked: Asked) -> dict[str, Any]:
-    made = {**head, "status": "completed", "output": items, "usage": _usage(asked.usage(answer))}
+    response = {**head, "status": "completed", "output": items, "usage": _usage(asked.usage(answer))}
     if answer.reason not in GOOD_ENDS:
-        made["status"] = "incomplete"
-        made["incomplete_details"] = {"reason": INCOMPLETE.get(answer.reason, answer.reason)}
-    return made
+        response["status"] = "incomplete"
+        response["incomplete_details"] = {"reason": INCOMPLETE.get(answer.reason, answer.reason)}
+    return response
 
 
 def _items(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
-    """Texts that follow each other are one message; what was thought is sealed together with the item that follows it."""
-    made: list[dict[str, Any]] = []
+    """Return the items. Consecutive texts are one message; reasoning is sealed together with the item that follows it."""
+    items: list[dict[str, Any]] = []
     for kind, group in groupby(answer.pieces, type):
         if kind is Text:
-            made.append(_message([part.text for part in group if isinstance(part, Text)], answer.reason == "refusal", asked))
+            items.append(_message([part.text for part in group if isinstance(part, Text)], answer.reason == "refusal", asked))
             continue
         for part in group:
             if isinstance(part, ToolCall):
-                made.append(_call(part, asked))
+                items.append(_call(part, asked))
             elif isinstance(part, Thinking):
-                made.append(_reasoning(part.text, asked))
-    for item, following in zip(made, [*made[1:], None], strict=False):
+                items.append(_reasoning(part.text, asked))
+    for item, following in zip(items, [*items[1:], None], strict=False):
         if item["type"] == "reasoning":
             item["encrypted_content"] = sealed([item["id"], item["summary"], following and follower(following)])
             if following:
                 asked.memory.thought_led_to(item["id"], following["id"])
-    return made
+    return items
 
 
 def follower(item: dict[str, Any]) -> list[Any]:
-    """By what an item is known as the one that followed: ids of messages need not be sent back."""
+    """Return the identity of a following item: ids of messages need not be sent back."""
     return [item.get("type", "message"), item.get("call_id")]
 
 
@@ -168,39 +168,39 @@ def _item_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     if item["type"] != "reasoning":
         start["status"] = "in_progress"
     inner = {"message": _message_events, "reasoning": _reasoning_events, "function_call": _call_events}[item["type"]](item)
-    made = [(f"response.{kind}", {"item_id": item["id"], **fields}) for kind, fields in inner]
-    return [("response.output_item.added", {"item": start}), *made, ("response.output_item.done", {"item": item})]
+    inner_events = [(f"response.{kind}", {"item_id": item["id"], **fields}) for kind, fields in inner]
+    return [("response.output_item.added", {"item": start}), *inner_events, ("response.output_item.done", {"item": item})]
 
 
 def _message_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    made: list[tuple[str, dict[str, Any]]] = []
+    events: list[tuple[str, dict[str, Any]]] = []
     for index, part in enumerate(item["content"]):
         name, field = ("refusal", "refusal") if part["type"] == "refusal" else ("output_text", "text")
         at: dict[str, Any] = {"content_index": index}
         extra: dict[str, Any] = {} if name == "refusal" else {"logprobs": []}
-        made.append(("content_part.added", {**at, "part": {**part, field: ""}}))
-        made += [(f"{name}.delta", {**at, "delta": word, **extra}) for word in words(part[field])]
-        made.append((f"{name}.done", {**at, field: part[field], **extra}))
-        made.append(("content_part.done", {**at, "part": part}))
-    return made
+        events.append(("content_part.added", {**at, "part": {**part, field: ""}}))
+        events += [(f"{name}.delta", {**at, "delta": word, **extra}) for word in words(part[field])]
+        events.append((f"{name}.done", {**at, field: part[field], **extra}))
+        events.append(("content_part.done", {**at, "part": part}))
+    return events
 
 
 def _reasoning_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    made: list[tuple[str, dict[str, Any]]] = []
+    events: list[tuple[str, dict[str, Any]]] = []
     for index, part in enumerate(item["summary"]):
         at: dict[str, Any] = {"summary_index": index}
-        made.append(("reasoning_summary_part.added", {**at, "part": {**part, "text": ""}}))
-        made += [("reasoning_summary_text.delta", {**at, "delta": word}) for word in words(part["text"])]
-        made.append(("reasoning_summary_text.done", {**at, "text": part["text"]}))
-        made.append(("reasoning_summary_part.done", {**at, "part": part}))
-    return made
+        events.append(("reasoning_summary_part.added", {**at, "part": {**part, "text": ""}}))
+        events += [("reasoning_summary_text.delta", {**at, "delta": word}) for word in words(part["text"])]
+        events.append(("reasoning_summary_text.done", {**at, "text": part["text"]}))
+        events.append(("reasoning_summary_part.done", {**at, "part": part}))
+    return events
 
 
 def _call_events(item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    made: list[tuple[str, dict[str, Any]]] = [
+    events: list[tuple[str, dict[str, Any]]] = [
         ("function_call_arguments.delta", {"delta": piece}) for piece in fragments(item["arguments"])
     ]
-    return [*made, ("function_call_arguments.done", {"arguments": item["arguments"], "name": item["name"]})]
+    return [*events, ("function_call_arguments.done", {"arguments": item["arguments"], "name": item["name"]})]
 
 
 def _usage(usage: Usage) -> dict[str, Any]:

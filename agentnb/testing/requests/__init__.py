@@ -1,1 +1,1 @@
-"""The rules that requests must keep, by wire."""
+"""Rules for requests, by API."""

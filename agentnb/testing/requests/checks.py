@@ -1,4 +1,4 @@
-"""Checks that rules of several wires are made of."""
+"""Checks shared by the rules of several APIs."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
 def names(text: str) -> frozenset[str]:
-    """The names that stand in this text."""
+    """Split the text into a set of names."""
     return frozenset(text.split())
 
 
 def extra(value: dict[str, Any], known: Collection[Any]) -> list[str]:
-    """The names in it that are not known."""
+    """Return the unknown names in it."""
     return [name for name in value if name not in known]
 
 
 def missing(value: dict[str, Any], wanted: Iterable[str]) -> list[str]:
-    """The names that should be in it and are not."""
+    """Return the required names that it lacks."""
     return [name for name in wanted if value.get(name) is None]
 
 
 def repeated(values: Iterable[Any]) -> Iterator[Any]:
-    """Each value that was there before."""
+    """Yield each repeated value."""
     seen: set[Any] = set()
     for value in values:
         if value in seen:
@@ -35,7 +35,7 @@ def repeated(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def is_base64(text: Any) -> bool:
-    """Whether it is the base64 of something."""
+    """Return whether the text is non-empty base64."""
     try:
         return len(base64.b64decode(text, validate=True)) > 0
     except (TypeError, ValueError):
@@ -43,7 +43,7 @@ def is_base64(text: Any) -> bool:
 
 
 def is_picture(url: Any) -> bool:
-    """Whether it is the address of a picture, or one of a kind that models see as a ``data:`` URL."""
+    """Return whether the URL is that of a picture, or a ``data:`` URL of a kind that models accept."""
     if not isinstance(url, str):
         return False
     if not url.startswith("data:"):
@@ -53,7 +53,7 @@ def is_picture(url: Any) -> bool:
 
 
 def is_object_text(text: Any) -> bool:
-    """Whether it is a JSON object as text."""
+    """Return whether the text is a JSON object."""
     try:
         return isinstance(json.loads(text), dict)
     except (TypeError, ValueError):
@@ -61,10 +61,10 @@ def is_object_text(text: Any) -> bool:
 
 
 def is_object_schema(schema: Any) -> bool:
-    """Whether it is a JSON Schema for an object."""
+    """Return whether the value is a JSON Schema for an object."""
     return isinstance(schema, dict) and schema.get("type") == "object"
 
 
 def is_whole_number(value: Any, least: int = 1) -> bool:
-    """Whether it is a number that can count something."""
+    """Return whether the value is an integer of at least ``least``."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least

@@ -1,4 +1,4 @@
-"""What the Messages API refuses in the content of messages."""
+"""Rules of the Messages API for the content of messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.testing.requests.checks import PICTURES, extra, is_base64, missing,
 
 
 class Shape(NamedTuple):
-    """What a block may hold, and who may send it."""
+    """Fields of a block, and the roles that may send it."""
 
     required: frozenset[str]
     optional: frozenset[str]
@@ -40,19 +40,19 @@ CALL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,200}")
 
 
 def blocks_of(content: Any) -> list[dict[str, Any]]:
-    """The blocks; a string stands for one text."""
+    """Return the blocks; a string is one text."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [block if isinstance(block, dict) else {"type": None} for block in content]
 
 
 def block_problems(at: str, role: str, block: dict[str, Any], memory: Memory) -> Iterator[str]:
-    """Why this block of a message of this role is refused."""
+    """Yield the problems of this block in a message of this role."""
     kind = block.get("type")
     shape = SHAPES.get(str(kind))
     if shape is None or role not in shape.roles:
         if not (role == "assistant" and memory.knows(block)):
-            tags = ", ".join(f"'{name}'" for name, known in SHAPES.items() if role in known.roles)
+            tags = ", ".join(f"'{name}'" for name, allowed in SHAPES.items() if role in allowed.roles)
             yield f"{at}: Input tag '{kind}' found using 'type' does not match any of the expected tags: {tags}"
         return
     at = f"{at}.{kind}"

@@ -1,4 +1,4 @@
-"""What Chat Completions refuses, in its words; and with ``minimal`` what a small compatible server does not know."""
+"""Rules of the Chat Completions API, in its words; with ``minimal``, those of a small compatible server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROLES = {
     "tool": frozenset({"role", "content", "tool_call_id"}),
 }
 THINKING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
-"""Fields of thinking, which most compatible servers take back."""
+"""Fields of thinking, which most compatible servers accept back."""
 MINIMAL_ROLES = {"assistant": ROLES["assistant"] | THINKING}
 NO_TRAITS: Mapping[str, Any] = {}
 DEVELOPER = {"developer": ROLES["system"]}
@@ -45,19 +45,21 @@ SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 def problems(
     body: dict[str, Any], minimal: bool, traits: Mapping[str, Any] = NO_TRAITS, memory: Memory | None = None
 ) -> list[str]:
-    """Why the API refuses this body; empty if it is good. ``traits``: those of a server that it is to be like."""
-    found = [*_top_level(body, _known(minimal, traits)), *_settings(body), *_tools(body)]
+    """Return the problems of this body; empty if it is valid. ``traits``: those of the imitated server."""
+    general = [*_top_level(body, _known(minimal, traits)), *_settings(body), *_tools(body)]
     messages = body.get("messages")
     if not messages or not isinstance(messages, list):
-        return found
+        return general
     roles = ROLES | (DEVELOPER if not minimal else MINIMAL_ROLES if traits.get("returned") != "never" else {})
     roles |= {"assistant": roles["assistant"] | {SIGNED}} if traits.get("signs") else {}
-    told = [one for index, message in enumerate(messages) for one in _message(f"messages[{index}]", message, roles)]
-    return [*found, *(told or [*_tool_pairing(messages), *_of_its_own(messages, traits, memory)])]
+    message_problems = [
+        problem for index, message in enumerate(messages) for problem in _message(f"messages[{index}]", message, roles)
+    ]
+    return [*general, *(message_problems or [*_tool_pairing(messages), *_of_its_own(messages, traits, memory)])]
 
 
 def _known(minimal: bool, traits: Mapping[str, Any]) -> frozenset[str]:
-    """The fields that are known. Most servers know those of the API, or pass over them."""
+    """Return the known fields. Most servers know those of the API, or ignore them."""
     if not minimal or not traits:
         return MINIMAL if minimal else FIELDS
     less = {
@@ -69,7 +71,7 @@ def _known(minimal: bool, traits: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _of_its_own(messages: list[dict[str, Any]], traits: Mapping[str, Any], memory: Memory | None) -> Iterator[str]:
-    """What this server refuses and others take."""
+    """Yield problems that only this server reports."""
     before, field = "", traits.get("returns", "")
     for index, message in enumerate(messages):
         role = message["role"]
@@ -139,7 +141,7 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
     for index, tool in enumerate(tools):
         at, function = f"tools[{index}]", tool.get("function")
         if isinstance(kind := tool.get("type"), str) and kind != "function":
-            continue  # of the server's own
+            continue  # a tool of the server's own
         if tool.get("type") != "function" or not isinstance(function, dict) or extra(tool, ("type", "function")):
             yield f"Invalid '{at}': expected an object with 'type' and 'function' only."
             continue
@@ -154,7 +156,7 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
 
 
 def named(at: str, name: Any) -> Iterator[str]:
-    """Why this is no name of a function."""
+    """Yield the problem of an invalid function name."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         yield f"Invalid '{at}': string does not match pattern. Expected a string that matches '^[a-zA-Z0-9_-]{{1,64}}$'."
 
@@ -162,8 +164,8 @@ def named(at: str, name: Any) -> Iterator[str]:
 def _message(at: str, message: Any, roles: dict[str, frozenset[str]]) -> Iterator[str]:
     role = message.get("role") if isinstance(message, dict) else None
     if role not in roles:
-        known = ", ".join(f"'{name}'" for name in roles)
-        yield f"Invalid value: '{role}'. Supported values are: {known}. ({at}.role)"
+        supported = ", ".join(f"'{name}'" for name in roles)
+        yield f"Invalid value: '{role}'. Supported values are: {supported}. ({at}.role)"
         return
     for name in extra(message, roles[role]):
         yield f"Unknown parameter: '{at}.{name}'."
@@ -183,16 +185,16 @@ def _parts(at: str, parts: Any, pictures: bool) -> Iterator[str]:
         yield f"Invalid '{at}': expected a string or an array with minimum length 1."
         return
     for index, part in enumerate(parts):
-        here, kind = f"{at}[{index}]", part.get("type") if isinstance(part, dict) else None
+        path, kind = f"{at}[{index}]", part.get("type") if isinstance(part, dict) else None
         if kind not in (("text", "image_url") if pictures else ("text",)):
-            yield f"Invalid value: '{kind}'. Supported values are: 'text'{' and image_url' if pictures else ''}. ({here}.type)"
+            yield f"Invalid value: '{kind}'. Supported values are: 'text'{' and image_url' if pictures else ''}. ({path}.type)"
             continue
         for name in extra(part, ("type", kind, "prompt_cache_breakpoint")):
-            yield f"Unknown parameter: '{here}.{name}'."
+            yield f"Unknown parameter: '{path}.{name}'."
         if kind == "text" and not (isinstance(part.get("text"), str) and part["text"]):
-            yield f"Invalid '{here}.text': empty string. Expected a string with minimum length 1."
+            yield f"Invalid '{path}.text': empty string. Expected a string with minimum length 1."
         if kind == "image_url":
-            yield from _picture(here, part.get("image_url"))
+            yield from _picture(path, part.get("image_url"))
 
 
 def _picture(at: str, image: Any) -> Iterator[str]:
@@ -209,25 +211,25 @@ def _assistant(at: str, message: dict[str, Any], more: frozenset[str]) -> Iterat
     if calls == []:
         yield f"Invalid '{at}.tool_calls': empty array. Expected an array with minimum length 1."
     for index, call in enumerate(calls or []):
-        here, function = f"{at}.tool_calls[{index}]", call.get("function")
+        path, function = f"{at}.tool_calls[{index}]", call.get("function")
         if call.get("type") != "function" or not isinstance(function, dict) or extra(call, ("id", "type", "function", *more)):
-            yield f"Invalid '{here}': expected an object with 'id', 'type' and 'function' only."
+            yield f"Invalid '{path}': expected an object with 'id', 'type' and 'function' only."
             continue
         if not isinstance(call.get("id"), str) or not 0 < len(call["id"]) <= LONGEST_ID:
-            yield f"Invalid '{here}.id': expected a string with maximum length {LONGEST_ID}."
+            yield f"Invalid '{path}.id': expected a string with maximum length {LONGEST_ID}."
         for name in extra(function, ("name", "arguments")):
-            yield f"Unknown parameter: '{here}.function.{name}'."
-        yield from named(f"{here}.function.name", function.get("name"))
+            yield f"Unknown parameter: '{path}.function.{name}'."
+        yield from named(f"{path}.function.name", function.get("name"))
         if not is_object_text(function.get("arguments")):
-            yield f"Invalid '{here}.function.arguments': expected a string with a JSON object."
+            yield f"Invalid '{path}.function.arguments': expected a string with a JSON object."
     for name in repeated(call.get("id") for call in calls or []):
         yield f"Duplicate value for 'tool_call_id' of '{name}' in {at}."
 
 
 def _tool_pairing(messages: list[dict[str, Any]]) -> Iterator[str]:
-    """Every call is answered once, directly after the message that makes it."""
+    """Check that every call is answered once, directly after its message."""
     asked: set[str] = set()
-    given: list[str] = []
+    answered: list[str] = []
     for index, message in enumerate([*messages, {"role": "end"}]):
         if message["role"] == "tool":
             if message["tool_call_id"] not in asked:
@@ -235,13 +237,13 @@ def _tool_pairing(messages: list[dict[str, Any]]) -> Iterator[str]:
                     "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with "
                     f"'tool_calls'. (messages[{index}])"
                 )
-            given.append(message["tool_call_id"])
+            answered.append(message["tool_call_id"])
             continue
-        if unanswered := sorted(asked - set(given)):
+        if unanswered := sorted(asked - set(answered)):
             yield (
                 "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
                 f"The following tool_call_ids did not have response messages: {', '.join(unanswered)}"
             )
-        for name in repeated(given):
+        for name in repeated(answered):
             yield f"Duplicate value for 'tool_call_id' of '{name}' in message[{index - 1}]."
-        asked, given = {call["id"] for call in message.get("tool_calls") or []}, []
+        asked, answered = {call["id"] for call in message.get("tool_calls") or []}, []

@@ -1,4 +1,4 @@
-"""What the Messages API refuses, in its words. The content of messages has rules of its own, in `message_blocks`."""
+"""Rules of the Messages API, in its words. The content of messages has separate rules, in `message_blocks`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIELDS = names(
 )
 SAMPLING = frozenset({"temperature", "top_p", "top_k"})
 WITHOUT_SAMPLING = "2026-10-21"
-"""The version of the API since which a request must not say how to draw."""
+"""Version of the API since which requests must not have sampling parameters."""
 TOOL_FIELDS = names(
     "allowed_callers cache_control defer_loading description eager_input_streaming input_examples input_schema name strict type"
 )
@@ -30,19 +30,19 @@ EFFORTS = ("low", "medium", "high", "xhigh", "max")
 MAX_MARKS = 4
 
 Turn = tuple[str, list[tuple[str, dict[str, Any]]]]
-"""A role, and the blocks of all messages of it that follow each other, each with its place."""
+"""A role, and the blocks of its consecutive messages, each with its place."""
 
 
 def problems(body: dict[str, Any], memory: Memory, version: str | None) -> list[str]:
-    """Why the API refuses this body; empty if it is good."""
+    """Return the problems of this body; empty if it is valid."""
     if version is None:
         return ["anthropic-version: header is required"]
-    found = [*_top_level(body, version), *_settings(body)]
-    if found:
-        return found
-    found = [*_tools(body), *_messages(body, memory)]
-    if found:
-        return found
+    first_problems = [*_top_level(body, version), *_settings(body)]
+    if first_problems:
+        return first_problems
+    first_problems = [*_tools(body), *_messages(body, memory)]
+    if first_problems:
+        return first_problems
     turns = _turns(body["messages"])
     return [*_order(turns, memory), *_tool_pairing(turns), *_marks(body)]
 
@@ -52,8 +52,8 @@ def _top_level(body: dict[str, Any], version: str) -> Iterator[str]:
         yield f"{name}: Field required"
     if body.get("model") == "":
         yield "model: String should have at least 1 character"
-    known = FIELDS if version >= WITHOUT_SAMPLING else FIELDS | SAMPLING
-    for name in extra(body, known):
+    allowed = FIELDS if version >= WITHOUT_SAMPLING else FIELDS | SAMPLING
+    for name in extra(body, allowed):
         yield f"{name}: `{name}` is not supported" if name in SAMPLING else f"{name}: Extra inputs are not permitted"
     if not is_whole_number(body.get("max_tokens", 1)):
         yield "max_tokens: Input should be greater than or equal to 1"
@@ -113,7 +113,7 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
     tools = body.get("tools", [])
     for index, tool in enumerate(tools):
         if tool.get("type", "custom") != "custom":
-            continue  # one of the provider's own
+            continue  # a tool of the provider's own
         at = f"tools.{index}.custom"
         for name in extra(tool, TOOL_FIELDS):
             yield f"{at}.{name}: Extra inputs are not permitted"
@@ -146,8 +146,8 @@ def _messages(body: dict[str, Any], memory: Memory) -> Iterator[str]:
             yield f"{at}: all messages must have non-empty content except for the optional final assistant message"
         else:
             blocks = blocks_of(content)
-            for place, block in enumerate(blocks):
-                yield from block_problems(f"{at}.content.{place}", message["role"], block, memory)
+            for position, block in enumerate(blocks):
+                yield from block_problems(f"{at}.content.{position}", message["role"], block, memory)
             if message["role"] == "assistant" and blocks[-1].get("type") in ("thinking", "redacted_thinking"):
                 yield f"{at}: The final block in an assistant message cannot be `thinking`."
 
@@ -158,7 +158,7 @@ def _turns(messages: list[dict[str, Any]]) -> list[Turn]:
         if not turns or turns[-1][0] != message["role"]:
             turns.append((message["role"], []))
         blocks = enumerate(blocks_of(message["content"]))
-        turns[-1][1].extend((f"messages.{index}.content.{place}", block) for place, block in blocks)
+        turns[-1][1].extend((f"messages.{index}.content.{position}", block) for position, block in blocks)
     return turns
 
 
@@ -171,7 +171,7 @@ def _order(turns: list[Turn], memory: Memory) -> Iterator[str]:
 
 
 def _tool_pairing(turns: list[Turn]) -> Iterator[str]:
-    """Every call is answered once, in the next turn, and before anything else is said there."""
+    """Check that every call is answered once, in the next turn, and before any other content there."""
     calls = [block["id"] for _, blocks in turns for _, block in blocks if block["type"] == "tool_use"]
     for _ in repeated(calls):
         yield "messages: `tool_use` ids must be unique"
@@ -185,11 +185,11 @@ def _tool_pairing(turns: list[Turn]) -> Iterator[str]:
 
 
 def _answers(asked: list[str], blocks: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
-    given = [block["tool_use_id"] for _, block in blocks if block["type"] == "tool_result"]
+    answered = [block["tool_use_id"] for _, block in blocks if block["type"] == "tool_result"]
     first = 0
     while first < len(blocks) and blocks[first][1]["type"] == "tool_result":
         first += 1
-    if unanswered := [call for call in asked if call not in given[:first]]:
+    if unanswered := [call for call in asked if call not in answered[:first]]:
         yield _unanswered(blocks[0][0], unanswered)
     for at, block in blocks:
         if block["type"] == "tool_result" and block["tool_use_id"] not in asked:
@@ -197,9 +197,9 @@ def _answers(asked: list[str], blocks: list[tuple[str, dict[str, Any]]]) -> Iter
                 f"{at}: unexpected `tool_use_id` found in `tool_result` blocks: {block['tool_use_id']}. Each "
                 "`tool_result` block must have a corresponding `tool_use` block in the previous message."
             )
-    for call in repeated(given):
+    for call in repeated(answered):
         yield f"{blocks[0][0]}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: {call}"
-    if not unanswered and len(given) > first:
+    if not unanswered and len(answered) > first:
         yield f"{blocks[first][0]}: `tool_result` blocks must come before all other content"
 
 
@@ -212,7 +212,7 @@ def _unanswered(at: str, calls: list[str]) -> str:
 
 
 def _marks(body: dict[str, Any]) -> Iterator[str]:
-    """The markers for the prompt cache, in the order of the request."""
+    """Check the markers for the prompt cache, in the order of the request."""
     blocks = [*body.get("tools", []), *blocks_of(body.get("system") or [])]
     for message in body["messages"]:
         for block in blocks_of(message["content"]):

@@ -1,4 +1,4 @@
-"""What the Responses API refuses of a client that keeps the conversation itself, in its words."""
+"""Rules of the Responses API, in its words, for a client that keeps the conversation itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ITEMS = {
     "function_call_output": (("call_id", "output"), {"type", "id", "status", "caller", "name", "namespace"}),
     "reasoning": (("id", "summary", "encrypted_content"), {"type", "content", "status"}),
 }
-"""What an item must hold, and what else it may."""
+"""Required and optional fields of an item."""
 PARTS = {
     "input_text": {"type", "text", "prompt_cache_breakpoint"},
     "input_image": {"type", "image_url", "detail", "file_id", "prompt_cache_breakpoint"},
@@ -48,15 +48,15 @@ TOOL_FIELDS = names("allowed_callers async defer_loading description name output
 
 
 def problems(body: dict[str, Any], memory: Memory) -> list[str]:
-    """Why the API refuses this body; empty if it is good."""
-    found = [*_top_level(body), *_tools(body)]
+    """Return the problems of this body; empty if it is valid."""
+    item_problems = [*_top_level(body), *_tools(body)]
     items = body.get("input")
-    if found or isinstance(items, str):
-        return found
+    if item_problems or isinstance(items, str):
+        return item_problems
     assert isinstance(items, list)
     for index, item in enumerate(items):
-        found += [] if memory.knows(item) else _item(f"input[{index}]", item)
-    return found or [*_tool_pairing(items), *_thoughts(items, memory)]
+        item_problems += [] if memory.knows(item) else _item(f"input[{index}]", item)
+    return item_problems or [*_tool_pairing(items), *_thoughts(items, memory)]
 
 
 def _top_level(body: dict[str, Any]) -> Iterator[str]:
@@ -139,54 +139,54 @@ def _parts(at: str, parts: Any, kinds: tuple[str, ...]) -> Iterator[str]:
         yield f"Invalid '{at}': expected a string or an array with minimum length 1."
         return
     for index, part in enumerate(parts):
-        here, kind = f"{at}[{index}]", part.get("type") if isinstance(part, dict) else None
+        path, kind = f"{at}[{index}]", part.get("type") if isinstance(part, dict) else None
         if kind not in kinds:
-            yield f"Invalid value: '{kind}'. Supported values are: {', '.join(repr(name) for name in kinds)}. ({here}.type)"
+            yield f"Invalid value: '{kind}'. Supported values are: {', '.join(repr(name) for name in kinds)}. ({path}.type)"
             continue
         for name in extra(part, PARTS[kind]):
-            yield f"Unknown parameter: '{here}.{name}'."
+            yield f"Unknown parameter: '{path}.{name}'."
         if kind == "input_image" and not is_picture(part.get("image_url")):
-            yield f"Invalid '{here}.image_url': expected a valid URL of an image."
+            yield f"Invalid '{path}.image_url': expected a valid URL of an image."
         if kind != "input_image" and not part.get("refusal" if kind == "refusal" else "text"):
-            yield f"Invalid '{here}': empty string. Expected a string with minimum length 1."
+            yield f"Invalid '{path}': empty string. Expected a string with minimum length 1."
 
 
 def _tool_pairing(items: list[dict[str, Any]]) -> Iterator[str]:
-    """Every call is answered once, after it and before anybody says something else."""
+    """Check that every call is answered once, after it and before the next message of another role."""
     open_calls: list[str] = []
-    made: list[str] = []
-    given: list[str] = []
+    called: list[str] = []
+    answered: list[str] = []
     for item in [*items, {"role": "end"}]:
         kind = item.get("type", "message")
         if kind == "function_call":
             open_calls.append(item["call_id"])
-            made.append(item["call_id"])
+            called.append(item["call_id"])
         elif kind == "function_call_output":
-            given.append(item["call_id"])
+            answered.append(item["call_id"])
             if item["call_id"] in open_calls:
                 open_calls.remove(item["call_id"])
-            elif item["call_id"] not in made:
+            elif item["call_id"] not in called:
                 yield f"No tool call found for function call output with call_id {item['call_id']}."
         elif kind == "message" and item["role"] != "assistant":
             for call in open_calls:
                 yield f"No tool output found for function call {call}."
             open_calls = []
-    for name in repeated(made):
+    for name in repeated(called):
         yield f"Duplicate item found with call_id {name}. Remove duplicate items from your input and try again."
-    for name in repeated(given):
+    for name in repeated(answered):
         yield f"Duplicate function call output found for call_id {name}."
     for name in repeated(item["id"] for item in items if item.get("id")):
         yield f"Duplicate item found with id {name}. Remove duplicate items from your input and try again."
 
 
 def _thoughts(items: list[dict[str, Any]], memory: Memory) -> Iterator[str]:
-    """What was thought comes back as it was, before the item that it led to; and that item not without it."""
+    """Check that reasoning is sent back unchanged, before the item that it led to, and that this item has it."""
     before: str | None = None
     for item, following in zip(items, [*items[1:], None], strict=False):
         needed = memory.thought_before(item.get("id"))
         if needed is not None and needed != before:
-            what = f"Item '{item['id']}' of type '{item.get('type', 'message')}'"
-            yield f"{what} was provided without its required 'reasoning' item: '{needed}'."
+            subject = f"Item '{item['id']}' of type '{item.get('type', 'message')}'"
+            yield f"{subject} was provided without its required 'reasoning' item: '{needed}'."
         before = item.get("id") if item.get("type") == "reasoning" else None
         if before is None:
             continue

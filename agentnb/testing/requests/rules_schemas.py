@@ -1,4 +1,4 @@
-"""What providers refuse of the JSON Schema of a tool's arguments, in their words."""
+"""Rules of providers for the JSON Schema of a tool's arguments, in their words."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
 def of_openai(name: Any, schema: Any) -> Iterator[str]:
-    """Why OpenAI's APIs refuse it, as that of a function of this name."""
+    """Yield the problems of a function's schema by the rules of OpenAI's APIs."""
     if not is_object_schema(schema):
         yield f"Invalid schema for function '{name}': schema must be a JSON Schema of 'type: \"object\"'."
     elif any(key in schema for key in REFUSED_AT_ROOT):
         refused = "/".join(f"'{key}'" for key in REFUSED_AT_ROOT)
         yield f"Invalid schema for function '{name}': schema must have type 'object' and not have {refused} at the top level."
     else:
-        for place in _arrays_without_items(schema, ()):
-            yield f"Invalid schema for function '{name}': In context={place}, array schema missing items."
+        for context in _arrays_without_items(schema, ()):
+            yield f"Invalid schema for function '{name}': In context={context}, array schema missing items."
 
 
 def of_anthropic(at: str, schema: Any) -> Iterator[str]:
-    """Why the Messages API refuses it, at this place of the request."""
+    """Yield the problems of a schema by the rules of the Messages API. ``at``: its place in the request."""
     if not is_object_schema(schema):
         yield f"{at}.type: Input should be 'object'"
         return
@@ -44,17 +44,17 @@ def of_anthropic(at: str, schema: Any) -> Iterator[str]:
 
 
 def _arrays_without_items(part: Any, place: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The places of arrays that do not say what their items are."""
+    """Yield the places of arrays without ``items``."""
     if not isinstance(part, dict):
         return
     if part.get("type") == "array" and "items" not in part:
         yield place
     for key, value in part.items():
         if key in ("properties", "$defs", "definitions") and isinstance(value, dict):
-            for name, one in value.items():
-                yield from _arrays_without_items(one, (*place, key, name))
+            for name, subschema in value.items():
+                yield from _arrays_without_items(subschema, (*place, key, name))
         elif key in (*ALTERNATIVES, "prefixItems") and isinstance(value, list):
-            for index, one in enumerate(value):
-                yield from _arrays_without_items(one, (*place, key, str(index)))
+            for index, subschema in enumerate(value):
+                yield from _arrays_without_items(subschema, (*place, key, str(index)))
         elif key in ("items", "additionalProperties"):
             yield from _arrays_without_items(value, (*place, key))

@@ -1,1 +1,1 @@
-"""Built-in tools, by groups: files, a shell, git, GitHub, the web and the notebook."""
+"""Built-in tools in groups: files, shell, git, GitHub, web and notebook."""

@@ -1,4 +1,4 @@
-"""The body of an answer over HTTP, of which no more than a limit is ever in memory, compressed or not."""
+"""HTTP response bodies with a size limit that also holds for the decompressed bytes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 
 
 class UnknownEncoding(ValueError):
-    """The body is compressed in a way that is not known."""
+    """Unsupported compression of a body."""
 
 
 class BoundedBody:
-    """The beginning of a body, chunk by chunk."""
+    """The beginning of a body, received in chunks."""
 
     def __init__(self, encoding: str, most: int) -> None:
-        """``encoding``: the header Content-Encoding. Raises `UnknownEncoding`."""
+        """``encoding``: the Content-Encoding header. Raises `UnknownEncoding`."""
         name = encoding.strip().lower()
         if name not in (*COMPRESSED, "identity", ""):
             raise UnknownEncoding(name)
@@ -24,7 +24,7 @@ class BoundedBody:
         self._most, self._received, self._kept = most, 0, bytearray()
 
     def add(self, chunk: bytes) -> bool:
-        """Keep a chunk; return whether there is more than the limit. Raises `zlib.error` if it is damaged."""
+        """Append a chunk. Returns True once the limit is exceeded. Raises `zlib.error` for damaged data."""
         self._received += len(chunk)
         space = self._most + 1 - len(self._kept)
         self._kept += chunk[:space] if self._decoder is None else self._decoder.decompress(chunk, space)
@@ -32,10 +32,10 @@ class BoundedBody:
 
     @property
     def is_cut(self) -> bool:
-        """Whether there is more than the limit."""
+        """True if the body is larger than the limit."""
         return max(len(self._kept), self._received) > self._most
 
     @property
     def content(self) -> bytes:
-        """What was kept."""
+        """The bytes kept, up to the limit."""
         return bytes(self._kept[: self._most])

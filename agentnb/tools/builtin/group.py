@@ -1,4 +1,4 @@
-"""Groups of built-in tools: their settings, and the tools that these make."""
+"""Groups of built-in tools, with their settings."""
 
 from __future__ import annotations
 
@@ -13,54 +13,54 @@ from agentnb.tools.subject import CallNature, Flag
 from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused
 
 NatureOf: TypeAlias = Callable[[Any, Path], CallNature]
-"""Returns the nature of a call from its arguments and the folder of the run."""
+"""Nature of a call, from its arguments and the folder of the run."""
 NewText: TypeAlias = Callable[[Mapping[str, Any], str | None], str | None]
-"""Returns the text of a file after a call, from its arguments and the text before (None: no file); None if the call fails."""
+"""Text of a file after a call, from the arguments and the old text (None for a new file), or None if the call fails."""
 
 
 @dataclass(frozen=True)
 class ToolGroup:
-    """The settings of a group of built-in tools. An item of ``tools=``, which stands for all tools of the group."""
+    """A group of built-in tools and its settings. As an item of ``tools=``, it means all tools of the group."""
 
     word: ClassVar[str]
-    """The group as a person names it."""
+    """Name of the group in ``tools=``."""
     tool_names: ClassVar[tuple[str, ...]]
-    """The names of its tools, in their order."""
+    """Names of the tools, in order."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(self)}  # its tools are made again
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # the tools are created again
 
     @cached_property
     def tools(self) -> tuple[BuiltinTool, ...]:
-        """Its tools, in a fixed order."""
+        """The tools, in a fixed order."""
         return self._make_tools()
 
     def _make_tools(self) -> tuple[BuiltinTool, ...]:
-        """Make the tools with these settings."""
+        """Create the tools with these settings."""
         raise NotImplementedError
 
     @property
     def as_logged(self) -> dict[str, Any]:
-        """The settings that differ from the defaults, as plain data without secrets."""
+        """Settings that differ from the defaults, as plain data without secrets."""
         default = type(self)()
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: value for name, value in found.items() if value != getattr(default, name)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value != getattr(default, name)}
 
     @classmethod
     def of_log(cls, logged: Mapping[str, Any], *, is_trusted: bool) -> ToolGroup:
-        """Return the group with logged settings. ``is_trusted``: whether settings that loosen something count.
+        """Return the group with logged settings. ``is_trusted``: accept settings that loosen restrictions.
 
-        Raises `SettingsError` for settings that only the person can give again.
+        Raises `SettingsError` for settings that only the person can provide again.
         """
-        known = {one.name for one in fields(cls)}
-        return cls(**{name: value for name, value in logged.items() if name in known})
+        names = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in logged.items() if name in names})
 
     def check_usable(self) -> None:
-        """Raise `SettingsError`, with what to install or set, if its tools cannot work here."""
+        """Raise `SettingsError`, with what to install or set, if the tools cannot work here."""
 
 
 class BuiltinTool(FunctionTool):
-    """A tool of a group. ``nature``, ``new_text`` and ``reads_tree`` tell the permissions of a run what a call does."""
+    """A tool of a group. ``nature``, ``new_text`` and ``reads_tree`` describe a call to the permissions of a run."""
 
     def __init__(
         self,
@@ -80,14 +80,14 @@ class BuiltinTool(FunctionTool):
         self.reads_tree = reads_tree
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Call the function; a refusal is an error result."""
+        """Call the function. A refusal becomes an error result."""
         try:
             return await super().run(arguments, context)
         except ToolRefused as refused:
             return refused.outcome
 
     def check_usable(self) -> None:
-        """Raise `SettingsError` if it cannot work here."""
+        """Raise `SettingsError` if the tool cannot work here."""
         self.group.check_usable()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -95,5 +95,5 @@ class BuiltinTool(FunctionTool):
 
 
 def tool_of_group(group: ToolGroup, name: str) -> BuiltinTool:
-    """Return the tool of this name."""
+    """Return the tool of a group by name."""
     return next(tool for tool in group.tools if tool.spec.name == name)

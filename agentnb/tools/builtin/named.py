@@ -1,4 +1,4 @@
-"""Words for built-in tools: names of groups and of single tools, wherever tools are named."""
+"""Built-in tools by name: names of groups and of single tools, as used in ``tools=``."""
 
 from __future__ import annotations
 
@@ -23,55 +23,57 @@ from agentnb.tools.mcp.wire_names import registry_name
 from agentnb.tools.tool import Tool
 
 LOGGED = "builtin_tools"
-"""The key under which the settings of a run hold its built-in tools, if it has any."""
+"""Key of the built-in tools in the logged settings of a run."""
 
 
 CLASSES: tuple[type[ToolGroup], ...] = (Files, Shell, Git, GitHub, Web, Notebook)
 GROUPS: dict[str, type[ToolGroup]] = {group.word: group for group in CLASSES}
-"""The groups by their words."""
+"""Groups by name."""
 GROUP_OF = {tool: word for word, group in GROUPS.items() for tool in group.tool_names}
-"""The group of each built-in tool."""
+"""Group name of each built-in tool."""
 LATE = {ASK_PERSON: "agentnb.tools.ask_person"}
-"""Imported when it is named: making it reads its docstring, which needs a library."""
+"""Modules imported on first use: parsing the tool's docstring needs a library."""
 WORDS = (*GROUPS, *GROUP_OF, ASK_PERSON)
-"""All words for built-in tools."""
+"""All names of built-in tools and groups."""
 
 Groups: TypeAlias = Mapping[str, ToolGroup]
-"""Groups with settings of the person's, by word."""
+"""Groups with the person's settings, by name."""
 
 
 @cache
 def default_group(word: str) -> ToolGroup:
-    """Return the group of this word with its default settings."""
+    """Return a group with its default settings."""
     return GROUPS[word]()
 
 
 def tools_of_word(word: str, groups: Groups | None = None) -> tuple[Tool, ...]:
-    """Return the tools that a word stands for; none for any other word. ``groups``: instead of the defaults."""
+    """Return the tools of a group or tool name, empty for any other word. ``groups``: configured groups instead of the
+    defaults.
+    """
     word = registry_name(word)
     if word == ASK_PERSON:
         return (as_tool(getattr(import_module(LATE[word]), word)),)
     group = word if word in GROUPS else GROUP_OF.get(word)
     if group is None:
         return ()
-    made = (groups or {}).get(group) or default_group(group)
-    return made.tools if word in GROUPS else (tool_of_group(made, word),)
+    instance = (groups or {}).get(group) or default_group(group)
+    return instance.tools if word in GROUPS else (tool_of_group(instance, word),)
 
 
 def tools_of(value: Any, groups: Groups | None = None) -> tuple[Tool, ...]:
-    """Return the tools of an item of ``tools=``: those of a word or a group, or the one tool of anything else.
+    """Return the tools of an item of ``tools=``: those of a name or a group, or the item as a single tool.
 
-    An MCP server has none before a run has connected to it (`Toolbox.servers`).
+    Tools of an MCP server are known only once a run has connected to it (`Toolbox.servers`).
 
-    Raises `UnknownTool` for another word, `InvalidTool` for what cannot be a tool.
+    Raises `UnknownTool` for an unknown word and `InvalidTool` for a value that cannot be a tool.
     """
     if isinstance(value, str) and not value.startswith(PREFIX):
-        found = tools_of_word(value, groups)
-        if not found:
+        tools = tools_of_word(value, groups)
+        if not tools:
             raise UnknownTool(
-                f"tools= holds the text {value!r}, not a function or a built-in tool", (*nearest(value, WORDS), _hint(value))
+                f"tools= contains the text {value!r}, not a function or a built-in tool", (*nearest(value, WORDS), _hint(value))
             )
-        return found
+        return tools
     if isinstance(value, ToolGroup):
         return value.tools
     if server_tools(value) is not None:
@@ -80,15 +82,15 @@ def tools_of(value: Any, groups: Groups | None = None) -> tuple[Tool, ...]:
 
 
 class KnownSchemas(Mapping[str, dict[str, Any]]):
-    """The input schemas of tools of one's own and of all built-in ones, by name.
+    """Input schemas by tool name: the caller's own tools and all built-in ones.
 
-    Built-in tools are made when a schema of theirs is read.
+    Built-in tools are created when their schema is read.
     """
 
     def __init__(
         self, own: Mapping[str, dict[str, Any]] | None = None, may_have: Callable[[str], bool] = lambda _: False
     ) -> None:
-        """``may_have``: whether there may be a tool of another name, as of a server: it takes any arguments until then."""
+        """``may_have``: True if a tool of another name may exist, such as one of a server. It accepts any arguments."""
         self._own = own or {}
         self._may_have = may_have
 
@@ -112,43 +114,43 @@ def _is_builtin(name: object) -> bool:
 
 
 def logged_builtins(tools: Iterable[Tool]) -> dict[str, Any]:
-    """Return the built-in tools among these for the settings of a log: by name, the settings of their groups."""
-    found = {tool.spec.name: tool.group.as_logged for tool in tools if isinstance(tool, BuiltinTool)}
-    return {LOGGED: found} if found else {}
+    """Return the built-in tools among these for the settings of a log: group settings by tool name."""
+    settings = {tool.spec.name: tool.group.as_logged for tool in tools if isinstance(tool, BuiltinTool)}
+    return {LOGGED: settings} if settings else {}
 
 
 def builtins_again(
     settings: Mapping[str, Any], names: Iterable[str], *, is_trusted: bool, given: Iterable[str] = ()
 ) -> list[Tool]:
-    """Return the built-in tools of these names that the settings of a log hold, but for those ``given``.
+    """Recreate the logged built-in tools of these names, except those ``given``.
 
-    ``is_trusted``: whether settings that loosen something count. Raises `SettingsError` for what only the person can give.
+    ``is_trusted``: accept settings that loosen restrictions. Raises `SettingsError` for those only the person can provide.
     """
     logged = settings.get(LOGGED)
     if not isinstance(logged, dict):
         return []
-    known = set(given)
-    found: list[Tool] = []
+    given_names = set(given)
+    tools: list[Tool] = []
     for name in names:
         group, of_group = GROUP_OF.get(name), logged.get(name)
-        if name not in known and group is not None and isinstance(of_group, dict):
-            made = GROUPS[group].of_log(of_group, is_trusted=is_trusted) if of_group else default_group(group)
-            found.append(tool_of_group(made, name))
-    return found
+        if name not in given_names and group is not None and isinstance(of_group, dict):
+            instance = GROUPS[group].of_log(of_group, is_trusted=is_trusted) if of_group else default_group(group)
+            tools.append(tool_of_group(instance, name))
+    return tools
 
 
 def own_tools(names: Collection[str] | None) -> list[str]:
-    """Return the names without those of built-in tools."""
+    """Return the names that are not of built-in tools."""
     return [name for name in names or () if not _is_builtin(name)]
 
 
 def names_in_group(word: str) -> list[str]:
-    """Return the names of the built-in tools of a group; none for another word."""
+    """Return the names of the built-in tools of a group, empty for another word."""
     return [name for name, group in GROUP_OF.items() if group == word]
 
 
 def near_tools(name: str, own: Iterable[str], otherwise: AnyAdvice) -> tuple[AnyAdvice, ...]:
-    """Return the advice to name a tool that is like ``name``, of one's own or built in. ``otherwise``: if there is none."""
+    """Return advice with the most similar tool names. ``otherwise``: advice without any."""
     names, of_group = [*own], names_in_group(name)
     if of_group:
         return advised(f"It is a group of tools: name {', '.join(of_group)}")

@@ -1,1 +1,1 @@
-"""Functions of libraries as tools: their type hints, and descriptions of a length that a request can hold."""
+"""Library functions as tools: type hints, and descriptions short enough for requests."""

@@ -1,4 +1,4 @@
-"""Type hints of functions. Those of libraries often name types that only type checkers import."""
+"""Type hints of functions. Libraries often name types that only type checkers import."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 def is_of_library(code: Any) -> bool:
-    """Return whether this function belongs to Python or an installed package other than agentnb.
+    """True if a function belongs to Python or an installed package other than agentnb.
 
-    So does a function that is not written in Python.
+    Also true for functions not written in Python.
     """
     module = getattr(code, "__globals__", {}).get("__name__")
     if not isinstance(module, str):
         return True
-    if module == "__main__":  # whose file may be that of a launcher
+    if module == "__main__":  # its file may be a launcher
         return False
     package = module.partition(".")[0]
     if package in sys.stdlib_module_names:
@@ -38,13 +38,13 @@ def is_of_library(code: Any) -> bool:
 
 
 MAX_DESCRIPTION = 1_000
-"""Characters of the description of a function of a library."""
+"""Maximum characters of the description of a library function."""
 MAX_OF_PARAMETER = 200
-"""Characters of the description of each of its parameters."""
+"""Maximum characters of the description of a parameter."""
 
 
 def short_description(text: str) -> str:
-    """Return the first paragraphs of a description that fit."""
+    """Return the first paragraphs of a description within the limit."""
     if len(text) <= MAX_DESCRIPTION:
         return text
     paragraphs = text.split("\n\n")
@@ -58,7 +58,7 @@ def short_description(text: str) -> str:
 
 
 def shortened(text: str, most: int = MAX_OF_PARAMETER) -> str:
-    """Return the first sentences of a text that fit, on one line; of a longer sentence its beginning."""
+    """Return the first sentences of a text within the limit, on one line, or the beginning of a longer sentence."""
     if len(text) <= most:
         return text
     line = " ".join(text.split())
@@ -69,18 +69,18 @@ def shortened(text: str, most: int = MAX_OF_PARAMETER) -> str:
 
 
 UNREADABLE = object()
-"""A type hint of a library that cannot be evaluated here."""
+"""Type hint of a library that cannot be evaluated."""
 _FOR_CHECKERS = re.compile(r"^if (?:typing\.)?TYPE_CHECKING:[^\n]*\n((?:(?:[ \t][^\n]*)?\n)+)", re.MULTILINE)
 
 
 def read_hints(code: Any, name: str, *, is_library: bool) -> dict[str, Any]:
-    """Return the type hints of a function by parameter; in functions of libraries, `UNREADABLE` for those of unknown types.
+    """Return the type hints of a function by parameter, `UNREADABLE` for unknown types of library functions.
 
-    Raises `InvalidTool` if a hint of any other function cannot be read.
+    Raises `InvalidTool` for an unreadable hint of any other function.
     """
     try:
         return typing.get_type_hints(code, include_extras=True)
-    except Exception as error:  # a hint is code: it may raise anything
+    except Exception as error:  # hints are code and may raise anything
         if not is_library:
             if not isinstance(error, NameError | TypeError | AttributeError | SyntaxError):
                 raise
@@ -91,7 +91,7 @@ def read_hints(code: Any, name: str, *, is_library: bool) -> dict[str, Any]:
 
 
 def _evaluated(hint: Any, variables: dict[str, Any], names: dict[str, Any]) -> Any:
-    """Return the type that a hint in quotation marks stands for, as `typing.get_type_hints` would."""
+    """Evaluate a quoted type hint, as `typing.get_type_hints` would."""
     if not isinstance(hint, str):
         return hint
     try:
@@ -102,7 +102,7 @@ def _evaluated(hint: Any, variables: dict[str, Any], names: dict[str, Any]) -> A
 
 @cache
 def _names_for_checkers(module: str) -> dict[str, Any]:
-    """Return what a module imports for type checkers, as far as it has been imported for other reasons. Nothing is run."""
+    """Return imports of a module under TYPE_CHECKING that are loaded for other reasons. Runs no code."""
     names: dict[str, Any] = {}
     try:
         source = inspect.getsource(sys.modules[module])

@@ -1,4 +1,4 @@
-"""The part of a type hint that JSON can express."""
+"""The JSON-compatible part of type hints."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from typing import Annotated, Any, Literal, TypeVar, Union
 import msgspec
 
 INEXPRESSIBLE = object()
-"""The part of a type without any value that JSON can express."""
+"""Marker for a type without JSON-compatible values."""
 OF_EACH_PROTOCOL = frozenset({"__init__", "_proto_hook", "__subclasshook__"})
-"""Methods that `typing` gives to protocols."""
+"""Methods that `typing` adds to protocols."""
 
 
 def path_schema(hint: Any) -> dict[str, Any]:
-    """Return the schema of a path: text to a model, and the only type of Python's own that msgspec does not know."""
+    """Return the schema of a path, the only type of the standard library that tools accept and msgspec does not: a string."""
     if hint is Path:
         return {"type": "string"}
-    raise NotImplementedError  # which msgspec turns into its own error for a type that it does not know
+    raise NotImplementedError  # msgspec turns it into its own error for unknown types
 
 
 def is_expressible(hint: Any) -> bool:
-    """Return whether JSON can express the values of this type."""
+    """True if JSON can represent the values of this type."""
     try:
         msgspec.json.schema(hint, schema_hook=path_schema)
-    except Exception:  # also what the hints inside of a class raise
+    except Exception:  # including errors of hints inside a class
         return False
     return True
 
 
 def is_type(hint: Any) -> bool:
-    """Return whether a hint is a type, unlike ``[int]`` or the function ``any``."""
+    """True if a hint is a type, unlike ``[int]`` or the function ``any``."""
     kinds = (type, types.GenericAlias, types.UnionType, TypeVar)
     return isinstance(hint, kinds) or type(hint).__module__ in ("typing", "typing_extensions")
 
 
 def json_part(hint: Any, *, any_for_object: bool = False) -> Any:
-    """Return the part of a type that JSON can express, such as ``str`` of ``str | Buffer``; `INEXPRESSIBLE` if there is none.
+    """Return the JSON-compatible part of a type, such as ``str`` of ``str | Buffer``, or `INEXPRESSIBLE`.
 
-    ``None`` alone is not a part. ``any_for_object``: any value of JSON will do for ``object`` and ``Hashable``.
+    ``None`` alone does not count. ``any_for_object``: treat ``object`` and ``Hashable`` as any JSON value.
     """
     if any_for_object and (hint is object or hint is Hashable):
         return Any
@@ -73,7 +73,7 @@ def _generic_part(origin: Any, arguments: tuple[Any, ...], part: Callable[[Any],
 
 
 def _takes(kind: Any, container: type) -> bool:
-    """Return whether a list or dict will do for this type: its own, an abstract one, or a protocol that it fulfils."""
+    """True if a list or dict is accepted for this type: the same type, an abstract one, or a protocol that it implements."""
     if kind is container or getattr(kind, "__module__", "") == "collections.abc":
         return issubclass(container, kind)
     if not getattr(kind, "_is_protocol", False):
@@ -84,7 +84,7 @@ def _takes(kind: Any, container: type) -> bool:
 
 
 def _union(parts: Sequence[Any]) -> Any:
-    """Return the union of these parts, in their order, without those that msgspec cannot tell from a part before."""
+    """Return the ordered union of these parts, without those that msgspec cannot distinguish from an earlier one."""
     if any(part is Any for part in parts):
         return Any
     members: tuple[Any, ...] = ()
@@ -99,7 +99,7 @@ def _joined(members: tuple[Any, ...]) -> Any:
 
 
 def left_out(hint: Any, *, any_for_object: bool = False) -> list[Any]:
-    """Return the members of a union that JSON cannot express, but for literals, which stand for a value of the library's."""
+    """Return the members of a union that JSON cannot represent, except literals, which mark special values of the library."""
     members = typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else ()
     return [
         member

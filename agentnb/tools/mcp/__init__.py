@@ -1,1 +1,1 @@
-"""Tools of MCP servers: their settings, connections, tools and results."""
+"""MCP servers: settings, connections, tools and results."""

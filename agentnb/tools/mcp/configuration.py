@@ -1,4 +1,4 @@
-"""The MCP servers that a person has configured: typed in, from a file that they named, from the environment."""
+"""Configured MCP servers: added by the person, loaded from a file, or from the environment."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.mcp.server_settings import ServerList, read_variable
 
 TYPED = "added"
-"""The source of servers that the person typed."""
+"""Source of servers that the person added."""
 
 
 class Configuration:
-    """Servers by name. One that was added wins over one of a file, which wins over one of ``MCP_SERVERS``.
+    """Servers by name. Added ones override those of files, which override those of ``MCP_SERVERS``.
 
-    Of several files, the one that was loaded last wins. The variable is read at each look.
+    The file loaded last overrides earlier ones. The variable is read at each access.
     """
 
     def __init__(self, changing: Callable[[], AbstractContextManager[object]] = nullcontext) -> None:
-        """``changing``: makes the context of each change, which may refuse it."""
+        """``changing``: returns a context manager for each change, which may refuse it."""
         self._changing = changing
         self._added: dict[str, MCPServer] = {}
         self._of_files: dict[str, ServerList] = {}
-        """The servers of each file, the last loaded last."""
+        """Servers by file, in order of loading."""
 
     def add(self, server: MCPServer) -> None:
-        """Configure a server, replacing one of its name."""
+        """Configure a server, replacing any server of the same name."""
         with self._changing():
             self._added[server.name] = server
 
     def load(self, servers: ServerList, file: str) -> None:
-        """Configure the servers of a file that the person named and confirmed, replacing those it had before."""
+        """Configure the servers of a file that the person named and confirmed, replacing its earlier ones."""
         with self._changing():
             self._of_files.pop(file, None)
             self._of_files[file] = servers
 
     def remove(self, name: str) -> None:
-        """Forget the server that a name stands for; another one of this name may come in its place.
+        """Remove a server; another one of the same name may become visible.
 
-        Raises `SettingsError` if there is none, or the variable has it.
+        Raises `SettingsError` for an unknown server, or one from the variable.
         """
         with self._changing():
             source = self.source(name)
             if source == settings.SERVERS_VARIABLE:
-                raise SettingsError(f"The MCP server {name} is one of the variable {source}", "Change that")
+                raise SettingsError(f"The MCP server {name} is configured in the variable {source}", "Change the variable")
             if not source:
                 raise SettingsError(f"There is no MCP server {name}", nearest(name, self.known))
             if source == TYPED:
@@ -59,30 +59,30 @@ class Configuration:
 
     @property
     def servers(self) -> Mapping[str, MCPServer]:
-        """The servers that can be named, by name. Raises `SettingsError` if the variable cannot be read."""
+        """Available servers by name. Raises `SettingsError` if the variable is invalid."""
         return {**{server.name: server for server in self._of_variable().servers}, **self._given}
 
     def check(self) -> None:
-        """Raise `SettingsError` if the variable cannot be read."""
+        """Raise `SettingsError` if the variable is invalid."""
         self._of_variable()
 
     @property
     def known(self) -> Mapping[str, MCPServer]:
-        """The servers that can be named, by name, without those of a variable that cannot be read."""
+        """Available servers by name, ignoring an invalid variable."""
         with suppress(SettingsError):
             return self.servers
         return self._given
 
     def server(self, name: str) -> MCPServer:
-        """Return the server of this name. Raises `SettingsError` if none is configured, or the variable cannot be read."""
-        found = self._given.get(name) or self._of_variable().named(name)
-        if found is None:
+        """Return a server by name. Raises `SettingsError` if it is not configured, or the variable is invalid."""
+        server = self._given.get(name) or self._of_variable().named(name)
+        if server is None:
             advice: tuple[AnyAdvice, ...] = (*nearest(name, self.servers), AddServer(name, lead="Configure it"))
             raise SettingsError(f"There is no MCP server {name}", advice)
-        return found
+        return server
 
     def source(self, name: str) -> str:
-        """Return where a server is configured: `TYPED`, a file, or the variable; empty for one that is not."""
+        """Return the source of a server: `TYPED`, a file, the variable, or "" for an unknown server."""
         if name in self._added:
             return TYPED
         for file, servers in reversed(self._of_files.items()):
@@ -92,7 +92,7 @@ class Configuration:
 
     @property
     def _given(self) -> dict[str, MCPServer]:
-        """The servers that were loaded or added."""
+        """Servers from files and added ones."""
         loaded = {server.name: server for servers in self._of_files.values() for server in servers.servers}
         return {**loaded, **self._added}
 

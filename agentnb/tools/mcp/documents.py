@@ -1,4 +1,4 @@
-"""Documents that hold settings, as JSON (with comments), YAML or TOML: their values, and where each begins."""
+"""Configuration documents in JSON (with comments), YAML or TOML: values and their source positions."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from agentnb.advice import Advised
 from agentnb.errors import SettingsError
 
 Keys: TypeAlias = tuple[str | int, ...]
-"""The keys and indexes that lead to a value."""
+"""Path of keys and indexes to a value."""
 MAX_KEY = 40
-"""Characters of a key that an error repeats."""
+"""Maximum characters of a key repeated in an error."""
 MAX_VALUES = 100_000
-"""Values of a YAML document, each alias counted as often as it is used."""
+"""Maximum values of a YAML document, counting each use of an alias."""
 _MERGE = "tag:yaml.org,2002:merge"
 _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"/]+|.', re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Document:
-    """A document: its value, and where each value begins."""
+    """A document with its value and the position of each value in it."""
 
     source: str
-    """The file or variable, for errors."""
+    """File or variable, for errors."""
     text: str
     value: Any
     offsets: dict[Keys, int]
 
     def error(self, path: Keys, what: str, advice: Advised = "") -> SettingsError:
-        """Return the error about the value at this path."""
-        known = next((path[:end] for end in range(len(path), -1, -1) if path[:end] in self.offsets), None)
-        where = self.source if known is None else place(self.source, self.text, self.offsets[known])
+        """Return an error about the value at this path."""
+        prefix = next((path[:end] for end in range(len(path), -1, -1) if path[:end] in self.offsets), None)
+        where = self.source if prefix is None else place(self.source, self.text, self.offsets[prefix])
         return SettingsError(f"{where}: {what}", advice)
 
 
 class _Unreadable(Exception):
-    """A text that is no document of its format: what is wrong, and the offset, None if it is not known."""
+    """Syntax error: message and offset, None if unknown."""
 
 
 def place(source: str, text: str, offset: int) -> str:
@@ -50,29 +50,29 @@ def place(source: str, text: str, offset: int) -> str:
 
 
 def read_document(text: str, source: str) -> Document:
-    """Read a document, in the format that its name tells, or else its first line.
+    """Read a document in the format indicated by its name, otherwise by its first line.
 
-    Raises `SettingsError` with the place of what cannot be read, and of a key that is there twice.
+    Raises `SettingsError` with the position of a syntax error or a duplicate key.
     """
     text = text.removeprefix("\ufeff")
     form = next((form for form in _FORMATS if source.lower().endswith(form.endings)), None) or _form_of(text)
     try:
         value, offsets = form.read(text)
     except _Unreadable as error:
-        what, offset = error.args
+        problem, offset = error.args
         where = source if offset is None else place(source, text, offset)
-        raise SettingsError(f"{where}: not valid {form.name}: {what}") from None
+        raise SettingsError(f"{where}: not valid {form.name}: {problem}") from None
     except RecursionError:
         raise SettingsError(f"{source}: not valid {form.name}: lists or objects in too many others") from None
     document = Document(source, text, value, offsets)
-    for path, found in _texts(value, ()):
-        if any("\ud800" <= char <= "\udfff" for char in found):
+    for path, string in _texts(value, ()):
+        if any("\ud800" <= char <= "\udfff" for char in string):
             raise document.error(path, "a text has half of a character", "Write the whole character")
     return document
 
 
 def _texts(value: Any, path: Keys) -> Iterator[tuple[Keys, str]]:
-    """Yield the texts in a value, keys included, with their places."""
+    """Yield the texts in a value, including keys, with their paths."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict | list):
@@ -82,7 +82,7 @@ def _texts(value: Any, path: Keys) -> Iterator[tuple[Keys, str]]:
 
 
 def _read_json(text: str) -> tuple[Any, dict[Keys, int]]:
-    """Read JSON, with the comments and trailing commas that editors allow in it."""
+    """Read JSON, with comments and trailing commas as editors allow them."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
@@ -90,19 +90,19 @@ def _read_json(text: str) -> tuple[Any, dict[Keys, int]]:
 
         value, problem, end = json5.parse(text)
         if problem:
-            what = "it ends too early" if end >= len(text) else "unexpected text"
-            raise _Unreadable(*((what, end) if end > error.pos else (error.msg, error.pos))) from None
+            message = "it ends too early" if end >= len(text) else "unexpected text"
+            raise _Unreadable(*((message, end) if end > error.pos else (error.msg, error.pos))) from None
     except ValueError:
         raise _Unreadable("a number is too long", None) from None
     return value, _located(text)
 
 
 def _located(text: str) -> dict[Keys, int]:
-    """Return where each value of a valid JSON document begins."""
+    """Return the offset of each value of a valid JSON document."""
     offsets: dict[Keys, int] = {}
     path: list[str | int] = []
     keys: list[bool] = []
-    """For each open list or object, whether the next text in it is a key."""
+    """For each open list or object: True if its next text is a key."""
     for token in _TOKEN.finditer(text):
         sign = token[0]
         if sign.startswith(("//", "/*")) or sign.isspace():
@@ -145,19 +145,19 @@ def _read_yaml(text: str) -> tuple[Any, dict[Keys, int]]:
             return [plain(item, (*path, index)) for index, item in enumerate(node.value)]
         if node.id != "mapping":
             return reader.constructor.construct_object(node)
-        found, merged = dict[str, Any](), dict[str, Any]()
+        values, merged = dict[str, Any](), dict[str, Any]()
         for key, item in node.value:
             name = str(key.value)
             if key.tag == _MERGE:
-                for one in item.value if item.id == "sequence" else [item]:
-                    if one.id != "mapping":
+                for merged_node in item.value if item.id == "sequence" else [item]:
+                    if merged_node.id != "mapping":
                         raise _Unreadable(f"{name} takes objects", key.start_mark.index)
-                    merged = plain(one, (*path, name, len(offsets))) | merged
+                    merged = plain(merged_node, (*path, name, len(offsets))) | merged
                 continue
-            if name in found:
+            if name in values:
                 raise _Unreadable(f"{name[:MAX_KEY]!r} is written twice", key.start_mark.index)
-            found[name] = plain(item, (*path, name))
-        return merged | found
+            values[name] = plain(item, (*path, name))
+        return merged | values
 
     try:
         node = reader.compose(text)
@@ -177,18 +177,18 @@ def _read_toml(text: str) -> tuple[Any, dict[Keys, int]]:
 
 
 def _without_values(error: Any) -> str:
-    """Return the message of a parser without what it quotes."""
+    """Return the message of a parser without quoted values."""
     return re.sub(r"\s+", " ", re.sub(r"(['\"]).*?\1", "'...'", str(error)))
 
 
 class _Form(NamedTuple):
-    """A format of documents."""
+    """A document format."""
 
     name: str
     endings: tuple[str, ...]
-    """Those of the names of its files."""
+    """File extensions."""
     read: Callable[[str], tuple[Any, dict[Keys, int]]]
-    """Returns the value, and where each value in it begins, if that is known."""
+    """Returns the value, and the offset of each value in it if known."""
 
 
 _JSON = _Form("JSON", (".json", ".jsonc", ".json5"), _read_json)

@@ -1,4 +1,4 @@
-"""``${NAME}`` in the settings of MCP servers."""
+"""Variables such as ``${NAME}`` in the settings of MCP servers."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from agentnb.settings import values_of
 from agentnb.tools.mcp.server import FILE, VARIABLE, MCPServer, home_expanded, is_address
 
 MAX_FILE = 100_000
-"""Bytes of a file whose text is the value of a variable, or that has variables."""
+"""Maximum bytes of a file used as a value, or with variables."""
 _NO_VARIABLE = re.compile(rf"\$\{{(?!{VARIABLE.pattern[4:]})")
 _AS_OTHERS_WRITE = (
     (re.compile(r"\$\{\{\s*secrets\.([A-Za-z_]\w*)\s*\}\}"), r"${\1}"),  # Continue
     (re.compile(r"\$\{(?:env|localEnv)[:.]([A-Za-z_]\w*)"), r"${\1"),  # VS Code, Cursor, Windsurf, Roo Code
     (re.compile(r"(?:\$|^(?=\w+$))(COPILOT_MCP_\w+)"), r"${\1}"),  # the coding agent of GitHub
-    (re.compile(r"(?<!\$)\{env:([A-Za-z_]\w*)\}"), r"${\1:-}"),  # opencode, where it is empty if it is not set
+    (re.compile(r"(?<!\$)\{env:([A-Za-z_]\w*)\}"), r"${\1:-}"),  # opencode, empty if unset
     (re.compile(r"(?<!\$)\{file:([^}:]+)\}"), r"${file:\1}"),
 )
-"""Variables of the environment as other programs write them, and as they are written here."""
+"""Environment variables in the syntax of other programs, and their replacement."""
 _FILE = re.compile(r"\$\{file:([^}:]+)(?=[}:])\}")
 _BARE = re.compile(r"\$([A-Z_][A-Z0-9_]*)\b")
 _WORKSPACE = "workspaceFolder|workspaceRoot|workspacePath|CLAUDE_PROJECT_DIR|cwd"
 _FOLDERS = re.compile(rf"\$\{{(?:({_WORKSPACE})(?::[^}}]*)?|(userHome)|(workspaceFolderBasename)|(pathSeparator|/))\}}")
-"""The folders that editors know, which are no variables of the environment."""
+"""Folder variables of editors, which are not environment variables."""
 _REFUSED = {
     "VS Code asks its user for {}": re.compile(r"\$\{(?:input|promptString):([^}]*)\}"),
     "only VS Code knows {}": re.compile(r"\$\{(?:command|config):([^}]*)\}"),
@@ -39,26 +39,26 @@ _REFUSED = {
     "{} is the folder of an extension of Gemini CLI": re.compile(r"\$\{(extensionPath)\}"),
     "{} is the folder of an extension of Claude Desktop": re.compile(r"\$\{(__dirname)\}"),
 }
-"""Variables that only their program can fill."""
+"""Variables that only the program itself can fill."""
 
 
 def translated(text: str, key: str | int, folder: Path | None, *, has_bare_variables: bool) -> str:
-    """Return a text of another program's file with its variables as they are written here.
+    """Translate the variables of another program's file to agentnb's syntax.
 
-    ``key``: the setting, or the place in a list; ``folder``: that of the work. Raises `SettingsError`, with a line that works,
-    for a variable that only its program can fill.
+    ``key``: the setting, or an index in a list; ``folder``: the working folder. Raises `SettingsError`, with a working
+    replacement, for a variable that only the program itself can fill.
     """
-    for what, pattern in _REFUSED.items():
+    for reason, pattern in _REFUSED.items():
         if match := pattern.search(text):
             name = re.sub(r"\W", "_", match[1]).upper()
             value, then = f"${{{name}}}", f', and set it: os.environ["{name}"] = ...'
-            if what.startswith("{}"):
+            if reason.startswith("{}"):
                 value, then = "/THAT/FOLDER", ""
             around = [part if _PLAIN.fullmatch(part) else "..." for part in (text[: match.start()], text[match.end() :])]
             setting = f'"{key}": ' if isinstance(key, str) else ""
-            raise SettingsError(what.format(*match.group(0, 1)), f'Write {setting}"{value.join(around)}"{then}')
-    for pattern, here in _AS_OTHERS_WRITE:
-        text = pattern.sub(here, text)
+            raise SettingsError(reason.format(*match.group(0, 1)), f'Write {setting}"{value.join(around)}"{then}')
+    for pattern, replacement in _AS_OTHERS_WRITE:
+        text = pattern.sub(replacement, text)
     workspace = folder or Path.cwd()
     places = (str(workspace), str(Path.home()), workspace.name, os.sep)
     text = _FOLDERS.sub(lambda match: places[(match.lastindex or 1) - 1], text)
@@ -70,9 +70,9 @@ _KIND = "environment variable"
 
 
 def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
-    """Return the server with the values of environment variables for ``${NAME}``.
+    """Replace ``${NAME}`` in the settings of a server by the values of environment variables.
 
-    Raises `SettingsError`, which holds no value, for a variable that is not set, and for a setting that its value spoils.
+    Raises `SettingsError`, without values, for an unset variable, and for a setting that its value makes invalid.
     """
 
     def fill(text: str) -> str:
@@ -100,7 +100,7 @@ def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
         if folder is not None and not folder.is_dir():
             raise SettingsError(f"The MCP server {server.name} is {purpose} {folder}, which is not a folder")
     for name, value in headers.items():
-        if not value.isprintable():  # the error of the client would repeat it
+        if not value.isprintable():  # the client's error would repeat it
             raise SettingsError(f"The header {name} of the MCP server {server.name} has a line break or control character")
     return replace(
         server,
@@ -113,19 +113,19 @@ def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
 
 
 def check_variables(texts: Iterable[str]) -> str:
-    """Return what is wrong with the variables in texts, such as ``${x y}``; empty if nothing is."""
+    """Return the problem with variables in these texts, such as ``${x y}``, or ""."""
     return "${...} in it is not the name of a variable" if any(_NO_VARIABLE.search(text) for text in texts) else ""
 
 
 def values(server: MCPServer) -> dict[str, str]:
-    """Return the values of the variables in its settings, of those that are set and files that can be read."""
+    """Return the values of the variables in a server's settings, from the environment and readable files."""
     names = variables(server)
     files = {name: text_of(Path(name.removeprefix(FILE))) for name in names if name.startswith(FILE)}
     return values_of(names) | {name: text.strip() for name, text in files.items() if text is not None}
 
 
 def text_of(path: Path) -> str | None:
-    """Return the text of a small file; None if there is none."""
+    """Return the text of a small file, or None if it cannot be read."""
     try:
         is_read = path.is_file() and path.stat().st_size <= MAX_FILE
         return path.read_text("utf-8") if is_read else None
@@ -134,22 +134,23 @@ def text_of(path: Path) -> str | None:
 
 
 def variables(server: MCPServer) -> list[str]:
-    """Return the names of the variables that its settings read, each once."""
+    """Return the names of the variables in a server's settings, without duplicates."""
     texts = (server.command_or_url, *server.args, *server.env.values(), *server.headers.values(), str(server.cwd or ""))
     return list(dict.fromkeys(name for text in texts for name in _names(text)))
 
 
 def _names(text: str) -> Iterator[str]:
-    """Yield the names of the variables in a text, and in what stands for them."""
+    """Yield the names of the variables in a text, including its default values."""
     for name, default in VARIABLE.findall(text):
         yield name
         yield from _names(default)
 
 
 def secrets(server: MCPServer) -> list[str]:
-    """Return the secrets in the settings of a server: values of env and headers, and those for variables that are not set.
+    """Return the secrets in a server's settings: values of env and headers, and default values of variables.
 
-    ``warning`` or ``Europe/Paris`` would be masked wherever they occur, and are no secrets; ``${NAME}`` is none yet.
+    Values such as ``warning`` or ``Europe/Paris`` do not count: they would be masked wherever they occur. ``${NAME}`` is not
+    expanded.
     """
     values = (*server.env.values(), *server.headers.values())
     defaults = [text for value in (*values, *server.args, server.command_or_url) for text in _defaults(value)]
@@ -159,7 +160,7 @@ def secrets(server: MCPServer) -> list[str]:
 
 
 def _defaults(text: str) -> Iterator[str]:
-    """Yield what stands in a text for variables that are not set."""
+    """Yield the default values of variables in a text."""
     for _, default in VARIABLE.findall(text):
         yield from _defaults(default) if VARIABLE.search(default) else [default]
 

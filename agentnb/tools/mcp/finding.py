@@ -1,4 +1,4 @@
-"""Tools of MCP servers found by words, where there are too many for every request to offer all."""
+"""Search for tools of MCP servers, for runs with more tools than requests can list."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FOUND, KNOWN = "Call these from your next reply on:", "You had these before:"
 
 
 class Offer(NamedTuple):
-    """The tools besides those of the run's own that the next request has, by their names, and those that it leaves out."""
+    """Server tools that the next request offers, by name, and those that it hides."""
 
     shown: tuple[str, ...]
     """In the order of the request."""
@@ -34,23 +34,23 @@ class Offer(NamedTuple):
 
 
 def next_offer(own: int, servers: Sequence[str], before: Iterable[str] = (), wanted: Iterable[str] = ()) -> Offer:
-    """Decide which tools of servers the next request offers.
+    """Decide which server tools the next request offers.
 
-    ``own``: the number of tools that every request offers; ``before``: the tools that the last one had after these, which keep
-    their order; ``wanted``: those that the person named one by one, and those that the model found.
+    ``own``: number of tools in every request; ``before``: server tools of the last request, which stay in order; ``wanted``:
+    tools named one by one by the person, and tools found by the model.
     """
-    known = dict.fromkeys(servers)
-    kept = [name for name in dict.fromkeys(before) if name in known or name == FIND_TOOLS]
-    if own + len(known) <= MAX_OFFERED:
-        return Offer(tuple(dict.fromkeys([*kept, *known])))
-    wanted = [name for name in wanted if name in known]
-    is_enough = len({*kept, *wanted} - {FIND_TOOLS}) == len(known)
+    offered = dict.fromkeys(servers)
+    kept = [name for name in dict.fromkeys(before) if name in offered or name == FIND_TOOLS]
+    if own + len(offered) <= MAX_OFFERED:
+        return Offer(tuple(dict.fromkeys([*kept, *offered])))
+    wanted = [name for name in wanted if name in offered]
+    is_enough = len({*kept, *wanted} - {FIND_TOOLS}) == len(offered)
     shown = dict.fromkeys([*kept, *([] if is_enough else [FIND_TOOLS]), *wanted])
-    return Offer(tuple(shown), tuple([name for name in known if name not in shown]))
+    return Offer(tuple(shown), tuple([name for name in offered if name not in shown]))
 
 
 class ToolFinder:
-    """The tool with which a model finds tools of servers."""
+    """The tool that searches for tools of servers."""
 
     effects: frozenset[Effect] = frozenset()
     parallel_safe, blocking = True, False
@@ -63,9 +63,9 @@ class ToolFinder:
         offer: Callable[[Sequence[str]], Sequence[str]],
         servers: Mapping[str, int],
     ) -> None:
-        """``tools`` returns all tools of servers; ``servers`` has the number of each one's.
+        """``tools`` returns all tools of servers; ``servers``: number of tools by server.
 
-        ``offer`` offers some of the tools, and returns those that were not offered before.
+        ``offer`` adds tools to the next request, and returns those that are new.
         """
         self._tools = tools
         self._offer = offer
@@ -77,25 +77,25 @@ class ToolFinder:
         self.spec = ToolSpec(FIND_TOOLS, _described(servers), schema, role=self.role)
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Return the tools that fit best, which the next request offers."""
-        given = arguments if isinstance(arguments, dict) else {}
-        query, limit = given.get("query"), given.get("limit", DEFAULT_FOUND)
+        """Return the best matches, which the next request offers."""
+        parameters = arguments if isinstance(arguments, dict) else {}
+        query, limit = parameters.get("query"), parameters.get("limit", DEFAULT_FOUND)
         if not isinstance(query, str) or type(limit) is not int or not 1 <= limit <= MAX_FOUND:
             problem = f"query must be a text, and limit a number from 1 to {MAX_FOUND}."
             return failure("invalid_arguments", problem, 'Call it as {"query": "list files"}.')
-        found = ranked(query, self._tools())[:limit]
-        if not found:
+        matches = ranked(query, self._tools())[:limit]
+        if not matches:
             advice = "Use other words, or go on with the tools that you have."
             return failure("nothing_found", "No tool of a server has one of these words.", advice)
-        new = self._offer([tool.spec.name for tool in found])
-        lines = {tool.spec.name: _line(tool.spec) for tool in found}
+        new = self._offer([tool.spec.name for tool in matches])
+        lines = {tool.spec.name: _line(tool.spec) for tool in matches}
         offered = [FOUND, *[lines[name] for name in new]] if new else []
-        known = [line for name, line in lines.items() if name not in new]
-        return ToolOutcome(True, (Text("\n".join([*offered, *([KNOWN, *known] if known else [])])),))
+        repeated = [line for name, line in lines.items() if name not in new]
+        return ToolOutcome(True, (Text("\n".join([*offered, *([KNOWN, *repeated] if repeated else [])])),))
 
 
 def _described(servers: Mapping[str, int]) -> str:
-    """Return the description of the tool: the servers and their numbers of tools."""
+    """Return the description of the tool, with the servers and their numbers of tools."""
     counts = [f"{name} ({count})" for name, count in servers.items()]
     more = len(counts) - MAX_SERVERS_NAMED
     named = ", ".join(counts[:MAX_SERVERS_NAMED]) + (f" and {more} more servers" if more > 0 else "")
@@ -113,11 +113,11 @@ def _line(spec: ToolSpec) -> str:
 # Ranking
 
 NAME_WEIGHT = 3.0
-"""The share of a word of the name; of other words it is 1."""
+"""Weight of a word of the name; other words weigh 1."""
 SIMILAR_WEIGHT, RELATED_WEIGHT = 0.7, 0.5
-"""The share with which a word counts that is misspelt, and one that means nearly the same."""
+"""Weights of a misspelt word and of a synonym."""
 _MIN_SIMILARITY = 80
-"""Similarity of two words, in percent, from which they count as one word with a typing error."""
+"""Minimum similarity in percent of a word and its misspelling."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:ies|ing|ion|ed|es|e|s|y)$")
 _IGNORED = (
@@ -145,18 +145,18 @@ _RELATED = (
     "size large big",
     "zip compress gzip",
 )
-"""Words that mean nearly the same in names of tools."""
+"""Synonyms in tool names."""
 
 
 def ranked(query: str, tools: Sequence[MCPTool]) -> list[MCPTool]:
-    """Return the tools that have words of the query in name, title, description or arguments, the best first.
+    """Return the tools that match words of the query in name, title, description or arguments, the best first.
 
-    Rare words count more, and words of the name; a misspelt or related word counts less.
+    Rare words and words of the name count more; misspelt and related words count less.
     """
     texts = [_words_of(tool) for tool in tools]
-    known = Counter(word for words in texts for word in words)
-    wanted = [_meant(word, known) for word in dict.fromkeys(_words(query[:MAX_QUERY_CHARACTERS]))]
-    rarity = {word: log(1 + len(texts) / count) for word, count in known.items()}
+    counts = Counter(word for words in texts for word in words)
+    wanted = [_meant(word, counts) for word in dict.fromkeys(_words(query[:MAX_QUERY_CHARACTERS]))]
+    rarity = {word: log(1 + len(texts) / count) for word, count in counts.items()}
     scores = [
         sum(
             [
@@ -167,11 +167,11 @@ def ranked(query: str, tools: Sequence[MCPTool]) -> list[MCPTool]:
         for words in texts
     ]
     order = sorted(range(len(tools)), key=lambda place: -scores[place])
-    return [tools[place] for place in order if scores[place] > 0]
+    return [tools[index] for index in order if scores[index] > 0]
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a text in lower case, without endings; names are taken apart."""
+    """Split a text, including identifiers, into lowercase words without endings."""
     return [_stem(word) for word in map(str.lower, _WORD.findall(text)) if word not in _ignored]
 
 
@@ -188,14 +188,14 @@ def _words_of(tool: MCPTool) -> dict[str, float]:
 
 
 def _meant(word: str, known: Mapping[str, int]) -> dict[str, float]:
-    """Return the known words that a word of a query may mean, each with the share with which it counts."""
+    """Return the known words that a query word may mean, with their weights."""
     from rapidfuzz import fuzz, process
 
-    meant = dict.fromkeys([other for other in _related.get(word, ()) if other in known], RELATED_WEIGHT)
+    meant = dict.fromkeys([synonym for synonym in _related.get(word, ()) if synonym in known], RELATED_WEIGHT)
     for similar, _, _ in process.extract(word, known.keys(), scorer=fuzz.ratio, score_cutoff=_MIN_SIMILARITY):
         meant[similar] = SIMILAR_WEIGHT
     return meant | ({word: 1.0} if word in known else {})
 
 
-_related = {_stem(word): tuple([_stem(other) for other in group.split()]) for group in _RELATED for word in group.split()}
+_related = {_stem(word): tuple([_stem(synonym) for synonym in group.split()]) for group in _RELATED for word in group.split()}
 _ignored = frozenset(_IGNORED.split())

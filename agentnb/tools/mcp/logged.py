@@ -1,4 +1,4 @@
-"""MCP servers in the settings of a log: names, commands and addresses, from which a log alone starts nothing."""
+"""MCP servers in the settings of a log: names, commands and addresses. A log alone never starts a server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.tools.mcp.server import ServerTools, is_name, target_text
 from agentnb.tools.mcp.wire_names import FIND_TOOLS, may_be_of
 
 SERVERS = "mcp_servers"
-"""The key under which the settings of a run hold its MCP servers, if it names any."""
+"""Key of the MCP servers in the settings of a run."""
 
 
 _SPLITS = re.compile(r"[\s,]")
@@ -20,55 +20,59 @@ _SPLITS = re.compile(r"[\s,]")
 
 @dataclass(frozen=True, slots=True)
 class LoggedServer:
-    """A server as a log has it."""
+    """A server as logged."""
 
     name: str
     target: str
-    """Its command with arguments, or its address, and its roots: a text to show."""
+    """Command with arguments, or address, and roots, for display."""
     tools: tuple[str, ...] = ()
-    """The tools that the run named singly; empty for all."""
+    """Tools that the run named one by one; empty for all."""
 
     @property
     def items(self) -> tuple[ServerTools, ...]:
-        """Its tools, as items of ``tools=``: the server is looked up by its name."""
+        """The tools as items of ``tools=``, which look the server up by name."""
         return tuple([ServerTools(self.name, tool) for tool in self.tools or ("",)])
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words for its tools, as a person types them: that of the whole server if a name has a space or a comma."""
+        """Words for the tools, as a person types them; only the whole server if a name has a space or comma."""
         words = [item.word for item in self.items]
         return tuple(words) if not any(_SPLITS.search(word) for word in words) else (ServerTools(self.name).word,)
 
 
 def logged_servers(items: Iterable[ServerTools]) -> dict[str, Any]:
-    """Return these servers for the settings of a log; their values of ``env`` and ``headers`` are left out."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return these servers for the settings of a log, without values of ``env`` and ``headers``."""
+    entries: dict[str, dict[str, Any]] = {}
     for item in items:
         if item.server is not None:
-            entry = found.setdefault(item.name, {**item.server.as_logged, "tools": []})
+            entry = entries.setdefault(item.name, {**item.server.as_logged, "tools": []})
             entry["tools"].append(item.tool)
-    for entry in found.values():
+    for entry in entries.values():
         if not all(entry["tools"]):
             del entry["tools"]
-    return {SERVERS: encodable_data(found)} if found else {}
+    return {SERVERS: encodable_data(entries)} if entries else {}
 
 
 def servers_of_log(settings: Mapping[str, Any]) -> dict[str, LoggedServer]:
-    """Return the servers in the settings of a log, by name; entries that cannot be servers are left out."""
+    """Return the servers in the settings of a log by name, without invalid entries."""
     logged = settings.get(SERVERS)
-    found: dict[str, LoggedServer] = {}
+    servers: dict[str, LoggedServer] = {}
     for name, entry in logged.items() if isinstance(logged, dict) else ():
         target = entry.get("command_or_url") if isinstance(entry, dict) else None
         if isinstance(target, str) and is_name(name):
             args, roots, tools = (_texts(entry.get(key)) for key in ("args", "roots", "tools"))
-            found[name] = LoggedServer(name, target_text(target, args, roots), tools)
-    return found
+            servers[name] = LoggedServer(name, target_text(target, args, roots), tools)
+    return servers
 
 
 def without_tools_of_servers(settings: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    """Return the names of tools that cannot be of a server in the settings of a log."""
+    """Return the tool names that cannot belong to a server in the settings of a log."""
     servers = servers_of_log(settings)
-    return [name for name in names if not (servers and name == FIND_TOOLS) and not any(may_be_of(one, name) for one in servers)]
+    return [
+        name
+        for name in names
+        if not (servers and name == FIND_TOOLS) and not any(may_be_of(server, name) for server in servers)
+    ]
 
 
 def _texts(value: Any) -> tuple[str, ...]:

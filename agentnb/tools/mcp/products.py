@@ -1,4 +1,4 @@
-"""Files of MCP servers as other programs write them: where the servers stand, and how their settings are called."""
+"""MCP configuration files of other programs: positions of the servers, and names of their settings."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from typing import NamedTuple
 
 SECONDS, MILLISECONDS = 1.0, 0.001
 LONGEST_SECONDS = 3_600
-"""The longest time limit that programs which count in seconds allow: whole thousands above it are milliseconds."""
+"""Maximum time limit of programs that count in seconds: larger multiples of 1,000 are milliseconds."""
 
 
 class Product(NamedTuple):
-    """A program whose files of MCP servers are read."""
+    """A program with a supported configuration file."""
 
     name: str
     places: tuple[str, ...]
-    """The keys that lead to its servers, joined by blanks, ``*`` for any; the empty text: the document itself."""
+    """Paths of keys to its servers, separated by spaces, ``*`` for any key; "" for the document itself."""
     unit: float | None = None
-    """The seconds of 1 as a ``timeout``; None for programs that have none, or differ in it: the number decides."""
+    """Seconds per unit of ``timeout``, or None if the program has no fixed unit: the number decides."""
     files: tuple[str, ...] = ()
-    """How the paths of its files end, if several programs have their servers at the same place."""
+    """Endings of its file paths, if several programs use the same keys."""
     marks: tuple[str, ...] = ()
-    """The settings, ``type WORD`` among them, that none of the others has; `BARE` for its variables."""
+    """Settings unique to it, including ``type WORD``; `BARE` for its variables."""
     least: float = 0
-    """The smallest ``timeout`` that it does not ignore."""
+    """Minimum ``timeout`` that it accepts."""
     is_guess: bool = False
-    """Whether other things stand at the places, too: servers are then what has a command or an address."""
+    """True if the keys have other uses, too: servers are then entries with a command or an address."""
 
 
 BARE = "$NAME"
-"""Variables without brackets."""
+"""Variables without braces."""
 _SHARED = ("mcpServers",)
 PRODUCTS = (
-    # https://code.claude.com/docs/en/mcp: servers of a project win
+    # https://code.claude.com/docs/en/mcp: servers of a project take precedence
     Product("Claude Code", ("projects * mcpServers",), MILLISECONDS, least=1_000, is_guess=True),
     # https://code.visualstudio.com/docs/copilot/reference/mcp-configuration
     Product("VS Code", ("servers", "mcp servers", "mcp.servers", "settings mcp servers", "customizations vscode mcp servers")),
@@ -88,10 +88,10 @@ PRODUCTS = (
 )
 
 PLACES = {
-    tuple(place.split()): [product for product in PRODUCTS if place in product.places]
-    for place in dict.fromkeys(place for product in PRODUCTS for place in product.places)
+    tuple(keys.split()): [product for product in PRODUCTS if keys in product.places]
+    for keys in dict.fromkeys(keys for product in PRODUCTS for keys in product.places)
 }
-"""The products that have their servers at each place; the last one is that of a file without a mark of the others."""
+"""Products by key path; the last one applies to files without marks of the others."""
 
 SETTINGS: dict[str, tuple[type, tuple[str, ...]]] = {
     "command": (str, ("command", "cmd")),
@@ -117,17 +117,17 @@ SETTINGS: dict[str, tuple[type, tuple[str, ...]]] = {
     "enabled": (bool, ("enabled", "isActive")),
     "name": (str, ("name",)),
 }
-"""The settings that are read: the kind of each, and the names that programs give it."""
+"""Supported settings: type, and names in the files of programs."""
 ALLOWED, EXCLUDED = ("mcp allowed", "allowMCPServers"), ("mcp excluded", "excludeMCPServers")
-"""The keys of lists of servers: all but these are left out, or these are."""
+"""Keys of lists of allowed and of excluded servers."""
 NAMES = ("name", "id", "key", "uses")
-"""The settings that name a server in a list."""
+"""Settings that name a server in a list."""
 GROUPS = ("transport", "config", "requestOptions", "source")
-"""Names of objects in which some programs have settings of a server."""
+"""Objects in which some programs nest settings of a server."""
 PROGRAM, REMOTE = ("stdio", "local", "process"), ("http", "streamablehttp", "streamable", "httpstream", "sse", "remote")
-"""Words of ``type`` for servers that are started, and for those at an address, in small letters without signs."""
+"""Values of ``type`` for local and for remote servers, in lowercase without punctuation."""
 BUILT_IN = ("extension", "builtin", "platform", "frontend", "inlinepython", "sdk")
-"""Words of ``type`` for what only its program can start."""
+"""Values of ``type`` for servers that only their program can start."""
 _NO_EFFECT = {
     "a file permits no calls": ("alwaysAllow", "autoApprove", "autoAllow", "always_allow", "trust", "allowedTools"),
     "all its tools are offered, unless you name some, as mcp:NAME/TOOL": (
@@ -137,9 +137,9 @@ _NO_EFFECT = {
     "starting has a time limit of its own": ("startup_timeout_sec", "startup_timeout_ms", "initTimeout", "connectionTimeout"),
 }
 NO_EFFECT = {key: f": {reason}" for reason, keys in _NO_EFFECT.items() for key in keys}
-"""Settings of other programs that have no effect here, with the reason."""
+"""Ignored settings of other programs, with the reason."""
 UNUSED = (
     *("description", "id", "icon", "iconPath", "gallery", "version", "dev", "$schema", "title", "display_name", "bundled"),
     *("displayName", "registryUrl", "provider", "note", "comment", "settings", "tags", "key"),
 )
-"""Settings of other programs that change nothing anywhere but in their windows."""
+"""Settings of other programs that only affect their user interface."""

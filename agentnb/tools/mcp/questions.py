@@ -1,4 +1,4 @@
-"""Questions that an MCP server asks during a call, brought to the person."""
+"""Questions of an MCP server during a call, forwarded to the person."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ MAX_MESSAGE_CHARACTERS = 2_000
 
 
 class CallQuestions:
-    """The questions of one call. On the event loop of the connections."""
+    """Questions of a call. On the event loop of the connections."""
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
         self.asked = 0
-        """The number of questions so far."""
+        """Number of questions so far."""
         self.unanswered: NotAnswered | None = None
-        """Why a question could not be asked: there is nobody to ask."""
+        """Error of a question without a person to answer it."""
         self.refused: list[str] = []
-        """Why questions were not brought to the person."""
+        """Reasons of refused questions."""
 
     async def elicit(self, params: Any) -> t.ElicitResult:
-        """Ask the person what the server asks, and return what they did: accept, decline or cancel."""
+        """Forward a question of the server to the person, and return their action: accept, decline or cancel."""
         from mcp.types import ElicitResult
 
         if len(self.refused) > MAX_QUESTIONS:
@@ -47,12 +47,12 @@ class CallQuestions:
         except NotAnswered as error:
             self.unanswered = error
             return ElicitResult(action="cancel")
-        except SettingsError as error:  # also no schema, or an address that nobody can open
+        except SettingsError as error:  # including an invalid schema or address
             self.refused.append(str(error))
             return ElicitResult(action="decline")
 
     def noted(self, outcome: ToolOutcome) -> ToolOutcome:
-        """Return the outcome of the call with the questions that were refused. Raises `NotAnswered` without anybody to ask."""
+        """Return the outcome with a note about refused questions. Raises `NotAnswered` if no person could answer."""
         if self.unanswered is not None and not outcome.ok:
             raise self.unanswered
         note = f"(agentnb refused a question of the server: {visible('; '.join(self.refused))})"
@@ -67,7 +67,7 @@ class CallQuestions:
         return dict(answer) if isinstance(answer, Mapping) else None
 
     def _check(self, params: Any) -> None:
-        """Raise `SettingsError` for a question that is not brought to the person."""
+        """Raise `SettingsError` for a question that is refused."""
         if self.asked > MAX_QUESTIONS:
             raise SettingsError(f"it asked more than {MAX_QUESTIONS} questions in one call")
         if params.mode != "url" and (fields := secret_fields(dict(params.requested_schema))):

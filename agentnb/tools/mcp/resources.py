@@ -1,4 +1,4 @@
-"""Resources and prompts of an MCP server as tools of a run: listed and read by the model."""
+"""Resources and prompts of an MCP server as tools of a run, to list and to read."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from mcp import types as t
 
 MAX_LINES = 200
-"""Resources or prompts that a model is told of at once."""
+"""Maximum resources or prompts listed at once."""
 
 
 class _Kind(NamedTuple):
-    """A tool for what every server lists and gives in the same way."""
+    """A tool for resources or prompts."""
 
     name: str
-    """Its name; where a tool of the server has it, ``mcp`` is put between its words."""
+    """Tool name; ``mcp`` is inserted if a tool of the server has it."""
     description: str
     answer: Answer
     properties: dict[str, Any]
@@ -35,15 +35,15 @@ class _Kind(NamedTuple):
 
 
 def resource_tools(live: LiveServer, names: set[str]) -> list[MCPTool]:
-    """Return the tools for the resources and prompts of a server, as far as it has any, which ask as its own tools do.
+    """Return the tools for the resources and prompts of a server, with the same permissions as its own tools.
 
-    ``names``: those of the tools of all servers, which win: a tool of these here gets its other name, or is left out.
-    Theirs are added.
+    ``names``: names of all server tools, which take precedence: a conflicting tool gets its alternative name, or is left out.
+    The new names are added.
     """
     from mcp import types as t
 
     kinds = [*(_OF_RESOURCES if live.catalogue.has_resources else ()), *(_OF_PROMPTS if live.catalogue.prompts else ())]
-    own, found = {tool.name for tool in live.tools}, list[MCPTool]()
+    own, tools = {tool.name for tool in live.tools}, list[MCPTool]()
     for kind in kinds:
         wires = {name: wire_name(live.server.name, name) for name in (kind.name, kind.name.replace("_", "_mcp_"))}
         name = next((name for name, wire in wires.items() if name not in own and wire not in names), None)
@@ -55,22 +55,22 @@ def resource_tools(live: LiveServer, names: set[str]) -> list[MCPTool]:
             input_schema={"type": "object", "properties": kind.properties, "required": list(kind.required)},
             annotations=t.ToolAnnotations(read_only_hint=True),
         )
-        found.append(MCPTool(live, described, wires[name], kind.answer))
-        found[-1].identity = digest(["resources and prompts", kind.name])
+        tools.append(MCPTool(live, described, wires[name], kind.answer))
+        tools[-1].identity = digest(["resources and prompts", kind.name])
         names.add(wires[name])
-    return found
+    return tools
 
 
 async def _list_resources(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
-    found = await catalogue_of(client)
-    lines = [_line(one.uri, one, one.mime_type) for one in found.resources]
-    lines += [_line(one.uri_template, one, one.mime_type, "template") for one in found.templates]
+    catalogue = await catalogue_of(client)
+    lines = [_line(item.uri, item, item.mime_type) for item in catalogue.resources]
+    lines += [_line(item.uri_template, item, item.mime_type, "template") for item in catalogue.templates]
     return _listed(lines, arguments, "resources")
 
 
 async def _list_prompts(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
-    found = await catalogue_of(client)
-    lines = [_line(f"{one.name}({prompt_arguments(one)})", one, None) for one in found.prompts]
+    catalogue = await catalogue_of(client)
+    lines = [_line(f"{prompt.name}({prompt_arguments(prompt)})", prompt, None) for prompt in catalogue.prompts]
     return _listed(lines, arguments, "prompts")
 
 
@@ -79,12 +79,12 @@ async def _read_resource(client: Client, arguments: Mapping[str, Any], known: Ca
 
 
 async def _get_prompt(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
-    given = arguments.get("arguments") or {}
-    if not isinstance(given, Mapping):
+    values = arguments.get("arguments") or {}
+    if not isinstance(values, Mapping):
         return failure("invalid_arguments", "arguments must be an object.")
-    if missing := missing_arguments(known, arguments["name"], given):
+    if missing := missing_arguments(known, arguments["name"], values):
         return failure("invalid_arguments", f"The prompt needs {', '.join(missing)} in arguments.")
-    result = await client.get_prompt(arguments["name"], {str(name): str(value) for name, value in given.items()})
+    result = await client.get_prompt(arguments["name"], {str(name): str(value) for name, value in values.items()})
     return given_parts(prompt_parts(result.messages))
 
 
@@ -107,40 +107,40 @@ _OF_PROMPTS = (
 
 
 def contents_parts(contents: Iterable[Any]) -> tuple[Text | Image, ...]:
-    """Return the contents of a resource as texts and pictures; of several, each behind its URI."""
-    return _labelled([(one.uri, (resource_part(one.model_dump(by_alias=True)),)) for one in contents])
+    """Return the contents of a resource as texts and pictures, each labelled with its URI if there are several."""
+    return _labelled([(content.uri, (resource_part(content.model_dump(by_alias=True)),)) for content in contents])
 
 
 def prompt_parts(messages: Iterable[t.PromptMessage]) -> tuple[Text | Image, ...]:
-    """Return the messages of a prompt as texts and pictures; of several, each behind its role."""
-    return _labelled([(one.role, parts_of([one.content.model_dump(by_alias=True)])) for one in messages])
+    """Return the messages of a prompt as texts and pictures, each labelled with its role if there are several."""
+    return _labelled([(message.role, parts_of([message.content.model_dump(by_alias=True)])) for message in messages])
 
 
 def _labelled(each: list[tuple[Any, tuple[Text | Image, ...]]]) -> tuple[Text | Image, ...]:
-    """Return the parts behind their labels; those of a single one without it."""
+    """Return the parts after their labels; a single item has no label."""
     if len(each) == 1:
         return each[0][1]
     return tuple([part for label, parts in each for part in (Text(f"{one_line(label)}:"), *parts)])
 
 
 class Contents(NamedTuple):
-    """Contents of a resource as a person gets them."""
+    """Contents of a resource for a person."""
 
     value: str | bytes
     mime_type: str
 
 
 def contents_of(contents: Iterable[Any]) -> list[Contents]:
-    """Return the contents of a resource: texts as the model would read them, anything else as bytes.
+    """Return the contents of a resource: texts as a model reads them, other contents as bytes.
 
-    Raises ValueError for bytes that are not base64.
+    Raises ValueError for invalid base64.
     """
-    found = []
-    for one in contents:
-        text = getattr(one, "text", None)
-        value = b64decode(one.blob, validate=True) if text is None else visible(text)
-        found.append(Contents(value, one_line(one.mime_type or "")))
-    return found
+    result = []
+    for content in contents:
+        text = getattr(content, "text", None)
+        value = b64decode(content.blob, validate=True) if text is None else visible(text)
+        result.append(Contents(value, one_line(content.mime_type or "")))
+    return result
 
 
 def prompt_text(messages: Iterable[t.PromptMessage]) -> str:
@@ -149,22 +149,28 @@ def prompt_text(messages: Iterable[t.PromptMessage]) -> str:
 
 
 def prompt_arguments(prompt: t.Prompt) -> str:
-    """Return the arguments of a prompt: ``subject, tone?``; those with ``?`` may be left out."""
-    return ", ".join(f"{one_line(one.name)}{'' if one.required else '?'}" for one in prompt.arguments or ())
+    """Return the arguments of a prompt, such as ``subject, tone?``; ``?`` marks optional ones."""
+    return ", ".join(f"{one_line(argument.name)}{'' if argument.required else '?'}" for argument in prompt.arguments or ())
 
 
 def missing_arguments(known: Catalogue, prompt: str, given: Iterable[str]) -> list[str]:
-    """Return the arguments that a prompt needs beside those given; servers say little of it."""
-    named = [argument for one in known.prompts if one.name == prompt for argument in one.arguments or () if argument.required]
+    """Return the required arguments of a prompt that are missing; servers report them poorly."""
+    named = [
+        argument
+        for candidate in known.prompts
+        if candidate.name == prompt
+        for argument in candidate.arguments or ()
+        if argument.required
+    ]
     return [one_line(argument.name) for argument in named if argument.name not in given]
 
 
 def _line(named: str, item: Any, kind: str | None, *more: str) -> str:
-    """Return a line for a resource or a prompt: what it is called by, and what the server says of it."""
+    """Format a resource or prompt as a line: identifier, details and description."""
     title = item.title if item.title and item.title != named else item.name if item.name not in named else ""
-    about = ", ".join(one_line(text) for text in (*more, kind, title) if text)
+    details = ", ".join(one_line(text) for text in (*more, kind, title) if text)
     described = one_line((item.description or "").strip().partition("\n")[0])
-    return one_line(f"{named}{f' ({about})' if about else ''}{f': {described}' if described else ''}")
+    return one_line(f"{named}{f' ({details})' if details else ''}{f': {described}' if described else ''}")
 
 
 def _listed(lines: list[str], arguments: Mapping[str, Any], noun: str) -> ToolOutcome:

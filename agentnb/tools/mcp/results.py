@@ -21,19 +21,21 @@ from agentnb.tools.tool import ToolOutcome
 MAX_IMAGE_BYTES = 5_000_000
 MAX_LINE_CHARACTERS = 400
 MAX_ODD_CHARACTERS = 2_000
-"""Characters of a text within content that is not of the protocol."""
-NOT_OF_THE_PROTOCOL = "(The server sent content that is not of the protocol; here it is as JSON:)"
+"""Maximum characters of a text in content that violates the protocol."""
+NOT_OF_THE_PROTOCOL = "(The server sent content that violates the protocol; here it is as JSON:)"
 _FIELDS = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})
 
 
 def outcome_of(given: Any, output_schema: dict[str, Any] | None = None) -> ToolOutcome:
     """Return the outcome of a call: texts joined by newlines, pictures, and the structured content as its value.
 
-    ``given``: the result as the server sent it; ``output_schema``: the one that it declares; content that does not fit it is
-    marked.
+    ``given``: result from the server; ``output_schema``: schema that the server declares. A mismatch is noted in the outcome.
     """
     raw = given if isinstance(given, Mapping) else {"content": given}
-    structured, others = raw.get("structuredContent"), {key: one for key, one in raw.items() if key not in _FIELDS}
+    structured, others = (
+        raw.get("structuredContent"),
+        {key: field_value for key, field_value in raw.items() if key not in _FIELDS},
+    )
     content = raw.get("content", others if structured is None else None) or []
     parts = parts_of(content if isinstance(content, list) else [content])
     if structured is not None and not parts:
@@ -43,22 +45,22 @@ def outcome_of(given: Any, output_schema: dict[str, Any] | None = None) -> ToolO
         return ToolOutcome(False, parts or (Text(problem),), error_code="tool_error", problem=problem)
     value = text_of(parts) if structured is None else structured
     if problem := _misfit(structured, output_schema):
-        parts = (*parts, Text(f"(This does not fit what the server declares: {visible(problem)})"))
+        parts = (*parts, Text(f"(This does not match the schema of the server: {visible(problem)})"))
     return given_parts(parts, value, _table(structured))
 
 
 def given_parts(parts: tuple[Text | Image, ...], value: Any = None, display: Table | None = None) -> ToolOutcome:
-    """Return what a server gave as the outcome of a call, whose value is its text by default."""
+    """Return the outcome of a call with these parts; by default, its value is their text."""
     return ToolOutcome(True, parts or (Text("(no content)"),), text_of(parts) if value is None else value, display=display)
 
 
 def text_of(parts: Iterable[Text | Image]) -> str:
-    """Return the texts among parts, joined by newlines."""
+    """Join the texts among parts by newlines."""
     return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 
 def _misfit(content: Any, schema: dict[str, Any] | None) -> str:
-    """Return how structured content differs from the schema that its server declares; empty if it fits."""
+    """Return the mismatch of structured content with the declared schema, or ""."""
     if schema is None:
         return ""
     if content is None:
@@ -70,7 +72,7 @@ def _misfit(content: Any, schema: dict[str, Any] | None) -> str:
 
 
 def _table(content: Any) -> Table | None:
-    """Return structured content as a table for the person, if it is a list of records, alone or under one name."""
+    """Return structured content as a table for the person, if it is a list of records, alone or under a single key."""
     records = next(iter(content.values())) if isinstance(content, dict) and len(content) == 1 else content
     if not isinstance(records, list) or not records or not all(isinstance(record, dict) and record for record in records):
         return None
@@ -82,18 +84,18 @@ def _table(content: Any) -> Table | None:
 
 
 def parts_of(content: Iterable[Any]) -> tuple[Text | Image, ...]:
-    """Return blocks of content as the model gets them: neighbouring texts as one."""
+    """Convert content blocks for the model, merging adjacent texts."""
     return tuple(joined_texts(map(_part, content)))
 
 
 def _part(block: Any) -> Text | Image:
-    """Return a block of content; one that is not of the protocol as JSON."""
+    """Convert a content block, to JSON if it violates the protocol."""
     read: Any = {"text": block} if isinstance(block, str) else block
     match read:
         case {"text": str(text), **others} if (others.get("type") or "text") == "text":
             return _text(text)
         case {"type": "image", "data": str()}:
-            return _image(block["data"]) or Text(f"(a picture that cannot be shown, {_word(block, 'mimeType')})")
+            return _image(block["data"]) or Text(f"(a picture that cannot be displayed, {_word(block, 'mimeType')})")
         case {"type": "audio", "data": str()}:
             return Text(f"(audio, {_word(block, 'mimeType')})")
         case {"type": "resource_link", "uri": str()}:
@@ -104,11 +106,11 @@ def _part(block: Any) -> Text | Image:
 
 
 def resource_part(resource: Mapping[str, Any]) -> Text | Image:
-    """Return the contents of a resource as the model gets them."""
+    """Convert the contents of a resource for the model."""
     if isinstance(resource.get("text"), str):
         return _text(resource["text"])
-    told = f"(the resource {_word(resource, 'uri')}, {_word(resource, 'mimeType') or 'bytes'})"
-    return _image(resource["blob"]) or Text(told)
+    note = f"(the resource {_word(resource, 'uri')}, {_word(resource, 'mimeType') or 'bytes'})"
+    return _image(resource["blob"]) or Text(note)
 
 
 def _word(block: Mapping[str, Any], key: str) -> str:
@@ -116,16 +118,16 @@ def _word(block: Mapping[str, Any], key: str) -> str:
 
 
 def _shortened(value: Any) -> Any:
-    """Return plain data with the beginnings of long texts, such as the bytes of a film."""
+    """Truncate long texts in plain data, such as the bytes of a film."""
     if isinstance(value, str) and len(value) > MAX_ODD_CHARACTERS:
         return f"{value[:MAX_ODD_CHARACTERS]} … ({len(value):,} characters)"
     if isinstance(value, dict):
-        return {key: _shortened(one) for key, one in value.items()}
-    return [_shortened(one) for one in value] if isinstance(value, list) else value
+        return {key: _shortened(item) for key, item in value.items()}
+    return [_shortened(item) for item in value] if isinstance(value, list) else value
 
 
 def _text(text: str) -> Text:
-    """Return a text of the server, of a very long one its beginning and end."""
+    """Return a text of the server, a very long one with its beginning and end."""
     if len(text) > MAX_TEXT_CHARACTERS:
         half, left_out = MAX_TEXT_CHARACTERS // 2, len(text) - MAX_TEXT_CHARACTERS
         text = f"{text[:half]}\n[... {left_out:,} characters left out ...]\n{text[-half:]}"
@@ -133,7 +135,7 @@ def _text(text: str) -> Text:
 
 
 def _image(data: str) -> Image | None:
-    """Return a picture, if the bytes are one, whatever the server calls them."""
+    """Return a picture if the bytes have a known image format, regardless of the declared type."""
     try:
         decoded = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
@@ -143,5 +145,5 @@ def _image(data: str) -> Image | None:
 
 
 def one_line(text: object, most: int = MAX_LINE_CHARACTERS) -> str:
-    """Return the text of a server on one line, bounded."""
+    """Return server text on one line, truncated."""
     return " ".join(visible(str(text)).split())[:most]

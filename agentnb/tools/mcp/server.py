@@ -1,4 +1,4 @@
-"""MCP servers as a person names them: their settings, and the items of ``tools=`` that stand for their tools."""
+"""MCP servers: their settings, and the items of ``tools=`` for their tools."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from agentnb.errors import InvalidTool, SettingsError
 from agentnb.tools.defaults import DEFAULT_MAX_SECONDS, DEFAULT_TIMEOUT
 
 PREFIX = "mcp:"
-"""Begins the words for tools of servers: ``mcp:clock``, ``mcp:clock/get_current_time``."""
+"""Prefix of words for server tools: ``mcp:clock``, ``mcp:clock/get_current_time``."""
 MAX_NAME = 64
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
 MAX_SHOWN = 40
-"""Characters of a name that an error repeats."""
+"""Maximum characters of a name repeated in an error."""
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*|file:[^}:]+)(?::-((?:\$\{[^{}]*\}|[^}])*))?\}")
-"""A variable of the environment or ``file:`` with the path of one, and what stands for it where it is not set."""
+"""Environment variable, or ``file:`` with a path, and its default value."""
 FILE = "file:"
 _SCHEMES = ("http", "https")
 
 
 class WrongSetting(SettingsError):
-    """A setting of a server that cannot be; ``path``: its name, and the place or name of its item."""
+    """An invalid server setting; ``path``: its name, and the index or name of its item."""
 
     def __init__(self, what: str, advice: str, path: tuple[str | int, ...]) -> None:
         super().__init__(what, advice)
@@ -38,16 +38,16 @@ class WrongSetting(SettingsError):
 
 @dataclass(frozen=True)
 class MCPServer:
-    """An MCP server. An item of ``tools=``, which stands for all its tools.
+    """An MCP server. As an item of ``tools=``, it means all its tools.
 
     ``command_or_url``: the program that agentnb starts (stdio), or the address of a running server (streamable HTTP).
-    ``args``: the arguments of the program. ``env``: environment variables that it gets besides PATH, HOME and the like.
-    ``headers``: HTTP headers of each request. ``cwd``: the folder it starts in, by default that of the first run.
-    ``roots``: the folders that it is told to work in; without any it is told of none.
-    ``timeout``: seconds that a call may take, None for no limit; each progress that the server reports begins them anew, up to
-    ``max_seconds`` in all. In all these texts ``${NAME}`` stands for an environment variable, ``${NAME:-DEFAULT}`` for one that
-    may not be set, ``${file:PATH}`` for the text of a file. ``transport``: ``"stdio"`` or ``"http"``, needed for a command that
-    begins with a variable. Values of env and headers never enter a log. Raises `SettingsError` for what cannot be a server.
+    ``args``: arguments of the program. ``env``: environment variables besides PATH, HOME and the like.
+    ``headers``: HTTP headers of each request. ``cwd``: folder to start in, by default that of the first run.
+    ``roots``: folders announced to the server as its roots, none by default.
+    ``timeout``: seconds for a call, None for no limit; each progress report of the server restarts them, up to ``max_seconds``
+    in total. In all these texts ``${NAME}`` means an environment variable, ``${NAME:-DEFAULT}`` one with a default value,
+    ``${file:PATH}`` the text of a file. ``transport``: ``"stdio"`` or ``"http"``, required for a command that begins with a
+    variable. Values of env and headers are never logged. Raises `SettingsError` for invalid settings.
     """
 
     name: str
@@ -73,11 +73,11 @@ class MCPServer:
             self._check_texts(setting, enumerate(getattr(self, setting)), kinds)
         object.__setattr__(self, "roots", tuple([str(home_expanded(root).absolute()) for root in self.roots]))
         for setting in ("env", "headers"):
-            given = getattr(self, setting)
-            if not isinstance(given, Mapping):
-                raise self._wrong("not an object with a text for each name", setting)
-            self._check_texts(setting, given.items())
-            object.__setattr__(self, setting, dict(given))
+            mapping = getattr(self, setting)
+            if not isinstance(mapping, Mapping):
+                raise self._wrong("not an object with text values", setting)
+            self._check_texts(setting, mapping.items())
+            object.__setattr__(self, setting, dict(mapping))
         if self.transport not in ("", "stdio", "http"):
             raise self._wrong("neither stdio nor http", "transport")
         for setting, seconds in (("timeout", self.timeout), ("max_seconds", self.max_seconds)):
@@ -85,8 +85,8 @@ class MCPServer:
             if not is_time and (setting, seconds) != ("timeout", None):
                 raise self._wrong("not a number of seconds above 0", setting)
         if self.is_remote and "@" in self.command_or_url.partition("://")[2].partition("/")[0]:
-            what = f"The address of the MCP server {self.name} holds a user name or password"
-            raise SettingsError(what, 'Send it as a header: headers={"Authorization": "Bearer ${TOKEN}"}')
+            problem = f"The address of the MCP server {self.name} contains a user name or password"
+            raise SettingsError(problem, 'Send it as a header: headers={"Authorization": "Bearer ${TOKEN}"}')
         wrong = ("env", "args") if self.is_remote else ("headers",)
         for setting in wrong:
             if getattr(self, setting):
@@ -100,33 +100,33 @@ class MCPServer:
                 raise self._wrong("not a text", setting, key)
 
     def _wrong(self, problem: str, *path: str | int) -> WrongSetting:
-        """Return the error about a setting, or an item of it."""
-        setting, *at = [f"item {one + 1}" if isinstance(one, int) else str(one)[:MAX_SHOWN] for one in path]
-        what = f"{at[0]} of {setting}" if at else setting
-        return WrongSetting(f"{what} of the MCP server {self.name} is {problem}", _EXAMPLE, path)
+        """Return an error about a setting, or an item of it."""
+        setting, *at = [f"item {key + 1}" if isinstance(key, int) else str(key)[:MAX_SHOWN] for key in path]
+        subject = f"{at[0]} of {setting}" if at else setting
+        return WrongSetting(f"{subject} of the MCP server {self.name} is {problem}", _EXAMPLE, path)
 
     def __repr__(self) -> str:
         return f"MCPServer({self.name!r}, {self.target!r})"
 
     @property
     def is_remote(self) -> bool:
-        """Whether it is reached at an address, and not started as a program."""
+        """True for a server at an address, False for a program to start."""
         return self.transport == "http" if self.transport else is_address_or_variable(self.command_or_url)
 
     @property
     def target(self) -> str:
-        """Its command with arguments, or its address, and its roots, as configured: ``${NAME}`` is not replaced."""
+        """Command with arguments, or address, and roots as configured, without replacing ``${NAME}``."""
         return target_text(self.command_or_url, self.args, self.roots)
 
     @cached_property
     def identity(self) -> str:
-        """The digest of command, arguments, folders and address as configured, to which permissions belong."""
+        """Digest of command, arguments, folders and address as configured. Permissions are bound to it."""
         more = {"cwd": None if self.cwd is None else str(self.cwd), "roots": self.roots, "transport": self.transport}
         return digest([self.command_or_url, *self.args, *({key: value} for key, value in more.items() if value)])
 
     @property
     def as_logged(self) -> dict[str, Any]:
-        """Command and arguments, or the address, and the roots, for the settings of a log."""
+        """Command and arguments, or address, and roots, for the settings of a log."""
         lists = {"args": [*map(without_defaults, self.args)], "roots": list(self.roots)}
         return {
             "command_or_url": without_defaults(self.command_or_url, is_target=True),
@@ -139,22 +139,22 @@ class ServerTools:
     """The tools of a server, or one of them, in ``tools=``."""
 
     name: str
-    """The name of the server."""
+    """Name of the server."""
     tool: str = ""
-    """The tool as the server names it; empty for all."""
+    """Tool name on the server; empty for all."""
     server: MCPServer | None = None
-    """The server itself, if it was given; else it is one that is configured."""
+    """The server, or None for a configured server of this name."""
 
     @property
     def word(self) -> str:
-        """The word for these tools."""
+        """Word for these tools."""
         return f"{PREFIX}{self.name}/{self.tool}" if self.tool else f"{PREFIX}{self.name}"
 
 
 def server_tools(value: Any) -> ServerTools | None:
-    """Return the server's tools that an item of ``tools=`` stands for; None for any other item.
+    """Convert an item of ``tools=`` to server tools, or return None for any other item.
 
-    Raises `SettingsError` for a word such as ``mcp:`` that names no server.
+    Raises `SettingsError` for a word without a valid server name, such as ``mcp:``.
     """
     if isinstance(value, ServerTools):
         return value
@@ -168,73 +168,73 @@ def server_tools(value: Any) -> ServerTools | None:
 
 
 def servers_among(values: Iterable[Any]) -> tuple[ServerTools, ...]:
-    """Return those items of ``tools=`` that stand for tools of servers. Raises `SettingsError` as `server_tools`."""
+    """Return the items of ``tools=`` for tools of servers. Raises `SettingsError` as `server_tools`."""
     return tuple([item for value in values if (item := server_tools(value)) is not None])
 
 
 def is_word(text: str) -> bool:
-    """Return whether a text is a word for tools of a server."""
+    """True if a text is a word for server tools."""
     return text.startswith(PREFIX) and is_name(text.removeprefix(PREFIX).partition("/")[0])
 
 
 def with_given(items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
-    """Return the items, each once; a word stands for the server of its name that is given beside it, if one is.
+    """Return the items without duplicates, with names resolved to servers among them.
 
-    Raises `InvalidTool` for two servers of one name.
+    Raises `InvalidTool` for two servers with the same name.
     """
-    found, given = [*items], dict[str, MCPServer]()
-    for item in found:
-        if item.server is not None and (known := given.setdefault(item.name, item.server)) != item.server:
-            both = known.target if known.target == item.server.target else f"{known.target} and {item.server.target}"
+    listed, by_name = [*items], dict[str, MCPServer]()
+    for item in listed:
+        if item.server is not None and (earlier := by_name.setdefault(item.name, item.server)) != item.server:
+            both = earlier.target if earlier.target == item.server.target else f"{earlier.target} and {item.server.target}"
             raise InvalidTool(f"Two MCP servers have the name {item.name}: {both}", "Give one of them another name")
-    return tuple(dict.fromkeys([replace(item, server=given.get(item.name)) for item in found]))
+    return tuple(dict.fromkeys([replace(item, server=by_name.get(item.name)) for item in listed]))
 
 
 def target_text(command_or_url: str, args: Iterable[str], roots: Iterable[str | Path]) -> str:
-    """Return command, arguments and roots of a server, or its address and roots, as a text for the person."""
+    """Format command, arguments and roots of a server, or its address and roots, for the person."""
     shown = ", ".join(map(str, roots))
     words = (without_defaults(command_or_url, is_target=True), *map(without_defaults, args))
     return " ".join((*words, *([f"(roots: {shown})"] if shown else [])))
 
 
 def without_defaults(text: str, *, is_target: bool = False) -> str:
-    """Return a text without what stands for variables that are not set: a value of the person's.
+    """Remove default values of variables from a text: they are values of the person.
 
-    ``is_target``: it is a command or address, of which only the query of an address can hold one.
+    ``is_target``: a command or address, where only the query of an address can have one.
     """
     kept, query, hidden = text.partition("?") if is_target else ("", "", text)
     return kept + query + VARIABLE.sub(lambda match: f"${{{match[1]}{'' if match[2] is None else ':-...'}}}", hidden)
 
 
 def home_expanded(path: str | Path) -> Path:
-    """Return a path with the home folder for ``~``."""
+    """Expand ``~`` in a path."""
     try:
         return Path(path).expanduser()
-    except RuntimeError:  # no home folder of that user
+    except RuntimeError:  # unknown user
         return Path(path)
 
 
 def is_address(text: str) -> bool:
-    """Return whether a text is the address of a server."""
-    scheme, _, rest = text.partition("://")
-    return scheme.lower() in _SCHEMES and bool(rest)
+    """True if a text is the address of a server."""
+    scheme, _, remainder = text.partition("://")
+    return scheme.lower() in _SCHEMES and bool(remainder)
 
 
 def is_address_or_variable(text: str) -> bool:
-    """Return whether a text is an address, or begins with a variable: only those of addresses are replaced, not of commands."""
+    """True for an address, or a text that begins with a variable: variables are replaced in addresses only, not in commands."""
     return is_address(text) or text.startswith("${")
 
 
 def is_name(name: Any) -> bool:
-    """Return whether a value can name a server."""
+    """True if a value is a valid server name."""
     return isinstance(name, str) and NAME.fullmatch(name) is not None
 
 
 def check_name(name: Any) -> None:
-    """Raise `SettingsError` for what cannot name a server."""
+    """Raise `SettingsError` for an invalid server name."""
     if not is_name(name):
-        what = f"{name!r} cannot be the name of an MCP server"
-        raise SettingsError(what, "Letters, digits, _, . and - only, at most 64: mcp:clock")
+        problem = f"{name!r} cannot be the name of an MCP server"
+        raise SettingsError(problem, "Letters, digits, _, . and - only, at most 64: mcp:clock")
 
 
 def digest(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Settings of MCP servers as people and programs write them: files of other programs, and ``MCP_SERVERS``."""
+"""Settings of MCP servers in files of other programs and in ``MCP_SERVERS``."""
 
 from __future__ import annotations
 
@@ -40,60 +40,60 @@ _SPLIT: dict[str, dict[str, str]] = {
     "command": {"path": "command"},
     "timeout": {"request": "timeout", "startup": "startup_timeout_ms"},
 }
-"""Settings that are objects in some programs, and the names of what is in them."""
+"""Settings that are objects in some programs, and the names of their fields."""
 _TARGETS = {"command", "url"}
 _TARGET_KEYS = [key for target in _TARGETS for key in SETTINGS[target][1]]
 _KINDS = {
     str: "a text",
     list: "a list of texts",
-    dict: "an object with a text for each name",
+    dict: "an object with text values",
     float: "a number above 0",
     bool: "true or false",
 }
 _BARE = re.compile(r"(Bearer )?\$[A-Z_][A-Z0-9_]*")
-"""A text that is a variable as Gemini CLI writes them."""
+"""Text that consists of a variable in Gemini CLI's syntax."""
 _ASSIGNMENT = re.compile(r"""\s*(?:export\s+)?([\w.-]+)\s*=\s*(["']?)(.*?)\2\s*""")
 
 
 class ServerList(NamedTuple):
-    """Servers as a file or variable has them."""
+    """Servers of a file or variable."""
 
     servers: tuple[MCPServer, ...] = ()
     notes: tuple[str, ...] = ()
-    """What was left out or changed, as sentences for the person."""
+    """Skipped or changed settings, as sentences for the person."""
     product: str = ""
-    """The program whose file it is; empty if that is not known."""
+    """Program that the file belongs to; empty if unknown."""
 
     def named(self, name: str) -> MCPServer | None:
-        """Return the server of this name."""
+        """Return a server by name, or None."""
         return next((server for server in self.servers if server.name == name), None)
 
 
 def read_servers(text: str, source: str, folder: Path | None = None) -> ServerList:
-    """Return the servers of a document: by name, as one of the products has them, or a list whose items have a ``name``.
+    """Return the servers of a document: by name, in the format of a known product, or as a list of items with a ``name``.
 
-    ``source``: the file or variable, for errors; ``folder``: where relative paths begin. Raises `SettingsError` with the
-    place of what is wrong.
+    ``source``: file or variable, for errors; ``folder``: base of relative paths. Raises `SettingsError` with the position of
+    the problem.
     """
     document = read_document(text, source)
     servers: dict[str, MCPServer | None] = {}
     notes: list[str] = []
     entries = [*_entries(document, Path(folder or "", source).as_posix())]
     allowed, excluded = (
-        [name for place in places for _, names in _found(document.value, place.split()) for name in list_of(names)]
+        [name for key_path in places for _, names in _found(document.value, key_path.split()) for name in list_of(names)]
         for places in (ALLOWED, EXCLUDED)
     )
     of_projects = [name for _, name, path, _ in entries if path[:1] == ("projects",)]
-    for product, given, path, fields in entries:
-        name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", given).strip("-._")[:MAX_NAME] or f"server-{len(servers) + 1}"
-        if name != given:
-            notes.append(f"{repr(given[:MAX_SHOWN]) if given else 'A server without a name'} is called {name} here")
+    for product, written, path, fields in entries:
+        name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", written).strip("-._")[:MAX_NAME] or f"server-{len(servers) + 1}"
+        if name != written:
+            notes.append(f"{repr(written[:MAX_SHOWN]) if written else 'A server without a name'} is called {name} here")
         if name in servers:
-            if given not in of_projects:
+            if written not in of_projects:
                 raise document.error(path, f"there are two servers {name}", "Rename one of them")
-            notes.append(f"{name} of {str(*path[-3:-2]) or 'all projects'} is left out: another has its name")
+            notes.append(f"{name} of {str(*path[-3:-2]) or 'all projects'} is left out: another server has its name")
             continue
-        is_off = given in excluded or (allowed and given not in allowed)
+        is_off = written in excluded or (allowed and written not in allowed)
         entry = _Entry(document, product, path, name, folder, {**fields, "disabled": True} if is_off else fields)
         servers[name] = entry.server()
         notes += entry.notes
@@ -101,7 +101,7 @@ def read_servers(text: str, source: str, folder: Path | None = None) -> ServerLi
 
 
 def read_variable(text: str, source: str) -> ServerList:
-    """Return the servers of a variable: JSON, or the short form ``NAME:COMMAND,NAME:COMMAND``, without arguments."""
+    """Return the servers of a variable: JSON, or the short form ``NAME:COMMAND,NAME:COMMAND`` without arguments."""
     text = text.strip()
     if not text or text.startswith(("[", "{", '"')):
         return read_servers(text, source) if text else ServerList()
@@ -112,8 +112,8 @@ def read_variable(text: str, source: str) -> ServerList:
         if not (name and colon and command) or command.startswith("//"):
             raise SettingsError(f"{where}: a server has a name and a command", f"Write fs:/opt/fs-server, or JSON: {_FORM}")
         if any(char.isspace() for char in command):
-            what = f"{where}: the command of {name[:MAX_SHOWN]} has a blank, and the short form has no arguments"
-            raise SettingsError(what, f"Write JSON: {_FORM}")
+            problem = f"{where}: the command of {name[:MAX_SHOWN]} has a space, but the short form has no arguments"
+            raise SettingsError(problem, f"Write JSON: {_FORM}")
         if ServerList(tuple(servers)).named(name) is not None:
             raise SettingsError(f"{where}: there are two servers {name}", "Rename one of them")
         try:
@@ -124,14 +124,16 @@ def read_variable(text: str, source: str) -> ServerList:
 
 
 def _entries(document: Document, file: str) -> Iterator[tuple[Product, str, Keys, dict[str, Any]]]:
-    """Yield product, name, place and settings of each server."""
+    """Yield product, name, path and settings of each server."""
     is_found = False
     for keys, sharing in PLACES.items():
         for path, value in _found(document.value, keys):
             if value is None or (not keys and is_found):
                 continue
             items = [*_items(document, path, value, is_guess=sharing[-1].is_guess)]
-            product = next((one for one in sharing if _is_of(one, file, [fields for _, _, fields in items])), sharing[-1])
+            product = next(
+                (candidate for candidate in sharing if _is_of(candidate, file, [fields for _, _, fields in items])), sharing[-1]
+            )
             is_found = is_found or bool(items) or not product.is_guess or value in ([], {})
             yield from ((product, *item) for item in items)
     if not is_found:
@@ -139,17 +141,19 @@ def _entries(document: Document, file: str) -> Iterator[tuple[Product, str, Keys
 
 
 def _found(value: Any, keys: Sequence[str], path: Keys = ()) -> Iterator[tuple[Keys, Any]]:
-    """Yield the values to which keys lead, with their places. ``*`` is any key, or the working directory if it is one."""
+    """Yield the values at a path of keys, with their actual paths. ``*`` matches the working directory if it is a key,
+    otherwise any key.
+    """
     if not keys:
         yield path, value
     elif isinstance(value, dict):
-        here = str(Path.cwd()) if keys[0] == "*" else keys[0]
-        for key in [here] if here in value else value if keys[0] == "*" else ():
+        wanted = str(Path.cwd()) if keys[0] == "*" else keys[0]
+        for key in [wanted] if wanted in value else value if keys[0] == "*" else ():
             yield from _found(value[key], keys[1:], (*path, key))
 
 
 def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Iterator[tuple[str, Keys, dict[str, Any]]]:
-    """Yield name, place and settings of each server in an object or list, or of the one that the document is."""
+    """Yield name, path and settings of each server in an object or list, or of a document that is itself a server."""
     if isinstance(value, list):
         for index, fields in enumerate(value):
             names = [fields[key] for key in NAMES if key in fields] if isinstance(fields, dict) else [None]
@@ -169,24 +173,24 @@ def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Ite
             elif not is_guess:
                 raise document.error((*keys, name), "the settings of a server are an object", f"Write {_FORM}")
     elif not is_guess:
-        raise document.error(keys, f"{keys[-1]} is an object that has the servers by name", f"Write {_FORM}")
+        raise document.error(keys, f"{keys[-1]} is an object with the servers by name", f"Write {_FORM}")
 
 
 def _is_of(product: Product, file: str, servers: list[dict[str, Any]]) -> bool:
-    """Return whether a file is one of a product, by its path, or by settings or variables of its servers."""
+    """True if a file belongs to a product, by its path, or by settings or variables of its servers."""
     if file.endswith(product.files):
         return True
-    found: set[str] = set()
+    features: set[str] = set()
     for fields in servers:
-        found |= {*fields, f"type {fields.get('type')}"}
+        features |= {*fields, f"type {fields.get('type')}"}
         values = [text for key in ("env", "headers") if isinstance(texts := fields.get(key), dict) for text in texts.values()]
-        found |= {BARE for text in values if isinstance(text, str) and _BARE.fullmatch(text)}
-    return not found.isdisjoint(product.marks)
+        features |= {BARE for text in values if isinstance(text, str) and _BARE.fullmatch(text)}
+    return not features.isdisjoint(product.marks)
 
 
 def _flat(fields: dict[str, Any], path: Keys = ()) -> dict[str, list[tuple[Keys, Any]]]:
-    """Return the settings of a server by the names they have here, each with its place; those without one by their own."""
-    found: dict[str, list[tuple[Keys, Any]]] = {}
+    """Return the settings of a server under agentnb's names, unknown ones under their own, each with its path."""
+    result: dict[str, list[tuple[Keys, Any]]] = {}
     for key, value in fields.items():
         inner = {_SETTINGS.get(key, key): [((*path, key), value)]}
         if isinstance(value, dict) and key in GROUPS:
@@ -194,12 +198,12 @@ def _flat(fields: dict[str, Any], path: Keys = ()) -> dict[str, list[tuple[Keys,
         elif isinstance(value, dict) and key in _SPLIT:
             inner = _flat({_SPLIT[key].get(str(name), str(name)): item for name, item in value.items()}, (*path, key))
         for name, values in inner.items():
-            found.setdefault(name, []).extend(one for one in values if one[1] is not None or name == "timeout")
-    return found
+            result.setdefault(name, []).extend(entry for entry in values if entry[1] is not None or name == "timeout")
+    return result
 
 
 class _Entry:
-    """The settings of one server."""
+    """Settings of one server."""
 
     def __init__(
         self, document: Document, product: Product, path: Keys, name: str, folder: Path | None, fields: dict[str, Any]
@@ -209,17 +213,17 @@ class _Entry:
         self._path = path
         self._name = name
         self._folder = folder.parent if folder and product.name and folder.name.startswith(".") else folder
-        """That of the work: editors have their files in a folder in it."""
+        """The working folder: files of editors are in a subfolder."""
         self._fields: dict[str, tuple[Keys, Any]] = {}
         self.notes: list[str] = []
-        """What has no effect or is read otherwise than it looks, as sentences."""
+        """Ignored and reinterpreted settings, as sentences."""
         for setting, (first, *others) in ((key, values) for key, values in _flat(fields, path).items() if values):
             self._fields[setting] = first
-            if other := next((place for place, value in others if value != first[1]), None):
-                raise self._error(other, f"{first[0][-1]} and {other[-1]} are different", "Keep one of them")
+            if differing := next((key_path for key_path, value in others if value != first[1]), None):
+                raise self._error(differing, f"{first[0][-1]} and {differing[-1]} are different", "Keep one of them")
 
     def _error(self, at: str | Keys, what: str, advice: Advised = "") -> SettingsError:
-        """Return the error about a setting, or the value at a path."""
+        """Return an error about a setting, or the value at a path."""
         return self._document.error(self._place(at) if isinstance(at, str) else at, f"{self._name}: {what}", advice)
 
     def _place(self, key: str) -> Keys:
@@ -229,20 +233,20 @@ class _Entry:
         self.notes.append(f"{self._name}: {text}")
 
     def _get(self, key: str) -> Any:
-        """Return a setting, with the variables in it as they are written here; without one an empty one of its kind."""
+        """Return a setting with translated variables, or an empty value of its type."""
         path, value = self._fields.get(key, (self._path, None))
         kind = SETTINGS[key][0]
         if value is None:
             return kind()
         if kind is float and type(value) in (str, int):
             with suppress(ValueError):
-                value = float(str(value))  # infinite where it is too large
+                value = float(str(value))  # infinite if too large
         if not isinstance(value, int | float if kind is float else kind) or (isinstance(value, bool) and kind is not bool):
             raise self._error(path, f"{path[-1]} is {_KINDS[kind]}")
         return self._plain(value, path)
 
     def _plain(self, value: Any, path: Keys, *, is_item: bool = False) -> Any:
-        """Return a value with the variables in its texts as they are written here; numbers that are items become texts."""
+        """Translate the variables in the texts of a value. Numbers in lists and objects become texts."""
         if isinstance(value, list):
             return [self._plain(item, (*path, index), is_item=True) for index, item in enumerate(value)]
         if isinstance(value, dict):
@@ -255,7 +259,7 @@ class _Entry:
         return json.dumps(value) if is_item and isinstance(value, bool | int | float) else value
 
     def server(self) -> MCPServer | None:
-        """Return the server, None if it is left out."""
+        """Return the server, or None if it is skipped."""
         is_off = self._get("disabled") or ("enabled" in self._fields and not self._get("enabled"))
         is_extension = "settings" in self._fields and _TARGETS.isdisjoint(self._fields)
         if is_off or is_extension or _is_built_in({key: value for key, (_, value) in self._fields.items()}):
@@ -265,43 +269,47 @@ class _Entry:
         self._check_keys()
         url, (command, *args) = self._get("url"), self._command()
         if bool(command) == bool(url):
-            what = "it has both a command and a url" if command else "it has neither a command nor a url"
-            raise self._error("url" if url else "", what, f"Write {_FORM}")
+            message = "it has both a command and a url" if command else "it has neither a command nor a url"
+            raise self._error("url" if url else "", message, f"Write {_FORM}")
         self._check_type(is_remote=bool(url))
         for key in ("args", "env") if url else ("headers",):
             if self._get(key):
                 self._note(f"{self._place(key)[-1]} has no effect: {'an address' if url else 'a command'} takes none")
-        given: dict[str, Any] = {**self._times(), "roots": [*map(self._in_folder, self._get("roots"))]}
+        options: dict[str, Any] = {**self._times(), "roots": [*map(self._in_folder, self._get("roots"))]}
         if url:
-            given["headers"] = self._headers()
+            options["headers"] = self._headers()
         else:
-            given |= {"args": [*args, *self._get("args")], "env": self._env(), "cwd": self._in_folder(self._get("cwd")) or None}
-            given |= {"transport": "stdio"} if command.startswith("${") else {}
+            options |= {
+                "args": [*args, *self._get("args")],
+                "env": self._env(),
+                "cwd": self._in_folder(self._get("cwd")) or None,
+            }
+            options |= {"transport": "stdio"} if command.startswith("${") else {}
         try:
-            server = MCPServer(self._name, command or url, **given)
-        except WrongSetting as error:  # its advice is for Python
-            setting, *rest = error.path
-            advice = "Put it in quotation marks" if rest else ""
-            raise self._document.error((*self._place(str(setting)), *rest), error.what, advice) from None
+            server = MCPServer(self._name, command or url, **options)
+        except WrongSetting as error:  # its advice is for Python code
+            setting, *item_path = error.path
+            advice = "Put it in quotation marks" if item_path else ""
+            raise self._document.error((*self._place(str(setting)), *item_path), error.what, advice) from None
         except SettingsError as error:
             raise self._error("", error.what) from None
         if server.is_remote != bool(url):
-            what = "the address begins with http:// or https://" if url else "an address is written as url"
-            raise self._error("url" if url else "command", what)
+            message = "the address begins with http:// or https://" if url else "an address is written as url"
+            raise self._error("url" if url else "command", message)
         for key, texts in {"url": [url], "env": server.env.values(), "headers": server.headers.values()}.items():
             if problem := check_variables(texts):
                 raise self._error(key, problem, "Write ${NAME} for a variable of the environment")
         return server
 
     def _check_keys(self) -> None:
-        """Note the settings without effect. Raises `SettingsError` for a key that may be meant for another."""
+        """Note the ignored settings. Raises `SettingsError` for a key that looks misspelt."""
         for key in self._fields:
             if key in SETTINGS or key in UNUSED:
                 continue
             meant = [
                 name
                 for name, setting in _SETTINGS.items()
-                if setting not in self._fields and abs(len(name) - len(key)) < 2  # a longer name is no typing error
+                if setting not in self._fields and abs(len(name) - len(key)) < 2  # longer: not a typing error
             ]
             if key not in NO_EFFECT and (advice := nearest(key, meant, 1)):
                 raise self._error(key, f"there is no setting {key[:MAX_SHOWN]!r}", advice)
@@ -312,10 +320,10 @@ class _Entry:
         if word and word not in (*PROGRAM, *REMOTE):
             raise self._error("type", f"{key} is stdio or http")
         if word and (word in REMOTE) != is_remote:
-            raise self._error("type", f"{key} {word} goes with a {'command' if word in PROGRAM else 'url'}")
+            raise self._error("type", f"{key} {word} needs a {'command' if word in PROGRAM else 'url'}")
 
     def _command(self) -> list[Any]:
-        """Return the command, with those of its arguments that stand in the same list."""
+        """Return the command, followed by arguments in the same list."""
         path, value = self._fields.get("command", ((), None))
         if not isinstance(value, list):
             return [self._get("command")]
@@ -328,54 +336,54 @@ class _Entry:
         return {**self._of_file(), **{str(name): f"${{{name}}}" for name in names}, **self._get("env")}
 
     def _of_file(self) -> dict[str, str]:
-        """Return the variables of ``envFile``."""
+        """Return the variables in ``envFile``."""
         name = self._get("env_file")
         if not name:
             return {}
         text = text_of(home_expanded(self._in_folder(name)))
-        found = [match for line in (text or "").splitlines() if (match := _ASSIGNMENT.fullmatch(line))]
-        names = ", ".join(match[1] for match in found)
+        assignments = [match for line in (text or "").splitlines() if (match := _ASSIGNMENT.fullmatch(line))]
+        names = ", ".join(match[1] for match in assignments)
         self._note(f"env has {names or 'nothing'} from {name}{', which cannot be read' if text is None else ''}")
-        return {match[1]: match[3] for match in found}
+        return {match[1]: match[3] for match in assignments}
 
     def _headers(self) -> dict[str, Any]:
-        found = {header: f"${{{variable}}}" for header, variable in self._get("header_names").items()}
+        headers = {header: f"${{{variable}}}" for header, variable in self._get("header_names").items()}
         if token := f"${{{name}}}" if (name := self._get("token_name")) else self._get("token"):
             form = self._get("token_format") or "Bearer {token}"
-            found[self._get("token_header") or "Authorization"] = form.replace("{token}", token)
-        return {**found, **self._get("headers")}
+            headers[self._get("token_header") or "Authorization"] = form.replace("{token}", token)
+        return {**headers, **self._get("headers")}
 
     def _times(self) -> dict[str, float | None]:
-        """Return the time limits, in seconds."""
+        """Return the time limits in seconds."""
         names = {"timeout_seconds": "timeout", "max_seconds": "max_seconds"}
-        found: dict[str, float | None] = {name: self._get(key) for key, name in names.items() if key in self._fields}
+        limits: dict[str, float | None] = {name: self._get(key) for key, name in names.items() if key in self._fields}
         if "timeout" in self._fields:
             number, product = self._get("timeout"), self._product
             is_long = number > LONGEST_SECONDS
             unit = product.unit or (MILLISECONDS if is_long and number % 1_000 == 0 else SECONDS)
             if self._fields["timeout"][1] is None:
-                found["timeout"] = None
+                limits["timeout"] = None
             elif 0 < number < product.least:
-                self._note(f"timeout {number:g} has no effect: {product.name} ignores less than {product.least:g}")
+                self._note(f"timeout {number:g} has no effect: {product.name} ignores values below {product.least:g}")
             else:
-                found["timeout"] = number * unit
+                limits["timeout"] = number * unit
                 if unit != SECONDS or (is_long and not product.unit):
                     counted = "seconds" if unit == SECONDS else "milliseconds"
                     self._note(f"timeout {number:g} is {number * unit:g} seconds: it counts {counted}")
-        return found
+        return limits
 
     def _in_folder(self, path: Any) -> Any:
-        """Return a path that begins at the folder of the file."""
+        """Resolve a path relative to the folder of the file."""
         if self._folder is None or not isinstance(path, str) or not path or path.startswith(("~", "${")):
             return path
         return str(self._folder / path)
 
 
 def _is_built_in(fields: Mapping[str, Any]) -> bool:
-    """Return whether settings name something that only its program can start."""
+    """True for settings of a server that only its program can start."""
     return "uses" in fields or any(_word(fields.get(key)) in BUILT_IN for key in ("type", "source"))
 
 
 def _word(value: Any) -> str:
-    """Return a word of ``type`` in small letters, without signs."""
+    """Normalize a value of ``type``: lowercase letters only."""
     return re.sub(r"[^a-z]", "", value.lower()) if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""One tool of an MCP server, as a tool of a run."""
+"""A tool of an MCP server, as a tool of a run."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ DIED = "The server ended during the call. It is not known whether it did its wor
 
 
 Answer: TypeAlias = Callable[["Client", Mapping[str, Any], Catalogue], Awaitable[ToolOutcome]]
-"""Answers a call in place of a tool of the server, by the arguments and what the server listed when it started."""
+"""Answers a call instead of the server's tool, from the arguments and the server's catalogue."""
 Changed: TypeAlias = Literal["server", "tool"]
 Changes: TypeAlias = dict[Changed, str]
-"""What has changed since it was first seen: the server, with its target before; the tool, with its change as a diff."""
+"""Changes since the first use: the server with its previous target, the tool with a diff."""
 
 
 class MCPTool:
-    """A tool of a server. It asks by default, whatever the server says of it."""
+    """A tool of a server. Asks by default, regardless of the server's annotations."""
 
     effects: frozenset[Effect] = frozenset({"execute"})
     blocking = False
     role: ToolRole | None = None
 
     def __init__(self, live: LiveServer, tool: t.Tool, name: str, answer: Answer | None = None) -> None:
-        """``name``: its name for models; ``answer`` is called instead of the tool, which agentnb adds to the server's own.
+        """``name``: tool name for models; ``answer``: replaces the call of the server, for tools added by agentnb.
 
-        Raises `UnusableSchema` with the reason why no model can be offered it.
+        Raises `UnusableSchema` with the reason if the tool cannot be offered to a model.
         """
         self.live = live
         self.asker_name = f"MCP server {live.server.name}"
         self.timeout, self.max_seconds = live.server.timeout, live.server.max_seconds
         self._output_schema, self._answer = tool.output_schema, answer
         self.tool_name: str = tool.name
-        """The tool as the server names it."""
+        """Name of the tool on the server."""
         self.title: str = visible(tool.title or "")[:MAX_DESCRIPTION_CHARACTERS]
         description = visible(tool.description or "")[:MAX_DESCRIPTION_CHARACTERS] or self.title
         schema, self.unchecked = _object_schema(tool.input_schema)
@@ -68,17 +68,17 @@ class MCPTool:
         hints = tool.annotations
         self.parallel_safe = bool(hints and hints.read_only_hint)
         self.may_repeat = bool(hints and (hints.read_only_hint or hints.idempotent_hint))
-        """Whether the server says that the same call may be made twice."""
+        """True if the server declares that a call can be repeated."""
         self.identity: str = digest([self.tool_name, description, self.spec.input_schema])
-        """The digest of the tool as the server describes it, to which permissions belong."""
+        """Digest of the tool's definition. Permissions are bound to it."""
         self.changes: Callable[[], Changes] = dict
-        """Returns what has changed of it and its server since they were first seen."""
+        """Returns the changes of the tool and its server since their first use."""
 
     @property
     def origin(self) -> ToolOrigin:
-        """The server and the tool, with what has changed."""
+        """Server and tool, with their changes."""
         server, name = self.live.server, visible(self.tool_name)
-        name = name if name == self.tool_name else f"{name} ({self.spec.name})"  # rules must not take it for another tool
+        name = name if name == self.tool_name else f"{name} ({self.spec.name})"  # must not match rules about another tool
         changed, identities = self.changes(), (server.identity, self.identity)
         before = changed.get("server", ""), changed.get("tool", "")
         return ToolOrigin(
@@ -86,11 +86,11 @@ class MCPTool:
         )
 
     def is_of(self, item: ServerTools) -> bool:
-        """Return whether an item of its server names it: as its server does, as models do, or all tools."""
+        """True if an item for its server includes the tool: by its name on the server, its name for models, or all tools."""
         return item.tool in ("", self.tool_name, self.spec.name, wire_name(item.name, self.tool_name))
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Call the tool at its server, which is told when the call is given up."""
+        """Call the tool on its server. A cancelled call is reported to the server."""
         if not isinstance(arguments, Mapping):
             return refused_arguments(self.spec.name, arguments, self.spec.input_schema)
         if self._answer is not None and (refused := self.refusal(arguments)) is not None:
@@ -115,29 +115,29 @@ class MCPTool:
                 if questions.unanswered is not None:
                     raise questions.unanswered from error
                 if attempt == 0 and questions.asked and self.may_repeat and self._is_end(raised):
-                    continue  # the question died with the server, and is asked again
+                    continue  # the question was lost with the server: ask again
                 if attempt == 0 and await self._logged_in(raised, context):
-                    continue  # the server has refused the call unread
+                    continue  # the server refused the call unread
                 return self._failed(raised)
         raise AssertionError("the second attempt has returned")
 
     def refusal(self, arguments: Any) -> ToolOutcome | None:
-        """Return the error result for arguments that its schema forbids in every reading; None for others.
+        """Return the error result for arguments that violate the schema in every reading, otherwise None.
 
-        Many servers take a text such as ``"5"`` for a number.
+        Many servers accept a text such as ``"5"`` for a number.
         """
         schema = self.spec.input_schema
         arguments = with_real_names(schema, arguments)
         try:
-            wrong = [tuple(map(str, one.where)) for one in schema_errors(schema, arguments) if one.keyword == "type"]
+            wrong = [tuple(map(str, error.where)) for error in schema_errors(schema, arguments) if error.keyword == "type"]
             read = with_leaves(arguments, lambda leaf, place: _read(leaf) if place in wrong else leaf)
             fits = not schema_errors(schema, read)
-        except UnusableSchema:  # only the server knows what it takes
+        except UnusableSchema:  # only the server can check the arguments
             return None
         return None if fits else refused_arguments(self.spec.name, arguments, schema)
 
     async def _logged_in(self, error: BaseException, context: ToolContext) -> bool:
-        """Return whether the person has logged in after the server refused a call; nobody is asked who may not be there."""
+        """Let the person log in if the server refused a call. Returns False if the person is absent or does not log in."""
         refusal = self.live.refusal(error)
         if refusal is None or not refusal.takes_login or context.asker is None:
             return False
@@ -156,21 +156,21 @@ class MCPTool:
         return failure("tool_error", f"The MCP server {name} failed: {self.live.why(error)}", advice)
 
     def _is_end(self, error: BaseException) -> bool:
-        """Return whether the connection ended. That to a program then is closed, and any code is a word of the program."""
+        """True if the connection ended. To a program it is closed then, and any error code is the program's own."""
         is_closed = self.live.server.is_remote and getattr(error, "code", None) == CONNECTION_CLOSED
         return isinstance(error, ConnectionError) or is_closed
 
 
 class FoundTools(NamedTuple):
-    """The tools that a server lists."""
+    """Tools of a server."""
 
     usable: tuple[MCPTool, ...]
     left_out: dict[str, str]
-    """The reasons why others cannot be offered to a model, by their names."""
+    """Reasons by name of tools that cannot be offered to a model."""
 
 
 def found_tools(live: LiveServer, tools: Iterable[t.Tool], names: Mapping[tuple[str, str], str] | None = None) -> FoundTools:
-    """Return the tools that a server lists. ``names``: those for models, of all servers of a run."""
+    """Return the tools of a server. ``names``: names for models, of all servers of a run."""
     listed, usable, left_out = list(tools), dict[str, MCPTool](), dict(live.set_aside)
     server, named = live.server.name, names or names_of(live, listed)
     for tool in listed:
@@ -184,30 +184,30 @@ def found_tools(live: LiveServer, tools: Iterable[t.Tool], names: Mapping[tuple[
 
 
 def names_of(live: LiveServer, tools: Iterable[t.Tool]) -> dict[tuple[str, str], str]:
-    """Return the names for models of tools that a server lists, and of those that are set aside, by server and tool."""
+    """Return the names for models of a server's tools, including those set aside, by server and tool."""
     return wire_names([(live.server.name, name) for name in (*[tool.name for tool in tools], *live.set_aside)])
 
 
 def _read(text: Any) -> Any:
-    """Return what a text is as JSON; anything else as it is."""
+    """Parse a text as JSON; return other values unchanged."""
     with suppress(msgspec.DecodeError, RecursionError):
         return msgspec.json.decode(text) if isinstance(text, str) else text
     return text
 
 
 def _object_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the schema of the arguments as it is sent, and the places in it that are not checked. Raises `UnusableSchema`.
+    """Return the input schema to send, and the paths in it that are not validated. Raises `UnusableSchema`.
 
-    Providers want an object with properties.
+    Providers require an object with properties.
     """
     if is_too_deep(schema):
         raise UnusableSchema(f"its schema is nested deeper than {MAX_DEPTH} levels")
     try:
         if (size := len(msgspec.json.encode(schema))) > MAX_SCHEMA_BYTES:
             raise UnusableSchema(f"its schema has {size:,} bytes")
-        found, left_out = usable_schema(schema)
+        usable, left_out = usable_schema(schema)
     except UnusableSchema:
         raise
     except (TypeError, ValueError, RecursionError):
         raise UnusableSchema("its schema cannot be sent") from None
-    return {**found, "type": "object", "properties": found.get("properties") or {}}, left_out
+    return {**usable, "type": "object", "properties": usable.get("properties") or {}}, left_out

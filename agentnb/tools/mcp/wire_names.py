@@ -1,4 +1,4 @@
-"""Names of the tools of MCP servers as models see them."""
+"""Names of MCP tools for models."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from agentnb.tools.tool import WIRE_NAME
 
 MAX_CHARACTERS = 64
 FIND_TOOLS = "find_tools"
-"""The tool that finds tools of servers."""
+"""Tool that searches for tools of servers."""
 _DIGEST = 8
 _SEPARATOR = re.compile(r"[ ./:]")
 _OTHER = re.compile(r"[^a-zA-Z0-9_-]")
 WILDCARDS = frozenset("*?[")
-"""Characters that make a word of a rule a shell pattern."""
+"""Characters that turn a word of a rule into a shell pattern."""
 
 
 def wire_name(server: str, tool: str, *, with_digest: bool = False) -> str:
-    """Return the name under which a model sees a tool: ``mcp_clock_get_current_time``.
+    """Return the name of a tool for models, such as ``mcp_clock_get_current_time``.
 
-    Spaces and ``.``, ``/``, ``:`` become ``_``, as do other characters that providers refuse. A name above 64 characters, or of
-    a tool with such others, ends with a digest: names in one foreign script would all be the same.
+    Spaces, ``.``, ``/``, ``:`` and other characters that providers refuse become ``_``. A name of more than 64 characters, or
+    with those other characters, ends with a digest: names in one non-Latin script would all be equal.
     """
     name = f"mcp_{_OTHER.sub('_', server)}_{_OTHER.sub('_', tool)}"
     if with_digest or len(name) > MAX_CHARACTERS or _OTHER.search(_SEPARATOR.sub("_", tool)):
@@ -37,9 +37,9 @@ def wire_name(server: str, tool: str, *, with_digest: bool = False) -> str:
 
 
 def wire_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return the names for models of tools, each given as server and tool; all whose names would be one end with a digest.
+    """Return the names of tools for models, each tool given as server and tool; conflicting names end with a digest.
 
-    None of them keeps the short name, since a rule with that may mean any of them.
+    All of them get a digest, since a rule with the short name may mean any of them.
     """
     names = {tool: wire_name(*tool) for tool in tools}
     counts = Counter(names.values())
@@ -47,57 +47,59 @@ def wire_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
 
 
 def may_mean(word: str, name: str, server: str, tool: str) -> bool:
-    """Return whether a word of a rule may mean this tool of a server, or all tools of it, in any spelling.
+    """True if a word of a rule may mean this tool of a server, or all its tools, in any spelling.
 
-    ``name``: that for models. The short name means each of the tools that would share it; so do forms of other programs.
+    ``name``: name for models. The short name matches every tool that would share it; spellings of other programs match, too.
     """
     plain = word.casefold()
-    if not tool:  # recorded: only its name is known
+    if not tool:  # from a recording, with only its name
         return tool_of_word(word) == name
     named = [wire_name(server, tool), wire_name(server, tool, with_digest=True), f"mcp__{server}"]
-    named += [f"{begin}{joined}{one}" for begin, joined in _spellings(server) for one in (tool, _OTHER.sub("_", tool))]
-    return any(one == plain or fnmatchcase(one, plain) for one in map(str.casefold, named))
+    named += [
+        f"{begin}{joined}{spelling}" for begin, joined in _spellings(server) for spelling in (tool, _OTHER.sub("_", tool))
+    ]
+    return any(spelling == plain or fnmatchcase(spelling, plain) for spelling in map(str.casefold, named))
 
 
 def may_mean_any(server: str, word: str) -> bool:
-    """Return whether a word, or the beginning of a pattern, may mean tools of a server that are not known yet."""
-    plain, known = word.casefold(), ["".join(one).casefold() for one in _spellings(server)]
-    return may_be_of(server, word) or plain == f"mcp__{server}".casefold() or any(map(plain.startswith, known))
+    """True if a word, or the beginning of a pattern, may mean tools of a server that are not listed yet."""
+    plain, prefixes = word.casefold(), ["".join(spelling).casefold() for spelling in _spellings(server)]
+    return may_be_of(server, word) or plain == f"mcp__{server}".casefold() or any(map(plain.startswith, prefixes))
 
 
 def _spellings(server: str) -> list[tuple[str, str]]:
-    """Return the texts before the name of a tool in the spellings of rules, each with what joins both."""
+    """Return the possible prefixes of tool names in rules, each with its separator."""
     forms = (("mcp_", "_"), ("mcp__", "__"), (PREFIX, "/"), ("", "/"))
-    return [(f"{begin}{one}", joined) for begin, joined in forms for one in dict.fromkeys((server, _OTHER.sub("_", server)))]
+    return [(f"{begin}{name}", joined) for begin, joined in forms for name in dict.fromkeys((server, _OTHER.sub("_", server)))]
 
 
 def registry_name(word: str) -> str:
-    """Return a name of a tool as it is registered: ``web.fetch``, ``web/fetch`` and ``web:fetch`` are ``web_fetch``.
+    """Return the registered name of a tool: ``web.fetch``, ``web/fetch`` and ``web:fetch`` become ``web_fetch``.
 
-    Words for the tools of servers are returned as they are.
+    Words for server tools are returned unchanged.
     """
     return word if word.startswith(PREFIX) else re.sub("[./:]", "_", word)
 
 
 @lru_cache(maxsize=1024)
 def tool_of_word(word: str) -> str:
-    """Return the name for models of the tool that a word names: ``mcp:clock/now`` is ``mcp_clock_now``; see `registry_name`.
+    """Return the tool name for models that a word refers to: ``mcp:clock/now`` becomes ``mcp_clock_now``; see `registry_name`.
 
-    A word for all tools of a server is returned as it is.
+    A word for all tools of a server is returned unchanged.
     """
     item = server_tools(word)
     return registry_name(word) if item is None or not item.tool else wire_name(item.name, item.tool)
 
 
 def may_be_of(server: str, name: str) -> bool:
-    """Return whether a name may be that of a tool of this server, as far as is known before the server lists its tools."""
+    """True if a name may belong to a tool of this server, before the server has listed its tools."""
     prefix = f"mcp_{_OTHER.sub('_', server)}_"
     kept = prefix[: MAX_CHARACTERS - _DIGEST - 1]
     return name.startswith(prefix) or (len(name) == MAX_CHARACTERS and name.startswith(kept) and kept != prefix)
 
 
 def is_named(name: str, words: Iterable[str]) -> bool:
-    """Return whether a tool is named by ``mcp:SERVER/TOOL``, or may be one of a server that one of the words names."""
+    """True if a tool is named as ``mcp:SERVER/TOOL``, or may belong to a server that one of the words names."""
     if name.startswith(PREFIX):
         return is_word(name) and tool_of_word(name) != name
     return any(may_be_of(word.removeprefix(PREFIX).partition("/")[0], name) for word in words if word.startswith(PREFIX))

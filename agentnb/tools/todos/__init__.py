@@ -1,1 +1,1 @@
-"""Todos as a tool: the board that holds the list, the rules for changes, and the tool with which a model makes them."""
+"""Todos as a tool: the board with the list, rules for changes, and the tool for the model."""

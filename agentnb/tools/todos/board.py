@@ -1,4 +1,6 @@
-"""The board of a list of todos: the model changes it with its tool, the person from any cell, and both see changes at once."""
+"""Board with a list of todos: changed by the model through its tool and by the person from any cell, with immediate effect for
+both.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +19,28 @@ from agentnb.tools.todos.operations import Refused
 
 
 class Board(Protocol):
-    """A list of todos that several writers may change."""
+    """A list of todos with several writers."""
 
     def read(self) -> Todos:
-        """Return the current list: the same tuple object as before while nothing has changed."""
+        """Return the current list, the same tuple object while nothing has changed."""
 
     def change(self, update: Callable[[Todos], Todos]) -> Todos:
-        """Apply ``update`` to the list, keep and return the result, with no other change in between.
+        """Apply ``update`` to the list atomically, and return the new list.
 
         If it raises, nothing changes and the exception propagates.
         """
 
 
 def is_board(value: Any) -> TypeGuard[Board]:
-    """Return whether the value can be read and changed as a `Board`."""
+    """True if the value can be read and changed as a `Board`."""
     return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in ("read", "change"))
 
 
 class TodoBoard(Board):
-    """A list of todos in memory, for the person and the agent alike; any thread and any cell may use it.
+    """A list of todos in memory, shared by the person and the agent; thread-safe, for use from any cell.
 
-    ``TodoBoard(["Load the data", "Describe it"])`` takes titles, dicts or `Todo` objects. ``start``, ``complete``, ``reopen``,
-    ``block``, ``edit``, ``add``, ``move`` and ``remove`` change it; a running agent sees the change the next time it looks.
+    ``TodoBoard(["Load the data", "Describe it"])`` accepts titles, dicts or `Todo` objects. ``start``, ``complete``,
+    ``reopen``, ``block``, ``edit``, ``add``, ``move`` and ``remove`` change it; a running agent sees changes at its next look.
     Raises `SettingsError`.
     """
 
@@ -48,17 +50,17 @@ class TodoBoard(Board):
         self._todos: Todos = _hung(todos)
 
     def read(self) -> Todos:
-        """Return the current list: the same tuple object as before while nothing has changed. Never waits."""
+        """Return the current list, the same tuple object while nothing has changed. Never waits."""
         return self._todos
 
     def change(self, update: Callable[[Todos], Todos]) -> Todos:
-        """Apply ``update`` to the list, keep and return the result, with no other change in between.
+        """Apply ``update`` to the list atomically, and return the new list.
 
         If it raises, nothing changes and the exception propagates.
         """
         with self._lock:
-            if self._changing:  # the same thread, inside ``update``: its change would be lost
-                raise SettingsError("The board is being changed by this very function", "Return the new list instead")
+            if self._changing:  # called from ``update`` itself: the change would be lost
+                raise SettingsError("The board is already being changed by this function", "Return the new list instead")
             try:
                 self._changing = True
                 changed = _only_todos(update(self._todos))
@@ -70,10 +72,10 @@ class TodoBoard(Board):
 
     def add(self, title: str, description: str = "", **fields: Any) -> Todo:
         """Add a todo at the end."""
-        given = _checked("Nothing was added", {"title": title, "description": description, **fields})
+        values = _checked("Nothing was added", {"title": title, "description": description, **fields})
 
         def added(todos: Todos) -> Todos:
-            new = _made(todos, given)
+            new = _made(todos, values)
             _check("Nothing was added", (*todos, new), [len(todos)])
             return (*todos, new)
 
@@ -92,7 +94,7 @@ class TodoBoard(Board):
         return self.edit(id, status="not-started")
 
     def block(self, id: int, reason: str) -> Todo:  # noqa: A002
-        """Mark the todo as blocked: it waits for something the agent cannot do."""
+        """Mark the todo as blocked: it waits for something beyond the agent's control."""
         if not isinstance(reason, str) or not reason.strip():
             raise SettingsError(f"Todo {id} cannot be blocked without a reason", f'board.block({id}, "waiting for ...")')
         return self.edit(id, status="blocked", blocked_reason=reason)
@@ -109,34 +111,34 @@ class TodoBoard(Board):
         return removed[-1]
 
     def move(self, id: int, before: int | None = None) -> Todo:  # noqa: A002
-        """Move the todo before another one, or to the end. Its fields and the todos that depend on it stay as they are."""
+        """Move the todo before another one, or to the end. Its fields and dependent todos stay unchanged."""
 
         def moved(todos: Todos) -> Todos:
-            todo, other = _find(todos, id), None if before is None else _find(todos, before)
-            if other is todo:
+            todo, successor = _find(todos, id), None if before is None else _find(todos, before)
+            if successor is todo:
                 return todos
-            left = [one for one in todos if one is not todo]
-            left.insert(len(left) if other is None else left.index(other), todo)
-            return tuple(left)
+            remaining = [candidate for candidate in todos if candidate is not todo]
+            remaining.insert(len(remaining) if successor is None else remaining.index(successor), todo)
+            return tuple(remaining)
 
         return _find(self.change(moved), id)
 
     def edit(self, id: int, **fields: Any) -> Todo:  # noqa: A002
-        """Change fields of a todo, named as in `Todo` or in JSON. None resets a field to its default."""
+        """Change fields of a todo, named as in `Todo` or in JSON. Fields set to None return to their default."""
         refusal = f"Todo {id} was not changed"
-        given = _checked(refusal, fields)
+        values = _checked(refusal, fields)
 
         def edited(todos: Todos) -> Todos:
             _find(todos, id)
             try:
-                return operations.change(todos, id, given, _now()) if given else todos
+                return operations.change(todos, id, values, _now()) if values else todos
             except Refused as refused:
                 raise _error(refusal, [refused.what]) from refused
 
         return _find(self.change(edited), id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Make a copy a board of its own."""
+        """Copy the board with its list."""
         return TodoBoard, (self._todos,)
 
     def __iter__(self) -> Iterator[Todo]:
@@ -146,7 +148,7 @@ class TodoBoard(Board):
         return len(self._todos)
 
     def __bool__(self) -> bool:
-        """Return True: an empty board is a board too."""
+        """Return True, also for an empty board."""
         return True
 
     def __repr__(self) -> str:
@@ -157,17 +159,17 @@ class TodoBoard(Board):
 
 
 def _hung(given: Iterable[Todo | Fields | str]) -> Todos:
-    """Return the first list of a board. An item without an id gets one more than the largest before it."""
-    if type(given) is tuple and not given:  # as at the beginning of nearly every run
+    """Return the initial list of a board. Items without an id get the largest id before them plus one."""
+    if type(given) is tuple and not given:  # the usual start of a run
         return ()
     refusal = "These todos cannot go on a board"
     if isinstance(given, str | dict | Todo) or not isinstance(given, Iterable):
         raise SettingsError(f"{refusal}: they are not a list", 'TodoBoard(["Load the data", "Describe it"])')
     todos: list[Todo] = []
     problems: list[str] = []
-    for place, item in enumerate(given):
+    for index, item in enumerate(given):
         fields, wrong = _read(item)
-        problems += [f"{labelled('todos', place, item)}: {problem}" for problem in wrong]
+        problems += [f"{labelled('todos', index, item)}: {problem}" for problem in wrong]
         if not wrong:
             todos.append(_made(todos, fields))
     if problems:
@@ -177,8 +179,8 @@ def _hung(given: Iterable[Todo | Fields | str]) -> Todos:
 
 
 def _made(before: Iterable[Todo], fields: Fields) -> Todo:
-    given: Fields = {"id": operations.next_id(before), "created_at": _now()}
-    return rules.settled(Todo(**given | fields))
+    defaults: Fields = {"id": operations.next_id(before), "created_at": _now()}
+    return rules.settled(Todo(**defaults | fields))
 
 
 def _read(item: Any) -> tuple[Fields, list[str]]:
@@ -195,7 +197,7 @@ def _read(item: Any) -> tuple[Fields, list[str]]:
 def _checked(refusal: str, given: Fields) -> Fields:
     fields, problems = read_fields(given)
     if "id" in fields:
-        problems.append("the board gives the ids")
+        problems.append("the board assigns the ids")
     if problems:
         raise _error(refusal, problems)
     return fields
@@ -203,7 +205,7 @@ def _checked(refusal: str, given: Fields) -> Fields:
 
 def _check(refusal: str, todos: Iterable[Todo], places: Iterable[int]) -> None:
     todos = tuple(todos)
-    problems = [f"{labelled('todos', place, todos[place])}: {problem}" for place, problem in rules.problems(todos, places)]
+    problems = [f"{labelled('todos', index, todos[index])}: {problem}" for index, problem in rules.problems(todos, places)]
     if problems:
         raise _error(refusal, problems)
 
@@ -221,7 +223,7 @@ def _only_todos(given: Any) -> Todos:
 
 def _find(todos: Todos, number: int) -> Todo:
     if not isinstance(number, int) or isinstance(number, bool):
-        raise SettingsError(f"{number!r} is not the number of a todo", "Write a whole number, as board.complete(1)")
+        raise SettingsError(f"{number!r} is not the number of a todo", "Write a whole number, such as board.complete(1)")
     for todo in todos:
         if todo.id == number:
             return todo
@@ -232,8 +234,8 @@ def _find(todos: Todos, number: int) -> Todo:
 def _no_longer_waiting(todo: Todo, number: int) -> Todo:
     if number not in todo.dependencies:
         return todo
-    left = tuple([other for other in todo.dependencies if other != number])
-    return msgspec.structs.replace(todo, dependencies=left, updated_at=_now())
+    remaining = tuple([dependency for dependency in todo.dependencies if dependency != number])
+    return msgspec.structs.replace(todo, dependencies=remaining, updated_at=_now())
 
 
 def _now() -> datetime:
@@ -241,7 +243,7 @@ def _now() -> datetime:
 
 
 def changeable(board: Board | None) -> TodoBoard:
-    """Return the board if it is a `TodoBoard`. Raises `SettingsError` if the person keeps the list on a board of their own."""
+    """Return the board if it is a `TodoBoard`. Raises `SettingsError` for the person's own kind of board."""
     if not isinstance(board, TodoBoard):
-        raise SettingsError("This list is on a board of its own", "Change it there")
+        raise SettingsError("This list is on a custom board", "Change it there")
     return board

@@ -1,7 +1,7 @@
-"""Conversion of one todo, written by a model as JSON or by a person as a dict, to the fields of a `Todo`.
+"""Conversion of a todo, written as JSON by a model or as a dict by a person, to the fields of `Todo`.
 
-Forgiving where the meaning is plain (a number as text, ``In_Progress``, snake case, null for "not given"); everything else is
-reported.
+Accepts obvious variants (numbers as text, ``In_Progress``, snake case, null for a missing value) and reports all other
+problems.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from agentnb.core.todos import Priority, Todo, TodoStatus, normal_status
 from agentnb.errors import with_names
 
 Fields: TypeAlias = dict[str, Any]
-"""Values by name of the attribute."""
+"""Values by attribute name."""
 
 STATUSES: tuple[str, ...] = get_args(TodoStatus)
 PRIORITIES: tuple[str, ...] = get_args(Priority)
 MAX_ID = 2**53 - 1
-"""The largest whole number that every JSON reader keeps exactly."""
+"""Largest integer that all JSON parsers represent exactly."""
 
 _TEXT = "a text"
 _WANTED: dict[str, tuple[Any, str]] = {
@@ -40,16 +40,16 @@ _WANTED: dict[str, tuple[Any, str]] = {
 _TIMES = ("created_at", "updated_at")
 _STRUCT_FIELDS = {field.name: field for field in msgspec.structs.fields(Todo)}
 _ATTRIBUTES = {name: field.name for field in _STRUCT_FIELDS.values() for name in (field.name, field.encode_name)}
-"""Attribute names by their spelling in snake case and in camel case."""
+"""Attribute names by their spelling in snake case and camel case."""
 _KEPT_BY_THE_LIST = frozenset({"createdAt", "updatedAt", "conversationId", "created_at", "updated_at", "conversation_id"})
-"""Fields that a model may send back as it got them, but cannot set."""
+"""Fields that a model may echo but not set."""
 
 OF_A_PERSON = tuple(_WANTED)[1:]
-"""The fields that a person may set, by their names in Python."""
+"""Fields that a person may set, by Python name."""
 
 
 def decoded(value: Any) -> Any:
-    """Decode a list or object that arrived as JSON text; return anything else as it is."""
+    """Decode a list or object that arrived as JSON text; return other values unchanged."""
     if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
         try:
             return json.loads(value)
@@ -59,36 +59,36 @@ def decoded(value: Any) -> Any:
 
 
 def labelled(parameter: str, index: int, item: Any) -> str:
-    """Return the name of an item for a message: ``todoList[2] (id 3)``."""
+    """Return the label of an item for messages: ``todoList[2] (id 3)``."""
     number = item.get("id") if isinstance(item, dict) else getattr(item, "id", None)
     return f"{parameter}[{index}]" + (f" (id {shown(number)})" if number is not None else "")
 
 
 def read_item(given: Any, required: Iterable[str] = ()) -> tuple[Fields, list[str]]:
-    """Return a model's todo, by attribute, and what is wrong with it. Null is not given; a model cannot set the times."""
+    """Parse a model's todo into attributes and problems. Null means missing; times cannot be set."""
     given = decoded(given)
     if not isinstance(given, dict):
         return {}, [f"must be an object with {', '.join(required)}, not {shown(given)}"]
     missing = [f"{name} is missing" for name in required if given.get(name) is None]
-    told = {name: value for name, value in given.items() if value is not None and name not in _KEPT_BY_THE_LIST}
-    fields, problems = _read(told)
+    present = {name: value for name, value in given.items() if value is not None and name not in _KEPT_BY_THE_LIST}
+    fields, problems = _read(present)
     return fields, missing + problems
 
 
 def read_fields(given: Fields) -> tuple[Fields, list[str]]:
-    """Return a person's todo, by attribute, and what is wrong with it. None resets a field to its default."""
+    """Parse a person's todo into attributes and problems. Fields set to None return to their default."""
     cleared = {}
     for name, value in given.items():
         field = _STRUCT_FIELDS.get(_ATTRIBUTES.get(name, ""))
         if value is None and field is not None and field.default is not msgspec.NODEFAULT:
             cleared[field.name] = field.default
-    told = {name: value for name, value in given.items() if _ATTRIBUTES.get(name) not in cleared}
-    fields, problems = _read(told)
+    present = {name: value for name, value in given.items() if _ATTRIBUTES.get(name) not in cleared}
+    fields, problems = _read(present)
     return cleared | fields, problems
 
 
 def shown(value: Any) -> str:
-    """Return a value for a message: as JSON, and shortened if it is long."""
+    """Return a value for messages as JSON, truncated if long."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -102,8 +102,8 @@ def _read(given: Fields) -> tuple[Fields, list[str]]:
     for name, value in given.items():
         attribute = _ATTRIBUTES.get(name)
         if attribute is None:
-            known = [field.encode_name for field in _STRUCT_FIELDS.values() if field.name not in _TIMES]
-            problems.append(with_names(f"there is no field {shown(name)}.", str(name), known))
+            names = [field.encode_name for field in _STRUCT_FIELDS.values() if field.name not in _TIMES]
+            problems.append(with_names(f"there is no field {shown(name)}.", str(name), names))
             continue
         wanted, words = _WANTED.get(attribute, (_STRUCT_FIELDS[attribute].type, "a time"))
         try:
@@ -114,7 +114,7 @@ def _read(given: Fields) -> tuple[Fields, list[str]]:
 
 
 def _plain(attribute: str, value: Any) -> Any:
-    """Normalize a value before it is checked: one spelling for each choice, no line breaks where one line is shown."""
+    """Normalize a value before validation: spelling of choices, and line breaks in single-line texts."""
     if attribute == "dependencies":
         return decoded(value)
     if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Operations of a model on a list of todos: pure functions from a list and the model's input to a new list and a report."""
+"""Operations of a model on a list of todos: pure functions from list and input to a new list and a report."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ ErrorCode: TypeAlias = Literal["invalid_arguments", "todo_error"]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The outcome of an operation, for the model to read."""
+    """Outcome of an operation, for the model."""
 
     headline: str
-    """What happened, in one line."""
+    """One-line summary."""
     applied: tuple[str, ...] = ()
-    """What an update changed, one line per entry; so are the two below."""
+    """Applied changes of an update, one line per entry, like the next two fields."""
     failed: tuple[str, ...] = ()
     redundant: tuple[str, ...] = ()
-    """What was so already."""
+    """Entries without effect."""
     notes: tuple[str, ...] = ()
-    """What else the model should know."""
+    """Further remarks for the model."""
 
 
 class Refused(Exception):
-    """A refused operation: the list is as it was, and all that is wrong is listed."""
+    """A refused operation: the list is unchanged, and all problems are listed."""
 
     def __init__(self, what: str, problems: Iterable[str] = (), code: ErrorCode = "todo_error") -> None:
         self.what = what
@@ -43,23 +43,23 @@ class Refused(Exception):
 
 
 Operation: TypeAlias = Callable[[Todos, Any, datetime], tuple[Todos, Report]]
-"""Takes the current list, the model's input and the time. Raises `Refused`. Returns the same list object if nothing changed."""
+"""From the current list, the model's input and the time. Raises `Refused`. Returns the same list object if nothing changed."""
 
 
 def read(todos: Todos, given: Any = None, now: datetime | None = None) -> tuple[Todos, Report]:
-    """Return the list as it is."""
+    """Return the list unchanged."""
     if not todos:
         return todos, Report('There are no todos. Create the list with operation "write".')
     return todos, Report(f"Read {_count(todos)}.", notes=_remarks(todos))
 
 
 def write(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
-    """Replace the list. Completed todos stay, and at most one todo is in progress."""
+    """Replace the list. Completed todos must remain, and at most one todo is in progress."""
     refusal = "The list was not written, and is as it was:"
     read_items = _read_all(_listed(given, "todoList"), "todoList", ("id", "title", "status"), refusal)
     before = {todo.id: todo for todo in todos}
     written, notes = _one_in_progress([rules.settled(Todo(**fields)) for fields in read_items])
-    wrong = [f"{labelled('todoList', place, written[place])}: {problem}" for place, problem in _judge(written, 0)]
+    wrong = [f"{labelled('todoList', index, written[index])}: {problem}" for index, problem in _judge(written, 0)]
     dropped = _dropped(todos, written)
     if dropped:
         refusal = 'The list was not written, and is as it was. Keep what is completed, or use operation "add" for new work:'
@@ -72,7 +72,7 @@ def write(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
 
 
 def update(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
-    """Change some todos, entry by entry in order. An entry that cannot be applied does not affect the others."""
+    """Change todos entry by entry in order. An invalid entry does not affect the others."""
     if not todos:
         raise Refused('There is no list to update. Create it first, with operation "write" and todoList.')
     applied, failed, redundant = [], [], []
@@ -106,9 +106,9 @@ def add(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
             wrong.append(f"newTodos[{index}]: its id will be {start + index}: leave id out")
         new.append(rules.settled(Todo(**fields, created_at=now)))
     after = (*todos, *new)
-    if not wrong:  # with wrong ids, dependencies could mean anything
+    if not wrong:  # with wrong ids, dependencies are ambiguous
         at = len(todos)
-        wrong = [f"{labelled('newTodos', place - at, after[place])}: {problem}" for place, problem in _judge(after, at)]
+        wrong = [f"{labelled('newTodos', index - at, after[index])}: {problem}" for index, problem in _judge(after, at)]
     if wrong:
         raise Refused("Nothing was added:", wrong, "invalid_arguments")
     ids = f"id {start}" if len(new) == 1 else f"ids {start} to {after[-1].id}"
@@ -116,11 +116,11 @@ def add(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
 
 
 def change(todos: Todos, number: int, fields: Fields, now: datetime) -> Todos:
-    """Return the list with these fields of one todo changed; the same object if they were so already. Raises `Refused`."""
-    place = next((place for place, todo in enumerate(todos) if todo.id == number), None)
-    if place is None:
+    """Return the list with fields of a todo changed, or the same object without a change. Raises `Refused`."""
+    index = next((index for index, todo in enumerate(todos) if todo.id == number), None)
+    if index is None:
         raise Refused(with_names(f"there is no todo {shown(number)}.", str(number), [str(todo.id) for todo in todos]))
-    old = todos[place]
+    old = todos[index]
     if not fields:
         raise Refused('nothing to change: give status, or another field, as in {"id": 1, "status": "completed"}')
     if fields.get("blocked_reason") and "status" not in fields and old.status != "blocked":
@@ -128,22 +128,22 @@ def change(todos: Todos, number: int, fields: Fields, now: datetime) -> Todos:
     new = rules.settled(msgspec.structs.replace(old, **fields))
     if new == old:
         return todos
-    after = (*todos[:place], msgspec.structs.replace(new, updated_at=now), *todos[place + 1 :])
-    wrong = list(rules.problems(after, [place]))
-    if wrong:  # a custom board may hold a todo that was wrong before: it can still be completed
-        wrong = [problem for problem in wrong if problem not in list(rules.problems(todos, [place]))]
+    after = (*todos[:index], msgspec.structs.replace(new, updated_at=now), *todos[index + 1 :])
+    wrong = list(rules.problems(after, [index]))
+    if wrong:  # a custom board may have a todo that was invalid before: it can still be completed
+        wrong = [problem for problem in wrong if problem not in list(rules.problems(todos, [index]))]
     if wrong:
         raise Refused("; ".join(problem for _, problem in wrong))
     return after
 
 
 def next_id(todos: Iterable[Todo]) -> int:
-    """Return one more than the largest id, or 1."""
+    """Return the largest id plus one, 1 for an empty list."""
     return max([todo.id for todo in todos], default=0) + 1
 
 
 def _listed(given: Any, parameter: str, least: int = 0) -> Sequence[Any]:
-    """Return the items; a single object is a list of one."""
+    """Return the items as a list; a single object becomes a list."""
     given = decoded(given)
     if isinstance(given, dict):
         return [given]
@@ -170,24 +170,24 @@ def _judge(todos: Sequence[Todo], start: int) -> list[tuple[int, str]]:
 
 
 def _one_in_progress(todos: list[Todo]) -> tuple[list[Todo], list[str]]:
-    later = [place for place, todo in enumerate(todos) if todo.status == "in-progress"][1:]
+    later = [index for index, todo in enumerate(todos) if todo.status == "in-progress"][1:]
     if not later:
         return todos, []
-    kept = [msgspec.structs.replace(todo, status="not-started") if place in later else todo for place, todo in enumerate(todos)]
-    ids = ", ".join(str(todos[place].id) for place in later)
+    kept = [msgspec.structs.replace(todo, status="not-started") if index in later else todo for index, todo in enumerate(todos)]
+    ids = ", ".join(str(todos[index].id) for index in later)
     return kept, [f"Only one todo may be in progress, the first stays so: set to not-started: {ids}."]
 
 
 def _dropped(before: Iterable[Todo], after: Iterable[Todo]) -> list[str]:
-    """Describe completed todos that are gone. A different open todo under the same id does not keep one."""
+    """Describe completed todos that are missing. A different open todo with the same id does not preserve one."""
     kept = {todo.id: todo for todo in after}
     gone = []
     for todo in before:
-        now = kept.get(todo.id)
-        replaced = now is not None and is_open(now) and now.title.casefold() != todo.title.casefold()
-        if not is_open(todo) and (now is None or replaced):
-            what = "missing" if now is None else f"another todo, {shown(now.title)}"
-            gone.append(f"id {todo.id} {shown(todo.title)} is completed, here it is {what}")
+        successor = kept.get(todo.id)
+        replaced = successor is not None and is_open(successor) and successor.title.casefold() != todo.title.casefold()
+        if not is_open(todo) and (successor is None or replaced):
+            state = "missing" if successor is None else f"another todo, {shown(successor.title)}"
+            gone.append(f"id {todo.id} {shown(todo.title)} is completed, here it is {state}")
     return gone
 
 
@@ -203,16 +203,16 @@ def _already(fields: Fields) -> str:
 
 
 def _difference(before: Todos, after: Todos) -> str:
-    """Describe what changed in the one todo that did."""
+    """Describe the change of the changed todo."""
     old, new = next((old, new) for old, new in zip(before, after, strict=True) if old is not new)
-    told = [f"{old.status} -> {new.status}"] if old.status != new.status else []
-    ignored = ("status", "updated_at", "blocked_reason" if told else "")
-    told += [
+    changes = [f"{old.status} -> {new.status}"] if old.status != new.status else []
+    ignored = ("status", "updated_at", "blocked_reason" if changes else "")
+    changes += [
         f"{name} changed"
         for attribute, name in zip(Todo.__struct_fields__, Todo.__struct_encode_fields__, strict=True)
         if attribute not in ignored and getattr(old, attribute) != getattr(new, attribute)
     ]
-    return ", ".join(told)
+    return ", ".join(changes)
 
 
 def _remarks(todos: Sequence[Todo]) -> tuple[str, ...]:

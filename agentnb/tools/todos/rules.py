@@ -1,4 +1,4 @@
-"""Validity of a list of todos: dependencies exist and are not circular, and blocked todos have a reason."""
+"""Validation of a list of todos: existing, acyclic dependencies, and a reason for each blocked todo."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from agentnb.core.todos import Todo
 
 
 def problems(todos: Sequence[Todo], judged: Iterable[int]) -> Iterator[tuple[int, str]]:
-    """Yield what is wrong with the todos at these indexes: the index, and a sentence. All others are taken as they are."""
+    """Yield the problems of the todos at these indexes, each as index and sentence. Other todos are not checked."""
     judged = list(judged)
     first: dict[int, int] = {}
-    for place, todo in enumerate(todos):
-        first.setdefault(todo.id, place)
-    for place in judged:
-        todo = todos[place]
-        if first[todo.id] != place:
-            yield place, f"the id {todo.id} is taken by an earlier one: ids are unique"
+    for index, todo in enumerate(todos):
+        first.setdefault(todo.id, index)
+    for index in judged:
+        todo = todos[index]
+        if first[todo.id] != index:
+            yield index, f"the id {todo.id} is taken by an earlier one: ids are unique"
         if todo.status == "blocked" and not todo.blocked_reason:
-            yield place, "a blocked todo needs blockedReason"
+            yield index, "a blocked todo needs blockedReason"
         unknown = [str(number) for number in todo.dependencies if number not in first]
         if unknown:
-            yield place, f"dependencies name todos that do not exist: {', '.join(unknown)}"
-    circle = _circle(todos, [todos[place].id for place in judged])
+            yield index, f"dependencies name todos that do not exist: {', '.join(unknown)}"
+    circle = _circle(todos, [todos[index].id for index in judged])
     if circle:
-        place = next((place for place in judged if todos[place].id in circle), judged[0])
-        yield place, f"dependencies go in a circle: {' waits for '.join(map(str, circle))}"
+        index = next((index for index in judged if todos[index].id in circle), judged[0])
+        yield index, f"dependencies go in a circle: {' waits for '.join(map(str, circle))}"
 
 
 def settled(todo: Todo) -> Todo:
-    """Return the todo without its blocked reason, unless it is blocked."""
+    """Remove the blocked reason of a todo that is not blocked."""
     if todo.status == "blocked" or todo.blocked_reason is None:
         return todo
     return msgspec.structs.replace(todo, blocked_reason=None)
 
 
 def _circle(todos: Sequence[Todo], starts: Iterable[int]) -> list[int]:
-    """Return a circle of ids among the dependencies of ``starts``; empty if there is none.
+    """Return a cycle of ids among the dependencies of ``starts``, empty without a cycle.
 
-    Each id in it waits for the next, and the last is the first again.
+    Each id depends on the next, and the last equals the first.
     """
     waits = {todo.id: todo.dependencies for todo in todos}
     reached: dict[int, tuple[int, ...]] = {}
-    left = list(starts)
-    while left:
-        one = left.pop()
-        if one in waits and one not in reached:
-            reached[one] = waits[one]
-            left += waits[one]
+    pending = list(starts)
+    while pending:
+        number = pending.pop()
+        if number in waits and number not in reached:
+            reached[number] = waits[number]
+            pending += waits[number]
     try:
         TopologicalSorter(reached).prepare()
     except CycleError as error:
-        found: list[int] = error.args[1]
-        return found[::-1]  # the error lists dependencies first
+        cycle: list[int] = error.args[1]
+        return cycle[::-1]  # the error lists dependencies first
     return []

@@ -1,4 +1,4 @@
-"""The tool with which a model keeps its todos."""
+"""The tool with which a model maintains its todos."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentnb.tools.todos.operations import Operation, Refused, Report
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
 PARAMETERS = {"write": "todoList", "update": "todoUpdates", "add": "newTodos"}
-"""The parameter that each operation needs."""
+"""Required parameter of each operation."""
 OPERATIONS = ("read", *PARAMETERS)
 
 _ITEM: dict[str, dict[str, Any]] = {
@@ -40,7 +40,7 @@ _ITEM: dict[str, dict[str, Any]] = {
 
 @cache
 def todo_spec() -> ToolSpec:
-    """Return the tool as a model sees it; made once."""
+    """Return the tool definition for the model, cached."""
     words = _words()
     properties = {
         "operation": {"type": "string", "enum": list(OPERATIONS), "description": words["operation"]},
@@ -79,7 +79,7 @@ _EXAMPLES = {
 
 
 class TodoChange(NamedTuple):
-    """The list right before and right after a call: the value of its outcome."""
+    """Lists immediately before and after a call: the value of its outcome."""
 
     before: Todos
     after: Todos
@@ -91,11 +91,11 @@ class _Asked(NamedTuple):
     operation: str
     given: Any
     unused: list[str]
-    """Parameters that belong to other operations."""
+    """Parameters of other operations."""
 
 
 class TodoTool:
-    """``todo_operations`` on a board: read, write, update, add. One call at a time, and without a thread."""
+    """``todo_operations`` on a board: read, write, update, add. Runs sequentially, without a thread."""
 
     effects: frozenset[Effect] | None = frozenset()
     parallel_safe = False
@@ -106,12 +106,12 @@ class TodoTool:
         self.board = board
         self.spec = todo_spec()
         self._shown: Todos = ()
-        """The list as the model last saw it."""
+        """The list last shown to the model."""
         self._at_first = _identities(board)
-        """The todos that the board held when the run began."""
+        """Todos on the board at the start of the run."""
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Do what the arguments ask for, and return the list as it is then."""
+        """Apply the requested operation, and return the resulting list."""
         arguments = decoded(arguments)
         try:
             asked = _asked(arguments)
@@ -134,7 +134,7 @@ class TodoTool:
         def changed(todos: Todos) -> Todos:
             after, report = _CHANGES[asked.operation](todos, asked.given, datetime.now(UTC))
             unseen = todos
-            if not self._shown:  # its first list: what others have added meanwhile stays
+            if not self._shown:  # its first list: keep todos added by others meanwhile
                 after, report = _with_added(todos, after, report, self._at_first)
                 unseen = tuple([todo for todo in todos if todo.identity in self._at_first])
             _keep_unseen(unseen, after, self._shown)
@@ -157,21 +157,21 @@ def _identities(board: Board) -> frozenset[tuple[int, str]]:
     try:
         todos = board.read()
         return frozenset([todo.identity for todo in todos]) if todos else _NO_TODOS
-    except Exception:  # a board of one's own: the run says so when it reads it
+    except Exception:  # a custom board: the run reports the error when it reads it
         return _NO_TODOS
 
 
 def _with_added(before: Todos, after: Todos, report: Report, at_first: frozenset[tuple[int, str]]) -> tuple[Todos, Report]:
-    """Return the first list of the model with the open todos behind it that others have added since the run began.
+    """Append open todos that others have added since the start of the run to the model's first list.
 
-    One whose id the model has given to another todo gets the next id.
+    A todo with a conflicting id gets the next free one.
     """
     titles = {todo.title.casefold() for todo in after}
     added = [todo for todo in before if is_open(todo) and todo.identity not in at_first and todo.title.casefold() not in titles]
-    taken = {todo.id for todo in after}
+    used = {todo.id for todo in after}
     new_ids = {todo.id: todo.id for todo in added}
-    free = max([*taken, *new_ids], default=0) + 1
-    for number in taken & set(new_ids):
+    free = max([*used, *new_ids], default=0) + 1
+    for number in used & set(new_ids):
         new_ids[number], free = free, free + 1
     for todo in added:
         others = tuple([new_ids.get(number, number) for number in todo.dependencies])
@@ -184,24 +184,24 @@ def _with_added(before: Todos, after: Todos, report: Report, at_first: frozenset
 
 
 def _keep_unseen(before: Todos, after: Todos, shown_last: Todos) -> None:
-    """Raise `Refused` if open todos of others would be lost that no result of this tool has shown yet."""
+    """Raise `Refused` if the change would lose open todos of others that no result of this tool has shown."""
     shown_ids = {todo.id for todo in shown_last}
     kept = {todo.identity for todo in after}
     lost = [todo for todo in before if is_open(todo) and todo.id not in shown_ids and todo.identity not in kept]
     if lost:
-        what = (
+        message = (
             "The list was not written: this would delete todos added by the user. Keep them in todoList, or use operation "
             "add; to delete them, resend:"
         )
-        raise Refused(what, [f"todo {todo.id}: {todo.title}" for todo in lost])
+        raise Refused(message, [f"todo {todo.id}: {todo.title}" for todo in lost])
 
 
 def _asked(arguments: Any) -> _Asked:
-    """Parse the arguments of a call. Raises `Refused` if they are not valid."""
+    """Parse the arguments of a call. Raises `Refused` for invalid ones."""
     four = f"one of {', '.join(OPERATIONS)}"
     if not isinstance(arguments, dict):
-        what = f"The arguments must be an object with operation, {four}, not {shown(arguments)}."
-        raise Refused(what, code="invalid_arguments")
+        message = f"The arguments must be an object with operation, {four}, not {shown(arguments)}."
+        raise Refused(message, code="invalid_arguments")
     problems = []
     operation = _operation(arguments)
     if arguments.get("operation") is None:
@@ -212,23 +212,23 @@ def _asked(arguments: Any) -> _Asked:
     unknown = [name for name in arguments if name not in names]
     problems += [with_names(f"There is no parameter {shown(name)}.", str(name), names) for name in unknown]
     needed = PARAMETERS.get(operation, "")
-    given = arguments.get(needed)
-    if needed and given is None:
+    value = arguments.get(needed)
+    if needed and value is None:
         problems.append(f"Operation {operation} needs {needed}.")
     if problems:
         raise Refused(" ".join(problems), code="invalid_arguments")
-    return _Asked(operation, given, [name for name in names[1:] if name != needed and arguments.get(name)])
+    return _Asked(operation, value, [name for name in names[1:] if name != needed and arguments.get(name)])
 
 
 def _operation(arguments: Any) -> str:
-    """Return which of the four operations is named, in any case; empty if none is."""
+    """Return the requested operation regardless of case, or ""."""
     named = arguments.get("operation") if isinstance(arguments, dict) else None
     named = named.strip().lower() if isinstance(named, str) else ""
     return named if named in OPERATIONS else ""
 
 
 def _advised(refused: Refused, arguments: Any) -> str:
-    """Return what was wrong, with an example of correct arguments if they were invalid."""
+    """Return the problem, with an example of valid arguments if they were invalid."""
     if refused.code != "invalid_arguments":
         return str(refused)
     return f"{refused}\nFor example: {_EXAMPLES[_operation(arguments) or 'read']}"
@@ -236,8 +236,8 @@ def _advised(refused: Refused, arguments: Any) -> str:
 
 def _told(report: Report, asked: _Asked) -> str:
     lines = [report.headline]
-    for what, entries in (("applied", report.applied), ("failed", report.failed), ("redundant", report.redundant)):
-        lines += [f"- {what}: {entry}" for entry in entries]
+    for kind, entries in (("applied", report.applied), ("failed", report.failed), ("redundant", report.redundant)):
+        lines += [f"- {kind}: {entry}" for entry in entries]
     lines += report.notes
     if asked.unused:
         alone = PARAMETERS.get(asked.operation, "no other parameter")

@@ -1,1 +1,1 @@
-"""Files of docker/cagent, read as workflow files: agents with models, toolsets and sub-agents, with or without a workflow."""
+"""Files of docker/cagent as workflow files: agents with models, toolsets and sub-agents, with or without a workflow."""

@@ -1,6 +1,6 @@
-"""A file of docker/cagent as the workflow file that it stands for: the same nodes at the same lines, under agentnb's keys.
+"""Translation of docker/cagent files to workflow files: the same nodes at the same lines, with agentnb's keys.
 
-https://github.com/docker/cagent/blob/main/agent-schema.json has the keys.
+Keys: https://github.com/docker/cagent/blob/main/agent-schema.json
 """
 
 from __future__ import annotations
@@ -19,24 +19,23 @@ from agentnb.workflow.form.spec import AgentSpec, keys_of
 from agentnb.workflow.form.yaml_source import Entry, ListNode, MappingNode, Node, ScalarNode, plain, read_yaml
 
 ROOT = "root"
-"""The agent that runs where a file has no workflow."""
+"""Agent to run if a file has no workflow."""
 MARKS = ("version", "metadata", "models", "providers", "mcps", "rag", "permissions")
-"""The keys that only these files have."""
+"""Keys that occur only in cagent files."""
 TOOLSETS = "toolsets"
 REFUSED = {
     "hooks": ("a call that they would stop would go through", "Delete them, and give the run a gate or rules"),
     "handoffs": ("an agent gives a task to another and waits for its answer", "Write sub_agents: [...]"),
 }
-"""The keys of an agent without which its run would do something else, with the reason and what to do."""
+"""Agent keys whose omission would change the run, with reason and advice."""
 _STEPS = ("steps", "step", "true", "false")
-"""The keys of a step that hold others."""
+"""Step keys that contain steps."""
 
 
 def as_workflow_file(file: MappingNode, known: Collection[str], problems: Problems) -> MappingNode:
-    """Return the mapping of a file of docker/cagent as that of a workflow file; any other file as it is.
+    """Translate a docker/cagent file to a workflow file; return other files unchanged.
 
-    Notes what cannot be kept: as a problem where the run would do something else, else as a warning. ``known``: the keys of a
-    workflow file.
+    Reports unsupported keys: as problems if they would change the run, else as warnings. ``known``: keys of a workflow file.
     """
     agents = _agents_of(file)
     if agents is None:
@@ -58,8 +57,8 @@ def as_workflow_file(file: MappingNode, known: Collection[str], problems: Proble
 
 
 def described_servers(text: str) -> str:
-    """Return the MCP servers that a file of docker/cagent describes, as a file of MCP servers; empty for any other file."""
-    file = read_yaml(text, Problems()) if TOOLSETS in text else None  # others may be large, and YAML is slow to read
+    """Return the MCP servers of a docker/cagent file in the format of a server file; empty for other files."""
+    file = read_yaml(text, Problems()) if TOOLSETS in text else None  # other files may be large, and YAML parses slowly
     agents = _agents_of(file) if isinstance(file, MappingNode) else None
     if not isinstance(file, MappingNode) or agents is None:
         return ""
@@ -71,7 +70,7 @@ def described_servers(text: str) -> str:
 
 
 class _Agents:
-    """Translates agents."""
+    """Translator of agents."""
 
     def __init__(self, file: Fields) -> None:
         self._models = Models(file)
@@ -80,7 +79,7 @@ class _Agents:
         self._problems = file.problems
 
     def agent(self, name: str, node: Node) -> Node:
-        """Return an agent under the keys of a workflow file."""
+        """Translate an agent to the keys of a workflow file."""
         if not isinstance(node, MappingNode):
             return node
         fields, own = Fields(node, f'agent "{name}"', self._problems), keys_of(AgentSpec)
@@ -90,7 +89,7 @@ class _Agents:
                 reason, hint = REFUSED[key]
                 fields.add(key, f"{key} cannot be kept: {reason}", hint)
             elif key == "max_iterations":
-                if plain(entry.value) != 0:  # which is no limit of its own
+                if plain(entry.value) != 0:  # 0 means no limit
                     own_limits = node.entries["limits"].value if "limits" in node.entries else None
                     more = own_limits.entries if isinstance(own_limits, MappingNode) else {}
                     entries["limits"] = Entry(entry.line, MappingNode(entry.line, {"max_rounds": entry, **more}))
@@ -111,7 +110,7 @@ class _Agents:
 
 
 def _agents_of(file: MappingNode) -> MappingNode | None:
-    """Return the agents of a file of docker/cagent; None for any other file."""
+    """Return the agents of a docker/cagent file, or None for other files."""
     agents = file.entries["agents"].value if "agents" in file.entries else None
     if not isinstance(agents, MappingNode):
         return None
@@ -121,14 +120,14 @@ def _agents_of(file: MappingNode) -> MappingNode | None:
 
 
 def _has_marks(agent: Entry) -> bool:
-    """Return whether an agent has toolsets, or a model as ``provider/name``."""
+    """True if an agent has toolsets, or a model written as ``provider/name``."""
     entries = agent.value.entries if isinstance(agent.value, MappingNode) else {}
     model = entries["model"].value if "model" in entries else None
     return TOOLSETS in entries or (isinstance(model, ScalarNode) and is_with_slash(model.text))
 
 
 def _note_unused(fields: Fields, key: str, known: Collection[str]) -> None:
-    """Note a key that is not read: as a problem if it is much like one that is."""
+    """Report an unused key: as a problem if it resembles a known key."""
     entry = fields.node.entries[key]
     if similar := nearest(key, known):
         fields.add(entry.line, f'unknown key "{key}"', similar)
@@ -142,10 +141,12 @@ def _agent_step(name: ScalarNode) -> MappingNode:
 
 
 def _with_steps(node: Node, agents: Collection[str]) -> Node:
-    """Return steps with each that is only the name of an agent as a step of that agent."""
+    """Return the steps, with bare agent names expanded to agent steps."""
     if isinstance(node, ScalarNode):
         return _agent_step(node) if node.text in agents else node
     if isinstance(node, ListNode):
         return ListNode(node.line, tuple([_with_steps(item, agents) for item in node.items]))
-    changed = {key: one._replace(value=_with_steps(one.value, agents)) for key, one in node.entries.items() if key in _STEPS}
+    changed = {
+        key: entry._replace(value=_with_steps(entry.value, agents)) for key, entry in node.entries.items() if key in _STEPS
+    }
     return MappingNode(node.line, {**node.entries, **changed})

@@ -1,4 +1,4 @@
-"""The ``models:`` and ``providers:`` of a file of docker/cagent, as names of models."""
+"""Translation of a cagent file's ``models:`` and ``providers:`` to model names."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.yaml_source import Node, ScalarNode
 
 AUTO = "auto"
-"""The word for the model of the run."""
+"""Name of the run's model."""
 CHAT = "openai_chatcompletions"
-"""The wire of a provider whose entry names none."""
+"""Default wire protocol of a provider."""
 NUMBERS = {"max_tokens": "max_tokens", "temperature": "temperature", "parallel_tool_calls": "parallel"}
 ADDRESS = {"base_url": "url", "token_key": "key"}
-"""The options by their keys."""
+"""Option names by key."""
 DESCRIBED = ("provider", "model", "thinking_budget", "api_type", *NUMBERS, *ADDRESS)
 
 
 def is_with_slash(model: str) -> bool:
-    """Return whether a model is written as ``provider/name``."""
+    """True if a model is written as ``provider/name``."""
     provider, slash, _ = model.partition("/")
     return bool(slash) and ":" not in provider
 
 
 class Models:
-    """The models of a file, by their names in it."""
+    """Models of a file, by name."""
 
     def __init__(self, file: Fields) -> None:
         self._problems = file.problems
@@ -37,7 +37,7 @@ class Models:
         self._providers = file.fields("providers", "providers")
 
     def named(self, agent: Fields) -> ScalarNode | None:
-        """Return the name of an agent's model; None for the model of the run. Notes what has no such name."""
+        """Return the model name of an agent, or None for the run's model. Reports models without a translation."""
         node = agent.given("model")
         text = (agent.text("model") or "").strip()
         if node is None or not text or text == AUTO:
@@ -81,16 +81,16 @@ class Models:
             options["effort"] = budget
         elif budget:
             options["thinking" if REMOTE[server].thinks_by_budget and budget.isdecimal() else "thinking_budget"] = budget
-        for option in [one for one in options if one not in REMOTE[server].options]:
+        for option in [option for option in options if option not in REMOTE[server].options]:
             del options[option]
             self._problems.warn(entry.line, f"{entry.where}: {option} has no effect: models of {server} do not take it")
         text = f"{server}:{model}" + (f"?{urlencode(options, safe=PLAIN)}" if options else "")
         return ScalarNode(at.line, text, text)
 
     def _options(self, entry: Fields) -> Iterator[tuple[str, str]]:
-        """Yield the options of a model or provider as they are written in a name; warn of keys that are none."""
-        for key, found in entry.node.entries.items():
+        """Yield the options of a model or provider as in a model name; warn of unknown keys."""
+        for key, setting in entry.node.entries.items():
             if key not in DESCRIBED:
-                self._problems.warn(found.line, f"{entry.where}: {key} has no effect")
+                self._problems.warn(setting.line, f"{entry.where}: {key} has no effect")
             elif (text := entry.text(key)) and key not in ("provider", "model", "api_type"):
                 yield NUMBERS.get(key) or ADDRESS.get(key) or key, text

@@ -1,4 +1,4 @@
-"""The ``toolsets:`` and ``mcps:`` of a file of docker/cagent, as words for tools and as servers to be configured."""
+"""Translation of a cagent file's ``toolsets:`` and ``mcps:`` to tool words and server configurations."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from agentnb.workflow.form.yaml_source import MappingNode, Node, ScalarNode
 
 MCP = "mcp"
 TODO = "todo"
-"""The toolset that every agent with tools has."""
+"""Toolset of every agent with tools."""
 RAG = "rag"
 WORDS = {"filesystem": "files", "shell": "shell", "think": "think", "fetch": "web", "user_prompt": "ask_person", TODO: ""}
-"""The words for the tools of toolsets."""
+"""Tool words by toolset."""
 TOOLS = {
     "read_multiple_files": "read_file",
     "list_directory": "list_files",
@@ -28,31 +28,31 @@ TOOLS = {
     "fetch": "web_fetch",
     "user_prompt": "ask_person",
 }
-"""The names of tools that differ from those of agentnb."""
+"""Tool names that differ from agentnb's."""
 OF_SERVERS = ("ref", "command", "args", "env", "remote", "config", "version")
-"""The keys by which a file describes an MCP server."""
+"""Keys of an MCP server's description."""
 READ = ("type", "tools", "name", *OF_SERVERS)
 GATEWAY = ("mcp", "gateway", "run", "--servers")
-"""The arguments with which ``docker`` runs a server of its catalogue."""
+"""Arguments with which ``docker`` runs a server from its catalogue."""
 CATALOGUE = "docker:"
 _HOST = re.compile(r"://(?:[^/?#]*@)?([^/?#@]+)")
 
 
 class Toolsets:
-    """The toolsets of a file."""
+    """Toolsets of a file."""
 
     def __init__(self, file: Fields) -> None:
         self._problems = file.problems
         self._shared = file.fields("mcps", "mcps")
         self.servers: dict[str, dict[str, Any]] = {}
-        """The MCP servers that the file describes, by name, in the form of ``mcpServers``."""
+        """MCP servers described in the file, by name, in the format of ``mcpServers``."""
 
     def words(self, agent: Fields) -> tuple[ScalarNode, ...]:
-        """Return the words for the tools of an agent; warn of toolsets that are not there."""
-        found = [word for node in agent.items("toolsets") or () for word in self._of_toolset(agent, node)]
-        if found and not any(word.text for word in found) and "sub_agents" not in agent:
+        """Return the tool words of an agent; warn of unknown toolsets."""
+        words = [word for node in agent.items("toolsets") or () for word in self._of_toolset(agent, node)]
+        if words and not any(word.text for word in words) and "sub_agents" not in agent:
             self._problems.warn(agent.line_of("toolsets"), f"{agent.where}: without other tools it keeps no todo list")
-        return tuple([word for word in found if word.text])
+        return tuple([word for word in words if word.text])
 
     def _of_toolset(self, agent: Fields, node: Node) -> Iterator[ScalarNode]:
         if not isinstance(node, MappingNode):
@@ -86,7 +86,7 @@ class Toolsets:
         return self._shared.fields(reference) if reference and self._shared is not None else None
 
     def _word_of(self, server: Fields, entry: Fields) -> str:
-        """Return the word for the tools of an MCP server, and keep its description; no word if there is none."""
+        """Return the tool word of an MCP server and keep its description; empty without a description."""
         described = _described(server)
         if not described:
             entry.add(entry.line, "an MCP server has a ref, a command or a remote", "Write {type: mcp, ref: NAME}")
@@ -94,12 +94,12 @@ class Toolsets:
         named = entry.text("ref") if server is not entry else entry.text("name")
         name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", named or _name_of(described))[: MAX_NAME - 4].strip("-._") or MCP
         names = (f"{name}-{number}" if number > 1 else name for number in count(1))
-        known = next(one for one in names if self.servers.setdefault(one, described) == described)
-        return f"{PREFIX}{known}"
+        unique_name = next(candidate for candidate in names if self.servers.setdefault(candidate, described) == described)
+        return f"{PREFIX}{unique_name}"
 
 
 def _described(server: Fields) -> dict[str, Any]:
-    """Return a server in the form of ``mcpServers``; empty if it names neither program nor address."""
+    """Return a server in the format of ``mcpServers``; empty if it has neither program nor address."""
     remote, command, reference = server.fields("remote"), server.text("command"), server.text("ref")
     described: dict[str, Any] = {}
     if remote is not None:
@@ -109,21 +109,21 @@ def _described(server: Fields) -> dict[str, Any]:
     elif reference:
         args = [*GATEWAY[:-1], f"{GATEWAY[-1]}={reference.removeprefix(CATALOGUE)}"]
         described = {"command": "docker", "args": args, "env": server.mapping("env")}
-    return {key: _with_variables(one) for key, one in described.items() if one is not None}
+    return {key: _with_variables(value) for key, value in described.items() if value is not None}
 
 
 def _with_variables(value: Any) -> Any:
-    """Return plain data with ``${NAME}`` for ``${env.NAME}``."""
+    """Replace ``${env.NAME}`` by ``${NAME}`` in plain data."""
     if isinstance(value, dict):
-        return {key: _with_variables(one) for key, one in value.items()}
+        return {key: _with_variables(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_with_variables(one) for one in value]
+        return [_with_variables(item) for item in value]
     return value.replace("${env.", "${") if isinstance(value, str) else value
 
 
 def _name_of(described: dict[str, Any]) -> str:
-    """Return the name of a server that has none: that in the catalogue, of its host, or of its program."""
+    """Return a default server name: from the catalogue, its host, or its program."""
     if "url" in described:
-        return found[1] if (found := _HOST.search(described["url"])) else ""
+        return match[1] if (match := _HOST.search(described["url"])) else ""
     last = "".join(described["args"][-1:])
     return last.partition("=")[2] if last.startswith(GATEWAY[-1]) else PurePath(described["command"]).name

@@ -1,1 +1,1 @@
-"""Checks of a workflow before it runs."""
+"""Checks of workflows before they run."""

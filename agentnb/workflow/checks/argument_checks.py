@@ -1,4 +1,4 @@
-"""Checks of calls and texts before anything runs, in every form: what references will put there is left out."""
+"""Checks of calls and texts before the run, for every file format; values of references are exempt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ScalarNode
 
 _OF_SEVERAL = frozenset({"required", "additionalProperties", "unevaluatedProperties", "dependentRequired", "minProperties"})
-"""Keywords that say what is wrong with an object itself, whatever its values are."""
+"""Schema keywords about an object as a whole, independent of its values."""
 
 
 def check_arguments(
@@ -26,31 +26,33 @@ def check_arguments(
     where: str,
     line_at: Callable[[Place], int] | int,
 ) -> None:
-    """Note what of a call does not fit the schema of its tool, each with the line of its place, or that of the call.
+    """Report arguments of a call that violate the tool's schema, with their lines, or that of the call.
 
-    ``refers``: whether a text holds references, whose values are not known yet.
+    ``refers``: True for a text with references, whose values are not known yet.
     """
-    given = plain_data(arguments)
-    later = [place for place, text in texts_with_places(given) if refers(text)]
+    values = plain_data(arguments)
+    later = [path for path, text in texts_with_places(values) if refers(text)]
     try:
-        errors = schema_errors(schema, given)
+        errors = schema_errors(schema, values)
     except UnusableSchema as error:
         problems.warn(line_at if isinstance(line_at, int) else line_at(()), f"{where}: {name}: {error}")
         return
-    known = schema.get("properties") or {}
-    for wrong in errors:
-        if not _depends_on(wrong, later):
-            what = f"there is no argument {', '.join(wrong.unexpected)}" if wrong.unexpected else wrong.sentence
-            closest = [] if wrong.where else [hint for one in wrong.unexpected if (hint := near(one, known))]
-            line = line_at if isinstance(line_at, int) else line_at(wrong.where)
-            problems.add(line, f"{where}: {name}: {what}", closest[0] if closest else _signature(schema))
+    properties = schema.get("properties") or {}
+    for mismatch in errors:
+        if not _depends_on(mismatch, later):
+            problem = f"there is no argument {', '.join(mismatch.unexpected)}" if mismatch.unexpected else mismatch.sentence
+            closest = (
+                [] if mismatch.where else [hint for argument in mismatch.unexpected if (hint := near(argument, properties))]
+            )
+            line = line_at if isinstance(line_at, int) else line_at(mismatch.where)
+            problems.add(line, f"{where}: {name}: {problem}", closest[0] if closest else _signature(schema))
 
 
 def _depends_on(error: SchemaError, later: Sequence[Place]) -> bool:
-    """Return whether an error is about what a reference will put there."""
+    """True if an error concerns a value that a reference will supply."""
     where = error.where
     return any(
-        where[: len(place)] == place or (place[: len(where)] == where and error.keyword not in _OF_SEVERAL) for place in later
+        where[: len(path)] == path or (path[: len(where)] == where and error.keyword not in _OF_SEVERAL) for path in later
     )
 
 
@@ -61,7 +63,7 @@ def _signature(schema: dict[str, Any]) -> str:
 
 
 OTHER_FORM = "W_OTHER_FORM"
-"""The code of these warnings."""
+"""Warning code for expressions in the wrong notation."""
 _OTHERS = {
     OF_WORKFLOWS: (
         re.compile(r"\$\{[^{}\n]+\}"),
@@ -72,13 +74,13 @@ _OTHERS = {
         "A task file reads ${...}, such as ${result}; {{ ... }} is for workflows",
     ),
 }
-"""By the spelling of a file: expressions in the other one, and what to say of them."""
+"""By notation of a file: the pattern and the hint for the other notation."""
 
 
 def warn_of_other_form(node: ScalarNode, where: str, problems: Problems, own: Spelling) -> None:
-    """Warn of expressions in the other spelling, outside of the file's own. Raises `ExpressionError` for one that is none."""
+    """Warn of expressions in the other notation. Raises `ExpressionError` for an invalid expression in the file's own."""
     pattern, hint = _OTHERS[own]
     outside = (piece for piece in pieces(node.text, own) if isinstance(piece, str)) if pattern.search(node.text) else ()
-    if (found := next(filter(None, map(pattern.search, outside)), None)) is not None:
-        line = node.line_of(node.text.find(found[0]))
-        problems.warn(line, f"{where}: {found[0][:80]} stays as it is written", hint, code=OTHER_FORM)
+    if (match := next(filter(None, map(pattern.search, outside)), None)) is not None:
+        line = node.line_of(node.text.find(match[0]))
+        problems.warn(line, f"{where}: {match[0][:80]} stays as it is written", hint, code=OTHER_FORM)

@@ -1,4 +1,4 @@
-"""Checks a workflow as a whole, once its steps have been read."""
+"""Checks of a whole workflow once its steps are parsed."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ def check_workflow(
     tools: Collection[str] | None = None,
     inputs: Collection[str] | None = None,
 ) -> None:
-    """Note all that is wrong with where steps lead and what they name.
+    """Report problems with transitions and names.
 
-    ``agents``: names of agents that are passed in Python; ``tools`` and ``inputs``: the names that there are, if that is known;
-    of tools with their schemas, the arguments of tool steps are checked too.
+    ``agents``: names of agents passed from Python; ``tools`` and ``inputs``: the available names, if known; if ``tools`` is a
+    mapping to schemas, arguments of tool steps are checked too.
     """
-    tree, known = StepTree(spec.steps), dict.fromkeys([*spec.agents, *agents])
+    tree, agent_names = StepTree(spec.steps), dict.fromkeys([*spec.agents, *agents])
     if tools is not None:
-        tools = _with_words(tools, names_of_tool_steps(one.step for one in tree.all))
+        tools = _with_words(tools, names_of_tool_steps(located.step for located in tree.all))
     for located in tree.all:
-        _check_names(located, tree, known, places, problems, tools)
-    _check_sub_agents(spec.agents, known, places, problems)
+        _check_names(located, tree, agent_names, places, problems, tools)
+    _check_sub_agents(spec.agents, agent_names, places, problems)
     checks = ReferenceChecks(tree, spec.agents, places, problems, agents, inputs)
     checks.check()
     FlowChecks(spec, tree, checks.reads, places, problems).check()
 
 
 def check_made_in_python(spec: WorkflowSpec, agents: Collection[str]) -> None:
-    """Raise `WorkflowProblems` with all that is wrong with where the steps lead and which agents they name.
+    """Raise `WorkflowProblems` for invalid transitions and unknown agents.
 
-    For a workflow whose steps were made in Python, and not read from a text.
+    For a workflow built in Python rather than parsed from text.
     """
     problems = Problems()
     check_workflow(spec, SourceMap(), problems, agents=agents)
@@ -78,9 +78,9 @@ def _check_names(
             seen = ChainMap(tree.in_no_block, tree.beside(located))
             for wanted in step.context:
                 if wanted not in seen and wanted not in places.unread:
-                    what, hint = _not_seen(wanted, located, tree, seen)
-                    problems.add(places.line(step.path, "context", step.line), f"{where}: context: {what}", hint)
-    elif isinstance(step, ToolStep) and tools is not None and not is_named(step.tool, tools):  # else its server says it
+                    problem, hint = _not_seen(wanted, located, tree, seen)
+                    problems.add(places.line(step.path, "context", step.line), f"{where}: context: {problem}", hint)
+    elif isinstance(step, ToolStep) and tools is not None and not is_named(step.tool, tools):  # else its server reports it
         if step.tool not in tools:
             note_no_tool(step.tool, tools, problems, line, where)
         elif isinstance(tools, Mapping):
@@ -91,24 +91,24 @@ def _check_names(
 def known_tools(
     tools: Collection[str] | None, agents: Mapping[str, AgentSpec], places: SourceMap, problems: Problems
 ) -> Collection[str] | None:
-    """Return the tools with the words of agents that name MCP servers, and note what agents name that is none of them."""
+    """Return the tools and the MCP server words of agents; report unknown tools of agents."""
     if tools is None:
         return None
-    known = _with_words(tools, (name for agent in agents.values() for name in agent.tools))
+    known_names = _with_words(tools, (name for agent in agents.values() for name in agent.tools))
     for agent in agents.values():
         for name in agent.tools:
-            if name not in known and name not in GROUPS and not is_named(name, known):
-                note_no_tool(name, known, problems, places.line(agent.name, "tools"), f'agent "{agent.name}"')
-    return known
+            if name not in known_names and name not in GROUPS and not is_named(name, known_names):
+                note_no_tool(name, known_names, problems, places.line(agent.name, "tools"), f'agent "{agent.name}"')
+    return known_names
 
 
 def _check_sub_agents(agents: Mapping[str, AgentSpec], known: Collection[str], places: SourceMap, problems: Problems) -> None:
     for name, agent in agents.items():
         line = places.line(name, SUB_AGENTS, agent.line)
-        for other in agent.sub_agents:
-            if other not in known:
-                what = f'agent "{name}": {SUB_AGENTS}: agent "{other}" not found in agents'
-                problems.add(line, what, partial(near, other, known))
+        for sub_agent in agent.sub_agents:
+            if sub_agent not in known:
+                problem = f'agent "{name}": {SUB_AGENTS}: agent "{sub_agent}" not found in agents'
+                problems.add(line, problem, partial(near, sub_agent, known))
     try:
         delegation_order(agents)
     except DelegationCircle as circle:
@@ -117,7 +117,7 @@ def _check_sub_agents(agents: Mapping[str, AgentSpec], known: Collection[str], p
 
 
 def _with_words(tools: Collection[str], words: Iterable[str]) -> Collection[str]:
-    """Return the tools with the words among these that name MCP servers."""
+    """Return the tools together with those of these words that name MCP servers."""
     more = {word: dict[str, Any]() for word in words if is_word(word)}
     if not more:
         return tools
@@ -125,11 +125,11 @@ def _with_words(tools: Collection[str], words: Iterable[str]) -> Collection[str]
 
 
 def _not_seen(wanted: str, viewer: Located, tree: StepTree, seen: Collection[str]) -> tuple[str, Hint]:
-    """Return why a step does not see the output of another, and what to write instead."""
-    found = tree.by_id.get(wanted)
-    if found is None or isinstance(found.step, GotoStep):
+    """Return why a step cannot see another's output, and a hint."""
+    target = tree.by_id.get(wanted)
+    if target is None or isinstance(target.step, GotoStep):
         return f'there is no step "{wanted}"', partial(near, wanted, seen)
-    outermost = found.blocks[0].step
+    outermost = target.blocks[0].step
     if viewer.blocks and viewer.blocks[0].step.path == outermost.path:
         return f"{wanted} runs at the same time, and its output is not seen here", ""
     return f"{wanted} is in the {outermost.kind} block {outermost.id}", f"Write {outermost.id}"

@@ -1,4 +1,4 @@
-"""Checks where a workflow goes: targets of gotos, steps that nothing reaches, and conditions that wait for later steps."""
+"""Checks of control flow: goto targets, unreachable steps, and conditions that wait for later steps."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from agentnb.workflow.form.step_tree import Located, StepTree, walk, walk_all
 from agentnb.workflow.graph.of_workflow import compiled
 
 DEFERRED = "W_DEFERRED_CONDITION"
-"""The code of the warning that a condition names a later step, which then runs first."""
+"""Warning code for a condition that reads a later step, which then runs first."""
 LATER = "W_LATER_STEP"
-"""The code of the warning that a template names a step that runs after it is rendered."""
+"""Warning code for a template that reads a step that runs after it is rendered."""
 MAX_DEFERRED = 20_000
-"""Maximum steps that run before the conditions that read them, each counted once for every condition."""
+"""Maximum steps run early because conditions read them, counted once per condition."""
 MAX_NAMED = 5
-"""Steps that one message names."""
+"""Maximum steps named in one message."""
 
 
 class FlowChecks:
-    """Notes what is wrong with the order of the steps. ``reads``: which steps the templates of each step read."""
+    """Checks of the order of steps. ``reads``: the steps that each step's templates read."""
 
     def __init__(self, spec: WorkflowSpec, tree: StepTree, reads: list[Read], places: SourceMap, problems: Problems) -> None:
         self._spec = spec
@@ -39,7 +39,7 @@ class FlowChecks:
         """Steps that run before a condition, so far."""
 
     def check(self) -> None:
-        """Check everything."""
+        """Run all checks."""
         for located in self._tree.all:
             step = located.step
             if (target := _target(step)) is not None:
@@ -57,7 +57,7 @@ class FlowChecks:
             self._check_order()
 
     def _add(self, step: Step, key: str, message: str, hint: Hint = "", code: str = "") -> None:
-        """Note a problem; with a code a warning."""
+        """Report a problem, or a warning if there is a code."""
         where = self._places.names.get(step.path, f"step {step.path}")
         self._problems.add(self._places.line(step.path, key, step.line), f"{where}: {message}", hint, code)
 
@@ -77,35 +77,35 @@ class FlowChecks:
                 return
             last = len(self._tree.steps) - 1
             self._add(step, key, f"goto {target}: the top-level steps are numbered from 0 to {last}")
-        elif other := self._tree.by_id.get(target):
-            inside = other.around[-1].step
-            hint = f"Go to {other.top.step.id}, or move {target} to the top-level list"
+        elif destination := self._tree.by_id.get(target):
+            inside = destination.around[-1].step
+            hint = f"Go to {destination.top.step.id}, or move {target} to the top-level list"
             self._add(step, key, f'goto "{target}": that step is inside {inside.id}, and not in the top-level list', hint)
         else:
             self._add(step, key, f'goto "{target}": there is no such step', lambda: near(target, self._known_targets()))
 
     def _known_targets(self) -> list[str]:
-        return [*dict.fromkeys(one.id for one in self._tree.steps if not isinstance(one, GotoStep)), END]
+        return [*dict.fromkeys(step.id for step in self._tree.steps if not isinstance(step, GotoStep)), END]
 
     def _check_condition(self, located: Located, step: ConditionStep) -> None:
-        """Check what a condition reads in its own branches, and in steps that come after it in its list."""
-        own = {one.id for one in walk(step)}
+        """Report a condition that reads its own branches; check its reads of later siblings."""
+        own = {inner.id for inner in walk(step)}
         for wanted in self._read_by.get(step.path, ()):
             if wanted in own:
-                what = f"the condition {step.id} waits for {wanted}, which is " + (
+                problem = f"the condition {step.id} waits for {wanted}, which is " + (
                     "itself" if wanted == step.id else "in its own branch"
                 )
-                self._add(step, "condition", what, "Let it read a step that runs before it")
+                self._add(step, "condition", problem, "Let it read a step that runs before it")
         if located.around and located.around[-1].step.kind == "parallel":
-            return  # siblings there run at the same time, and are not seen
+            return  # parallel siblings are not visible
         if (last := self._deferred_to(located)) > located.index:
             self._check_deferral(located, step, last)
 
     def _deferred_to(self, located: Located) -> int:
-        """Return the place of the last sibling that runs before a condition does; its own place if none does."""
+        """Return the index of the last sibling that runs before a condition; by default its own index."""
         last, depth = located.index, len(located.around)
         for wanted in self._read_by.get(located.step.path, ()) if isinstance(located.step, ConditionStep) else ():
-            chain = (*found.around, found) if (found := self._tree.by_id.get(wanted)) else ()
+            chain = (*target.around, target) if (target := self._tree.by_id.get(wanted)) else ()
             if len(chain) > depth and chain[depth].siblings is located.siblings:
                 last = max(last, chain[depth].index)
         return last
@@ -113,55 +113,59 @@ class FlowChecks:
     def _check_deferral(self, located: Located, step: ConditionStep, last: int) -> None:
         self._deferred += last - located.index
         if self._deferred > MAX_DEFERRED:
-            what = f"with the condition {step.id}, conditions wait for more than {MAX_DEFERRED:,} later steps together"
-            self._add(step, "condition", what, "Put the conditions after the steps that they read")
+            problem = f"with the condition {step.id}, conditions wait for more than {MAX_DEFERRED:,} later steps together"
+            self._add(step, "condition", problem, "Put the conditions after the steps that they read")
             return
         first = located.siblings[located.index + 1 : last + 1]
-        own = {one.id for one in walk(step)}
-        ids = [one.id for one in first if not isinstance(one, GotoStep)]
+        own = {inner.id for inner in walk(step)}
+        ids = [earlier.id for earlier in first if not isinstance(earlier, GotoStep)]
         names = " and ".join(ids[:MAX_NAMED]) + (f" and {len(ids) - MAX_NAMED} more" if len(ids) > MAX_NAMED else "")
-        if leaving := next((one for one in first if not self._falls_through(one)), None):
-            what = f"the condition {step.id} waits for {first[-1].id}, but {leaving.id} before it leads elsewhere"
-            self._add(step, "condition", what, f"Put the condition after {first[-1].id}")
+        if leaving := next((earlier for earlier in first if not self._falls_through(earlier)), None):
+            problem = f"the condition {step.id} waits for {first[-1].id}, but {leaving.id} before it leads elsewhere"
+            self._add(step, "condition", problem, f"Put the condition after {first[-1].id}")
             return
-        for one in walk_all(first):
-            if isinstance(one, ConditionStep) and own & set(self._read_by.get(one.path, ())):
-                self._add(step, "condition", f"the conditions {step.id} and {one.id} wait for each other")
+        for earlier in walk_all(first):
+            if isinstance(earlier, ConditionStep) and own & set(self._read_by.get(earlier.path, ())):
+                self._add(step, "condition", f"the conditions {step.id} and {earlier.id} wait for each other")
                 return
-        what = f"the condition {step.id} reads a later step: {names} will run before it"
-        self._add(step, "condition", what, f"Put it after {first[-1].id}", DEFERRED)
+        problem = f"the condition {step.id} reads a later step: {names} will run before it"
+        self._add(step, "condition", problem, f"Put it after {first[-1].id}", DEFERRED)
 
     def _check_order(self) -> None:
-        """Warn of templates that read a step which cannot have run when they are rendered first."""
+        """Warn of templates that read a step that cannot have run by the first time they are rendered."""
         earliest = self._gotos_back()
         for read in self._reads:
             reader, wanted = self._tree.by_path[read.path], self._tree.by_id[read.wanted]
-            here, there = reader.top, wanted.top
-            defers = reader.step is here.step and isinstance(here.step, ConditionStep)
-            if there.index <= max(here.index, self._deferred_to(here)) or defers or earliest[there.index] <= here.index:
+            reader_top, wanted_top = reader.top, wanted.top
+            defers = reader.step is reader_top.step and isinstance(reader_top.step, ConditionStep)
+            if (
+                wanted_top.index <= max(reader_top.index, self._deferred_to(reader_top))
+                or defers
+                or earliest[wanted_top.index] <= reader_top.index
+            ):
                 continue
             message = f"{read.where}: {read.wanted} runs after {reader.step.id}, which has no output of it"
-            self._problems.warn(read.line, message, f"Put {there.step.id} before {here.step.id}", code=LATER)
+            self._problems.warn(read.line, message, f"Put {wanted_top.step.id} before {reader_top.step.id}", code=LATER)
 
     def _gotos_back(self) -> list[int]:
-        """Return for each place of the top-level list the first place that a goto from it, or from behind it, leads to."""
+        """Return for each top-level index the earliest index that a goto from it or any later step reaches."""
         count = len(self._tree.steps)
-        found = [count] * (count + 1)
+        earliest = [count] * (count + 1)
         for index in range(count - 1, -1, -1):
             targets = [self._tree.top_index(_target(step)) for step in walk(self._tree.steps[index])]
-            found[index] = min([found[index + 1], *(target for target in targets if target is not None)])
-        return found
+            earliest[index] = min([earliest[index + 1], *(target for target in targets if target is not None)])
+        return earliest
 
     def _falls_through(self, step: Step) -> bool:
-        """Return whether the step after this one in its list may run after it."""
+        """True if its next sibling may run after this step."""
         if step.end or isinstance(step, GotoStep):
             return False
         if isinstance(step, ConditionStep):
             branches = (step.true_, step.false_)
-            return any(all(self._falls_through(one) for one in branch) for branch in branches)
+            return any(all(self._falls_through(inner) for inner in branch) for branch in branches)
         return True
 
 
 def _target(step: Step) -> str | int | None:
-    """Return where a step goes, or would go if it failed."""
+    """Return the step's goto target, including one on failure."""
     return step.target if isinstance(step, GotoStep) else step.on_error.goto

@@ -1,4 +1,4 @@
-"""Whether the keys are there that a workflow certainly needs."""
+"""Check for the API keys that a workflow certainly needs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from agentnb.workflow.form.step_tree import walk
 
 
 def check_keys(spec: WorkflowSpec, model: str | None = None) -> None:
-    """Raise `MissingKey`, with the agent and its step, if a step that is certainly reached needs a key that is not set.
+    """Raise `MissingKey`, with agent and step, if a step that is certain to run needs a key that is not set.
 
-    ``model``: that of agents that name none. Nothing is said of steps in branches and maps, of steps behind a question or a
-    jump, or of a step whose failure is handled: the run may end well without them.
+    ``model``: for agents without their own. Excluded are steps in branches and maps, steps after a question or a jump, and
+    steps whose failure is handled: the run may succeed without them.
     """
     for step in _certain_agents(spec.steps):
         agent = spec.agents.get(step.agent)
@@ -27,13 +27,15 @@ def check_keys(spec: WorkflowSpec, model: str | None = None) -> None:
 
 
 def _certain_agents(steps: Sequence[Step]) -> Iterator[AgentStep]:
-    """Yield the agent steps that every run reaches, and that fail it if they fail."""
+    """Yield the agent steps that every run reaches and whose failure fails the run."""
     for step in steps:
         if not _is_handled(step):
             inner = step.steps if isinstance(step, ParallelStep) else (step,)
-            yield from (one for one in inner if isinstance(one, AgentStep) and not _is_handled(one))
-        if any(isinstance(one, GotoStep | HumanStep) or one.end or one.on_error.goto is not None for one in walk(step)):
-            return  # it may end here, go elsewhere, or be resumed by a process that has the key
+            yield from (nested for nested in inner if isinstance(nested, AgentStep) and not _is_handled(nested))
+        if any(
+            isinstance(nested, GotoStep | HumanStep) or nested.end or nested.on_error.goto is not None for nested in walk(step)
+        ):
+            return  # it may end here, jump elsewhere, or be resumed by a process that has the key
 
 
 def _is_handled(step: Step) -> bool:

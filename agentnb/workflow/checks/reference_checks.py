@@ -1,4 +1,4 @@
-"""Checks what the templates of a workflow name, before anything runs: steps, blocks and their children, inputs, items."""
+"""Checks of template references before the run: steps, blocks and their children, inputs, items."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from agentnb.workflow.form.step_tree import Located, StepTree
 from agentnb.workflow.templates.templates import BLOCK_OUTPUTS, TRUTHS, has_templates, references
 
 UNDECLARED = "W_UNDECLARED_PATH"
-"""The code of the warning that a path is read in the output of an agent without a ``structured_output`` that has it."""
+"""Warning code for a path in the output of an agent whose ``structured_output`` does not declare it."""
 ONLY_IN_MAPS = "Only the step of a map has one"
 MAX_READS = 100_000
-"""Paths in templates that are checked, those of an instruction once for each step that its agent works on."""
+"""Maximum template paths to check; those of an instruction count once per step of its agent."""
 OUTPUT_HINT = "Write the id of a step, or a template such as {{ $steps.ID.output }}"
 _OF_STEPS = ("output", "runs", "agent", "tool")
 _OF_BLOCKS = ("outputs", "steps", "order", "attempts")
 
 
 class Read(NamedTuple):
-    """A step that a template of another names."""
+    """A step read by another's template."""
 
     path: str
     """The step for which the template is rendered."""
     wanted: str
-    """The id of the step that it reads."""
+    """Id of the step read."""
     where: str
     """The template, for messages."""
     line: int
@@ -42,19 +42,19 @@ class Read(NamedTuple):
 
 @dataclass(slots=True)
 class ReferenceChecks:
-    """Notes what is wrong with templates."""
+    """Checks of all templates."""
 
     tree: StepTree
     agents: Mapping[str, AgentSpec]
     places: SourceMap
     problems: Problems
     given: Collection[str] = ()
-    """The agents of Python."""
+    """Agents passed from Python."""
     inputs: Collection[str] | None = None
-    """Those that there are, if that is known."""
+    """Available inputs, if known."""
     left: int = MAX_READS
     reads: list[Read] = field(default_factory=list)
-    """The steps that the templates read."""
+    """The steps that templates read."""
 
     def check(self) -> None:
         """Check all texts with templates."""
@@ -75,7 +75,7 @@ class ReferenceChecks:
             self._check_id(text.strip(), use, where)
             return
         try:
-            found = references(text)
+            read_paths = references(text)
         except ExpressionError as error:
             self.problems.add(use.node.line_of(text.find("{{")), f"{where}: {error.what}", error.advice)
             return
@@ -84,12 +84,12 @@ class ReferenceChecks:
                 use.node.line, f'{where}: "{text.strip()}" holds no template', 'Such as "{{ $steps.qa.output.ok }}"'
             )
         warn_of_other_form(use.node, where, self.problems, OF_WORKFLOWS)
-        located = self.tree.by_path.get(use.owner)  # the text is rendered for it, or for those that the agent works on
+        located = self.tree.by_path.get(use.owner)  # the text is rendered for this step, or for the steps of the agent
         seen_from = self.tree.users.get(use.owner, []) if use.is_of_agent else [located] if located else []
-        self.left -= 1 + len(found) * max(1, len(seen_from))
+        self.left -= 1 + len(read_paths) * max(1, len(seen_from))
         if self.left < 0:
             return
-        for reference in found:
+        for reference in read_paths:
             line, written = use.node.line_of(reference.place), f"{where}: {{{{ {reference.written} }}}}"
             check = _Check(self, seen_from, reference, partial(self._note, line, written))
             if use.owner == OF_WORKFLOW and reference.root in ("$item", "$index"):
@@ -97,7 +97,7 @@ class ReferenceChecks:
             if not self.places.unread.intersection(reference.parts[:1]):
                 check.run(self.inputs)
             if check.step_id:
-                self.reads += [Read(one.step.path, check.step_id, written, line) for one in seen_from]
+                self.reads += [Read(viewer.step.path, check.step_id, written, line) for viewer in seen_from]
 
     def _note(self, line: int, where: str, what: str, hint: Hint = "", code: str = "") -> None:
         self.problems.add(line, f"{where}: {what}", hint, code)
@@ -108,7 +108,7 @@ class ReferenceChecks:
         return "workflow" if use.owner == OF_WORKFLOW else self.places.names.get(use.owner, use.owner)
 
     def _check_id(self, step_id: str, use: Use, where: str) -> None:
-        """Check the id of a step whose output is the result of the workflow."""
+        """Check the step id that names the workflow's result."""
         if not step_id or step_id in self.tree.in_no_block or step_id in self.places.unread:
             return
         line, reference = use.node.line, Reference("$steps", (step_id,), step_id)
@@ -118,13 +118,13 @@ class ReferenceChecks:
 
 @dataclass(slots=True)
 class _Check:
-    """One path of a template, against the steps that are declared."""
+    """Check of one template path against the declared steps."""
 
     checks: ReferenceChecks
     seen_from: list[Located]
     reference: Reference
     note: Callable[..., None]
-    """Notes what is wrong, with a hint; with a code it is a warning."""
+    """Reports a problem, with a hint; with a code, a warning."""
     step_id: str = ""
 
     def run(self, inputs: Collection[str] | None) -> None:
@@ -140,7 +140,7 @@ class _Check:
         elif (
             root in ("$item", "$index")
             and self.seen_from
-            and not any(around.step.kind == "map" for one in self.seen_from for around in one.around)
+            and not any(around.step.kind == "map" for viewer in self.seen_from for around in viewer.around)
         ):
             self.note(f"there is no {root} here", ONLY_IN_MAPS)
         elif root in ("$prompt", "$index") and self.reference.parts:
@@ -153,8 +153,8 @@ class _Check:
         part = self.reference.parts[0]
         if part is None:
             return
-        inner = {id(one): one for viewer in self.seen_from if viewer.blocks for one in [self.checks.tree.beside(viewer)]}
-        visible = ChainMap(self.checks.tree.in_no_block, *inner.values())  # and in the blocks around those of the same child
+        inner = {id(steps): steps for viewer in self.seen_from if viewer.blocks for steps in [self.checks.tree.beside(viewer)]}
+        visible = ChainMap(self.checks.tree.in_no_block, *inner.values())  # plus siblings in enclosing blocks
         if not isinstance(part, str) or part not in visible:
             self._not_visible(str(part), visible)
             return
@@ -162,23 +162,23 @@ class _Check:
         self._check_entry(visible[part], 1)
 
     def _not_visible(self, part: str, visible: Mapping[str, Step]) -> None:
-        other = self.checks.tree.by_id.get(part)
-        if other is None:
+        target = self.checks.tree.by_id.get(part)
+        if target is None:
             self.note(f"there is no step {part}", lambda: near(part, visible))
-        elif isinstance(other.step, GotoStep):
+        elif isinstance(target.step, GotoStep):
             self.note(f"{part} is a goto, and has no output", lambda: near(part, visible))
-        elif outer := next((one.step.id for one in other.blocks if one.step.kind == "map"), ""):
+        elif outer := next((block.step.id for block in target.blocks if block.step.kind == "map"), ""):
             self.note(f"{part} is in the map {outer}, which has one output for each item", f"Write $steps.{outer}.output[0]")
         else:
-            path = ".outputs.".join([*(one.step.id for one in other.blocks), part])
-            around = {one.step.path for viewer in self.seen_from for one in viewer.blocks}
-            if not around.isdisjoint(one.step.path for one in other.blocks):
+            path = ".outputs.".join([*(block.step.id for block in target.blocks), part])
+            around = {block.step.path for viewer in self.seen_from for block in viewer.blocks}
+            if not around.isdisjoint(block.step.path for block in target.blocks):
                 self.note(f"{part} runs at the same time, and its output is not seen here", "Read it after the block")
             else:
-                self.note(f"{part} is in the parallel block {other.blocks[0].step.id}", f"Write $steps.{path}.output")
+                self.note(f"{part} is in the parallel block {target.blocks[0].step.id}", f"Write $steps.{path}.output")
 
     def _check_entry(self, step: Step, done: int) -> None:
-        """Check what the parts from ``done`` name of a step."""
+        """Check the path parts from index ``done`` in a step's entry."""
         path = self.reference.upto(done)
         if done == len(self.reference.parts):
             name = "outputs" if isinstance(step, ParallelStep) else "output"
@@ -216,7 +216,7 @@ class _Check:
             count = len(children)
             if not -count <= part < count:
                 self.note(f"{path} has {count} outputs, and none at [{part}]", "Count from 0, from the end with -1")
-            elif count == len(step.steps):  # a branch that is not taken has none, so that places are not known before
+            elif count == len(step.steps):  # a branch not taken has no output, so indexes are unpredictable
                 self._check_entry(list(children.values())[part], at + 1)
         elif part in children:
             self._check_entry(children[part], at + 1)
@@ -224,24 +224,24 @@ class _Check:
             self.note(f"{path} has no {part}", lambda: near(part, children))
 
     def _check_output(self, step: Step, done: int) -> None:
-        rest = self.reference.parts[done:]
-        if not rest:
+        remaining = self.reference.parts[done:]
+        if not remaining:
             return
         if isinstance(step, ConditionStep):
-            self.note(f"{self.reference.upto(done)} is true or false, and has no {rest[0]}")
+            self.note(f"{self.reference.upto(done)} is true or false, and has no {remaining[0]}")
         if not isinstance(step, AgentStep) or step.agent in self.checks.given or step.agent not in self.checks.agents:
             return
         schema = self.checks.agents[step.agent].structured_output
-        written = ".".join(str(part) for part in rest if part is not None)
+        written = ".".join(str(part) for part in remaining if part is not None)
         if schema is None:
             hint = f"Give the agent {step.agent} a structured_output that has it"
             self.note(f"{written} is read in the output of {step.id}, which is free text", hint, UNDECLARED)
-        elif lacks := _lacks(schema, rest):
+        elif lacks := _lacks(schema, remaining):
             self.note(f"the structured_output of {step.agent} declares no {lacks[0]}", near(*lacks), UNDECLARED)
 
 
 def _lacks(schema: Any, parts: Iterable[Any]) -> tuple[str, list[str]] | None:
-    """Return the first field of a path that a schema does not declare, with those that it does; None if it cannot be said."""
+    """Return the first undeclared field of a path with the declared ones, or None if the schema is inconclusive."""
     for part in parts:
         if not isinstance(schema, dict):
             return None

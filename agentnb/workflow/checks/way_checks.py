@@ -1,4 +1,4 @@
-"""Checks of the ways through a graph, in every form: nodes that nothing reaches, and loops without a way out."""
+"""Checks of paths through a graph, for every file format: unreachable nodes and endless loops."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from agentnb.workflow.graph.drawing import EXIT, drawn
 from agentnb.workflow.graph.nodes import Decide, Graph
 
 ENDLESS = "W_ENDLESS_LOOP"
-"""The code of the warning that a loop has no way out."""
+"""Warning code for a loop without an exit."""
 UNREACHED = "W_UNREACHED"
-"""The code of the warning that nothing reaches a node, in forms where that is no problem."""
+"""Warning code for an unreachable node, in formats where that is not a problem."""
 Note = Callable[[str, str, Hint], None]
-"""Notes what is wrong with the node that has this path, and what to do."""
+"""Reports a problem of the node with this path, and a hint."""
 
 
 def check_ways(graph: Graph, unreached: Note, endless: Note) -> None:
-    """Note each node that nothing before it reaches, and the first node from which no way leads to the end.
+    """Report unreachable nodes, and the first node from which the end is unreachable.
 
-    Nodes in blocks are not looked at: no jump leads into a block or out of it.
+    Nodes in blocks are exempt: no jump enters or leaves a block.
     """
     if not any(node.jumps or node.rescue or isinstance(node.does, Decide) for node in graph.nodes):
-        return  # they follow one another
+        return  # purely sequential
     drawing = drawn(graph)
     targets: dict[str, list[str]] = {}
     sources: dict[str, list[str]] = {EXIT: []}
@@ -40,12 +40,12 @@ def check_ways(graph: Graph, unreached: Note, endless: Note) -> None:
     ending = _closure([EXIT], sources)
     caught = next((node for node in drawing.nodes if node.path not in ending), None)
     if caught is not None:
-        what = f"no way leads from the step {caught.id} to the end"
-        endless(caught.path, what, "Let a condition leave the loop, which else runs until its limit")
+        problem = f"the end is unreachable from the step {caught.id}"
+        endless(caught.path, problem, "Let a condition leave the loop, or it runs until its limit")
 
 
 def warn_of_ways(graph: Graph, problems: Problems, located: Callable[[str], tuple[str, int]]) -> None:
-    """Warn of what `check_ways` finds. ``located``: returns what a path is called in messages, and its line."""
+    """Report the problems of `check_ways` as warnings. ``located``: returns the label and the line of a path."""
 
     def note(code: str, path: str, what: str, hint: Hint) -> None:
         where, line = located(path)
@@ -55,10 +55,10 @@ def warn_of_ways(graph: Graph, problems: Problems, located: Callable[[str], tupl
 
 
 def _closure(first: Iterable[str], onward: Mapping[str, Iterable[str]]) -> set[str]:
-    """Return the paths that can be reached from these."""
-    found, left = set[str](), [*first]
-    while left:
-        if (path := left.pop()) not in found:
-            found.add(path)
-            left += onward.get(path, ())
-    return found
+    """Return the paths reachable from these."""
+    reached, pending = set[str](), [*first]
+    while pending:
+        if (path := pending.pop()) not in reached:
+            reached.add(path)
+            pending += onward.get(path, ())
+    return reached

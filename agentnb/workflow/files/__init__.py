@@ -1,1 +1,1 @@
-"""Workflow files read whole, with the files they run, their inputs and schemas."""
+"""Reading of workflow files together with nested files, inputs and schemas."""

@@ -1,4 +1,4 @@
-"""Files of workflows: how they are read, and those that a workflow runs with it."""
+"""File access of workflows, including nested files."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from agentnb.workflow.form.step_tree import walk_all
 from agentnb.workflow.tasks.task_file import top_keys
 
 ReadFile: TypeAlias = Callable[[str, Problems, "NestedFiles", Collection[str]], Any]
-"""Reads the text of a workflow file that another names, notes what is wrong in it, and reads the files that it names. The last
-argument are the names of the inputs that it is passed. Returns what the file declares.
+"""Parses the text of a nested workflow file, including its own nested files, and reports problems. The last argument is the
+names of its inputs. Returns the parsed file.
 """
 MAX_SHOWN = 300
-"""Characters of a path in an error."""
+"""Maximum characters of a path in an error."""
 MAX_BYTES = 4_000_000
 """Maximum size of a file."""
 MAX_NESTED_CHARACTERS = 2_000_000
-"""Maximum characters of all files that a workflow runs, those within others too."""
+"""Maximum total characters of all nested files of a workflow, at any depth."""
 
 
 def path_of(name: str | Path) -> Path:
-    """Return the path, with ``~`` replaced by the home folder."""
+    """Return the path with ``~`` expanded."""
     try:
         return Path(name).expanduser()
     except RuntimeError as error:
@@ -39,9 +39,9 @@ def path_of(name: str | Path) -> Path:
 
 
 def file_text(path: Path) -> str:
-    """Return the text of a file; raise `SettingsError` if it is missing, too large or no text.
+    """Return the text of a file. Raises `SettingsError` if it is missing, too large or not text.
 
-    Only regular files are opened, as a pipe or a device may wait for ever, and of these only as many bytes as they declare.
+    Opens only regular files, because a pipe or device could block forever, and reads at most their declared size.
     """
     try:
         if not path.is_file():
@@ -63,27 +63,27 @@ def _shown(path: Path) -> str:
 
 
 def path_beside(source: str, file: str) -> Path:
-    """Return the path of a file that the workflow in ``source`` names; without a source, in the current folder."""
+    """Resolve a file name relative to the workflow ``source``, or to the current folder without a source."""
     return Path(source or ".").parent / file
 
 
 class NestedFiles:
-    """Reads the files that a workflow runs, and those that these run, each once."""
+    """Loads nested files, at any depth, each once."""
 
     def __init__(self, read: ReadFile, source: str, texts: Mapping[str, str] | None = None) -> None:
-        """``texts``: of the files of a run, by path, as its log has them. They were checked when the run began."""
+        """``texts``: the files of a run by path, as logged; they were checked when the run began."""
         self._read = read
         self._texts = texts
         self._open = [self._identity(Path(source))]
-        """The files that lead to the one that is being read, which is the last."""
+        """Chain of open files; the last one is being read."""
         self._known: dict[tuple[Path, tuple[str, ...]], Any] = {}
-        """What the files that were read declare, or what is wrong, by path and the inputs that they are passed."""
+        """Parsed file, or its error, by path and input names."""
         self._left = MAX_NESTED_CHARACTERS
 
     def read(self, spec: WorkflowSpec, places: SourceMap, problems: Problems) -> WorkflowSpec:
-        """Return the workflow with the declarations in the files that its steps run, and the texts of these and their files.
+        """Return the workflow with its nested files, parsed, and their texts.
 
-        Notes each step whose file is missing, has problems, or leads back to a file that leads to it.
+        Reports each step whose file is missing, has problems, or contains itself.
         """
         nested, files, runs = dict[str, Any](), dict[str, str](), 0
         for step in walk_all(spec.steps):
@@ -109,19 +109,19 @@ class NestedFiles:
         return path.resolve() if self._texts is None else Path(_key(path))
 
     def _file(self, path: Path, inputs: Collection[str]) -> Any:
-        """Return what a file declares, or the error that says what is wrong with it."""
+        """Return the parsed file, or its error."""
         try:
-            found = self._identity(path)
-        except (OSError, RuntimeError, ValueError):  # links in a circle; no name that a file can have
+            identity = self._identity(path)
+        except (OSError, RuntimeError, ValueError):  # circular links, or an invalid file name
             return SettingsError(f"There is no file {_shown(path)}")
-        if found in self._open:
-            names = [one.name for one in (*self._open[self._open.index(found) :], found)]
+        if identity in self._open:
+            names = [ancestor.name for ancestor in (*self._open[self._open.index(identity) :], identity)]
             return SettingsError(f"{path} runs itself, without end ({' -> '.join(names)})")
         if len(self._open) >= MAX_LEVELS:
             return SettingsError(f"{_shown(path)} is nested deeper than {MAX_LEVELS} files")
-        key = (found, tuple(inputs))
+        key = (identity, tuple(inputs))
         if key not in self._known:
-            self._open.append(found)
+            self._open.append(identity)
             try:
                 self._known[key] = self._declared(path, inputs)
             except SettingsError as error:
@@ -134,7 +134,7 @@ class NestedFiles:
         self._left -= len(text)
         if self._left < 0:
             raise SettingsError(f"the files it runs have more than {MAX_NESTED_CHARACTERS:,} characters")
-        if not top_keys(text):  # nothing of it is quoted: it may be any file of this machine
+        if not top_keys(text):  # quote nothing: it could be any file of this machine
             raise SettingsError(f"{_shown(path)} is not a workflow: it has no workflow:, agents: or stage:")
         declared = self._read(text, problems, self, inputs)
         if problems.found and self._texts is None:
@@ -152,12 +152,12 @@ class NestedFiles:
 
 
 def _key(path: Path) -> str:
-    """Return the path under which a log has the text of a file. It depends on no folder and no link of this machine."""
+    """Return the log key of a file's text, independent of folders and links of this machine."""
     return Path(os.path.normpath(path)).as_posix()
 
 
 def _check_inputs(step: WorkflowStep, declared: Any, places: SourceMap, problems: Problems) -> None:
-    """Note what a step passes to a workflow that does not declare it. A task file takes whatever it is passed."""
+    """Report inputs that a step passes to a workflow without declaring them; a task file accepts any input."""
     if not isinstance(declared, WorkflowSpec):
         return
     where = places.names.get(step.path, f"step {step.path}")

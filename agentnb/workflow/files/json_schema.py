@@ -1,4 +1,4 @@
-"""The JSON Schema of workflow files, for editors: made of the classes in `agentnb.workflow.form.spec`."""
+"""JSON Schema of workflow files for editors, derived from the classes in `agentnb.workflow.form.spec`."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ _BY_KEY: dict[str, dict[str, Any]] = {
     "timeout": {"type": "number", "exclusiveMinimum": 0},
     "output": TEXTS,
 }
-"""The keys whose values are written in another way than the fields are typed."""
+"""Schemas of keys whose notation differs from the field types."""
 
 
 def workflow_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) that a workflow file fits, as a new dict.
+    """Return the JSON Schema (draft 2020-12) of workflow files, as a new dict.
 
-    It says less than `agentnb.workflow.files.workflow_reader`: which names there are, and what templates mean, is not in it.
+    Checked only by `agentnb.workflow.files.workflow_reader`: references to names, and the contents of templates.
     """
-    found = _of_class(WorkflowSpec)
-    own = {**{key: found[key] for key in SETTINGS}, "limits": limits_schema(OF_WORKFLOWS)}
+    properties = _of_class(WorkflowSpec)
+    own = {**{key: properties[key] for key in SETTINGS}, "limits": limits_schema(OF_WORKFLOWS)}
     as_mapping = {
         "steps": _BY_KEY["steps"],
-        "overrides": object_schema({"max_loop_iterations": found["max_loop_iterations"]}),
+        "overrides": object_schema({"max_loop_iterations": properties["max_loop_iterations"]}),
         **own,
     }
     agents = {"type": "object", "additionalProperties": {"anyOf": [{"$ref": "#/$defs/agent"}, {"type": "null"}]}}
@@ -77,7 +77,7 @@ def workflow_schema() -> dict[str, Any]:
 
 
 def _any_step() -> dict[str, Any]:
-    # A chain of conditions, so that an editor names what is wrong with the one type that was meant.
+    # A chain of conditions lets an editor report only errors of the intended type.
     is_goto = {"required": ["goto"], "not": {"required": ["type"]}}
     chain: dict[str, Any] = {"required": ["type"], "properties": {"type": {"enum": list(KINDS)}}}
     for kind in reversed(KINDS):
@@ -94,24 +94,24 @@ def _any_step() -> dict[str, Any]:
 def _step(kind: str) -> dict[str, Any]:
     own = KINDS[kind]
     keys = step_keys(kind)
-    found = {key: value for key, value in _of_class(own).items() if key in keys}
-    properties = {"type": {"const": kind}, "name": {**TEXT, "description": "A note; it names nothing"}, **found}
-    of_fields = [(key_of(one), one.default is MISSING and one.default_factory is MISSING) for one in fields(own)]
+    schemas = {key: value for key, value in _of_class(own).items() if key in keys}
+    properties = {"type": {"const": kind}, "name": {**TEXT, "description": "A note; it names nothing"}, **schemas}
+    of_fields = [(key_of(field), field.default is MISSING and field.default_factory is MISSING) for field in fields(own)]
     required = [key for key, is_required in of_fields if key in keys and key != "id" and is_required]
     return {**object_schema(properties, [key for key in required if key]), "description": inspect.getdoc(own)}
 
 
 def _agent() -> dict[str, Any]:
-    found = _of_class(AgentSpec)
-    found["limits"] = limits_schema(tuple(LIMITS), {"on_limit": {"enum": list(ON_LIMIT)}, "unpriced": {"type": "boolean"}})
-    found["tools"] = TEXTS
-    found |= {key: {**found[key], **TEXTS} for key in ("sub_agents", "deny")}
-    found["structured_output"] = {
-        **found["structured_output"],
+    properties = _of_class(AgentSpec)
+    properties["limits"] = limits_schema(tuple(LIMITS), {"on_limit": {"enum": list(ON_LIMIT)}, "unpriced": {"type": "boolean"}})
+    properties["tools"] = TEXTS
+    properties |= {key: {**properties[key], **TEXTS} for key in ("sub_agents", "deny")}
+    properties["structured_output"] = {
+        **properties["structured_output"],
         "if": {"required": ["schema"], "properties": {"schema": {"type": "object"}, "type": False, "properties": False}},
         "then": object_schema({**dict.fromkeys(WRAPPER, TEXT), "strict": {"type": "boolean"}, "schema": {"type": "object"}}),
     }
-    return object_schema(found)
+    return object_schema(properties)
 
 
 def _of_class(kind: type) -> dict[str, Any]:

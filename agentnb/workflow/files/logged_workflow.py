@@ -1,4 +1,4 @@
-"""The workflow that a run is of, from its log."""
+"""The workflow of a run, reconstructed from its log."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from agentnb.workflow.form.step_tree import with_branches
 from agentnb.workflow.tasks.spec import TaskFile
 
 MAX_KEPT = 16
-"""Workflows that are kept, so that a run that is shown, or many runs of one workflow, do not read it again."""
+"""Maximum cached workflows, so that displaying a run, or many runs of one workflow, does not parse it again."""
 ENDED_WELL = ("completed", "skipped")
 _kept: dict[tuple[str, ...], WorkflowDefinition] = {}
 
 
 def keep_workflow(spec: WorkflowDefinition) -> None:
-    """Keep a workflow that was read, for the runs of it: to read thousands of steps takes seconds."""
+    """Cache a parsed workflow for its runs: parsing thousands of steps takes seconds."""
     key = _key(spec.text, getattr(spec, "files", {}))
     _kept.pop(key, None)
     _kept[key] = spec
@@ -29,22 +29,22 @@ def keep_workflow(spec: WorkflowDefinition) -> None:
 
 
 def step_to_rerun(run: RunFacts) -> str:
-    """Return the id of the first top-level step that did not end well, or has such a branch; empty if there is none."""
+    """Return the id of the first top-level step that failed, itself or in a branch; empty if all succeeded."""
     declared = logged_workflow(run.settings) if run.kind == "workflow" else None
     records = run.step_records
 
     def did_not_end_well(step: Step) -> bool:
-        record = records.get(step.id)  # what failed within it may have been made up for
+        record = records.get(step.id)  # failures nested in it may have been handled
         return record is not None and record.status not in ENDED_WELL
 
-    steps = declared.steps if isinstance(declared, WorkflowSpec) else ()  # a task file cannot be begun in its middle
+    steps = declared.steps if isinstance(declared, WorkflowSpec) else ()  # a task file cannot be started midway
     return next((top.id for top in steps if any(map(did_not_end_well, with_branches(top)))), "")
 
 
 def logged_workflow(settings: Mapping[str, Any]) -> WorkflowDefinition | None:
-    """Return the workflow in the settings of a run; None if they hold none that this version can read.
+    """Return the workflow in a run's settings, or None if it is missing or cannot be parsed by this version.
 
-    It was checked before it ran: agents that were passed in Python are not missed here.
+    Missing Python agents are not reported: the workflow was checked before its run.
     """
     logged = settings.get("workflow")
     if not isinstance(logged, Mapping) or not isinstance(text := logged.get("text"), str) or not text:
@@ -60,7 +60,7 @@ def logged_workflow(settings: Mapping[str, Any]) -> WorkflowDefinition | None:
 
 
 def logged_files(settings: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the texts of the files that a run's workflow runs, by path; None if an earlier version wrote the log."""
+    """Return the texts of a workflow's nested files by path, or None for a log of an earlier version."""
     logged = settings.get("workflow")
     files = logged.get("files") if isinstance(logged, Mapping) else None
     if not isinstance(files, Mapping):

@@ -1,4 +1,4 @@
-"""The inputs that a workflow is given in a shell or a cell, as text."""
+"""Workflow inputs given as text in a shell or a cell."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ EXAMPLE = 'Such as -i \'{"subject": "tides"}\''
 
 
 def read_inputs(given: str | None) -> dict[str, Any]:
-    """Return the inputs by name: from JSON that begins with ``{``, or from a file of JSON or YAML."""
+    """Parse the inputs: JSON text that starts with ``{``, or the path of a JSON or YAML file."""
     if given is None:
         return {}
     if given.lstrip().startswith("{"):
-        found = _from_json(given, "-i")
+        inputs = _from_json(given, "-i")
     else:
         path = path_of(given)
         text = file_text(path)
-        found = _from_json(text, str(path)) if path.suffix.lower() == ".json" else _from_yaml(text, str(path))
-    if not isinstance(found, dict):
+        inputs = _from_json(text, str(path)) if path.suffix.lower() == ".json" else _from_yaml(text, str(path))
+    if not isinstance(inputs, dict):
         raise SettingsError(f"-i {given}: inputs must be a mapping of names", EXAMPLE)
-    return found
+    return inputs
 
 
 def _from_json(text: str, source: str) -> Any:

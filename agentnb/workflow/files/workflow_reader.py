@@ -1,4 +1,4 @@
-"""Reads workflows in either form, and checks them: what is wrong is found before anything runs, all of it at once."""
+"""Parser and checks of workflows in either form, which report all problems at once, before anything runs."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from agentnb.workflow.tasks.task_file import CheckActions, is_task_file, read_ta
 from agentnb.workflow.templates.templates import has_templates
 
 SETTINGS = ("inputs", "output", "limits", "max_loop_iterations")
-"""What a file says of its workflow, beside ``workflow:`` or beside the ``steps:`` in it."""
+"""Settings of a workflow, written next to ``workflow:`` or next to its ``steps:``."""
 OF_FILES = ("agents", "workflow", *SETTINGS)
-"""The keys of a file."""
+"""Keys of a file."""
 OF_MAPS = ("steps", *SETTINGS, "overrides")
-"""The keys of a workflow that is a mapping instead of a list of steps."""
+"""Keys of a workflow that is a mapping instead of a list of steps."""
 NO_STEPS = "workflow: no steps configured"
 _EXAMPLE = "Such as: workflow: [{type: agent, name: writer}]"
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What there is for the texts of files to name."""
+    """Names that files may refer to."""
 
     agents: Collection[str] = ()
-    """Names of agents that are passed in Python, and replace those of the files."""
+    """Names of agents passed from Python, which replace those of the files."""
     tools: Collection[str] | None = None
-    """The names of all tools, perhaps with their schemas; None if they are not checked."""
+    """Names of all tools, optionally with schemas. Without them, the check is skipped."""
     inputs: Collection[str] = ()
-    """Names of what a task file is passed besides the variables that it declares."""
+    """Names of inputs of a task file besides its declared variables."""
     check_actions: CheckActions | None = None
-    """Notes what tasks call and nobody gave; None if that is not checked."""
+    """Reports unknown actions of tasks. Without it, the check is skipped."""
     is_logged: bool = False
-    """Whether the text is of a run, whose inputs were checked when it began."""
+    """True for the text of a run, whose inputs were checked when it began."""
 
 
 def read_workflow(
@@ -57,11 +57,10 @@ def read_workflow(
     texts: Mapping[str, str] | None = None,
     **known: Any,
 ) -> WorkflowDefinition:
-    """Return what a YAML text declares, in either form; raise `WorkflowProblems` with all that is wrong in it.
+    """Parse YAML text in either form. Raises `WorkflowProblems` with all problems.
 
-    ``source`` is the file, for messages. ``strict``: what would be a warning is a problem. ``with_files``: the files that it
-    runs are read with it; ``texts``: of these files, as a log has them; ``known``: as for `Known`. Warnings are in
-    ``.warnings`` of what is returned.
+    ``source``: path of the file, for messages. ``strict``: treat warnings as problems. ``with_files``: also read nested files;
+    ``texts``: their texts, from a log; ``known``: fields of `Known`. The result has its warnings in ``.warnings``.
     """
     problems, names = Problems(source, strict), Known(**known)
     declared = read_with_problems(text, problems, names, nested_files(source, texts, names) if with_files else None)
@@ -70,7 +69,7 @@ def read_workflow(
 
 
 def nested_files(source: str, texts: Mapping[str, str] | None, known: Known = Known()) -> NestedFiles:
-    """Return the reader of the files that a workflow runs; see `read_workflow`."""
+    """Return the loader of a workflow's nested files; see `read_workflow`."""
 
     def read(text: str, problems: Problems, files: NestedFiles, passed: Collection[str]) -> object:
         return read_with_problems(text, problems, replace(known, inputs=passed), files)
@@ -81,9 +80,9 @@ def nested_files(source: str, texts: Mapping[str, str] | None, known: Known = Kn
 def read_with_problems(
     text: str, problems: Problems, known: Known = Known(), files: NestedFiles | None = None
 ) -> WorkflowDefinition:
-    """Return what can be read of a text, in either form, and note in ``problems`` what is wrong; see `read_workflow`.
+    """Parse a text in either form as far as possible and report its problems in ``problems``; see `read_workflow`.
 
-    ``files``: reads the files that it runs; by default they are not looked at.
+    ``files``: loader of nested files; by default they are ignored.
     """
     if is_task_file(text):
         return read_tasks(text, problems, known.inputs, known.check_actions)
@@ -116,7 +115,7 @@ def read_with_problems(
 
 
 def _workflow(file: Fields, problems: Problems) -> tuple[tuple[Node, ...], Fields | None]:
-    """Return the nodes of the steps, and the mapping that they are in, if it is one."""
+    """Return the step nodes, and their enclosing mapping if there is one."""
     node = file.given("workflow")
     settings = None
     if isinstance(node, MappingNode):
@@ -135,22 +134,22 @@ def _workflow(file: Fields, problems: Problems) -> tuple[tuple[Node, ...], Field
 
 
 def _settings(file: Fields, workflow: Fields | None) -> Fields:
-    """Return the settings of a workflow, each of which stands in its file or beside its steps."""
-    given = {key: file.node.entries[key] for key in SETTINGS if file.given(key) is not None}
+    """Return the settings of a workflow, written at the top of its file or next to its steps."""
+    entries = {key: file.node.entries[key] for key in SETTINGS if file.given(key) is not None}
     for key in SETTINGS:
         if workflow is not None and workflow.given(key) is not None:
-            if key in given:
+            if key in entries:
                 workflow.add(key, f"{key} is given for the file already", "Keep one of them")
-            given[key] = workflow.node.entries[key]
-    return Fields(MappingNode(file.line, given), "workflow", file.problems)
+            entries[key] = workflow.node.entries[key]
+    return Fields(MappingNode(file.line, entries), "workflow", file.problems)
 
 
 def _output(settings: Fields, places: SourceMap) -> tuple[str, ...]:
     node, texts = settings.given("output"), settings.texts("output") or ()
     places.add_use(OF_WORKFLOW, "output", node)
-    if (isinstance(node, ListNode) and not node.items) or not all(one.strip() for one in texts):
+    if (isinstance(node, ListNode) and not node.items) or not all(text.strip() for text in texts):
         settings.add("output", "output names nothing", OUTPUT_HINT)
-    return tuple(one if has_templates(one) else one.strip() for one in texts)
+    return tuple(text if has_templates(text) else text.strip() for text in texts)
 
 
 def _loops(settings: Fields, workflow: Fields | None) -> int:

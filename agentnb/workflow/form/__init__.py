@@ -1,1 +1,1 @@
-"""The form of workflow files: their YAML source, the classes of steps, the readers of each."""
+"""Workflow files: YAML source, classes of steps, and their parsers."""

@@ -1,4 +1,4 @@
-"""Reads the ``agents:`` of a workflow, which of them give tasks to others, and its limits."""
+"""Parser of a workflow's ``agents:`` and limits, and the order of delegation."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from agentnb.workflow.form.spec import AgentSpec, keys_of
 from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, plain
 
 WRAPPER = ("name", "description", "strict", "schema")
-"""The keys of a ``structured_output`` that is not the schema itself but holds it."""
+"""Keys of a ``structured_output`` that wraps the schema."""
 OF_WORKFLOWS = ("budget", "max_seconds")
-"""The limits of a whole workflow."""
+"""Limits of a whole workflow."""
 SUB_AGENTS = "sub_agents"
 _SCHEMA = "Such as {type: object, properties: {is_approved: {type: boolean}}, required: [is_approved]}"
 
 
 def read_agents(fields: Fields | None, places: SourceMap, problems: Problems) -> dict[str, AgentSpec]:
-    """Return the agents by name."""
+    """Parse the agents, by name."""
     if fields is None:
         return {}
     agents: dict[str, AgentSpec] = {}
@@ -81,7 +81,7 @@ def _denied(fields: Fields) -> tuple[str, ...]:
 
 
 def _checked(fields: Fields, key: str, check: Callable[[str], Any]) -> str | None:
-    """Return a text for which ``check`` raises no error of settings."""
+    """Return a text that passes ``check``; report its `SettingsError` otherwise."""
     text = fields.text(key)
     try:
         if text is not None:
@@ -94,21 +94,21 @@ def _checked(fields: Fields, key: str, check: Callable[[str], Any]) -> str | Non
 
 
 def _structured_output(fields: Fields) -> dict[str, Any] | None:
-    """Return the JSON Schema of a bare schema, or of one with a name and a description."""
-    found = fields.fields("structured_output")
-    if found is None:
+    """Return the JSON Schema, whether bare or wrapped with a name and a description."""
+    section = fields.fields("structured_output")
+    if section is None:
         return None
-    if isinstance(found.given("schema"), MappingNode) and not {"type", "properties", "$ref"} & set(found):
-        found.refuse_unknown(WRAPPER)
-        found.flag("strict")
-        schema = found.data("schema")
+    if isinstance(section.given("schema"), MappingNode) and not {"type", "properties", "$ref"} & set(section):
+        section.refuse_unknown(WRAPPER)
+        section.flag("strict")
+        schema = section.data("schema")
     else:
-        schema = plain(found.node)
+        schema = plain(section.node)
     return fields.schema("structured_output", schema, _SCHEMA)
 
 
 def read_limits(fields: Fields | None, known: tuple[str, ...]) -> dict[str, Any]:
-    """Return the limits by name. ``known`` are those that there are here; an agent has ``on_limit`` besides."""
+    """Parse the limits, by name. ``known``: the available limits; an agent also has ``on_limit`` and ``unpriced``."""
     if fields is None:
         return {}
     with_on_limit = "max_rounds" in known
@@ -132,7 +132,7 @@ def read_limits(fields: Fields | None, known: tuple[str, ...]) -> dict[str, Any]
 
 
 class DelegationCircle(SettingsError):
-    """An agent whose sub-agents lead back to it; ``agent`` is its name."""
+    """An agent that delegates to itself through its sub-agents; ``agent`` is its name."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(f"it gives tasks to itself ({' -> '.join(names)})", "Take one of them out of sub_agents")
@@ -140,8 +140,8 @@ class DelegationCircle(SettingsError):
 
 
 def delegation_order(agents: Mapping[str, AgentSpec]) -> list[str]:
-    """Return the names of the agents, each after its sub-agents. Raises `DelegationCircle`."""
+    """Return the agent names in an order in which sub-agents come first. Raises `DelegationCircle`."""
     try:
-        return [*TopologicalSorter({name: one.sub_agents for name, one in agents.items()}).static_order()]
+        return [*TopologicalSorter({name: agent.sub_agents for name, agent in agents.items()}).static_order()]
     except CycleError as error:
         raise DelegationCircle(error.args[1][::-1]) from None

@@ -1,4 +1,4 @@
-"""JSON Schemas of the classes that are the schema of a form: of their fields, with what is said of each in the source."""
+"""JSON Schemas derived from the classes of a file format: their fields and the fields' docstrings."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ TEXTS: dict[str, Any] = {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}
 
 
 def object_schema(properties: Mapping[str, Any], required: list[str] | None = None) -> dict[str, Any]:
-    """Return the schema of an object with these properties and no others."""
-    found: dict[str, Any] = {"type": "object", "properties": dict(properties), "additionalProperties": False}
-    return {**found, "required": required} if required else found
+    """Return the schema of an object with exactly these properties."""
+    schema: dict[str, Any] = {"type": "object", "properties": dict(properties), "additionalProperties": False}
+    return {**schema, "required": required} if required else schema
 
 
 def file_schema(title: str, schema: Mapping[str, Any], defs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """Return the schema of a whole file, which fits a ``schema`` or has keys of anybody's own. ``more``: further keywords."""
+    """Return the schema of a whole file, which also allows user-defined ``x-`` keys. ``more``: further keywords."""
     own_keys = {f"^{IGNORED}": dict[str, Any]()}
     return {"$schema": DIALECT, "title": title, **schema, "patternProperties": own_keys, **more, "$defs": defs}
 
@@ -40,15 +40,14 @@ def properties_of(
     least: Mapping[str, float] = types.MappingProxyType({}),
     keys: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return the schemas of the keys that a form has for one of its classes.
+    """Return the schemas of the keys of one class.
 
-    ``keys``: those by the names of the fields; by default as the class itself says.
-
-    ``by_key``: of keys whose values are written in another way than the fields are typed; ``least``: the smallest numbers.
+    ``keys``: keys by field name; by default from the class itself. ``by_key``: schemas of keys whose notation differs from the
+    field types; ``least``: minimum numbers.
     """
     hints = typing.get_type_hints(kind, _names_around(kind))
-    found: dict[str, Any] = {}
-    for name, key in ({one.name: key_of(one) for one in fields(kind)} if keys is None else keys).items():
+    schemas: dict[str, Any] = {}
+    for name, key in ({field.name: key_of(field) for field in fields(kind)} if keys is None else keys).items():
         if key is None:
             continue
         schema = dict(by_key.get(key) or _of_type(hints[name]))
@@ -56,12 +55,12 @@ def properties_of(
             schema["minimum"] = least[key]
         owner = next(base for base in kind.__mro__ if name in inspect.get_annotations(base))
         description = _descriptions(owner.__module__).get((owner.__name__, name))
-        found[key] = {**schema, "description": " ".join(description.split())} if description else schema
-    return found
+        schemas[key] = {**schema, "description": " ".join(description.split())} if description else schema
+    return schemas
 
 
 def limits_schema(names: tuple[str, ...], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the schema of a mapping of limits: those with these names, and ``more`` beside them."""
+    """Return the schema of a mapping with these limits, and with ``more`` properties."""
     number, count = {"type": ["number", "null"], "exclusiveMinimum": 0}, {"type": ["integer", "null"], "minimum": 1}
     amounts = {name: {**(number if LIMITS[name].unit else count), "description": LIMITS[name].help} for name in names}
     return object_schema({**amounts, **(more or {})})
@@ -79,7 +78,7 @@ def _of_type(hint: Any) -> dict[str, Any]:
     if origin is typing.Literal:
         return {"enum": list(arguments)}
     if origin in (typing.Union, types.UnionType):
-        return _of_type(next(one for one in arguments if one is not type(None)))
+        return _of_type(next(argument for argument in arguments if argument is not type(None)))
     if origin is tuple:
         return {"type": "array", "items": _of_type(arguments[0])}
     if origin is not None:
@@ -89,15 +88,15 @@ def _of_type(hint: Any) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def _descriptions(module: str) -> dict[tuple[str, str], str]:
-    """Return what stands below the fields in the source of a module, by class and field; nothing if there is no source."""
+    """Return the docstrings of fields in a module's source, by class and field; empty without source."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except OSError:
         return {}
-    found: dict[tuple[str, str], str] = {}
-    for one in tree.body:
-        body = one.body if isinstance(one, ast.ClassDef) else []
+    descriptions: dict[tuple[str, str], str] = {}
+    for node in tree.body:
+        body = node.body if isinstance(node, ast.ClassDef) else []
         for before, after in pairwise(body):
             if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name) and isinstance(after, ast.Expr):
-                found[one.name, before.target.id] = str(ast.literal_eval(after.value))  # type: ignore[attr-defined]
-    return found
+                descriptions[node.name, before.target.id] = str(ast.literal_eval(after.value))  # type: ignore[attr-defined]
+    return descriptions

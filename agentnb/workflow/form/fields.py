@@ -1,4 +1,4 @@
-"""The keys of a mapping, taken one by one; what cannot be used becomes a problem, and counts as not given."""
+"""Typed access to the keys of a mapping; an invalid value becomes a problem and counts as missing."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, Scala
 
 
 class Fields:
-    """A mapping of a file with what it is called in messages, such as ``workflow step[2]``.
+    """A mapping of a file with its label for messages, such as ``workflow step[2]``.
 
-    A key without a value (null) counts as not given. Every problem is noted at the line of the value it is about.
+    A key without a value (null) counts as missing. Problems carry the line of the value.
     """
 
     def __init__(self, node: MappingNode, where: str, problems: Problems) -> None:
@@ -27,7 +27,7 @@ class Fields:
 
     @property
     def line(self) -> int:
-        """Where the mapping begins."""
+        """Line on which the mapping begins."""
         return self.node.line
 
     def __contains__(self, key: str) -> bool:
@@ -37,35 +37,35 @@ class Fields:
         return iter(self.node.entries)
 
     def line_of(self, key: str) -> int:
-        """Return the line of the key; that of the mapping if it has none."""
+        """Return the line of the key, or else that of the mapping."""
         entry = self.node.entries.get(key)
         return entry.line if entry else self.line
 
     def add(self, at: str | int, what: str, hint: Hint = "") -> None:
-        """Note a problem at a key, or in a line; at the beginning of the mapping if it has no such key."""
+        """Report a problem at a key or line; at the start of the mapping if it lacks the key."""
         self.problems.add(self.line_of(at) if isinstance(at, str) else at, f"{self.where}: {what}", hint)
 
     def refuse_unknown(self, known: Collection[str], hints: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Note every key that is not among the known ones, with those that are most like it, or the hint for this key."""
+        """Report every unknown key, with its hint or similar known keys."""
         for key, entry in self.node.entries.items():
             if key not in known:
                 hint = hints.get(key) or hint_for_unknown(key, entry.value, known)
                 self.add(entry.line, f'unknown key "{key}"', hint)
 
     def given(self, key: str) -> Node | None:
-        """Return the value of the key as a node; None if it is not given or null."""
+        """Return the node under the key, or None if missing or null."""
         entry = self.node.entries.get(key)
         if entry is None or (isinstance(entry.value, ScalarNode) and entry.value.value is None):
             return None
         return entry.value
 
     def data(self, key: str, default: Any = None) -> Any:
-        """Return the value of the key as plain data, which may be null; the default if there is no such key."""
+        """Return the value of the key as plain data, which may be null; the default if the key is missing."""
         entry = self.node.entries.get(key)
         return default if entry is None else plain(entry.value)
 
     def text(self, key: str) -> str | None:
-        """Return a text; a number or boolean is taken as it is written."""
+        """Return a text; numbers and booleans are converted as written."""
         node = self.given(key)
         if node is None or isinstance(node, ScalarNode):
             return None if node is None else node.text
@@ -73,26 +73,26 @@ class Fields:
         return None
 
     def whole(self, key: str, least: int = 0) -> int | None:
-        """Return a whole number from ``least``."""
-        found: int | None = self._value(key, f"a whole number from {least}", lambda one: type(one) is int and one >= least)
-        return found
+        """Return a whole number of at least ``least``."""
+        number: int | None = self._value(key, f"a whole number from {least}", lambda one: type(one) is int and one >= least)
+        return number
 
     def number(self, key: str, least: float = 0, *, above: bool = False, example: str = "") -> float | None:
-        """Return a number from ``least``, or only ``above`` it; ``example``: how it is written, for the message."""
+        """Return a number of at least ``least``, or strictly ``above`` it; ``example``: notation for the message."""
 
         def fits(one: Any) -> bool:
             return type(one) in (int, float) and (one > least or (one == least and not above))
 
-        found: float | None = self._value(key, f"a number {'above' if above else 'from'} {least:g}", fits, example)
-        return found
+        value: float | None = self._value(key, f"a number {'above' if above else 'from'} {least:g}", fits, example)
+        return value
 
     def flag(self, key: str) -> bool | None:
         """Return a boolean."""
-        found: bool | None = self._value(key, "true or false", lambda one: isinstance(one, bool))
-        return found
+        value: bool | None = self._value(key, "true or false", lambda one: isinstance(one, bool))
+        return value
 
     def _value(self, key: str, wanted: str, fits: Callable[[Any], bool], example: str = "") -> Any:
-        """Return the value of a key that is none or fits."""
+        """Return the value of a key if it ``fits``, or None if missing or invalid."""
         node = self.given(key)
         value = node.value if isinstance(node, ScalarNode) else None
         if node is None or fits(value):
@@ -101,7 +101,7 @@ class Fields:
         return None
 
     def choice(self, key: str, choices: Collection[str]) -> str | None:
-        """Return one of some words."""
+        """Return one of several words."""
         node = self.given(key)
         if node is None or (isinstance(node, ScalarNode) and node.text in choices):
             return node.text if isinstance(node, ScalarNode) else None
@@ -109,9 +109,9 @@ class Fields:
         return None
 
     def fields(self, key: str, where: str = "", *, example: str = "") -> Fields | None:
-        """Return a mapping, which messages call ``where``; by default after this one and the key.
+        """Return a mapping, labelled ``where``; by default with this label and the key.
 
-        ``example``: how it is written, for the message if it is something else.
+        ``example``: notation for the message about any other value.
         """
         node = self.given(key)
         if node is None or isinstance(node, MappingNode):
@@ -121,11 +121,11 @@ class Fields:
 
     def mapping(self, key: str) -> dict[str, Any] | None:
         """Return a mapping as plain data."""
-        found = self.fields(key)
-        return None if found is None else {name: plain(entry.value) for name, entry in found.node.entries.items()}
+        section = self.fields(key)
+        return None if section is None else {name: plain(entry.value) for name, entry in section.node.entries.items()}
 
     def schema(self, key: str, schema: dict[str, Any], example: str) -> dict[str, Any] | None:
-        """Return a JSON Schema that was given under a key; None if it is none."""
+        """Return the JSON Schema under a key, or None if invalid."""
         try:
             return checked_schema(schema, f"{self.where}: {key}", example)
         except SettingsError as error:
@@ -141,19 +141,19 @@ class Fields:
         return None
 
     def nodes(self, key: str) -> tuple[Node, ...]:
-        """Return the nodes of a list; any other node is a list of one."""
+        """Return the nodes of a list; any other node counts as a list of one."""
         node = self.given(key)
         return node.items if isinstance(node, ListNode) else () if node is None else (node,)
 
     def texts(self, key: str) -> tuple[str, ...] | None:
-        """Return the texts of a list; a single text is a list of one."""
+        """Return the texts of a list; a single text counts as a list of one."""
         if self.given(key) is None:
             return None
         nodes = self.nodes(key)
-        for one in nodes:
-            if not isinstance(one, ScalarNode) or one.value is None:
-                self._refuse(key, one, "a text or a list of texts")
-        return tuple(one.text for one in nodes if isinstance(one, ScalarNode) and one.value is not None)
+        for node in nodes:
+            if not isinstance(node, ScalarNode) or node.value is None:
+                self._refuse(key, node, "a text or a list of texts")
+        return tuple(node.text for node in nodes if isinstance(node, ScalarNode) and node.value is not None)
 
     def _refuse(self, key: str, node: Node, wanted: str, example: str = "") -> None:
         hint = f"Write {example}" if example else ""
@@ -161,22 +161,22 @@ class Fields:
 
 
 def hint_for_unknown(key: str, value: Node, known: Collection[str]) -> Advised:
-    """Return the keys that are most like it; of what follows a comma in a text, how to write that text."""
+    """Return similar known keys; if the key is the rest of a text after a comma, advice to quote the text."""
     if " " in key.strip() and isinstance(value, ScalarNode) and value.value is None:
         return "Put a text with a comma into quotation marks"
     return near(key, known)
 
 
 OF_WORKFLOW = ""
-"""The owner of a text that belongs to no step and no agent, but to the workflow."""
+"""Owner of texts that belong to the workflow itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A text that may hold templates."""
+    """A text that may contain templates."""
 
     owner: str
-    """The path of a step; of an agent its name; or `OF_WORKFLOW`."""
+    """Path of a step, name of an agent, or `OF_WORKFLOW`."""
     is_of_agent: bool
     key: str
     node: ScalarNode
@@ -184,21 +184,21 @@ class Use:
 
 @dataclass(slots=True)
 class SourceMap:
-    """What is known of a file: its texts with templates, and the lines of the keys of its steps."""
+    """Source positions of templates and keys, for error messages."""
 
     uses: list[Use] = field(default_factory=list)
     lines: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By the path of a step and the key."""
+    """By step path and key."""
     names: dict[str, str] = field(default_factory=dict)
-    """What a step is called in messages, such as ``workflow step[2]``, by its path."""
+    """Labels of steps in messages, such as ``workflow step[2]``, by step path."""
     unread: set[str] = field(default_factory=set)
-    """The ids of steps that could not be read: a problem already, so that nothing that names them is another."""
+    """Ids of steps that could not be parsed; references to them are not reported again."""
 
     def add_use(self, owner: str, key: str, node: Node | None, *, is_of_agent: bool = False) -> None:
-        """Keep the texts within the value of a key."""
+        """Register the texts within the value of a key."""
         for text in texts_in(node) if node is not None else ():
             self.uses.append(Use(owner, is_of_agent, key, text))
 
     def line(self, path: str, key: str, default: int = 0) -> int:
-        """Return the line of a key of a step, of its value if it is a single one."""
+        """Return the line of a step's key, or that of its value if it is a scalar."""
         return self.lines.get((path, key), default)

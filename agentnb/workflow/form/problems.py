@@ -1,4 +1,4 @@
-"""What is wrong in a file that was written by hand: all of it at once, each problem with its file and line."""
+"""Problems in a hand-written file, collected with file and line and reported together."""
 
 from __future__ import annotations
 
@@ -13,60 +13,62 @@ from agentnb.errors import MAX_PROBLEMS, WorkflowProblems, nearest, problem_line
 from agentnb.tools.builtin.named import near_tools, own_tools
 
 Hint: TypeAlias = Advised | Callable[[], Advised]
-"""What to write instead; a function if that takes a search among all names of a file, which only so many problems get."""
+"""Suggested correction; a function if the advice requires a search of names, which is done only for a limited number of
+problems.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong, or doubtful, at one line of a file."""
+    """An error or warning at one line of a file."""
 
     line: int
-    """From 1; 0 for what was made in Python, and stands in no line."""
+    """From 1; 0 for an object built in Python, which has no line."""
     message: str
     advice: tuple[AnyAdvice, ...] = ()
-    """What to write instead."""
+    """Suggested correction."""
     source: str = ""
-    """The file; empty for a text without one, such as that of a cell."""
+    """Path of the file; empty for a text without a file, such as a cell's."""
     code: str = ""
-    """A fixed word for what can be looked for in a program, such as ``W_DEFERRED_CONDITION``."""
+    """Stable code for programs, such as ``W_DEFERRED_CONDITION``."""
 
     @property
     def hint(self) -> str:
-        """What to write instead, in words for Python."""
+        """Suggested correction, phrased for Python."""
         return in_python(self.advice)
 
     def __str__(self) -> str:
         return self.worded(PYTHON)
 
     def worded(self, commands: Commands) -> str:
-        """Return the problem with its place, in the words of a surface."""
-        told = sentences(f"{self.code} {self.message}" if self.code else self.message, in_words(self.advice, commands))
+        """Return the problem with its position, phrased for a surface."""
+        text = sentences(f"{self.code} {self.message}" if self.code else self.message, in_words(self.advice, commands))
         if not self.line:
-            return f"{self.source}: {told}" if self.source else told
-        return f"{self.source}:{self.line}: {told}" if self.source else f"line {self.line}: {told}"
+            return f"{self.source}: {text}" if self.source else text
+        return f"{self.source}:{self.line}: {text}" if self.source else f"line {self.line}: {text}"
 
 
 @dataclass(slots=True)
 class Problems:
-    """Collects the problems of one file, and apart from them the warnings."""
+    """Collects the problems of one file, and its warnings separately."""
 
     source: str = ""
     strict: bool = False
-    """Whether what would be a warning is a problem."""
+    """True if warnings count as problems."""
     found: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     _noted: set[tuple[int, str]] = field(default_factory=set, repr=False)
 
     def add(self, line: int, message: str, hint: Hint = "", code: str = "") -> None:
-        """Note a problem, with which the file cannot be used; with a code it is a warning."""
+        """Report a problem, which makes the file unusable; with a code it is a warning."""
         self._note(self.warnings if code and not self.strict else self.found, line, message, hint, code)
 
     def warn(self, line: int, message: str, hint: Hint = "", *, code: str = "") -> None:
-        """Note a warning, which is a problem if ``strict``."""
+        """Report a warning, which is a problem if ``strict``."""
         self._note(self.found if self.strict else self.warnings, line, message, hint, code)
 
     def check(self) -> None:
-        """Raise `WorkflowProblems` if there are any; warnings are none."""
+        """Raise `WorkflowProblems` if there are problems; warnings do not count."""
         if self.found:
             raise workflow_problems(self.found)
 
@@ -82,22 +84,22 @@ class Problems:
 def note_no_tool(
     name: str, own: Collection[str], problems: Problems, line: int, where: str, *, what: str = "", actions: Collection[str] = ()
 ) -> None:
-    """Note that there is no tool of this name, and what may have been meant. ``own``: the names of all that there are.
+    """Report an unknown tool with suggestions. ``own``: names of all tools.
 
-    ``what``: instead of that; ``actions``: what may be called besides.
+    ``what``: message to use instead; ``actions``: other callable names.
     """
     message = f"{where}: {what or f'there is no tool {name}'}"
     problems.add(line, message, lambda: nearest(name, actions) or advice_on_tool(name, own_tools(own)))
 
 
 def advice_on_tool(name: str, own: Iterable[str]) -> tuple[AnyAdvice, ...]:
-    """Return the advice on a name that no tool has. ``own``: the names to choose from, beside those of built-in tools."""
-    given = GiveTools((name,) if name.isidentifier() else ("NAME",), lead="Give it as a tool")
-    return near_tools(name, own, given)
+    """Return the advice on an unknown tool name. ``own``: names to suggest, in addition to built-in tools."""
+    advice = GiveTools((name,) if name.isidentifier() else ("NAME",), lead="Give it as a tool")
+    return near_tools(name, own, advice)
 
 
 def workflow_problems(found: Iterable[Problem]) -> WorkflowProblems:
-    """Return the error that lists these problems, in the order of their lines."""
+    """Return the error that lists these problems, sorted by line."""
     problems = tuple(sorted(found, key=lambda problem: problem.line))
     error = WorkflowProblems(problem_lines(problems, PYTHON))
     error.problems = problems

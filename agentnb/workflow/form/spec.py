@@ -1,7 +1,7 @@
-"""What a workflow is made of, as it was declared: these classes are the schema of the YAML form.
+"""Data types of a workflow as declared; these classes are also the schema of its YAML.
 
-A key of the form is a field here, under the same name unless `key_of` says otherwise.
-Texts are as written: `agentnb.workflow.templates.templates` knows what ``{{ $steps.qa.output }}`` means.
+A field is a key of the file, with the same name unless `key_of` says otherwise. Texts are as written:
+`agentnb.workflow.templates.templates` evaluates ``{{ $steps.qa.output }}``.
 """
 
 from __future__ import annotations
@@ -15,67 +15,67 @@ from agentnb.workflow.defaults import AT_ONCE, DEFAULT_LOOPS
 from agentnb.workflow.form.problems import Problem
 
 Context: TypeAlias = "Literal['all', 'none'] | tuple[str, ...]"
-"""Which earlier outputs an agent is shown before its prompt: all, none, or those of the steps with these ids."""
+"""Earlier outputs shown to an agent before its prompt: all, none, or those of the steps with these ids."""
 END = "end"
-"""The target of a goto that ends the workflow."""
+"""Goto target that ends the workflow."""
 
 
 def written_as(name: str | None) -> dict[str, Any]:
-    """Return the metadata of a field whose key in the form is called otherwise; None if the form does not have it."""
+    """Return field metadata with the key's name in the file, or None if the file has no such key."""
     return {"key": name}
 
 
-def key_of(one: Field[Any]) -> str | None:
-    """Return the key of the form for a field of these classes; None if the form has none, as for lines and paths."""
-    key: str | None = one.metadata.get("key", one.name)
+def key_of(item: Field[Any]) -> str | None:
+    """Return the key of a field in the file, or None for fields without a key, such as lines and paths."""
+    key: str | None = item.metadata.get("key", item.name)
     return key
 
 
 def keys_of(kind: type) -> tuple[str, ...]:
-    """Return the keys that the form has for one of these classes."""
-    return tuple(key for one in fields(kind) if (key := key_of(one)))
+    """Return the keys of one of these classes in the file."""
+    return tuple(key for item in fields(kind) if (key := key_of(item)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnError:
-    """What happens when a step has failed and is not tried again. Exactly one of its fields is given; else the run fails."""
+    """Handling of a step's final failure. Exactly one field is set; otherwise the run fails."""
 
     continue_with: Any = field(default=None, metadata=written_as("continue"))
     """The step counts as completed, with this output."""
     continues: bool = field(default=False, metadata=written_as(None))
-    """Whether ``continue_with`` was given; None may be what it continues with."""
+    """True if ``continue_with`` was set, which may be None."""
     goto: str | int | None = None
-    """The id, or the place in the top-level list, of the step to continue at."""
+    """Id, or index in the top-level list, of the step to continue at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSpec:
-    """What all steps have."""
+    """Fields of every step."""
 
     kind: ClassVar[str] = ""
     id: str
     """Unique in the workflow; by default the name of the agent or tool, or the kind with a number."""
     path: str = field(metadata=written_as(None))
-    """The ids of the blocks around the step and its own, joined with ``/``."""
+    """Ids of the enclosing blocks and its own, joined with ``/``."""
     line: int = field(default=0, metadata=written_as(None))
-    """Where the step is declared, from 1; 0 if it was not read from a text."""
+    """Line of the declaration, from 1; 0 if it was not read from a text."""
     end: bool = False
-    """Whether the workflow ends after this step."""
+    """True if the workflow ends after this step."""
     timeout: float | None = None
-    """Seconds that one attempt may take."""
+    """Maximum seconds of one attempt."""
     retry: Retry = ONCE
     on_error: OnError = OnError()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStep(StepSpec):
-    """An agent works on the prompt of the workflow, or on one of its own."""
+    """Runs an agent with the prompt of the workflow, or with its own."""
 
     kind: ClassVar[str] = "agent"
     agent: str = field(metadata=written_as("name"))
-    """``name`` in the form: one of ``agents``, or of the agents that are passed in Python."""
+    """``name`` in the file: one of ``agents``, or of the agents passed from Python."""
     prompt: str | None = None
-    """Instead of the prompt of the workflow; may hold templates."""
+    """Replaces the prompt of the workflow; may contain templates."""
     context: Context = "all"
 
 
@@ -92,21 +92,21 @@ class ConditionStep(StepSpec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelStep(StepSpec):
-    """Runs its children at the same time, and ends when all have."""
+    """Runs its children in parallel until all have ended."""
 
     kind: ClassVar[str] = "parallel"
     steps: tuple[Step, ...]
     max_concurrency: int | None = None
-    """How many run at the same time; None for all."""
+    """Maximum children at the same time, or None for no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GotoStep(StepSpec):
-    """Continues at another step of the top-level list: forward, or back, which is a loop."""
+    """Continues at another step of the top-level list: forward, or backward for a loop."""
 
     kind: ClassVar[str] = "goto"
     target: str | int = field(metadata=written_as("goto"))
-    """An id, a place in the top-level list from 0, or `END`."""
+    """An id, an index in the top-level list from 0, or `END`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,30 +116,30 @@ class ToolStep(StepSpec):
     kind: ClassVar[str] = "tool"
     tool: str = field(metadata=written_as("name"))
     args: Mapping[str, Any] = field(default_factory=dict)
-    """Plain data; its texts may hold templates. A text that is exactly one template keeps the type of its value."""
+    """Plain data whose texts may contain templates. A text that is exactly one template keeps the type of its value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanStep(StepSpec):
-    """Asks the person: to confirm, to choose, to fill a form, or for a text."""
+    """Asks the person: to confirm, to choose, to fill in a form, or for a text."""
 
     kind: ClassVar[str] = "human"
     ask: str
-    """The question; may hold templates."""
+    """The question; may contain templates."""
     choices: tuple[Any, ...] = ()
     form: Mapping[str, Any] | None = None
-    """The JSON Schema of the answer."""
+    """JSON Schema of the answer."""
     confirm: bool = False
-    """Whether the answer is yes or no."""
+    """True for a yes-or-no question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapStep(StepSpec):
-    """Does a step for each item of a list. In the step, ``$item`` and ``$index`` (from 0) may be read."""
+    """Runs a step for each item of a list. The step can read ``$item`` and ``$index`` (from 0)."""
 
     kind: ClassVar[str] = "map"
     over: Any
-    """A template whose value is a list, or the list."""
+    """A template whose value is a list, or the list itself."""
     step: Step
     max_concurrency: int = AT_ONCE
 
@@ -159,34 +159,34 @@ Step: TypeAlias = AgentStep | ConditionStep | ParallelStep | GotoStep | ToolStep
 KINDS: dict[str, type[StepSpec]] = {
     kind.kind: kind for kind in (AgentStep, ConditionStep, ParallelStep, GotoStep, ToolStep, HumanStep, MapStep, WorkflowStep)
 }
-"""The classes of steps by the word for ``type`` in the form."""
+"""Classes of steps by their ``type`` in the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSpec:
-    """An agent as a workflow declares it. What it leaves out is as in `agentnb.Agent`."""
+    """An agent declared in a workflow. Missing settings have the defaults of `agentnb.Agent`."""
 
     name: str = field(metadata=written_as(None))
     line: int = field(default=0, metadata=written_as(None))
     model: str | None = None
-    """``provider:model``; by default the model that the workflow is run with."""
+    """``provider:model``; by default the model of the run."""
     instruction: str = ""
-    """Its system prompt; may hold templates."""
+    """System prompt; may contain templates."""
     description: str | None = None
-    """What it is for, to the agents whose ``sub_agents`` it is; by default the first sentence of its instruction."""
+    """Purpose, shown to agents with it in ``sub_agents``; by default the first sentence of its instruction."""
     sub_agents: tuple[str, ...] = ()
-    """The agents of the workflow that it may give a task to, each with a tool of its name."""
+    """Agents of the workflow that it may delegate to, each with a tool of its name."""
     tools: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
-    """Rules about calls that it may not make, whatever the run allows: ``bash(rm *)``."""
+    """Rules for calls that it may never make, even if the run allows them: ``bash(rm *)``."""
     structured_output: Mapping[str, Any] | None = None
-    """The JSON Schema that its answers must fit."""
+    """JSON Schema that its answers must satisfy."""
     guidance: str | None = None
     policy: str | None = None
     limits: Mapping[str, Any] = field(default_factory=dict)
-    """``max_rounds``, ``max_seconds`` and other limits of an agent, by their names there."""
+    """``max_rounds``, ``max_seconds`` and other limits of an agent, by name."""
     replies: tuple[Any, ...] = ()
-    """What a scripted model replies, instead of ``model``."""
+    """Replies of a scripted model, in place of ``model``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,25 +196,26 @@ class WorkflowSpec:
     steps: tuple[Step, ...]
     agents: Mapping[str, AgentSpec] = field(default_factory=dict)
     max_loop_iterations: int = DEFAULT_LOOPS
-    """How often a step may run within one loop."""
+    """Maximum runs of a step within one loop."""
     limits: Mapping[str, Any] = field(default_factory=dict)
     """``budget`` and ``max_seconds`` of the whole run, shared by all branches."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    """Names and defaults of what is passed when it is run; read as ``$inputs.name``."""
+    """Names and defaults of the run's inputs, read as ``$inputs.name``."""
     output: tuple[str, ...] = ()
-    """What the run gives: ids of steps, or templates, of which the first whose steps have run counts. By default it is what the
-    step that ran last gave."""
+    """Result of the run: step ids or templates; the first one whose steps have run is used. By default the output of the last
+    step.
+    """
     source: str = field(default="", metadata=written_as(None))
-    """The file that it was read from; relative files are looked up beside it."""
+    """Path of its file; relative paths are resolved from its folder."""
     text: str = field(default="", metadata=written_as(None))
-    """The YAML."""
+    """Its YAML text."""
     is_typed: bool = field(default=False, metadata=written_as(None))
-    """Whether the person typed the YAML in a cell: its models may have any address."""
+    """True if the person typed the YAML in a cell: its models may have any address."""
     warnings: tuple[Problem, ...] = field(default=(), metadata=written_as(None))
-    """What is doubtful in it, though it can run."""
+    """Probable mistakes that do not prevent a run."""
     nested: Mapping[str, Any] = field(default_factory=dict, metadata=written_as(None), repr=False)
-    """What the files that it runs declare, by the paths of their steps; empty if these were not read with it."""
+    """Parsed files that it runs, by step path; empty if they were not read with it."""
     files: Mapping[str, str] = field(default_factory=dict, metadata=written_as(None), repr=False)
-    """The texts of these files and of those within them, by path."""
+    """Texts of these files and their nested files, by path."""
     runs: int = field(default=0, metadata=written_as(None), repr=False)
-    """Number of runs of files that its steps declare, at any depth."""
+    """Number of nested file runs that its steps declare, at any depth."""

@@ -1,7 +1,7 @@
-"""The ids of the steps of a file, before the steps are read: those it gives, and the default ones.
+"""Ids of a file's steps, explicit and default, determined before the steps are parsed.
 
-Which steps there are decides what a step in a branch is: with the id ``back_to_trans``, or with that of a step before it, it is
-a goto to that step.
+Ids decide the kind of a step in a branch: with the id ``back_to_trans``, or with that of an earlier step, it is a goto to that
+step.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _NAMED_AFTER_NAME = ("agent", "tool")
 
 
 class Named(NamedTuple):
-    """What a step is called."""
+    """Id of a step."""
 
     id: str
     goto: str = ""
-    """The step that it goes to, if its id makes it a goto."""
+    """Goto target, if the id makes it a goto."""
 
 
 class _Place(NamedTuple):
@@ -39,13 +39,13 @@ class _Place(NamedTuple):
     in_branch: bool
 
     def repeats(self, other: _Place) -> bool:
-        """Return whether it only repeats another step of the top-level list."""
+        """True if it only repeats another step of the top-level list."""
         same = all(_text(self.node, key) in ("", _text(other.node, key)) for key in ("type", "name"))
         return "." not in other.where and same and set(self.node.entries) <= {"id", "type", "name"}
 
 
 def children(node: MappingNode, where: str) -> Iterator[tuple[str, Node, bool]]:
-    """Yield the nodes of the steps within a step: what each is called in messages, and whether it stands in a branch."""
+    """Yield the child step nodes: label for messages, node, and whether it is in a branch."""
     for key in (*BRANCHES, "steps"):
         entry = node.entries.get(key)
         if entry is None:
@@ -60,9 +60,9 @@ def children(node: MappingNode, where: str) -> Iterator[tuple[str, Node, bool]]:
 
 
 def named_steps(nodes: tuple[Node, ...], problems: Problems) -> dict[str, Named] | None:
-    """Return the name of each step by what it is called in messages, such as ``workflow step[1].true[0]``.
+    """Return the names of all steps by their label in messages, such as ``workflow step[1].true[0]``.
 
-    Returns None and notes the problem if there are too many steps.
+    Returns None and reports a problem if there are too many steps.
     """
     places = list(islice(_places((f"workflow step[{index}]", node, False) for index, node in enumerate(nodes)), MAX_STEPS + 1))
     if len(places) > MAX_STEPS:
@@ -70,10 +70,10 @@ def named_steps(nodes: tuple[Node, ...], problems: Problems) -> dict[str, Named]
             nodes[0].line, f"workflow: there are more than {MAX_STEPS:,} steps", "Do the same for many items with a map"
         )
         return None
-    given = {place.where: found for place in places if (found := _given(place, problems))}
-    names = _Names(places, given, problems)
-    for place in places:
-        names.take(place)
+    own_ids = {step_node.where: step_id for step_node in places if (step_id := _given(step_node, problems))}
+    names = _Names(places, own_ids, problems)
+    for step_node in places:
+        names.take(step_node)
     return names.done
 
 
@@ -90,17 +90,17 @@ def _text(node: MappingNode, key: str) -> str:
 
 
 def _given(place: _Place, problems: Problems) -> str:
-    found = _text(place.node, "id")
-    if found and (not _ID.fullmatch(found) or found == END):
-        what = f'{place.where}: "{found}" cannot be an id'
-        hint = 'It means the end: "goto: end"' if found == END else "Write letters, digits, _ and -; a letter or _ first"
-        problems.add(place.node.entries["id"].value.line, what, hint)
+    step_id = _text(place.node, "id")
+    if step_id and (not _ID.fullmatch(step_id) or step_id == END):
+        problem = f'{place.where}: "{step_id}" cannot be an id'
+        hint = 'It means the end: "goto: end"' if step_id == END else "Write letters, digits, _ and -; a letter or _ first"
+        problems.add(place.node.entries["id"].value.line, problem, hint)
         return ""
-    return found
+    return step_id
 
 
 class _Names:
-    """Gives ids in the order of the file; a default id is never one that the file gives elsewhere."""
+    """Assigns ids in file order; a default id never equals an explicit one."""
 
     def __init__(self, places: list[_Place], given: dict[str, str], problems: Problems) -> None:
         self.done: dict[str, Named] = {}
@@ -108,40 +108,40 @@ class _Names:
         self._problems = problems
         self._taken = set(given.values())
         self._first: dict[str, _Place] = {}
-        """The first step with each id."""
+        """First step with each id."""
         self._unlike = 0
-        """Steps of a branch whose id looks like that of a goto back but names no step."""
+        """Branch steps whose id looks like a backward goto but matches no step."""
         self._gotos: set[str] = set()
         self._numbers: dict[str, int] = {}
-        self._defaults = {place.where: self._default(place) for place in places if place.where not in given}
-        self._known = {found for found in given.values() if not found.startswith(BACK_TO)} | set(self._defaults.values())
+        self._defaults = {step_node.where: self._default(step_node) for step_node in places if step_node.where not in given}
+        self._known = {step_id for step_id in given.values() if not step_id.startswith(BACK_TO)} | set(self._defaults.values())
 
     def take(self, place: _Place) -> None:
-        found = self._given.get(place.where)
-        if found is None:
-            found = self._defaults[place.where]
-        elif place.in_branch and (target := self._goes_back_to(found, place)):
-            is_new = found != target and found not in self._gotos
-            self._gotos.add(found)
-            self.done[place.where] = Named(found if is_new else self._next("goto", 1), target)
+        step_id = self._given.get(place.where)
+        if step_id is None:
+            step_id = self._defaults[place.where]
+        elif place.in_branch and (target := self._goes_back_to(step_id, place)):
+            is_new = step_id != target and step_id not in self._gotos
+            self._gotos.add(step_id)
+            self.done[place.where] = Named(step_id if is_new else self._next("goto", 1), target)
             return
-        elif (first := self._first.get(found)) is not None:
-            hint = f"Give it another, such as {self._next(found)}"
-            what = f'{place.where}: the step in line {_line_of_id(first)} has the id "{found}" already'
-            self._problems.add(_line_of_id(place), what, hint)
-        self._first.setdefault(found, place)
-        self.done[place.where] = Named(found)
+        elif (first := self._first.get(step_id)) is not None:
+            hint = f"Give it another, such as {self._next(step_id)}"
+            problem = f'{place.where}: the step in line {_line_of_id(first)} has the id "{step_id}" already'
+            self._problems.add(_line_of_id(place), problem, hint)
+        self._first.setdefault(step_id, place)
+        self.done[place.where] = Named(step_id)
 
-    def _goes_back_to(self, found: str, place: _Place) -> str:
-        if found in self._first:
-            return found if place.repeats(self._first[found]) else ""
-        target = found.removeprefix(BACK_TO)
-        if target == found or target in self._known:
-            return target if target != found else ""
+    def _goes_back_to(self, step_id: str, place: _Place) -> str:
+        if step_id in self._first:
+            return step_id if place.repeats(self._first[step_id]) else ""
+        target = step_id.removeprefix(BACK_TO)
+        if target == step_id or target in self._known:
+            return target if target != step_id else ""
         self._unlike += 1
         if self._unlike <= MAX_PROBLEMS and (like := nearest(target, self._known)):
-            what = f'{place.where}: there is no step "{target}", so that {found} is a step and not a goto'
-            self._problems.warn(place.node.line, what, like)
+            problem = f'{place.where}: there is no step "{target}", so that {step_id} is a step and not a goto'
+            self._problems.warn(place.node.line, problem, like)
         return ""
 
     def _default(self, place: _Place) -> str:
@@ -151,12 +151,12 @@ class _Names:
         if not base:
             return self._next(re.sub(r"[^A-Za-z0-9_-]", "_", kind), 1)
         base = base if _ID.fullmatch(base) and base != END else f"_{base}"
-        found = base if base not in self._taken else self._next(base)
-        self._taken.add(found)
-        return found
+        step_id = base if base not in self._taken else self._next(base)
+        self._taken.add(step_id)
+        return step_id
 
     def _next(self, base: str, start: int = 2) -> str:
-        """Return the base with the next number that makes a new id."""
+        """Append the next number that makes a new id."""
         number = self._numbers.get(base, start)
         while f"{base}_{number}" in self._taken:
             number += 1

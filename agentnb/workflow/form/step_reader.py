@@ -1,4 +1,4 @@
-"""Reads the steps of a workflow from the nodes of its file."""
+"""Parser of workflow steps from nodes of a file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from agentnb.workflow.form.step_ids import BRANCHES, Named
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, shown
 
 MAX_RETRIES = "max_retries"
-"""The clear name of ``max_attempts``, which does not count the first."""
+"""Clearer alias of ``max_attempts``, which excludes the first attempt."""
 _LIST_IN_BRACES = re.compile(r"\{\{\s*(\[[^{}]*\])\s*\}\}")
 TYPES = f"The types are {', '.join(KINDS)}"
 LEFT_OUT: dict[str, tuple[str, ...]] = {
@@ -41,22 +41,22 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
     "goto": ("retry", "timeout", "on_error", "end"),
     "human": ("retry",),
 }
-"""The keys of all steps that a kind does not have, since they would mean nothing there."""
+"""Common step keys that are meaningless for a kind and therefore refused."""
 
 REQUIRED = {"agent": "name", "condition": "condition", "tool": "name", "human": "ask", "workflow": "file"}
-"""The text without which there is no step, by kind."""
+"""Required text key by kind."""
 TEMPLATES = ("prompt", "condition", "args", "ask", "inputs")
-"""The keys of steps whose texts may hold templates, beside ``over``."""
+"""Step keys whose texts may contain templates, besides ``over``."""
 
 
 def step_keys(kind: str) -> tuple[str, ...]:
-    """Return the keys of a kind of steps. Each may have a ``name``, as in the documents; of most it is only a note."""
+    """Return the keys of a kind of step. All kinds accept ``name``, which is usually only a note."""
     left_out = LEFT_OUT.get(kind, ())
     return ("type", "name", *(key for key in keys_of(KINDS[kind]) if key not in (*left_out, "name")))
 
 
 class StepReader:
-    """Reads steps; what is wrong with them becomes problems, and a step that cannot be read is left out."""
+    """Parser of steps; errors become problems, and an invalid step is omitted."""
 
     def __init__(self, names: dict[str, Named], places: SourceMap, problems: Problems) -> None:
         self._names = names
@@ -64,12 +64,12 @@ class StepReader:
         self._problems = problems
 
     def steps(self, nodes: tuple[Node, ...], where: str, above: str = "") -> tuple[Step, ...]:
-        """Return the steps of a list that messages call ``where``. ``above`` is the path of the block around them."""
+        """Parse the steps of a list labelled ``where``. ``above``: path of the enclosing block."""
         read = (self.step(node, f"{where}[{index}]", above) for index, node in enumerate(nodes))
         return tuple(step for step in read if step is not None)
 
     def step(self, node: Node, where: str, above: str = "") -> Step | None:
-        """Return one step."""
+        """Parse one step."""
         if not isinstance(node, MappingNode):
             hint = "Write its type and what it needs, such as: {type: agent, name: writer}"
             self._problems.add(node.line, f"{where} must be a mapping, not {kind_of(node)}", hint)
@@ -90,32 +90,32 @@ class StepReader:
             text = self._required(fields, REQUIRED[kind], kind) if kind in REQUIRED else ""
             for key in [key for key in TEMPLATES if key in step_keys(kind)]:
                 self._places.add_use(common["path"], key, fields.given(key))
-            found = getattr(self, f"_{kind}")(fields, common | self._common(fields, kind), text or "")  # the method of its kind
-            step = None if text is None else found
+            parsed_step = getattr(self, f"_{kind}")(fields, common | self._common(fields, kind), text or "")  # method by kind
+            step = None if text is None else parsed_step
         if step is None:
             self._places.unread.add(named.id)
         return step
 
     def _kind(self, fields: Fields) -> str | None:
-        given = fields.text("type")
-        if given in KINDS:
-            return given
-        if given is None and "goto" in fields and "type" not in fields:
+        kind = fields.text("type")
+        if kind in KINDS:
+            return kind
+        if kind is None and "goto" in fields and "type" not in fields:
             return "goto"
-        if given is None and "type" not in fields:
+        if kind is None and "type" not in fields:
             hint = "To end the run here, write {goto: end}" if set(fields) == {"end"} else TYPES
             fields.add("", "a step requires type", hint)
-        elif given is not None:
-            fields.add("type", f'unknown type "{given}"', (*nearest(given, KINDS), Plain(TYPES)))
+        elif kind is not None:
+            fields.add("type", f'unknown type "{kind}"', (*nearest(kind, KINDS), Plain(TYPES)))
         return None
 
     def _refuse_unknown(self, fields: Fields, kind: str) -> None:
-        known = step_keys(kind)
-        for key in [key for key in fields if key not in known]:
-            kinds = [other for other in KINDS if key in step_keys(other)]
+        keys = step_keys(kind)
+        for key in [key for key in fields if key not in keys]:
+            kinds = [candidate for candidate in KINDS if key in step_keys(candidate)]
             hint = f"It is for steps of type {', '.join(kinds)}" if kinds else ""
-            what = f'unknown key "{key}" of a step of type {kind}'
-            fields.add(key, what, hint or hint_for_unknown(key, fields.node.entries[key].value, known))
+            problem = f'unknown key "{key}" of a step of type {kind}'
+            fields.add(key, problem, hint or hint_for_unknown(key, fields.node.entries[key].value, keys))
 
     def _common(self, fields: Fields, kind: str) -> dict[str, Any]:
         left_out = LEFT_OUT.get(kind, ())
@@ -135,7 +135,7 @@ class StepReader:
             fields.add(
                 "max_attempts", "max_retries and max_attempts are the same: tries after the first", "Leave out max_attempts"
             )
-        given = {
+        settings = {
             "max_attempts": fields.whole(MAX_RETRIES if MAX_RETRIES in fields else "max_attempts"),
             "backoff": fields.choice("backoff", ("fixed", "exponential")),
             "initial_delay_seconds": fields.number("initial_delay_seconds"),
@@ -143,7 +143,7 @@ class StepReader:
             "multiplier": fields.number("multiplier", 1),
             "on": tuple(word for word in fields.texts("on") or () if self._is_known(word, fields)) or None,
         }
-        return Retry(**{key: value for key, value in given.items() if value is not None})  # type: ignore[arg-type]
+        return Retry(**{key: value for key, value in settings.items() if value is not None})  # type: ignore[arg-type]
 
     def _is_known(self, word: str, fields: Fields) -> bool:
         line, where = fields.line_of("on"), f"{fields.where}: on"

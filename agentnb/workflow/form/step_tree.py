@@ -1,4 +1,4 @@
-"""The steps of a workflow with what is around each of them."""
+"""The steps of a workflow with their enclosing steps."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from agentnb.workflow.form.spec import AgentStep, ConditionStep, GotoStep, MapSt
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A step in its place."""
+    """A step with its position."""
 
     step: Step
     siblings: tuple[Step, ...]
-    """The list that it stands in."""
+    """The list that contains it."""
     index: int
-    """Its place in that list."""
+    """Its index in that list."""
     around: tuple[Located, ...]
-    """The steps that it stands in, the outermost first."""
+    """The enclosing steps, outermost first."""
 
     @property
     def top(self) -> Located:
-        """The step of the top-level list that it is, or stands in."""
+        """Itself or its ancestor in the top-level list."""
         return self.around[0] if self.around else self
 
     @property
     def blocks(self) -> tuple[Located, ...]:
-        """The parallel blocks and maps that it stands in, the outermost first."""
-        return tuple(one for one in self.around if isinstance(one.step, ParallelStep | MapStep))
+        """The enclosing parallel blocks and maps, outermost first."""
+        return tuple(outer for outer in self.around if isinstance(outer.step, ParallelStep | MapStep))
 
 
 def lists_in(step: Step) -> tuple[tuple[Step, ...], ...]:
-    """Return the lists of steps within a step: its branches, its children."""
+    """Return the lists of child steps: branches or children."""
     if isinstance(step, ConditionStep):
         return (step.true_, step.false_)
     if isinstance(step, ParallelStep):
@@ -43,20 +43,20 @@ def lists_in(step: Step) -> tuple[tuple[Step, ...], ...]:
 
 
 def walk(step: Step) -> Iterator[Step]:
-    """Yield the step and all steps within it, in the order of the file."""
+    """Yield the step and all nested steps, in file order."""
     yield step
     for steps in lists_in(step):
         yield from walk_all(steps)
 
 
 def walk_all(steps: Iterable[Step]) -> Iterator[Step]:
-    """Yield the steps of a list and all steps within them, in the order of the file."""
+    """Yield the steps of a list and all nested steps, in file order."""
     for step in steps:
         yield from walk(step)
 
 
 def with_branches(step: Step) -> Iterator[Step]:
-    """Yield the step and, of a condition, those of its branches: all whose paths begin in the top-level list."""
+    """Yield the step and, for a condition, those of its branches; branches do not extend the path."""
     yield step
     if isinstance(step, ConditionStep):
         for branch in lists_in(step):
@@ -65,35 +65,35 @@ def with_branches(step: Step) -> Iterator[Step]:
 
 
 class StepTree:
-    """All steps of a workflow, in the order of the file."""
+    """All steps of a workflow, in file order."""
 
     def __init__(self, steps: tuple[Step, ...]) -> None:
         self.steps = steps
         self.all: list[Located] = list(_located(steps, ()))
-        self.by_path: dict[str, Located] = {one.step.path: one for one in self.all}
+        self.by_path: dict[str, Located] = {located.step.path: located for located in self.all}
         self._children: dict[str, dict[str, Step]] = {}
         self._beside: dict[tuple[str, ...], dict[str, Step]] = {}
         self.by_id: dict[str, Located] = {}
-        for one in self.all:
-            self.by_id.setdefault(one.step.id, one)
+        for located in self.all:
+            self.by_id.setdefault(located.step.id, located)
 
     @cached_property
     def users(self) -> dict[str, list[Located]]:
-        """The steps that each agent works on."""
+        """Steps by the agent that works on them."""
         users: dict[str, list[Located]] = {}
-        for one in self.all:
-            if isinstance(one.step, AgentStep):
-                users.setdefault(one.step.agent, []).append(one)
+        for located in self.all:
+            if isinstance(located.step, AgentStep):
+                users.setdefault(located.step.agent, []).append(located)
         return users
 
     def children(self, block: ParallelStep) -> dict[str, Step]:
-        """Return the steps that have an output in a block, by id: its children, and those in the branches of its conditions."""
+        """Return the steps with an output in a block, by id: its children and those in the branches of its conditions."""
         if block.path not in self._children:
             self._children[block.path] = {inner.id: inner for step in block.steps for inner in with_branches(step)}
         return self._children[block.path]
 
     def top_index(self, target: str | int | None) -> int | None:
-        """Return the place in the top-level list that a goto means; None if it is none."""
+        """Return the top-level index of a goto target, or None for an unknown target."""
         if isinstance(target, int):
             return target if 0 <= target < len(self.steps) else None
         return self._top.get(target) if target is not None else None
@@ -104,11 +104,15 @@ class StepTree:
 
     @cached_property
     def in_no_block(self) -> dict[str, Step]:
-        """The steps that have an output and stand in no parallel block or map, by id."""
-        return {one.step.id: one.step for one in reversed(self.all) if not one.blocks and not isinstance(one.step, GotoStep)}
+        """Steps with an output outside of parallel blocks and maps, by id."""
+        return {
+            located.step.id: located.step
+            for located in reversed(self.all)
+            if not located.blocks and not isinstance(located.step, GotoStep)
+        }
 
     def beside(self, viewer: Located) -> dict[str, Step]:
-        """Return the steps within a block that have an output and are in the same child of it as the viewer, by id."""
+        """Return the steps with an output in the same child of each enclosing block as the viewer, by id."""
         chain = (*viewer.around, viewer)
         children = [after.step for block, after in pairwise(chain) if isinstance(block.step, ParallelStep | MapStep)]
         key = tuple(child.path for child in children)

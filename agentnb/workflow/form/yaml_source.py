@@ -1,8 +1,8 @@
-"""YAML that a person wrote, as nodes that know their lines.
+"""Hand-written YAML as nodes with line numbers.
 
-It is YAML 1.2 with the values of JSON (its "core schema"): ``true`` and ``false`` are booleans, while ``on``, ``yes`` and dates
-are texts. As keys, all are texts, but for ``<<``: it merges the keys of other mappings into its own. Tags are refused, aliases
-are bounded, and a key that is written twice is a problem, since one of its values would be lost without a word.
+Supports YAML 1.2 with the values of JSON (its "core schema"): ``true`` and ``false`` are booleans; ``on``, ``yes`` and dates
+are texts. All keys are texts except ``<<``, which merges the keys of other mappings. Tags are refused, aliases are bounded, and
+a duplicate key is a problem, because one of its values would be lost silently.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import msgspec
 from agentnb.workflow.form.problems import Problems
 
 MAX_CHARACTERS = 1_000_000
-"""Maximum characters of a text: twenty thousand steps have as many, and take seconds to read."""
+"""Maximum characters of a text: enough for twenty thousand steps, which take seconds to parse."""
 MAX_LEVELS = 64
 """Maximum nesting of lists and mappings."""
 MAX_NODES = 500_000
-"""Maximum values, those that aliases repeat included."""
+"""Maximum values, including values repeated by aliases."""
 MAX_REPEATED_CHARACTERS = 4_000_000
-"""Maximum characters of the texts that aliases repeat."""
+"""Maximum characters of texts repeated by aliases."""
 LARGEST = 2**63
-"""Whole numbers are smaller, so that every reader of a log can hold them."""
+"""Exclusive bound of whole numbers, so that every reader of a log can represent them."""
 
 QUOTE = 'Put a text that holds ": ", " #", "{", "%" or "*" in quotes'
 _VALUE = re.compile(r":[ \t]+[^ \t#|>&]")
@@ -37,25 +37,25 @@ _WHOLE = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 MERGE = "<<"
-"""The key that merges mappings, unless it is in quotes."""
+"""Unquoted key that merges mappings."""
 IGNORED = "x-"
-"""Begins the top-level keys of anybody's own, such as those that hold anchors."""
+"""Prefix of user-defined top-level keys, such as those with anchors."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class ScalarNode(msgspec.Struct, frozen=True, gc=False):
-    """A value that holds no others, and so is nothing for the collector of garbage."""
+    """A scalar value; without children, it needs no garbage collection."""
 
     line: int
     value: str | int | float | bool | None
-    """A text, a whole number, a float, a boolean or null."""
+    """A text, whole number, float, boolean or null."""
     text: str
     """As written, without quotes."""
     is_literal: bool = False
-    """Whether it was written after ``|``: its lines are lines of the file."""
+    """True for a ``|`` block, whose lines are lines of the file."""
 
     def line_of(self, place: int) -> int:
-        """Return the line of the file for a place in the text; that of its beginning if the text was folded or quoted."""
+        """Return the file line of a position in the text; for folded or quoted texts, the line of the start."""
         return self.line + 1 + self.text.count("\n", 0, place) if self.is_literal else self.line
 
 
@@ -67,15 +67,15 @@ class ListNode(msgspec.Struct, frozen=True):
 
 
 class Entry(NamedTuple):
-    """A key with its value."""
+    """Line and value of a key."""
 
     line: int
-    """That of the key."""
+    """Line of the key."""
     value: Node
 
 
 class MappingNode(msgspec.Struct, frozen=True):
-    """A mapping; its keys are texts."""
+    """A mapping with text keys."""
 
     line: int
     entries: dict[str, Entry]
@@ -85,7 +85,7 @@ Node: TypeAlias = ScalarNode | ListNode | MappingNode
 
 
 def read_yaml(text: str, problems: Problems) -> Node | None:
-    """Return the one document of the text; note in ``problems`` what is wrong in it. None if it cannot be read at all."""
+    """Return the only YAML document of a text, or None if it cannot be parsed, and report its problems."""
     if len(text) > MAX_CHARACTERS:
         problems.add(1, f"The text has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read")
         return None
@@ -105,10 +105,10 @@ def read_yaml(text: str, problems: Problems) -> Node | None:
         return None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        what = ", ".join(part for part in (error.context, error.problem) if part)
+        problem = ", ".join(part for part in (error.context, error.problem) if part)
         line = mark.line + 1 if mark else 1
-        hint = "Indent with spaces" if "\\t" in what else _indentation(text, line) or QUOTE
-        problems.add(line, f"This is not YAML: {what}", hint)
+        hint = "Indent with spaces" if "\\t" in problem else _indentation(text, line) or QUOTE
+        problems.add(line, f"This is not YAML: {problem}", hint)
         return None
     except (YAMLError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
         problems.add(1, f"This is not YAML: {type(error).__name__}: {error}")
@@ -119,17 +119,17 @@ def read_yaml(text: str, problems: Problems) -> Node | None:
 
 
 def _indentation(text: str, line: int) -> str:
-    """Return how the line is indented, if it is deeper than the line before it, which holds a value already; else empty."""
+    """Return a hint if the line is indented deeper than a preceding line that already has a value; else empty."""
     lines = text.splitlines()[:line]
-    before = next((place for place in range(line - 1, 0, -1) if lines[place - 1].strip()), 0)
+    before = next((number for number in range(line - 1, 0, -1) if lines[number - 1].strip()), 0)
     if not before or line > len(lines) or not _VALUE.search(lines[before - 1]):
         return ""
-    deep, deeper = (len(one) - len(one.lstrip(" -")) for one in (lines[before - 1], lines[line - 1]))
+    deep, deeper = (len(row) - len(row.lstrip(" -")) for row in (lines[before - 1], lines[line - 1]))
     return f"Line {line} is indented deeper than line {before}" if deeper > deep else ""
 
 
 def plain(node: Node) -> Any:
-    """Return the node as plain data, as JSON holds it."""
+    """Convert the node to JSON-compatible data."""
     if isinstance(node, ScalarNode):
         return node.value
     if isinstance(node, ListNode):
@@ -138,7 +138,7 @@ def plain(node: Node) -> Any:
 
 
 def texts_in(node: Node) -> Iterator[ScalarNode]:
-    """Yield each text within the node, in their order; keys are none."""
+    """Yield the texts within the node in order, without keys."""
     if isinstance(node, ScalarNode):
         if isinstance(node.value, str):
             yield node
@@ -148,9 +148,9 @@ def texts_in(node: Node) -> Iterator[ScalarNode]:
 
 
 def read_mapping(text: str, problems: Problems, what: str, hint: str) -> MappingNode | None:
-    """Return the mapping that a text is, without the keys that are `IGNORED`; None, with the problem noted, if it is none.
+    """Parse a text as a mapping, without its `IGNORED` keys; report a problem and return None for anything else.
 
-    ``what``: the file, for the message.
+    ``what``: label of the file in the message.
     """
     node = read_yaml(text, problems)
     if node is None:
@@ -163,7 +163,7 @@ def read_mapping(text: str, problems: Problems, what: str, hint: str) -> Mapping
 
 
 def kind_of(node: Node) -> str:
-    """Return what the node is, for a message."""
+    """Describe the node for a message."""
     if isinstance(node, MappingNode):
         return "a mapping"
     if isinstance(node, ListNode):
@@ -172,13 +172,13 @@ def kind_of(node: Node) -> str:
 
 
 def shown(text: str, most: int = 60) -> str:
-    """Return the beginning of a text, on one line."""
+    """Return the start of a text, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[:most]}..."
 
 
 class _GivenUp(Exception):
-    """The rest of the text is not read."""
+    """Raised to stop parsing."""
 
 
 def _inside(node: ListNode | MappingNode) -> Iterable[Node]:
@@ -186,7 +186,7 @@ def _inside(node: ListNode | MappingNode) -> Iterable[Node]:
 
 
 def _measured(node: Node) -> tuple[int, int, int]:
-    """Return how many values a node holds, itself included, how many levels, and how many characters."""
+    """Return the number of values including the node itself, the levels, and the characters."""
     if isinstance(node, ScalarNode):
         return 1, 0, len(node.text)
     sizes, heights, characters = zip((0, 0, 0), *map(_measured, _inside(node)), strict=True)
@@ -194,7 +194,7 @@ def _measured(node: Node) -> tuple[int, int, int]:
 
 
 class _Open:
-    """A list or mapping whose end has not come."""
+    """A list or mapping that is still open."""
 
     def __init__(self, event: Any, is_mapping: bool) -> None:
         self.line: int = event.start_mark.line + 1
@@ -203,16 +203,16 @@ class _Open:
         self.items: list[Node] = []
         self.entries: dict[str, Entry] = {}
         self.key: tuple[str | None, int] | None = None
-        """The last key and its line; without a text it merges."""
+        """Latest key and its line; the key of a merge is None."""
         self.merged: dict[str, Entry] = {}
-        """The entries of the mappings that ``<<`` merges."""
+        """Entries of mappings merged by ``<<``."""
 
     def closed(self) -> Node:
         return MappingNode(self.line, self.merged | self.entries) if self.is_mapping else ListNode(self.line, tuple(self.items))
 
 
 class _Builder:
-    """Makes nodes of the parser's events, without recursion."""
+    """Builds nodes from parser events, without recursion."""
 
     def __init__(self, problems: Problems) -> None:
         self.document: Node | None = None
@@ -223,7 +223,7 @@ class _Builder:
         self._repeated_characters = 0
         self._documents = 0
         self._merges = False
-        """Whether the last event is ``<<`` without quotes, which merges as a key."""
+        """True if the latest event is an unquoted ``<<``, which merges if it is a key."""
 
     def take(self, event: Any) -> None:
         kind, line = type(event).__name__, event.start_mark.line + 1
@@ -273,12 +273,14 @@ class _Builder:
                 into.entries[key] = Entry(key_line, node)
 
     def _merge(self, node: Node, line: int, into: _Open) -> None:
-        """Take what ``<<`` merges, of which the first mapping wins."""
-        for one in node.items if isinstance(node, ListNode) else (node,):
-            if not isinstance(one, MappingNode):
-                self._problems.add(line, f"<< merges mappings, not {kind_of(one)}", 'Put a key of this name in quotes: "<<"')
+        """Merge the mappings of ``<<``; the first one takes precedence."""
+        for mapping in node.items if isinstance(node, ListNode) else (node,):
+            if not isinstance(mapping, MappingNode):
+                self._problems.add(
+                    line, f"<< merges mappings, not {kind_of(mapping)}", 'Put a key of this name in quotes: "<<"'
+                )
                 continue
-            for key, entry in one.entries.items():
+            for key, entry in mapping.entries.items():
                 into.merged.setdefault(key, entry)
 
     def _key(self, node: Node) -> str:
@@ -292,10 +294,10 @@ class _Builder:
     def _repeated(self, anchor: str, line: int) -> Node:
         node = self._anchors.get(anchor)
         if node is None:
-            inside = any(one.anchor == anchor for one in self._open)
-            what = "stands for what it is itself in" if inside else "stands for nothing that was written before"
+            inside = any(container.anchor == anchor for container in self._open)
+            problem = "refers to a value that contains it" if inside else "refers to no earlier anchor"
             hint = "Write out what it should be" if inside else f'For the text, write "*{anchor}" in quotes'
-            self._give_up(line, f"*{anchor} {what}", hint)
+            self._give_up(line, f"*{anchor} {problem}", hint)
         size, height, characters = _measured(node)
         self._check_depth(line, height)
         self._size += size - 1
@@ -309,7 +311,7 @@ class _Builder:
             self._give_up(line, f"Lists and mappings are nested deeper than {MAX_LEVELS} levels", "Write it flatter")
 
     def _joined(self, text: str, line: int) -> str:
-        """Return the text with each surrogate pair, as JSON escapes it, as its character."""
+        """Combine surrogate pairs, as escaped by JSON, into their characters."""
         if text.isascii() or not _SURROGATE.search(text):
             return text
         try:
@@ -336,9 +338,9 @@ class _Builder:
 
 
 def _number(text: str) -> int | float | None:
-    """Return the number; None if JSON cannot hold it, or not every reader of JSON."""
+    """Return the number, or None if JSON, or some JSON readers, cannot represent it."""
     if _WHOLE.fullmatch(text):
-        is_short = len(text) < 25  # Python reads no number of very many digits
+        is_short = len(text) < 25  # Python refuses to parse very long numbers
         number = int(text, {"0o": 8, "0x": 16}.get(text[:2], 10)) if is_short else LARGEST
         return number if abs(number) < LARGEST else None
     value = math.inf if text.lower().endswith(("inf", "nan")) else float(text)
@@ -346,7 +348,7 @@ def _number(text: str) -> int | float | None:
 
 
 def as_yaml_text(data: Any) -> str:
-    """Return the data as YAML, keys in their order."""
+    """Return the data as YAML, with keys in their order."""
     from ruamel.yaml import YAML
 
     written: Any = StringIO()

@@ -1,1 +1,1 @@
-"""A workflow as a graph: nodes, edges, their states."""
+"""A workflow as a graph: nodes, edges, states."""

@@ -1,4 +1,4 @@
-"""The drawing of a graph: which node may follow which. Pictures are made of it, and Mermaid."""
+"""Drawing of a graph: its nodes and possible transitions. Basis of pictures and Mermaid charts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import NamedTuple
 from agentnb.workflow.graph.nodes import Decide, Each, Graph, Jump, Node, Together
 
 EXIT = ""
-"""The path that stands for the end of the workflow."""
+"""Path of the workflow's end."""
 CONDITIONAL = "when"
-"""The label of a jump of a task that has a condition."""
+"""Edge label of a task's conditional jump."""
 ON_ERROR = "on error"
-"""The label of the edge that is followed when a step has failed."""
+"""Label of the edge that is followed when a step fails."""
 
 
 class Choice(NamedTuple):
-    """A choice that a step may log: the step, and where it continues."""
+    """A loggable choice: the step and its target."""
 
     step: str
     to: str
@@ -25,63 +25,63 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A way from one step to another; both are paths, `EXIT` is the end of the workflow."""
+    """A transition between two steps; both are paths, `EXIT` is the end of the workflow."""
 
     source: str
     target: str = EXIT
     labels: tuple[str, ...] = ()
-    """``true``, ``false``, `ON_ERROR`; empty where the next step simply follows."""
+    """``true``, ``false``, `ON_ERROR`; empty for plain succession."""
     is_back: bool = False
-    """Whether it leads to a step that is declared before its source, or to the source itself: a loop."""
+    """True for a loop: the target is declared before the source, or is the source itself."""
     choices: frozenset[Choice] = frozenset()
-    """The choices that mean that it was followed; empty if none is logged."""
+    """Choices that show that the edge was followed; empty if it is never logged."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnNode:
-    """A step. Gotos are edges, and the steps in the branches of a condition are nodes beside it."""
+    """A step in the drawing. Gotos are edges; steps in a condition's branches are siblings of the condition."""
 
     path: str
     id: str
     kind: str
     words: str = ""
-    """What it works with, as it was declared: the agent, the tool, the condition, the question."""
+    """Its agent, tool, condition or question, as declared."""
     children: tuple[Drawing, ...] = ()
-    """The branches of a parallel step."""
+    """Branches of a parallel step."""
     is_map: bool = False
-    """Whether it stands for all items of a list."""
+    """True if it represents all items of a list."""
     retries: int = 0
-    """How often it may be tried again."""
+    """Maximum retries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Steps of one list, with those in the branches of its conditions, in the order in which they are declared."""
+    """Steps of one list, including those in the branches of its conditions, in declared order."""
 
     nodes: tuple[DrawnNode, ...] = ()
     edges: tuple[Edge, ...] = ()
     entry: str = EXIT
-    """The path of the step that is done first."""
+    """Path of the first step."""
     idle: tuple[str, ...] = ()
-    """The paths of the gotos that no step leads to."""
+    """Paths of the gotos that no step leads to."""
 
     @staticmethod
     def of(nodes: Sequence[DrawnNode], edges: Iterable[Edge]) -> Drawing:
-        """Return the drawing of nodes and edges: edges between the same nodes are one, those to other nodes are left out."""
-        places = {EXIT: len(nodes)} | {node.path: place for place, node in enumerate(nodes)}
-        found: dict[tuple[str, str], Edge] = {}
+        """Build a drawing; merge edges between the same nodes and drop edges to unknown nodes."""
+        places = {EXIT: len(nodes)} | {node.path: position for position, node in enumerate(nodes)}
+        merged: dict[tuple[str, str], Edge] = {}
         for edge in edges:
             if edge.target in places:
-                before = found.get((edge.source, edge.target), edge)
+                before = merged.get((edge.source, edge.target), edge)
                 labels = tuple(dict.fromkeys((*before.labels, *edge.labels)))
                 is_back = places[edge.target] <= places[edge.source]
-                one = Edge(edge.source, edge.target, labels, is_back, before.choices | edge.choices)
-                found[edge.source, edge.target] = one
-        return Drawing(tuple(nodes), tuple(found.values()))
+                merged_edge = Edge(edge.source, edge.target, labels, is_back, before.choices | edge.choices)
+                merged[edge.source, edge.target] = merged_edge
+        return Drawing(tuple(nodes), tuple(merged.values()))
 
     @property
     def all_nodes(self) -> Iterator[DrawnNode]:
-        """The nodes, each followed by those inside it."""
+        """All nodes, each followed by its descendants."""
         for node in self.nodes:
             yield node
             for child in node.children:
@@ -89,32 +89,32 @@ class Drawing:
 
 
 def drawn(graph: Graph) -> Drawing:
-    """Return the drawing of a graph. Jumps whose target does not exist are left out."""
+    """Return the drawing of a graph. Jumps to unknown targets are omitted."""
     return _Builder(graph).drawing()
 
 
 @dataclass(slots=True)
 class _Level:
-    """The nodes and edges of one drawing while it is built."""
+    """Nodes and edges of one drawing under construction."""
 
     nodes: list[DrawnNode] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
-    """Gotos that no node continues with; another goto may lead there."""
+    """Gotos without a predecessor; another goto may still lead there."""
 
     def connect(self, exits: Iterable[Edge], target: str) -> None:
-        """Let exits, which are edges whose target is not known yet, lead to a node."""
-        self.edges += [replace(one, target=target) for one in exits]
+        """Connect exits, which are edges without a target yet, to a node."""
+        self.edges += [replace(edge, target=target) for edge in exits]
 
 
 class _Builder:
-    """Builds the drawing of a graph."""
+    """Builder of a graph's drawing."""
 
     def __init__(self, graph: Graph) -> None:
         self._nodes = graph.nodes
-        self._places = {node.path: place for place, node in enumerate(graph.nodes)}
+        self._places = {node.path: position for position, node in enumerate(graph.nodes)}
         self._led_to: set[str] = set()
-        """The gotos that others lead to."""
+        """Gotos reached from other gotos."""
 
     def drawing(self) -> Drawing:
         level = _Level()
@@ -125,13 +125,13 @@ class _Builder:
         return replace(Drawing.of(level.nodes, level.edges), entry=entry or EXIT, idle=idle)
 
     def _branch(self, node: Node) -> Drawing:
-        """Return the drawing of a branch of a block; where it ends, the block waits for the others."""
+        """Return the drawing of a block's branch, without its exits, because the block waits for all branches."""
         level = _Level()
         self._sequence(level, [node], [])
         return Drawing.of(level.nodes, [edge for edge in level.edges if edge.target != EXIT])
 
     def _sequence(self, level: _Level, nodes: Sequence[Node], exits: list[Edge]) -> list[Edge]:
-        """Add nodes that follow one another; ``exits`` lead to the first. Return those that lead from the last."""
+        """Add sequential nodes; ``exits`` lead to the first. Return the exits of the last."""
         for node in _as_walked(nodes):
             if not node.kind:
                 if not exits:
@@ -145,8 +145,8 @@ class _Builder:
 
     def _node(self, level: _Level, node: Node) -> list[Edge]:
         does, exits = node.does, [Edge(node.path)]
-        children = tuple(self._branch(one) for one in does.nodes) if isinstance(does, Together) else ()
-        again = max(one.retry.max_attempts for one in (node, does.node if isinstance(does, Each) else node))
+        children = tuple(self._branch(child) for child in does.nodes) if isinstance(does, Together) else ()
+        again = max(step.retry.max_attempts for step in (node, does.node if isinstance(does, Each) else node))
         level.nodes.append(DrawnNode(node.path, node.id, node.kind, node.words, children, isinstance(does, Each), again))
         if node.rescue is not None:
             self._jump(level, [Edge(node.path, labels=(ON_ERROR,))], node.rescue)
@@ -167,31 +167,31 @@ class _Builder:
         return exits
 
     def _jump(self, level: _Level, exits: Iterable[Edge], jump: Jump, *names: str) -> None:
-        """Let exits go on at the target of a jump. ``names``: of a node that is only that, which may log it too."""
+        """Connect exits to the target of a jump. ``names``: those of a pure goto node, which may log the jump too."""
         target = self._target(jump.place)
         if target is not None:
-            for one in exits:
-                logged = frozenset(Choice(path, to) for path in (*names, one.source) for to in (jump.to, target))
-                level.connect([replace(one, choices=one.choices | logged)], target)
+            for edge in exits:
+                logged = frozenset(Choice(path, to) for path in (*names, edge.source) for to in (jump.to, target))
+                level.connect([replace(edge, choices=edge.choices | logged)], target)
 
-    def _target(self, place: int) -> str | None:
-        """Return the path of the node that a jump leads to, past further jumps; None if there is none."""
+    def _target(self, position: int) -> str | None:
+        """Return the path of the node that a jump reaches, following further jumps, or None without a target."""
         seen: set[int] = set()
-        while 0 <= place < len(self._nodes) and place not in seen:
-            node = self._nodes[place]
+        while 0 <= position < len(self._nodes) and position not in seen:
+            node = self._nodes[position]
             if node.kind:
                 return node.path
-            seen.add(place)
+            seen.add(position)
             self._led_to.add(node.path)
-            place = node.jumps[0].place
-        return EXIT if place == len(self._nodes) else None
+            position = node.jumps[0].place
+        return EXIT if position == len(self._nodes) else None
 
 
 def _as_walked(nodes: Sequence[Node]) -> Iterator[Node]:
-    """Yield nodes in the order in which they are walked: some after those below them that they read."""
+    """Yield the nodes in execution order: a node that reads later siblings follows them."""
     early: set[int] = set()
-    for place, node in enumerate(nodes):
-        later = range(place + 1, min(place + 1 + node.early, len(nodes)))
-        order = [one for one in (*later, place) if one not in early]
-        early |= {one for one in order if one != place}
-        yield from (nodes[one] for one in order)
+    for position, node in enumerate(nodes):
+        later = range(position + 1, min(position + 1 + node.early, len(nodes)))
+        order = [index for index in (*later, position) if index not in early]
+        early |= {index for index in order if index != position}
+        yield from (nodes[index] for index in order)

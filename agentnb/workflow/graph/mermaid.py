@@ -1,4 +1,4 @@
-"""A workflow as a Mermaid flowchart, for pages that draw these: GitHub, JupyterLab's Markdown, documentation."""
+"""A workflow as a Mermaid flowchart, for GitHub, JupyterLab's Markdown and documentation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
 from agentnb.workflow.graph.node_states import UNKNOWN, NodeState
 
 MAX_WORDS = 60
-"""Characters of a condition, a question or a name in a node."""
+"""Maximum characters of a condition, question or name in a node."""
 CLASSES = {
     "running": "fill:#e3f2fd,stroke:#1976d2,color:#0d3c61",
     "waiting": "fill:#e3f2fd,stroke:#1976d2,color:#0d3c61,stroke-dasharray:4 2",
@@ -20,27 +20,26 @@ CLASSES = {
     "interrupted": "fill:#fff3e0,stroke:#b26a00,color:#5f3900",
     "skipped": "fill:#f5f5f5,stroke:#9e9e9e,color:#424242,stroke-dasharray:4 2",
 }
-"""The look of a node in each state."""
+"""Node styles by state."""
 _SHAPES = {"condition": ("{", "}"), "human": ("[/", "/]"), "map": ("[[", "]]"), "workflow": ("[[", "]]")}
 _MARKUP = {letter: f"#{ord(letter)};" for letter in '#"<>`\\&%'}
-"""Mermaid reads directives (``%%{...}%%``) and formulas (``$$``) wherever they stand, also in a text."""
+"""Escapes: Mermaid interprets directives (``%%{...}%%``) and formulas (``$$``) even within text."""
 
 
 def mermaid(graph: Drawing, states: Mapping[str, NodeState] | None = None) -> str:
-    """Return the graph of a workflow as a Mermaid flowchart: parallel steps are subgraphs, loops are dotted edges.
+    """Return a workflow's graph as a Mermaid flowchart: parallel steps are subgraphs, loops are dotted edges.
 
-    ``states``, by the path of the step (`node_states`), colour the nodes and count the loops. No text of a model or a
-    person becomes markup.
+    ``states``, by step path (`node_states`), colour the nodes and count the loops. Text from models and users is escaped.
     """
     return "\n".join(_Flowchart(graph, states or {}).lines()) + "\n"
 
 
 class _Flowchart:
-    """The lines of a flowchart. Nodes are named by number: their ids may be any text."""
+    """Lines of a flowchart. Nodes are named by number, because ids may be any text."""
 
     def __init__(self, graph: Drawing, states: Mapping[str, NodeState]) -> None:
         self._graph, self._states = graph, states
-        self._names = {node.path: f"n{place}" for place, node in enumerate(graph.all_nodes)}
+        self._names = {node.path: f"n{number}" for number, node in enumerate(graph.all_nodes)}
         self._names[EXIT] = "finish"
         self._has_end = any(edge.target == EXIT for edge in graph.edges if edge.labels)
 
@@ -50,9 +49,9 @@ class _Flowchart:
         if self._has_end:
             yield "    finish([end])"
         for status, look in CLASSES.items():
-            if named := [name for path, name in self._names.items() if self._states.get(path, UNKNOWN).status == status]:
+            if members := [name for path, name in self._names.items() if self._states.get(path, UNKNOWN).status == status]:
                 yield f"    classDef {status} {look}"
-                yield f"    class {','.join(named)} {status}"
+                yield f"    class {','.join(members)} {status}"
 
     def _level(self, graph: Drawing, margin: str) -> Iterator[str]:
         for node in graph.nodes:
@@ -83,7 +82,7 @@ class _Flowchart:
 
 
 def escaped(text: str) -> str:
-    """Return a text as it may stand between quotation marks in a flowchart: on one line, short, and without markup."""
+    """Escape a text for a quoted label of a flowchart: one line, truncated, without markup."""
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     short = line if len(line) <= MAX_WORDS else line[: MAX_WORDS - 1].rstrip() + "…"
     return "".join(_MARKUP.get(letter, letter) for letter in short).replace("$$", "#36;#36;")
@@ -92,8 +91,8 @@ def escaped(text: str) -> str:
 def _figures(node: DrawnNode, state: NodeState | None) -> list[str]:
     if state is None:
         return [f"up to {retries_told(node.retries)}"] if node.retries else []
-    found = [f"ran {state.times} times"] if state.times > 1 else []
-    found += [f"{state.attempts} attempts, {retries_told(state.attempts - 1)}"] if state.attempts > 1 else []
+    lines = [f"ran {state.times} times"] if state.times > 1 else []
+    lines += [f"{state.attempts} attempts, {retries_told(state.attempts - 1)}"] if state.attempts > 1 else []
     if state.items:
-        found.append(", ".join(f"{count} {status}" for status, count in state.items.items()))
-    return found
+        lines.append(", ".join(f"{count} {status}" for status, count in state.items.items()))
+    return lines

@@ -1,4 +1,4 @@
-"""How the steps of a workflow stand, for the nodes and edges of its graph."""
+"""States of a workflow's steps, for the nodes and edges of its graph."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from agentnb.core.run.work_records import StepRecord, is_substituted
 from agentnb.workflow.graph.drawing import Choice, Drawing, Edge
 
 WAITING = "waiting"
-"""The status of a step that waits for the person; all others are those of `StepRecord`."""
+"""Status of a step that waits for the person; the other statuses are those of `StepRecord`."""
 RETRYING = "retrying"
-"""The status of a step whose attempt has failed, until the next one begins."""
+"""Status of a step between a failed attempt and the next one."""
 INTERRUPTED = "interrupted"
-"""The status of a step that was open when the process died."""
+"""Status of a step that was open when the process died."""
 _NONE: Mapping[str, int] = {}
 
 
 class NodeState(NamedTuple):
-    """How a step stands."""
+    """State of a step."""
 
     status: str = ""
-    """running, waiting, retrying, completed, failed, cancelled, skipped or interrupted; empty if it has not begun."""
+    """running, waiting, retrying, completed, failed, cancelled, skipped or interrupted; empty before it begins."""
     times: int = 0
-    """How often it was started."""
+    """Number of executions."""
     attempts: int = 0
-    """Attempts of the last time."""
+    """Attempts of the last execution."""
     loops: Mapping[str, int] = _NONE
-    """How often the edges from it were followed, by the path of the target; only those whose choices are logged."""
+    """Traversals of its edges, by target path; only edges with logged choices."""
     items: Mapping[str, int] = _NONE
-    """Of a map: how many of its items have each status."""
+    """Of a map: item counts by status."""
     seconds: float | None = None
     error: str = ""
-    """Why it failed, or an attempt did; of a completed step, why it has a substitute."""
+    """Error of the step or its last attempt; for a completed step, the reason for its substitute output."""
 
     @property
     def is_substituted(self) -> bool:
-        """Whether it failed and ``on_error`` gave its output."""
+        """True if it failed and ``on_error`` supplied its output."""
         return is_substituted(self.status, self.error)
 
 
 UNKNOWN = NodeState()
-"""The state of a step that has not begun."""
+"""State of a step that has not begun."""
 
 
 class StepProgress:
-    """Keeps how the steps of a run stand. Pass it each event; what `states` does then is only for the steps that changed."""
+    """Tracks the states of a run's steps. Pass it each event; `states` then updates only the steps that changed."""
 
     def __init__(self, graph: Drawing) -> None:
         nodes = list(graph.all_nodes)
@@ -63,7 +63,7 @@ class StepProgress:
         self._taken: Counter[Choice] = Counter()
         self._changed: set[str] = set()
         self._open: set[str] = set()
-        """The steps that are neither over nor interrupted."""
+        """Steps that are neither over nor interrupted."""
         self._status_of_item: dict[str, str] = {}
         self._states: dict[str, NodeState] = {}
 
@@ -73,11 +73,11 @@ class StepProgress:
             self._changed.add(event.step)
         if isinstance(event, BranchTaken):
             self._taken[Choice(event.step, event.to)] += 1
-            # A goto in a branch is logged by another step than the one where its edge begins.
+            # A goto in a branch is logged by another step than the source of its edge.
             self._changed |= self._states.keys() & self._edges.keys()
 
     def states(self, run: RunFacts) -> Mapping[str, NodeState]:
-        """Return the state of each step that has begun or was skipped, by path, up to the events that were passed."""
+        """Return the states of all steps that have begun or were skipped, by path, as of the events passed so far."""
         records, waits = run.step_records, waiting_paths(run)
         for path in self._changed | self._open:
             record = records.get(path)
@@ -90,7 +90,7 @@ class StepProgress:
         path = record.id
         (self._open.add if status in ("running", WAITING, RETRYING) else self._open.discard)(path)
         if path in self._nodes:
-            items = {one: count for one, count in self._items.get(path, _NONE).items() if count}
+            items = {item_status: count for item_status, count in self._items.get(path, _NONE).items() if count}
             loops = {edge.target: count for edge in self._edges.get(path, ()) if (count := self._followed(edge))}
             self._states[path] = NodeState(
                 status, record.times, max(record.attempts, record.attempt), loops, items, record.seconds, record.error
@@ -102,15 +102,15 @@ class StepProgress:
                 counts[before] -= 1
             self._status_of_item[path] = status
             state = self._states.get(block, NodeState("running"))
-            self._states[block] = state._replace(items={one: count for one, count in counts.items() if count})
+            self._states[block] = state._replace(items={item_status: count for item_status, count in counts.items() if count})
 
     def _followed(self, edge: Edge) -> int:
-        # Where a condition leads to a goto, both may be logged: they are one way.
+        # A condition that leads to a goto may log both: count them once.
         return max(self._taken[choice] for choice in edge.choices)
 
 
 def node_states(graph: Drawing, run: RunFacts) -> Mapping[str, NodeState]:
-    """Return how the steps of a run stand, by path."""
+    """Return the states of a run's steps, by path."""
     progress = StepProgress(graph)
     for event in run.events:
         progress.take(event)
@@ -118,16 +118,16 @@ def node_states(graph: Drawing, run: RunFacts) -> Mapping[str, NodeState]:
 
 
 def waiting_paths(run: RunFacts) -> set[str]:
-    """Return the paths of the steps that have asked the person something, and of the tasks whose actions made them."""
-    paths = {one.call_id for one in run.waiting}
+    """Return the paths of steps waiting for the person, and of tasks whose actions created such steps."""
+    paths = {question.call_id for question in run.waiting}
     blocks = {path.rpartition("/")[0] for path in paths}
     return paths | {path for path in blocks if path in run.step_records and run.step_records[path].kind == "task"}
 
 
 def status_of(record: StepRecord, run: RunFacts, waits: Collection[str]) -> str:
-    """Return the status of a step. ``waits``: the steps that have asked the person something.
+    """Return the status of a step. ``waits``: paths of steps waiting for the person.
 
-    A task that ran, and was skipped when a loop came back to it, is completed: that is how a loop of tasks ends.
+    A task that ran and was later skipped by a loop is completed: a loop of tasks ends that way.
     """
     if record.status != "running":
         ended_loop = record.status == "skipped" and record.times > 0 and record.kind == "task"

@@ -1,4 +1,4 @@
-"""Compiles what a workflow declares to its graph."""
+"""Compiler from workflow files to graphs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from agentnb.workflow.templates.templates import references
 
 
 def compiled(spec: s.WorkflowSpec) -> Graph:
-    """Return the graph of a workflow."""
+    """Compile a workflow to its graph."""
     nodes = _Compiler(spec.steps).nodes(spec.steps)
     return Graph(where="workflow", nodes=nodes, max_loops=spec.max_loop_iterations, output=spec.output)
 
 
 class _Compiler:
-    """Compiles the steps of one workflow."""
+    """Compiler of one workflow's steps."""
 
     def __init__(self, steps: Sequence[s.Step]) -> None:
         self._ids = [step.id for step in steps]
-        self._places = {name: place for place, name in reversed([*enumerate(self._ids)])}
+        self._places = {name: position for position, name in reversed([*enumerate(self._ids)])}
         try:
             self._early = dict(deferred(steps))
-        except ExpressionError:  # of a condition that cannot be read, which fails when it is evaluated
+        except ExpressionError:  # an invalid condition, which fails when evaluated
             self._early = {}
 
     def nodes(self, steps: Sequence[s.Step]) -> tuple[Node, ...]:
@@ -60,7 +60,7 @@ class _Compiler:
             return Call(name=step.tool, args=step.args, is_constant=is_constant(step.args, "{{"))
         if isinstance(step, s.ConditionStep):
             branches = {"true": self.nodes(step.true_), "false": self.nodes(step.false_)}
-            names = tuple([one.id for one in with_branches(step)])
+            names = tuple([member.id for member in with_branches(step)])
             return Decide(condition=step.condition, branches=branches, names=names)
         if isinstance(step, s.ParallelStep):
             return Together(nodes=self.nodes(step.steps), most=step.max_concurrency)
@@ -70,15 +70,15 @@ class _Compiler:
 
 
 def deferred(steps: Sequence[s.Step]) -> Iterator[tuple[str, int]]:
-    """Yield the paths of conditions that read what a later step of their list gives, and how many steps run before each."""
-    places = {inner.id: place for place, step in enumerate(steps) for inner in walk(step)}  # a branch adds no level
-    for place, step in enumerate(steps):
+    """Yield the paths of conditions that read later siblings, and the number of steps to run before each."""
+    places = {inner.id: position for position, step in enumerate(steps) for inner in walk(step)}  # a branch adds no level
+    for position, step in enumerate(steps):
         if isinstance(step, s.ConditionStep):
             read = [path.parts[0] for path in references(step.condition) if path.root == "$steps" and path.parts]
-            if (count := max([0, *(places.get(str(name), place) - place for name in read)])) > 0:
+            if (count := max([0, *(places.get(str(name), position) - position for name in read)])) > 0:
                 yield step.path, count
             for branch in lists_in(step):
                 yield from deferred(branch)
         else:
-            for child in (one for children in lists_in(step) for one in children):
-                yield from deferred([child])  # children of a block do not wait for each other
+            for child in (nested for children in lists_in(step) for nested in children):
+                yield from deferred([child])  # siblings in a block do not wait for each other

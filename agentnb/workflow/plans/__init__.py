@@ -1,1 +1,1 @@
-"""Plans: what one is, how it is read and checked, and the two actions that make and run one."""
+"""Plans: their data, parsing and checks, and the two actions that make and run them."""

@@ -1,4 +1,4 @@
-"""The task file of the planner and the executor that agentnb has by itself."""
+"""The task file of agentnb's own planner and executor."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from agentnb.errors import SettingsError
 
 PLANNER = "planner"
-"""What a shell and a log call it."""
+"""Name of the planner in shells and logs."""
 _FILE = Path(__file__).with_name("planner.yaml")
 
 
 def planner_text(max_plan_iterations: int | None = None) -> str:
-    """Return the text of the task file, with this limit of plans, if one is given."""
+    """Return the text of the task file, with this maximum of plans if one is given."""
     text = _FILE.read_text(encoding="utf-8")
     if max_plan_iterations is None:
         return text

@@ -1,4 +1,4 @@
-"""``llm/exec:run_plan``: runs the steps of a plan, and returns the results."""
+"""The action ``llm/exec:run_plan``, which runs the steps of a plan."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ PROMPT = Path(__file__).with_name("prompts") / "executor.md"
 
 
 async def run_plan(call: ActionCall) -> dict[str, Any]:
-    """Run the steps of a plan in their order, and return all results: the action ``llm/exec:run_plan``.
+    """Run the steps of a plan in order and return all results: the action ``llm/exec:run_plan``.
 
-    Input: ``plan``, ``results``, ``transcript``, and ``tools`` (names; by default all of the run). A step whose id has a result
-    already is not run again. A question ends the plan: its answer is a result for the planner.
+    Input: ``plan``, ``results``, ``transcript``, and ``tools`` (names; by default all of the run). Steps whose ids already have
+    a result are skipped. A question ends the plan; its answer is a result for the planner.
     """
     call = _with_offered_tools(call)
     plan, results = plan_of(call.input.get("plan")), given_results(call.input.get("results"))
@@ -68,15 +68,15 @@ async def run_plan(call: ActionCall) -> dict[str, Any]:
 
 
 def _with_offered_tools(call: ActionCall) -> ActionCall:
-    """Return the call with the tools only that its input names, if it names any: a plan calls no others."""
+    """Limit the call's tools to those named in its input, if any; a plan can call no others."""
     if (names := call.input.get("tools")) is None:
         return call
-    found = [call.tools.get(one.name) for one in offered(names, call.tools)]
-    return replace(call, tools=Toolbox(filter(None, found)))
+    selected = [call.tools.get(spec.name) for spec in offered(names, call.tools)]
+    return replace(call, tools=Toolbox(filter(None, selected)))
 
 
 def plan_of(given: Any) -> PlanSpec:
-    """Return the plan of an input, as plain data; raise `SettingsError` if it is none."""
+    """Return the plan of a plain-data input. Raises `SettingsError` for invalid data."""
     if (written := plan_of_data(given)) is not None:
         return written
     data = plain_data(given, "The plan")
@@ -85,99 +85,101 @@ def plan_of(given: Any) -> PlanSpec:
     steps = data.get("steps") or []
     if len(steps) > MAX_PLAN_STEPS:
         raise SettingsError(f"The plan has more than {MAX_PLAN_STEPS:,} steps", "Split it")
-    told = [step.get("problem") if isinstance(step, dict) else None for step in steps]
-    bare = [{key: one for key, one in step.items() if key != "problem"} if isinstance(step, dict) else step for step in steps]
+    problems = [step.get("problem") if isinstance(step, dict) else None for step in steps]
+    bare = [
+        {key: value for key, value in step.items() if key != "problem"} if isinstance(step, dict) else step for step in steps
+    ]
     node = node_of({key: value for key, value in {**data, "steps": bare}.items() if value is not None})
     assert isinstance(node, MappingNode), "it is a mapping"
     read = read_plan(node, Problems())
-    faults = ["; ".join(fault.message for fault in found) for found in read.faults]
+    faults = ["; ".join(fault.message for fault in step_faults) for step_faults in read.faults]
     read_steps = [
-        structs.replace(step, problem=str(one) if one else fault or None)
-        for step, one, fault in zip(read.plan.steps, told, faults, strict=True)
+        structs.replace(step, problem=str(problem) if problem else fault or None)
+        for step, problem, fault in zip(read.plan.steps, problems, faults, strict=True)
     ]
     return structs.replace(read.plan, steps=tuple(read_steps))
 
 
 class _Hands:
-    """Does the steps of one execution of a plan, and has their results."""
+    """Runs the steps of one plan execution and collects their results."""
 
     def __init__(self, call: ActionCall, plan: PlanSpec, given: list[StepResult]) -> None:
         self._call = call
         self._guard = guard_of(call.input.get("guard"))
         self._plan = plan
         self._given = given
-        before = {str(one["id"]): one for one in given if one["id"] not in (None, "")}
+        before = {str(result["id"]): result for result in given if result["id"] not in (None, "")}
         self._ids = result_ids(plan)
         own = self._ids if plan.form == "chat" else [step.id or "" for step in plan.steps]
-        self._outputs = {place: before[name] for place, name in enumerate(own) if name in before}
-        """The results that steps can refer to, now or before, by their places."""
+        self._outputs = {position: before[name] for position, name in enumerate(own) if name in before}
+        """Results that steps can refer to, old and new, by step index."""
         self.known = frozenset(self._outputs)
-        """The places of the steps that had one before."""
+        """Indexes of the steps that already had a result."""
         self._first: dict[tuple[str, bytes], int] = {}
-        """The place of the first step that makes a call, by the call as it is written."""
+        """Index of the first step with each call, by the call as written."""
         self._taken: dict[int, StepResult] = {}
-        """The new results, by place."""
+        """New results by step index."""
         self._window = CallWindow()
         self._called = [*given]
-        """The results of calls, with those that the action was given."""
+        """Results of calls, including those in the action's input."""
         self._seen = 0
-        """How many of them the window has taken in: it is only needed when a call is made again."""
+        """Number of these results in the window, which is updated only when a call repeats."""
         self._made = {call_key(call) for call, _ in calls_of(given)}
 
     async def do(self, execution: Execution) -> None:
-        """Do a step, and take its result."""
-        does, place = execution.node.does, int(execution.node.id)
-        if depends_on := self._plan.steps[place].depends_on:
+        """Run a step and store its result."""
+        does, position = execution.node.does, int(execution.node.id)
+        if depends_on := self._plan.steps[position].depends_on:
             done = self._done()
-            lost = next((one for one in depends_on if one not in done or done[one]["error"] is not None), None)
+            lost = next((number for number in depends_on if number not in done or done[number]["error"] is not None), None)
             if lost is not None:
-                self._call.skip(str(place), f"step {lost}, which it depends on, has no result")
-                self._taken[place] = self._result(place, None, f"skipped: it depends on step {lost}")
+                self._call.skip(str(position), f"step {lost}, which it depends on, has no result")
+                self._taken[position] = self._result(position, None, f"skipped: it depends on step {lost}")
                 return
         try:
-            result = await _WORK[type(does)](self, does, execution, place)
+            result = await _WORK[type(does)](self, does, execution, position)
         except SettingsError as error:
-            result = self._result(place, None, f"{error.what}. {error.hint}" if error.hint else error.what)
+            result = self._result(position, None, f"{error.what}. {error.hint}" if error.hint else error.what)
         if result is None:
             return
-        self._taken[place] = self._outputs[place] = result
-        if result["error"] not in (None, DUPLICATE) and self._plan.form == "planner":  # a blocked repeat is no failure
+        self._taken[position] = self._outputs[position] = result
+        if result["error"] not in (None, DUPLICATE) and self._plan.form == "planner":  # a blocked repeat is not a failure
             execution.is_last = await self._call.failed(result["name"], result["error"])
 
     def _done(self) -> dict[int, StepResult]:
-        """Return the results of a chat's steps, by their numbers."""
-        return {number_of(self._plan.steps[one], one): result for one, result in self._outputs.items()}
+        """Return the results of a chat plan, by step number."""
+        return {number_of(self._plan.steps[position], position): result for position, result in self._outputs.items()}
 
     async def end(self) -> list[StepResult]:
-        """Return the new results in the order of the plan."""
-        taken = [self._taken[place] for place in sorted(self._taken)]
-        if self._plan.form == "chat" and (failed := next((one for one in taken if one["error"] is not None), None)):
+        """Return the new results in plan order."""
+        results = [self._taken[position] for position in sorted(self._taken)]
+        if self._plan.form == "chat" and (failed := next((result for result in results if result["error"] is not None), None)):
             await self._call.failed(failed["name"], failed["error"])
-        return taken
+        return results
 
-    def _result(self, place: int, output: Any, error: str | None, args: Any = None) -> StepResult:
-        step = self._plan.steps[place]
-        told = None if error is None else encodable(error)
+    def _result(self, position: int, output: Any, error: str | None, args: Any = None) -> StepResult:
+        step = self._plan.steps[position]
+        problem = None if error is None else encodable(error)
         name = step.name or next(iter(step.tools), step.type)
-        return step_result(self._ids[place], name, step.args if args is None else args, output, told)
+        return step_result(self._ids[position], name, step.args if args is None else args, output, problem)
 
-    async def _abort(self, does: Abort, execution: Execution, place: int) -> None:
+    async def _abort(self, does: Abort, execution: Execution, position: int) -> None:
         self._call.abort(does.reason)
 
-    async def _fail(self, does: Fail, execution: Execution, place: int) -> StepResult:
-        return self._result(place, None, does.error)
+    async def _fail(self, does: Fail, execution: Execution, position: int) -> StepResult:
+        return self._result(position, None, does.error)
 
-    async def _ask(self, does: Ask, execution: Execution, place: int) -> StepResult:
-        return await asked(self._call, str(place), self._ids[place], does.question)
+    async def _ask(self, does: Ask, execution: Execution, position: int) -> StepResult:
+        return await asked(self._call, str(position), self._ids[position], does.question)
 
-    async def _tool(self, does: Call, execution: Execution, place: int) -> StepResult | None:
-        """Call a tool, but for a repeat or with arguments missing."""
+    async def _tool(self, does: Call, execution: Execution, position: int) -> StepResult | None:
+        """Call a tool, unless the call repeats another or lacks arguments."""
         call, key, block, error = ToolCall(does.name, does.args, execution.place.path), None, None, None
         if does.is_guarded:
             key = call_key(call)
-            if (first := self._first.setdefault(key, place)) != place:
+            if (first := self._first.setdefault(key, position)) != position:
                 if first in self._outputs:
-                    self._outputs[place] = self._outputs[first]
+                    self._outputs[position] = self._outputs[first]
                 return None
         if not does.is_constant:
             arguments = filled(call.arguments, lambda read: referred_output(self._outputs.get(read), read))
@@ -188,7 +190,7 @@ class _Hands:
             if missing := _missing(tool.spec.input_schema, call.arguments):
                 message, execution.is_last = f'Tool "{call.name}" requires additional parameters.', True
                 question = PlanQuestion(message=message, schema=missing)
-                return await asked(self._call, str(place), self._ids[place], question, call)
+                return await asked(self._call, str(position), self._ids[position], question, call)
             if key in self._made and self._guard is not None and not getattr(tool, "repeatable", False):
                 block = self._guard.repeats(call, self._window_now())
         try:
@@ -196,28 +198,28 @@ class _Hands:
         except FailedStep as failed:
             output, error = None, failed.failure.text
         if key is None:
-            return self._result(place, output, error)
+            return self._result(position, output, error)
         if block is not None:
             output, error = last_output([*self._given, *self._taken.values()], call), DUPLICATE
-        told = None if error is None else encodable(error)
-        result = step_result(self._ids[place], call.name, call.arguments, output, told)
+        problem = None if error is None else encodable(error)
+        result = step_result(self._ids[position], call.name, call.arguments, output, problem)
         self._made.add(key)
         self._called.append(result)
         return result
 
     def _window_now(self) -> CallWindow:
-        """Return the window over all calls with results."""
+        """Return the window, updated with all calls that have results."""
         for call, result in calls_of(self._called, self._seen):
             note_call(self._window, call, result)
         self._seen = len(self._called)
         return self._window
 
-    async def _prompt(self, does: Prompt, execution: Execution, place: int) -> StepResult:
-        """Ask a model, or an agent with tools."""
-        call, step, key = self._call, self._plan.steps[place], str(place)
+    async def _prompt(self, does: Prompt, execution: Execution, position: int) -> StepResult:
+        """Run the step with a model, or with an agent that has tools."""
+        call, step, key = self._call, self._plan.steps[position], str(position)
         prompt, system = _words(step, self._done()), PROMPT.read_text(encoding="utf-8").strip()
         if not does.is_agent:
-            return self._result(place, (await call.ask_model(key, side_question(prompt, system), EXECUTOR)).text, None)
+            return self._result(position, (await call.ask_model(key, side_question(prompt, system), EXECUTOR)).text, None)
         model = call.settings.get("model")
         if model is None:
             raise SettingsError("A step that an agent does needs a model", "Run the plan with model=, or -m in a shell")
@@ -226,7 +228,7 @@ class _Hands:
         run = await call.run(key, agent, prompt)
         has_failed = run.status != "completed"
         error = f"its run ended as {run.status}: {run.stop_reason}" if has_failed else None
-        return self._result(place, None if has_failed else run.text, error)
+        return self._result(position, None if has_failed else run.text, error)
 
 
 _WORK: dict[type, Callable[..., Awaitable[StepResult | None]]] = {
@@ -239,14 +241,14 @@ _WORK: dict[type, Callable[..., Awaitable[StepResult | None]]] = {
 
 
 def _words(step: PlanStep, done: Mapping[int, StepResult]) -> str:
-    """Return what an agent or a model is asked: the step, and the results that it depends on, one a line."""
+    """Return a step's prompt: the step, and the results that it depends on, one per line."""
     before = [f"{number}: {msgspec.json.encode(done[number]['result']).decode()}" for number in step.depends_on]
-    found = "\n".join(["\n\nResults of the steps before it, as JSON:", *before]) if before else ""
-    return f"{step.description or step.type}{found}"
+    results = "\n".join(["\n\nResults of the steps before it, as JSON:", *before]) if before else ""
+    return f"{step.description or step.type}{results}"
 
 
 def _missing(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of the arguments that a call lacks; empty if it lacks none."""
+    """Return the schema of the call's missing arguments; empty if the call is complete."""
     required = schema.get("required")
     names = [*filterfalse(arguments.__contains__, required)] if isinstance(required, list) else []
     if not names:

@@ -1,4 +1,4 @@
-"""The tools that a planner may choose from, and its plans may call."""
+"""Tools that a planner may choose and its plans may call."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
 StepWay: TypeAlias = Literal["call", "executor", "reply"]
-"""What does a step of a chat's plan: one call of its tool, an agent with its tools, or one reply of a model."""
+"""Worker of a chat plan's step: one call of its tool, an agent with its tools, or one reply of a model."""
 
 
 def offered(names: Any, toolbox: Toolbox) -> tuple[ToolSpec, ...]:
-    """Return the tools of these names, or groups; all without names. Raises `UnknownTool`."""
+    """Return the tools with these names or groups; all tools if ``names`` is None. Raises `UnknownTool`."""
     if names is None:
         return toolbox.specs
-    found: dict[str, ToolSpec] = {}
+    offered_specs: dict[str, ToolSpec] = {}
     for name in names if isinstance(names, list | tuple) else str(names).split(","):
         word = str(name).strip()
         specs = _specs_of(word, toolbox)
         if not specs:
-            advice = near_tools(word, [one.name for one in toolbox.specs], GiveTools((word,)))
+            advice = near_tools(word, [spec.name for spec in toolbox.specs], GiveTools((word,)))
             raise UnknownTool(f"tools: there is no tool {word}", advice)
-        found.update({spec.name: spec for spec in specs})
-    return tuple(found.values())
+        offered_specs.update({spec.name: spec for spec in specs})
+    return tuple(offered_specs.values())
 
 
 def _specs_of(word: str, toolbox: Toolbox) -> list[ToolSpec]:
-    """Return the tools that a word stands for: a tool, a group of built-in ones, or those of an MCP server."""
+    """Return the tools of a word: one tool, a group of built-in tools, or those of an MCP server."""
     if is_word(word):
         return [spec for spec in toolbox.specs if is_named(spec.name, [word])]
     own = toolbox.get(tool_of_word(word))
-    tools = [own] if own is not None else [one for one in toolbox.of_word(word) if not isinstance(one, ServerTools)]
+    tools = [own] if own is not None else [tool for tool in toolbox.of_word(word) if not isinstance(tool, ServerTools)]
     return [tool.spec for tool in tools]
 
 
 def with_tools_of_groups(plan: PlanSpec, known: Collection[str]) -> PlanSpec:
-    """Return the plan with the known tools of a group in place of its word, where a chat's step may use a group."""
+    """Expand tool groups in the steps of a chat plan to their known tools."""
     if plan.form != "chat":
         return plan
 
@@ -60,7 +60,7 @@ def with_tools_of_groups(plan: PlanSpec, known: Collection[str]) -> PlanSpec:
 
 
 def way_of_step(step: PlanStep, specs: Sequence[ToolSpec]) -> StepWay:
-    """Return what does a step of a chat's plan. ``specs``: its tools."""
+    """Return the worker of a chat plan's step. ``specs``: its tools."""
     if not specs:
         return "reply"
     has_arguments = step.args is not None or not specs[0].input_schema.get("required")

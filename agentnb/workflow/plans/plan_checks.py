@@ -1,4 +1,4 @@
-"""What is wrong in a plan, all of it at once: types, tools and their arguments, references, dependencies, questions."""
+"""Checks of a plan that report all problems at once: types, tools, arguments, references, dependencies, questions."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from agentnb.workflow.plans.plan_spec import TYPES
 from agentnb.workflow.plans.step_references import as_reference, references_in, target_of
 
 Schemas: TypeAlias = Mapping[str, dict[str, Any]]
-"""The schemas of the arguments of tools, by their names."""
+"""Argument schemas by tool name."""
 _SCHEMA = "Such as requestedSchema: {type: object, properties: {day: {type: string, format: date}}}"
 
 
 def validate_plan(plan: AnyPlan, tools: Iterable[Any] | None = None) -> list[Problem]:
-    """Return all that is wrong with a plan, with the lines of its text or file; an empty list if it is valid.
+    """Return all problems of a plan, with line numbers; an empty list if it is valid.
 
-    ``plan``: a `Plan`, its text in YAML or JSON, the path of a file, or plain data. ``tools``: the tools that its steps may
-    call, as for an agent, or as `ToolSpec`; without it the names of tools are not checked. Nothing in the plan is executed.
+    ``plan``: a `Plan`, YAML or JSON text, a path, or plain data. ``tools``: the tools that its steps may call, as for an agent,
+    or as `ToolSpec`; without it, tool names are not checked. Executes nothing.
     """
     _, problems = read_and_check(plan, tools)
     return sorted(problems.found, key=lambda problem: problem.line)
 
 
 def read_and_check(plan: AnyPlan, tools: Iterable[Any] | None = None) -> tuple[ReadPlan | None, Problems]:
-    """Return the plan as it was read, None if it is none, and all that is wrong with it; see `validate_plan`."""
+    """Parse and check a plan; return the parsed plan, or None if unreadable, and its problems. See `validate_plan`."""
     return _checked(plan, None if tools is None else schemas_of(tools))
 
 
 def read_for_tools(plan: AnyPlan, specs: Iterable[ToolSpec]) -> tuple[ReadPlan | None, Problems]:
-    """Return what `read_and_check` does of a plan whose steps may call these tools only, built-in ones too only if given."""
+    """Like `read_and_check`, for steps restricted to these tools, also excluding built-in tools not listed."""
     return _checked(plan, {spec.name: spec.input_schema for spec in specs})
 
 
@@ -61,18 +61,18 @@ def _checked(plan: AnyPlan, schemas: Schemas | None) -> tuple[ReadPlan | None, P
 
 
 def schemas_of(tools: Iterable[Any]) -> Schemas:
-    """Return the schemas of tools, given as for an agent or as `ToolSpec`, and of all built-in ones.
+    """Return the schemas of these tools, given as for an agent or as `ToolSpec`, and of all built-in tools.
 
-    A tool of an MCP server takes any arguments until a run is connected to the server.
+    A tool of an MCP server accepts any arguments until a run connects to the server.
     """
-    given = list(tools)
-    specs = [one for one in given if isinstance(one, ToolSpec)]
-    toolbox = Toolbox([one for one in given if not isinstance(one, ToolSpec)])
+    items = list(tools)
+    specs = [item for item in items if isinstance(item, ToolSpec)]
+    toolbox = Toolbox([item for item in items if not isinstance(item, ToolSpec)])
     return KnownSchemas({spec.name: spec.input_schema for spec in (*specs, *toolbox.specs)}, toolbox.may_have)
 
 
 def check_plan(read: ReadPlan, schemas: Schemas | None, problems: Problems) -> None:
-    """Note what is wrong in a plan that was read. ``schemas``: of all tools; None if they are not known."""
+    """Note all problems of a parsed plan. ``schemas``: of all tools, or None if unknown."""
     plan, checks = read.plan, _Checks(read, schemas, problems)
     if plan.form == "chat":
         if not plan.steps:
@@ -83,7 +83,7 @@ def check_plan(read: ReadPlan, schemas: Schemas | None, problems: Problems) -> N
     for index, (step, fields) in enumerate(zip(plan.steps, read.steps, strict=True)):
         if fields is not None:
             checks.check_step(step, index, fields)
-    if not problems.found and plan.form == "planner":  # in a chat's plan no step ends the others
+    if not problems.found and plan.form == "planner":  # in a chat plan no step ends the others
         warn_of_ways(compiled_plan(plan, "plan", (), Toolbox()), problems, checks.located)
 
 
@@ -92,7 +92,7 @@ _CHAT_EXAMPLE = "Such as steps: [{stepNumber: 1, type: research, description: Fe
 
 @dataclass(frozen=True, slots=True)
 class _Checks:
-    """The checks of the steps of one plan."""
+    """Checks of one plan's steps."""
 
     read: ReadPlan
     schemas: Schemas | None
@@ -102,8 +102,8 @@ class _Checks:
         types = CHAT_TYPES if self.read.plan.form == "chat" else TYPES
         if step.type not in types and step.type != CLARIFY:
             listed = ", ".join(types)
-            what = f'{fields.where}: there is no type "{step.type}"' if step.type else f"{fields.where}: it has no type"
-            self.problems.add(fields.line_of("type"), what, f"One of {listed}")
+            problem = f'{fields.where}: there is no type "{step.type}"' if step.type else f"{fields.where}: it has no type"
+            self.problems.add(fields.line_of("type"), problem, f"One of {listed}")
         if self.read.plan.form == "chat":
             self._check_chat_step(step, fields)
         elif step.type == TOOL:
@@ -116,7 +116,7 @@ class _Checks:
         self._check_references(step, index, fields)
 
     def located(self, path: str) -> tuple[str, int]:
-        """Return what the step with a path of the graph is called in messages, and its line."""
+        """Return the label and the line of the step with this graph path."""
         fields = self.read.steps[int(path.rpartition("/")[2])]
         return ("plan", 0) if fields is None else (fields.where, fields.line)
 
@@ -130,16 +130,16 @@ class _Checks:
     def _check_chat_step(self, step: PlanStep, fields: Fields) -> None:
         if not (step.description or "").strip():
             self.problems.add(fields.line, f"{fields.where}: it has no description", _CHAT_EXAMPLE)
-        known = [name for name in step.tools if self._is_known(name, fields, "tools")]
-        if step.args is not None and known:
-            self._check_arguments(known[0], step.args, fields)
+        known_names = [name for name in step.tools if self._is_known(name, fields, "tools")]
+        if step.args is not None and known_names:
+            self._check_arguments(known_names[0], step.args, fields)
 
     def _is_known(self, name: str, fields: Fields, key: str) -> bool:
         if self.schemas is None:
             return True
         if name not in self.schemas:
-            what = f"there is no tool {(fields.text(key) if key == 'name' else '') or name}"
-            note_no_tool(name, self.schemas, self.problems, fields.line_of(key), fields.where, what=what)
+            problem = f"there is no tool {(fields.text(key) if key == 'name' else '') or name}"
+            note_no_tool(name, self.schemas, self.problems, fields.line_of(key), fields.where, what=problem)
         return name in self.schemas
 
     def _check_arguments(self, name: str, args: dict[str, Any], fields: Fields) -> None:
@@ -166,11 +166,11 @@ class _Checks:
             return f"the plan has no step {target}"
         if target >= index:
             return "this is the step itself" if target == index else "this is a later step"
-        there = self.read.plan.steps[target]
-        return "" if there.has_result else f"step {target}, of type {there.type}, has no result"
+        target_step = self.read.plan.steps[target]
+        return "" if target_step.has_result else f"step {target}, of type {target_step.type}, has no result"
 
     def check_numbers(self) -> None:
-        """Note numbers that are given twice, and dependencies on what does not come before."""
+        """Note duplicate step numbers and dependencies on steps that are not earlier."""
         numbers = [step.number for step in self.read.plan.steps]
         seen: set[int] = set()
         for index, (step, fields) in enumerate(zip(self.read.plan.steps, self.read.steps, strict=True)):
@@ -181,16 +181,16 @@ class _Checks:
                 self.problems.add(fields.line, f"{fields.where}: it has no stepNumber", f"Write stepNumber: {index + 1}")
             elif number in seen:
                 self.problems.add(fields.line_of("stepNumber"), f"{fields.where}: there are two steps {number}", "Count them")
-            for other in step.depends_on:
-                if other not in seen:
-                    why = "does not come before it" if other in numbers else "does not exist"
-                    self.problems.add(fields.line_of("dependsOn"), f"{fields.where}: dependsOn: step {other} {why}")
+            for dependency in step.depends_on:
+                if dependency not in seen:
+                    why = "does not come before it" if dependency in numbers else "does not exist"
+                    self.problems.add(fields.line_of("dependsOn"), f"{fields.where}: dependsOn: step {dependency} {why}")
             if number is not None:
                 seen.add(number)
 
 
 def _check_question(question: PlanQuestion, fields: Fields | None, problems: Problems) -> None:
-    """Note what is wrong with the schema of a question: its answer is an object."""
+    """Note problems in a question's schema; its answer must be an object."""
     if fields is None:
         return
     line = fields.line_of("requestedSchema" if "requestedSchema" in fields else "schema")
@@ -205,14 +205,14 @@ def _check_question(question: PlanQuestion, fields: Fields | None, problems: Pro
 
 
 def _line_at(fields: Fields, place: Place) -> int:
-    """Return the line of the argument at this place; that of the nearest value around it."""
-    line, found = fields.line, cast(Node, fields.node)
+    """Return the line of the argument at this place, or of its nearest enclosing value."""
+    line, node = fields.line, cast(Node, fields.node)
     for key in ("args", *place):
-        if isinstance(found, MappingNode) and key in found.entries:
-            line, found = found.entries[str(key)].line, found.entries[str(key)].value
-        elif isinstance(found, ListNode) and isinstance(key, int) and key < len(found.items):
-            found = found.items[key]
-            line = found.line
+        if isinstance(node, MappingNode) and key in node.entries:
+            line, node = node.entries[str(key)].line, node.entries[str(key)].value
+        elif isinstance(node, ListNode) and isinstance(key, int) and key < len(node.items):
+            node = node.items[key]
+            line = node.line
         else:
             break
     return line

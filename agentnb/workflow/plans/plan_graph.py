@@ -1,4 +1,4 @@
-"""Compiles a plan of either shape to its graph: the steps that are left to do, in the order in which they may begin."""
+"""Compiles a plan of either form to a graph of its remaining steps, in the order in which they may begin."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Ask(NamedTuple):
 
 
 class Fail(NamedTuple):
-    """Cannot be done."""
+    """Fails with an error."""
 
     error: str
 
@@ -45,16 +45,16 @@ class Prompt(NamedTuple):
 
 
 def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: Toolbox) -> Graph:
-    """Return the graph of a plan that the task with this path runs. ``left_out``: the places of steps that are not done.
+    """Compile the plan of the task with this path. ``left_out``: indexes of steps to omit.
 
-    Steps that do nothing are no nodes.
+    Steps that do nothing get no node.
     """
     is_chat, nodes, steps = plan.form == "chat", [], plan.steps
     awaited = _awaited(plan) if is_chat else dict[int, list[int]]()
     end = (Jump(to=END, place=len(steps), is_logged=False),)
-    for place, is_beside in _in_waves(awaited) if is_chat else zip(range(len(steps)), repeat(False)):
-        step, key = steps[place], str(place)
-        if place in left_out or (step.type != TOOL and _does_nothing(step)):
+    for position, is_beside in _in_waves(awaited) if is_chat else zip(range(len(steps)), repeat(False)):
+        step, key = steps[position], str(position)
+        if position in left_out or (step.type != TOOL and _does_nothing(step)):
             continue
         does = _chat_work(step, tools) if is_chat else _work(step)
         nodes.append(
@@ -63,7 +63,7 @@ def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: T
                 id=key,
                 path=f"{path}/{key}",
                 does=does,
-                after=tuple(map(str, awaited[place])) if is_chat else (),
+                after=tuple(map(str, awaited[position])) if is_chat else (),
                 is_beside=is_beside,
                 jumps=end if isinstance(does, (Abort, Ask)) else (),
                 retry=Retry(max_attempts=step.retries, initial_delay_seconds=0) if step.retries else ONCE,
@@ -78,7 +78,7 @@ def _does_nothing(step: PlanStep) -> bool:
 
 
 def _work(step: PlanStep) -> Abort | Ask | Call | Fail:
-    """Return what a planner's step does."""
+    """Return the work of a planner's step."""
     if step.problem is not None:
         return Fail(step.problem)
     if step.type == TOOL:
@@ -89,15 +89,15 @@ def _work(step: PlanStep) -> Abort | Ask | Call | Fail:
 
 
 def _chat_work(step: PlanStep, tools: Toolbox) -> Call | Fail | Prompt:
-    """Return what a chat's step does."""
+    """Return the work of a chat plan's step."""
     if step.problem is not None:
         return Fail(step.problem)
     try:
         specs = [tool_named(name, tools).spec for name in step.tools]
     except SettingsError as error:
         return Fail(error.what)
-    way = way_of_step(step, specs)
-    return _call(step, specs[0].name) if way == "call" else Prompt(is_agent=way == "executor")
+    worker = way_of_step(step, specs)
+    return _call(step, specs[0].name) if worker == "call" else Prompt(is_agent=worker == "executor")
 
 
 def _call(step: PlanStep, name: str, *, is_guarded: bool = False) -> Call:
@@ -106,38 +106,40 @@ def _call(step: PlanStep, name: str, *, is_guarded: bool = False) -> Call:
 
 
 def result_ids(plan: PlanSpec) -> list[str]:
-    """Return the ids of the results of the steps."""
+    """Return the result ids of the steps."""
     prefix, is_chat = plan.id or "step", plan.form == "chat"
-    return [step.id or f"{prefix}-{number_of(step, place) if is_chat else place}" for place, step in enumerate(plan.steps)]
+    return [
+        step.id or f"{prefix}-{number_of(step, position) if is_chat else position}" for position, step in enumerate(plan.steps)
+    ]
 
 
-def number_of(step: PlanStep, place: int) -> int:
-    """Return the number of a chat's step."""
-    return step.number or place + 1
+def number_of(step: PlanStep, position: int) -> int:
+    """Return the number of a chat plan's step."""
+    return step.number or position + 1
 
 
 def _awaited(plan: PlanSpec) -> dict[int, list[int]]:
-    """Return for each step of a chat's plan the steps that it depends on, or whose outputs its arguments read; all by place."""
+    """Return the dependencies of each step of a chat plan, declared or read by its arguments; all by index."""
     places: dict[int, list[int]] = {}
-    for place, step in enumerate(plan.steps):
-        places.setdefault(number_of(step, place), []).append(place)
-    found = {}
-    for place, step in enumerate(plan.steps):
-        found[place] = [one for number in step.depends_on for one in places.get(number, ())]
+    for position, step in enumerate(plan.steps):
+        places.setdefault(number_of(step, position), []).append(position)
+    dependencies = {}
+    for position, step in enumerate(plan.steps):
+        dependencies[position] = [dependency for number in step.depends_on for dependency in places.get(number, ())]
         for _, reference in references_in(step.args or {}):
-            with suppress(SettingsError):  # which its step says
-                found[place].append(target_of(reference)[0])
-    return found
+            with suppress(SettingsError):  # reported by the step
+                dependencies[position].append(target_of(reference)[0])
+    return dependencies
 
 
 def _in_waves(awaited: Mapping[int, Collection[int]]) -> Iterator[tuple[int, bool]]:
-    """Yield the places of the steps of a chat's plan: in each wave those whose dependencies are settled.
+    """Yield the step indexes of a chat plan in waves; each wave has the steps whose dependencies are met.
 
-    With each comes whether another one is in its wave: for one that is alone all later ones wait.
+    The flag is True if the wave has several steps; a lone step blocks all later ones.
     """
-    left = dict.fromkeys(awaited)
-    while left:
-        ready = [place for place in left if left.keys().isdisjoint(awaited[place])] or [*left]
-        yield from [(place, len(ready) > 1) for place in ready]
-        for place in ready:
-            del left[place]
+    pending = dict.fromkeys(awaited)
+    while pending:
+        ready = [position for position in pending if pending.keys().isdisjoint(awaited[position])] or [*pending]
+        yield from [(position, len(ready) > 1) for position in ready]
+        for position in ready:
+            del pending[position]

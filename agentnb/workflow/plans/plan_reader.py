@@ -1,4 +1,4 @@
-"""Reads plans in both forms, from the nodes of YAML or JSON: what cannot be used is a problem with its line."""
+"""Parser of plans in both forms from YAML or JSON nodes; problems are reported with their lines."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ OF_QUESTIONS = ("type", "message", "schema", "requestedSchema")
 PLAN_KEYS = ("steps", "elicitation")
 BEGINS_PLAN = re.compile(r"""(?<!\w)["']?(?:steps|elicitation)["']?\s*:""")
 MAX_TRIED = 50
-"""Places in one text at which the JSON of a plan may begin."""
+"""Maximum positions in one text tried as the start of a plan's JSON."""
 _DECODER = json.JSONDecoder()
 _FENCE = re.compile(r"^[ \t]*(?P<fence>```+|~~~+)(?P<kind>[^\n]*)$", re.MULTILINE)
-"""The first line of a fence, or, without a kind, the last one."""
+"""First line of a fence, or, without an info string, its last line."""
 _ONLY_OF_CHAT = frozenset(OF_CHAT_STEPS) - frozenset(OF_STEPS)
 _ONLY_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _FILES = (".yaml", ".yml", ".json")
 AnyPlan: TypeAlias = PlanSpec | str | Path | Mapping[str, Any]
-"""What holds a plan: see `read_any_plan`."""
+"""Input of `read_any_plan`."""
 EXAMPLE = "Such as steps: [{type: tool, name: tides_fetch, args: {station: brest}}]"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """A plan with the lines that it was read from."""
+    """A plan with its source lines."""
 
     plan: PlanSpec
     fields: Fields
-    """The plan as it was written."""
+    """The plan's fields as written."""
     steps: tuple[Fields | None, ...] = ()
-    """Each step as it was written; None for one that is no mapping."""
+    """Each step's fields as written, or None for a step that is not a mapping."""
     faults: tuple[tuple[Problem, ...], ...] = ()
-    """What could not be used, by step."""
+    """Problems by step."""
     answer: str | None = None
-    """What a reply says that holds a plan without steps."""
+    """Answer text of a reply that has a plan without steps."""
 
 
 def read_any_plan(given: AnyPlan, problems: Problems) -> ReadPlan | None:
-    """Return the plan of a text in YAML or JSON, of a file, of plain data, or one that was read; None if it is none at all.
+    """Parse a plan from YAML or JSON text, a file, plain data, or a `PlanSpec`; return None if unreadable.
 
-    What is wrong is noted in ``problems``, with the name of the file.
+    Problems are added to ``problems``, with the file name.
     """
     if isinstance(given, Path) or (isinstance(given, str) and "\n" not in given and given.endswith(_FILES)):
         problems.source = str(given)
@@ -77,9 +77,9 @@ def read_any_plan(given: AnyPlan, problems: Problems) -> ReadPlan | None:
 
 
 def read_plan_text(text: str, problems: Problems) -> ReadPlan | None:
-    """Return the plan of a text, and note in ``problems`` what is wrong in it; None if it is none at all.
+    """Parse the plan in a text and add its problems to ``problems``; return None if unreadable.
 
-    A plan may also be in a fence or, as JSON, within prose. Prose before it becomes the reason of its first step.
+    The plan may be in a fence or, as JSON, within prose. Preceding prose becomes the reason of its first step.
     """
     own, prose = Problems(problems.source, problems.strict), ""
     node = read_mapping(as_yaml(text), own, "A plan", EXAMPLE)
@@ -94,15 +94,15 @@ def read_plan_text(text: str, problems: Problems) -> ReadPlan | None:
 
 
 def plan_within(text: str) -> tuple[str, str] | None:
-    """Return a plan that is in a fence, or JSON within prose, and the prose before it; None if there is neither.
+    """Return a plan in a fence, or JSON within prose, and the preceding prose, or None without a plan.
 
-    Each line before the plan is a blank one, so that its lines keep their numbers.
+    Preceding lines are replaced by blank ones, so that line numbers stay correct.
     """
     for fenced, start in fenced_parts(text):
         if BEGINS_PLAN.search(fenced):
             return "\n" * text.count("\n", 0, text.index("\n", start) + 1) + fenced, text[:start].strip()
-    for found in islice(re.finditer(r"\{", text), MAX_TRIED):
-        start = found.start()
+    for match in islice(re.finditer(r"\{", text), MAX_TRIED):
+        start = match.start()
         try:
             value, end = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
@@ -113,20 +113,20 @@ def plan_within(text: str) -> tuple[str, str] | None:
 
 
 def fenced_parts(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the content of each fence that is closed, and where the fence begins, in one pass over the text."""
+    """Yield the content and start position of each closed fence, in one pass over the text."""
     lines = [*_FENCE.finditer(text)]
     last = {line["fence"]: line.start() for line in lines if not line["kind"].strip()}
-    opened: re.Match[str] | None = None
+    opening: re.Match[str] | None = None
     for line in lines:
-        if opened is None:
-            opened = line if last.get(line["fence"], -1) > line.start() else None
-        elif line["fence"] == opened["fence"] and not line["kind"].strip():
-            yield text[opened.end() + 1 : line.start()], opened.start()
-            opened = None
+        if opening is None:
+            opening = line if last.get(line["fence"], -1) > line.start() else None
+        elif line["fence"] == opening["fence"] and not line["kind"].strip():
+            yield text[opening.end() + 1 : line.start()], opening.start()
+            opening = None
 
 
 def with_reason(read: ReadPlan, prose: str) -> ReadPlan:
-    """Return the plan with the prose before it as the reason of its first step, unless that has one."""
+    """Return the plan with preceding prose as the reason of its first step, unless that step has one."""
     steps = read.plan.steps
     if not prose or not steps or steps[0].reason:
         return read
@@ -135,14 +135,14 @@ def with_reason(read: ReadPlan, prose: str) -> ReadPlan:
 
 
 def as_yaml(text: str) -> str:
-    """Return a text of JSON as YAML reads it, which has some characters as escapes only; any other as it is."""
+    """Escape the characters of a JSON text that YAML accepts only as escapes; return other texts unchanged."""
     if not text.lstrip().startswith("{"):
         return text
     return _ONLY_ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def read_plan(node: MappingNode, problems: Problems) -> ReadPlan:
-    """Return the plan that a mapping declares, and note in ``problems`` what is wrong in it."""
+    """Parse a plan from a mapping and add its problems to ``problems``."""
     form = form_of(node)
     fields = Fields(node, "plan", problems)
     fields.refuse_unknown(OF_CHAT_PLANS if form == "chat" else OF_PLANS)
@@ -169,11 +169,11 @@ _OF_STEPS: dict[str, tuple[set[str], set[str]]] = {
     "planner": (set(), {*OF_STEPS, "problem"}),
     "chat": ({*OF_CHAT_STEPS} - {"args"}, {*OF_CHAT_STEPS}),
 }
-"""By form: the keys that `PlanSpec.data` writes of a step, always and at most."""
+"""Keys of a step in `PlanSpec.data`, by form: required and allowed."""
 
 
 def plan_of_data(data: Any) -> PlanSpec | None:
-    """Return the plan of plain data that `PlanSpec.data` wrote, without asking where anything stands; None for any other."""
+    """Return the plan of data written by `PlanSpec.data`, without source positions, or None for any other data."""
     steps = data.get("steps") if isinstance(data, dict) else None
     if not isinstance(steps, list) or len(steps) > MAX_PLAN_STEPS:
         return None
@@ -181,19 +181,19 @@ def plan_of_data(data: Any) -> PlanSpec | None:
     least, most = _OF_STEPS.get(form, (None, set()))
     if least is None or not {*map(type, steps)} <= {dict} or not set().union(*steps) <= most:
         return None
-    if least and not all(least <= one.keys() for one in steps):
+    if least and not all(least <= step.keys() for step in steps):
         return None
     with suppress(msgspec.ValidationError):
         plan = msgspec.convert({**data, "form": form}, PlanSpec)
         if form == "planner":
             return plan
-        named = [structs.replace(one, tools=tuple(map(tool_of_word, one.tools))) for one in plan.steps]
-        return structs.replace(plan, steps=tuple(named))
+        plan_steps = [structs.replace(step, tools=tuple(map(tool_of_word, step.tools))) for step in plan.steps]
+        return structs.replace(plan, steps=tuple(plan_steps))
     return None
 
 
 def form_of(node: MappingNode) -> PlanForm:
-    """Return in which form a plan is written: that of a chat has numbered or described steps, or a reasoning."""
+    """Return a plan's form: a chat plan has numbered or described steps, or ``reasoning``."""
     if "reasoning" in node.entries:
         return "chat"
     steps = node.entries["steps"].value if "steps" in node.entries else None
@@ -206,7 +206,7 @@ def form_of(node: MappingNode) -> PlanForm:
 
 
 def node_of(data: Any) -> Node:
-    """Return plain data as nodes without lines, to be read as what stands in a file is."""
+    """Convert plain data to nodes without line numbers."""
     if isinstance(data, str):
         return ScalarNode(0, data, data)
     if isinstance(data, dict):
@@ -263,14 +263,14 @@ def _chat_step(fields: Fields) -> PlanStep:
 
 
 def _numbers(fields: Fields) -> tuple[int, ...]:
-    found: list[int] = []
+    numbers: list[int] = []
     for node in fields.items("dependsOn") or ():
         value = node.value if isinstance(node, ScalarNode) else None
         if type(value) is int:
-            found.append(value)
+            numbers.append(value)
         else:
             fields.add(node.line, f"dependsOn holds {kind_of(node)}", "Write the numbers of steps")
-    return tuple(found)
+    return tuple(numbers)
 
 
 def _question(fields: Fields | None) -> PlanQuestion | None:
@@ -284,18 +284,18 @@ def _question(fields: Fields | None) -> PlanQuestion | None:
 
 
 def _schema(fields: Fields) -> dict[str, Any] | None:
-    """Return the schema of a question, which may be written as JSON in a text; None if it has none."""
+    """Return a question's schema, which may also be written as JSON text, or None if missing."""
     key = "requestedSchema" if fields.given("requestedSchema") is not None else "schema"
     node = fields.given(key)
     if node is None or isinstance(node, MappingNode):
         return None if node is None else plain(node)
     try:
-        found = json.loads(node.text) if isinstance(node, ScalarNode) else None
+        parsed = json.loads(node.text) if isinstance(node, ScalarNode) else None
     except (ValueError, RecursionError) as error:
-        found = None if isinstance(error, RecursionError) else error
-    if isinstance(found, dict) and not is_too_deep(found):
-        return found
-    why = f": {found}" if isinstance(found, ValueError) else ""
+        parsed = None if isinstance(error, RecursionError) else error
+    if isinstance(parsed, dict) and not is_too_deep(parsed):
+        return parsed
+    why = f": {parsed}" if isinstance(parsed, ValueError) else ""
     example = "Such as requestedSchema: {type: object, properties: {day: {type: string}}}"
     fields.add(node.line, f"{key} is not a JSON Schema as JSON{why}", example)
     return None

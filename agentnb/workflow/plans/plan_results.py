@@ -1,4 +1,4 @@
-"""The results of plan steps: plain tuples ``(id, name, args, result, error)``, as planners and task files see them."""
+"""Results of plan steps: objects with ``id``, ``name``, ``args``, ``result`` and ``error``, for planners and task files."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ FIELDS = ("id", "name", "args", "result", "error")
 
 
 def step_result(step: str, name: str, args: Any, result: Any = None, error: str | None = None) -> StepResult:
-    """Return the result of a step."""
+    """Build the result of a step."""
     return {"id": step, "name": name, "args": args, "result": result, "error": error}
 
 
 def answer_result(step: str, question: PlanQuestion, answer: Mapping[str, Any]) -> StepResult:
-    """Return what the person did with a question. ``answer``: ``{action, content}``, without content if they gave none.
+    """Return the person's response to a question as a step result. ``answer``: ``{action, content}``; content may be absent.
 
-    A text that answers a question without fields is the field ``answer`` of the content.
+    A text that answers a question without fields becomes the field ``answer`` of the content.
     """
-    told = {key: value for key, value in answer.items() if value is not None}
-    if isinstance(told.get("content"), str):
-        told["content"] = {"answer": told["content"]}
-    text = msgspec.json.encode(told).decode()
+    response = {key: value for key, value in answer.items() if value is not None}
+    if isinstance(response.get("content"), str):
+        response["content"] = {"answer": response["content"]}
+    text = msgspec.json.encode(response).decode()
     return step_result(step, ELICITATION, {"message": question.data["message"]}, text)
 
 
 async def asked(call: ActionCall, key: str, step: str, question: PlanQuestion, about: ToolCall | None = None) -> StepResult:
-    """Ask the person, also for arguments that the call ``about`` lacks, and return what they did as a result."""
+    """Ask the person, also for arguments missing from the call ``about``, and return the response as a step result."""
     message = question.data["message"]
     try:
         checked_schema(question.asked_schema, "requestedSchema", "")
@@ -49,44 +49,44 @@ async def asked(call: ActionCall, key: str, step: str, question: PlanQuestion, a
 
 
 def given_results(value: Any) -> list[StepResult]:
-    """Return the results that an action was given; raise `SettingsError` for what are none."""
+    """Return the results in an action's input. Raises `SettingsError` for anything else."""
     items = value if isinstance(value, list | tuple) else [] if value is None else [value]
-    for one in items:
-        if not isinstance(one, Mapping) or not isinstance(one.get("name"), str):
+    for item in items:
+        if not isinstance(item, Mapping) or not isinstance(item.get("name"), str):
             raise SettingsError("results must hold results of steps", f"Write objects with {', '.join(FIELDS)}")
-    return [{**dict.fromkeys(FIELDS), **one} for one in items]
+    return [{**dict.fromkeys(FIELDS), **item} for item in items]
 
 
 def last_of_each_call(results: Sequence[StepResult]) -> list[StepResult]:
-    """Return the last result of each call, in their order: what a planner is shown."""
-    last = {_key(one): index for index, one in enumerate(results)}
+    """Return the last result of each call, in order, as shown to a planner."""
+    last = {_key(result): index for index, result in enumerate(results)}
     return [results[index] for index in sorted(last.values())]
 
 
 def calls_of(results: Sequence[StepResult], start: int = 0) -> list[tuple[ToolCall, StepResult]]:
-    """Return the calls that these are the results of, from a place on, with their results."""
-    made = [(index, one) for index, one in enumerate(results[start:], start) if one["name"] != ELICITATION]
-    return [(ToolCall(one["name"], one["args"] or {}, str(index)), one) for index, one in made]
+    """Return the calls and results from index ``start`` on."""
+    pairs = [(index, result) for index, result in enumerate(results[start:], start) if result["name"] != ELICITATION]
+    return [(ToolCall(result["name"], result["args"] or {}, str(index)), result) for index, result in pairs]
 
 
 def guard_of(given: Any) -> DuplicateGuard | None:
-    """Return the duplicate guard of an input: its settings by name, null for the usual ones; none for false.
+    """Return the duplicate guard of an input (settings by name, or null for the defaults), or None for false.
 
-    Raises `SettingsError` for what it has not.
+    Raises `SettingsError` for unknown settings.
     """
     if given is False:
         return None
-    known = [one.name for one in fields(DuplicateGuard)]
+    names = [setting.name for setting in fields(DuplicateGuard)]
     if not isinstance(given, Mapping | None):
-        raise SettingsError("guard is neither false nor an object", f"Its settings are {', '.join(known)}")
+        raise SettingsError("guard is neither false nor an object", f"Its settings are {', '.join(names)}")
     for name in given or ():
-        if name not in known:
-            raise SettingsError(f"guard has no setting {name}", near(str(name), known))
+        if name not in names:
+            raise SettingsError(f"guard has no setting {name}", near(str(name), names))
     return DuplicateGuard(**(given or {}))
 
 
 def note_call(window: CallWindow, call: ToolCall, result: StepResult) -> None:
-    """Take a call with its result into the window, once, however often it was tried."""
+    """Add a call and its result to the window, once per step regardless of retries."""
     if result["error"] == DUPLICATE:
         window.blocked(call)
         return
@@ -97,14 +97,14 @@ def note_call(window: CallWindow, call: ToolCall, result: StepResult) -> None:
 
 
 def last_output(results: Sequence[StepResult], call: ToolCall) -> Any:
-    """Return the last output of the same call that succeeded; None if there is none."""
+    """Return the last successful output of an equal call, or None."""
     key = call_key(call)
-    same = [one for one in results if one["error"] is None and _key(one) == key]
+    same = [result for result in results if result["error"] is None and _key(result) == key]
     return same[-1]["result"] if same else None
 
 
 def referred_output(result: StepResult | None, place: int) -> Any:
-    """Return the output that a reference reads; ``place``: that of the step. Raises `SettingsError` if there is none."""
+    """Return the output that a reference reads; ``place``: index of its step. Raises `SettingsError` if missing."""
     if result is None:
         raise SettingsError(f"$step[{place}] has no result", "A reference reads an earlier step that has one")
     if result["result"] is None and result["error"] is not None:

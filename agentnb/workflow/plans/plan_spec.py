@@ -1,7 +1,7 @@
-"""What a plan is made of, in either of its two forms: that of a planner, and that of a chat.
+"""Data types of a plan in either form: a planner's or a chat's.
 
-A planner's plan has an intention, steps that call tools, and perhaps a question to the person. A chat's plan has numbered steps
-with a description, the tools that each may use, and the steps that it depends on. One class holds both.
+A planner's plan has an intention, steps that call tools, and optionally a question to the person. A chat plan has numbered
+steps with a description, allowed tools and dependencies. `PlanSpec` represents both.
 """
 
 from __future__ import annotations
@@ -14,42 +14,42 @@ from agentnb.core.plans.plan_steps import ABORT, ELICITATION, NOOP, TOOL, PlanQu
 
 PlanForm: TypeAlias = Literal["planner", "chat"]
 TYPES = (TOOL, ELICITATION, NOOP, ABORT)
-"""The types of a planner's steps."""
+"""Step types of a planner's plan."""
 
 
 class PlanSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole plan, as it was written."""
+    """A whole plan, as written."""
 
     id: str | None = None
     intention: str | None = None
     steps: tuple[PlanStep, ...] = ()
     elicitation: PlanQuestion | None = None
-    """What must be asked before any step is run."""
+    """Question to ask before any step runs."""
     reasoning: str | None = None
-    """Of a chat's plan: why it is made so."""
+    """Rationale of a chat plan."""
     form: PlanForm = "planner"
-    """The form that it was written in."""
+    """The form in which it was written."""
 
     @property
     def question(self) -> PlanQuestion | None:
-        """What the plan asks the person before its steps; None if it asks nothing."""
+        """Question to the person before the steps, or None."""
         return None if self.elicitation is None or self.elicitation.is_empty else self.elicitation
 
     @property
     def data(self) -> dict[str, Any]:
-        """The plan as plain data, in the form that it was written in; a field that is empty is None."""
+        """Plain data in the original form; empty fields are None."""
         return self.chat_data if self.form == "chat" else self.planner_data
 
     @property
     def planner_data(self) -> dict[str, Any]:
-        """The plan in the form of a planner, as plain data."""
-        asked = None if self.question is None else self.question.data
+        """Plain data in the planner's form."""
+        question = None if self.question is None else self.question.data
         steps = [step.data for step in self.steps]
-        return {"id": self.id, "intention": self.intention, "steps": steps, "elicitation": asked}
+        return {"id": self.id, "intention": self.intention, "steps": steps, "elicitation": question}
 
     @property
     def chat_data(self) -> dict[str, Any]:
-        """The plan in the form of a chat, as plain data."""
+        """Plain data in the chat form."""
         steps = [{"stepNumber": number, **step.chat_data} for number, step in enumerate(self.steps, 1)]
-        about = {"id": self.id, "reasoning": self.reasoning or self.intention}
-        return {"steps": steps, **{key: value for key, value in about.items() if value is not None}}
+        extra = {"id": self.id, "reasoning": self.reasoning or self.intention}
+        return {"steps": steps, **{key: value for key, value in extra.items() if value is not None}}

@@ -1,4 +1,4 @@
-"""The actions of plans: ``llm/core:plan`` asks a model for a plan, for the answer, or for what only the person knows."""
+"""The action ``llm/core:plan``, which asks a model for a plan, an answer, or a question to the person."""
 
 from __future__ import annotations
 
@@ -37,39 +37,38 @@ async def plan(call: ActionCall) -> dict[str, Any]:
     """Return the next plan, or the answer: the action ``llm/core:plan``.
 
     Input: ``query``, ``context``, ``model``, ``tools`` (names; by default all of the run), ``results``, ``transcript``, and
-    ``promptTemplate``.
-    What the plan asks the person is asked here, and the planner goes on with the answer among the results.
+    ``promptTemplate``. A question in the plan is asked here; planning then continues with its answer among the results.
     """
-    given, results = call.input, given_results(call.input.get("results"))
-    known = {"query": text_of(given.get("query")), "context": text_of(given.get("context"))}
-    template = template_text(given.get("promptTemplate"), call.work_dir) or PROMPT.read_text(encoding="utf-8")
-    tools, transcript = offered(given.get("tools"), call.tools), _begun(given.get("transcript"), known["query"])
+    fields, results = call.input, given_results(call.input.get("results"))
+    texts = {"query": text_of(fields.get("query")), "context": text_of(fields.get("context"))}
+    template = template_text(fields.get("promptTemplate"), call.work_dir) or PROMPT.read_text(encoding="utf-8")
+    tools, transcript = offered(fields.get("tools"), call.tools), _begun(fields.get("transcript"), texts["query"])
     for turn in count(1):
         call.check_plans(f"{REPLYING}{turn}")
-        request = _request(template, {**known, "transcript": transcript}, tools, results)
-        reply = await call.ask_model(f"{REPLYING}{turn}", request, GENERATION, model=given.get("model"))
-        made, answer = _understood(reply, results)
-        names = ", ".join(step.name or step.type for step in made.steps)
+        request = _request(template, {**texts, "transcript": transcript}, tools, results)
+        reply = await call.ask_model(f"{REPLYING}{turn}", request, GENERATION, model=fields.get("model"))
+        next_plan, answer = _understood(reply, results)
+        names = ", ".join(step.name or step.type for step in next_plan.steps)
         transcript.append({"role": "assistant", "content": reply.text or names})
-        call.propose(reply.id, made.data)
-        if made.question is None:
-            output = {"plan": {**dict.fromkeys(OF_PLANS), **made.data}, "answer": answer, "elicitation": None}
+        call.propose(reply.id, next_plan.data)
+        if next_plan.question is None:
+            output = {"plan": {**dict.fromkeys(OF_PLANS), **next_plan.data}, "answer": answer, "elicitation": None}
             return {**output, "results": results, "transcript": transcript}
-        results.append(await asked(call, str(turn), reply.id, made.question))
+        results.append(await asked(call, str(turn), reply.id, next_plan.question))
     raise AssertionError("it plans until it returns")
 
 
 def _request(template: str, known: Mapping[str, Any], tools: tuple[ToolSpec, ...], results: Sequence[StepResult]) -> Request:
-    """Return the request for the next plan. Equal calls among the results are shown once, with the last result."""
+    """Return the request for the next plan. Equal calls among the results appear once, with the last result."""
     query, shown = known["query"], last_of_each_call(results)
-    listed = [{"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in tools]
+    listed = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools]
     system = "" if has_place(template, "context") else known["context"]
     text = encodable(rendered(template, {**known, "results": shown, "tools": listed})) or query
     return redact(Request(encodable(system), (user(text),), tools, {"planning": {"query": query, "results": shown}}))
 
 
 def _understood(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[PlanSpec, str | None]:
-    """Return the plan of a reply, with an id of its own and one for each step, and the answer if it is one."""
+    """Parse a reply: return its plan, with unique ids for the plan and its steps, and its answer if there is one."""
     if reply.stop_reason in CUT:
         raise BrokenReply("The model's plan was cut off at its limit of tokens", "Give it a higher max_tokens, or ask for less")
     read = plan_in_reply(reply.text, reply.calls)
@@ -77,24 +76,28 @@ def _understood(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[Plan
         if not reply.text.strip():
             raise BrokenReply(NO_ANSWER, AGAIN)
         return PlanSpec(id=reply.id), reply.text.strip()
-    taken = {one["id"] for one in results} if reply.calls else set()
+    used_ids = {result["id"] for result in results} if reply.calls else set()
     steps = []
     for index, (step, faults) in enumerate(zip(read.plan.steps, read.faults, strict=True)):
-        is_own = step.id is not None and step.id not in taken
-        problem = "; ".join(one.message for one in faults) or None
+        is_own = step.id is not None and step.id not in used_ids
+        problem = "; ".join(fault.message for fault in faults) or None
         steps.append(structs.replace(step, id=step.id if is_own else f"{reply.id[:8]}-{index}", problem=problem))
     return structs.replace(read.plan, id=reply.id, steps=tuple(steps)), read.answer
 
 
 def _begun(transcript: Any, query: str) -> list[dict[str, Any]]:
-    """Return the transcript so far, with the question of the person as its last word of theirs."""
-    found = [dict(one) for one in transcript if isinstance(one, Mapping)] if isinstance(transcript, list | tuple) else []
-    last = next((one.get("content") for one in reversed(found) if one.get("role") == "user"), None)
-    return found if last == query or not query else [*found, {"role": "user", "content": query}]
+    """Return the transcript so far, ending with the person's question."""
+    messages = (
+        [dict(message) for message in transcript if isinstance(message, Mapping)]
+        if isinstance(transcript, list | tuple)
+        else []
+    )
+    last = next((message.get("content") for message in reversed(messages) if message.get("role") == "user"), None)
+    return messages if last == query or not query else [*messages, {"role": "user", "content": query}]
 
 
 for _action in (plan, run_plan):
-    _action.keeps_input = True  # type: ignore[attr-defined]  # it changes nothing in it, so its input is no copy
+    _action.keeps_input = True  # type: ignore[attr-defined]  # the input is not modified, so it needs no copy
 PLAN_ACTIONS: Mapping[str, Action] = MappingProxyType({PLANNING: plan, EXECUTION: run_plan})
 ACTION_NAMES = frozenset(map(tool_of_word, PLAN_ACTIONS))
-"""The same as if they were names of tools."""
+"""The action names as tool names."""

@@ -1,4 +1,4 @@
-"""What planners of a task file are given, checked before a run begins."""
+"""Checks of planner inputs in task files before a run begins."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskFile
 def check_planner_inputs(
     declared: WorkflowDefinition, inputs: Mapping[str, Any], tools: Iterable[Any] | None, folder: Path
 ) -> None:
-    """Raise `SettingsError` for a template, names of tools, or settings of the duplicate guard that a task file's plans refuse.
+    """Raise `SettingsError` for an invalid template, unknown tool names, or invalid duplicate-guard settings of a task file.
 
-    ``inputs``: of the run; ``tools``: all that it has, if they are known. An input that a task computes is left to the run, as
-    are the tools of MCP servers, which are known once it is connected.
+    ``inputs``: of the run; ``tools``: all of its tools, if known. Inputs that a task computes are checked during the run, as
+    are tools of MCP servers, which are known only once connected.
     """
     toolbox = None if tools is None else Toolbox(tools)
-    for given in _inputs_of(EXECUTION, declared, inputs):
-        guard_of(given.get("guard"))
-    for given in _inputs_of(PLANNING, declared, inputs):
-        template_text(given.get("promptTemplate"), folder)
+    for call_inputs in _inputs_of(EXECUTION, declared, inputs):
+        guard_of(call_inputs.get("guard"))
+    for call_inputs in _inputs_of(PLANNING, declared, inputs):
+        template_text(call_inputs.get("promptTemplate"), folder)
         if toolbox is not None and not toolbox.servers:
-            offered(given.get("tools"), toolbox)
+            offered(call_inputs.get("tools"), toolbox)
 
 
 def check_planner_models(declared: WorkflowDefinition, inputs: Mapping[str, Any], model: Any) -> None:
-    """Raise `SettingsError` if the model of a planner cannot be used, or if its key is not set.
+    """Raise `SettingsError` if a planner's model is unusable or its key is not set.
 
-    ``model``: that of planners that name none.
+    ``model``: for planners without their own.
     """
-    for given in _inputs_of(PLANNING, declared, inputs):
-        named = given.get("model")
+    for call_inputs in _inputs_of(PLANNING, declared, inputs):
+        named = call_inputs.get("model")
         if isinstance(named, str) and named:
-            check_destinations([FileModelName(named)])  # as it may be one of a file
+            check_destinations([FileModelName(named)])  # the name may come from a file
         chosen = named or model
         if isinstance(chosen, str):
             check_model(chosen)
@@ -55,16 +55,16 @@ def check_planner_models(declared: WorkflowDefinition, inputs: Mapping[str, Any]
 
 
 def _inputs_of(action: str, declared: WorkflowDefinition, inputs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the inputs of each call of an action of a task file that are values, or variables that no task sets."""
+    """Yield the inputs of each call of an action in a task file, limited to constants and variables that no task sets."""
     if not isinstance(declared, TaskFile):
         return
     set_later = {name for task in declared.tasks for name in task.sets}
     values = {**dict.fromkeys(ALWAYS_KNOWN), **first_values(declared, inputs)}
-    known = {name: value for name, value in values.items() if name not in set_later}
+    constants = {name: value for name, value in values.items() if name not in set_later}
     for task in declared.tasks:
         if isinstance(task.does, Call) and task.does.name == action:
-            given: dict[str, Any] = {}
+            call_inputs: dict[str, Any] = {}
             for key, value in task.does.args.items():
-                with suppress(ExpressionError):  # a task sets what it reads
-                    given[key] = substituted(value, known)
-            yield given
+                with suppress(ExpressionError):  # the value depends on a task
+                    call_inputs[key] = substituted(value, constants)
+            yield call_inputs

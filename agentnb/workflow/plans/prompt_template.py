@@ -1,4 +1,4 @@
-"""The template of a planner's prompt: a text in which ``{{ query }}`` and its like are replaced, once."""
+"""The template of a planner's prompt, whose placeholders such as ``{{ query }}`` are replaced once."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MAX_CHARACTERS = 1_000_000
 
 
 def template_text(given: Any, folder: Path) -> str:
-    """Return the template of an input: its text, or that of a file in this folder; empty if none is given.
+    """Return the template of an input: its text, or the content of a file in this folder; empty if absent.
 
-    Raises `SettingsError` for a template of another language, an unknown place, and a file that cannot be read.
+    Raises `SettingsError` for another template language, an unknown placeholder, or an unreadable file.
     """
     if given is None or (isinstance(given, str) and not given.strip()):
         return ""
@@ -35,29 +35,29 @@ def template_text(given: Any, folder: Path) -> str:
 
 
 def check_template(text: str) -> None:
-    """Raise `SettingsError` for a template of another language, and for a place that no planner has."""
+    """Raise `SettingsError` for another template language or an unknown placeholder."""
     write = "Write {{ results }}, which is one JSON object a line, and the like: " + ", ".join(
-        f"{{{{ {one} }}}}" for one in PLACES
+        f"{{{{ {word} }}}}" for word in PLACES
     )
     if (directive := _DIRECTIVE.search(text)) is not None:
-        raise SettingsError(f"promptTemplate: {directive[0]} is of another language of templates", write)
+        raise SettingsError(f"promptTemplate: {directive[0]} belongs to another template language", write)
     if (variable := _VARIABLE.search(text)) is not None:
         name = variable["name"]
         instead = f"Write {{{{ {name} }}}}" if name in PLACES else write
-        raise SettingsError(f"promptTemplate: {variable[0]} is of another language of templates", instead)
-    for place in _PLACE.finditer(text):
-        if place["name"] not in PLACES:
-            raise SettingsError(f"promptTemplate: there is no {place[0]}", near(place["name"], PLACES) or write)
+        raise SettingsError(f"promptTemplate: {variable[0]} belongs to another template language", instead)
+    for match in _PLACE.finditer(text):
+        if match["name"] not in PLACES:
+            raise SettingsError(f"promptTemplate: there is no {match[0]}", near(match["name"], PLACES) or write)
 
 
 def rendered(template: str, values: Mapping[str, Any]) -> str:
-    """Return the template with its places replaced, once: texts as they are, lists as one JSON object a line."""
+    """Replace the placeholders once: texts verbatim, lists as one JSON value per line."""
     return _PLACE.sub(lambda place: _shown(values.get(place["name"])), template)
 
 
 def has_place(template: str, name: str) -> bool:
-    """Return whether a template has this place."""
-    return any(place["name"] == name for place in _PLACE.finditer(template))
+    """True if a template has this placeholder."""
+    return any(match["name"] == name for match in _PLACE.finditer(template))
 
 
 def _shown(value: Any) -> str:
@@ -66,7 +66,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list | tuple):
-        return "\n".join(msgspec.json.encode(one).decode() for one in value)
+        return "\n".join(msgspec.json.encode(item).decode() for item in value)
     return msgspec.json.encode(value).decode()
 
 
@@ -74,7 +74,7 @@ def _of_file(name: str, folder: Path) -> str:
     path = (folder / name.strip()).resolve()
     if not path.is_relative_to(folder.resolve()):
         raise SettingsError(f"promptTemplate: {name} is outside of {folder}", "Give the text, or a file in that folder")
-    if path.exists() and not path.is_file():  # a pipe may wait for ever
+    if path.exists() and not path.is_file():  # a pipe could block forever
         raise SettingsError(f"promptTemplate: there is no file {name}", "Give the text, or the path of a text file")
     try:
         text = path.read_text(encoding="utf-8")

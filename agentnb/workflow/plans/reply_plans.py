@@ -1,4 +1,4 @@
-"""The plan in a model's reply: as JSON or YAML, in a fence, with prose around it, or as calls of tools."""
+"""Parser of the plan in a model's reply: JSON or YAML, fenced or surrounded by prose, or tool calls."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ AGAIN = "Try again, or use another model"
 
 
 def plan_in_reply(text: str, calls: Sequence[ToolCall] = ()) -> ReadPlan | None:
-    """Return the plan of a reply; None if the reply is an answer.
+    """Return the plan of a reply, or None if the reply is an answer.
 
-    Prose before a plan becomes the reason of its first step; without steps, it is the answer. Raises `BrokenReply` for what is
-    meant as a plan and cannot be read, and for one with too many steps.
+    Prose before a plan becomes the reason of its first step; in a plan without steps, it is the answer. Raises `BrokenReply`
+    for an unreadable plan and for one with too many steps.
     """
     if calls:
         return _of_calls(text, calls)
@@ -40,7 +40,7 @@ def plan_in_reply(text: str, calls: Sequence[ToolCall] = ()) -> ReadPlan | None:
 
 
 def _mappings(text: str) -> Iterator[tuple[MappingNode, str]]:
-    """Yield the mappings in a text, each with the prose before it: in fences, the whole text, JSON within prose."""
+    """Yield the mappings in a text, each with the preceding prose: from fences, the whole text, and JSON within prose."""
     for fenced, start in fenced_parts(text):
         if (node := _mapping(fenced)) is not None:
             yield node, text[:start].strip()
@@ -53,7 +53,7 @@ def _mappings(text: str) -> Iterator[tuple[MappingNode, str]]:
 
 
 def _mapping(text: str) -> MappingNode | None:
-    """Return the mapping of a text in YAML; None if it is none, or names no key of a plan: prose is not read as YAML."""
+    """Return a YAML mapping, or None for other YAML and for texts without a plan key: prose is not parsed as YAML."""
     if not any(key in text for key in PLAN_KEYS):
         return None
     problems = Problems()
@@ -62,11 +62,11 @@ def _mapping(text: str) -> MappingNode | None:
 
 
 def _as_plan(node: MappingNode) -> MappingNode | None:
-    """Return the mapping of a plan, also for a reply that is one question and nothing else; None if it is neither."""
-    steps, asked = (node.entries[key].value if key in node.entries else None for key in PLAN_KEYS)
-    if isinstance(steps, ListNode) or isinstance(asked, MappingNode):
+    """Return the mapping of a plan, or one built from a reply that is a single question, or None for anything else."""
+    steps, question = (node.entries[key].value if key in node.entries else None for key in PLAN_KEYS)
+    if isinstance(steps, ListNode) or isinstance(question, MappingNode):
         return node
-    if not node.entries.keys().isdisjoint(PLAN_KEYS) and all(one is None or _is_blank(one) for one in (steps, asked)):
+    if not node.entries.keys().isdisjoint(PLAN_KEYS) and all(value is None or _is_blank(value) for value in (steps, question)):
         return node
     kind = node.entries.get("type")
     if kind is not None and getattr(kind.value, "value", None) == ELICITATION:
@@ -88,7 +88,7 @@ def _checked(read: ReadPlan, prose: str) -> ReadPlan:
 
 
 def _of_calls(text: str, calls: Sequence[ToolCall]) -> ReadPlan:
-    """Return the plan of a reply that calls tools: each call is a step, equal ones once."""
+    """Convert a reply's tool calls to a plan with one step per distinct call."""
     reason = text.strip() or None
     steps = [
         PlanStep(
@@ -100,7 +100,7 @@ def _of_calls(text: str, calls: Sequence[ToolCall]) -> ReadPlan:
         )
         for call in calls
     ]
-    if not any(True for step in steps for _ in references_in(step.args or {})):  # which count the steps as written
+    if not any(True for step in steps for _ in references_in(step.args or {})):  # references count the steps as written
         first: dict[tuple[str, bytes], PlanStep] = {}
         for step in steps:
             first.setdefault(call_key(ToolCall(step.name or "", step.args or {}, "")), step)
@@ -111,9 +111,9 @@ def _of_calls(text: str, calls: Sequence[ToolCall]) -> ReadPlan:
     read = read_plan(node, Problems())
     broken = {call.id: call.arguments[:100] for call in calls if isinstance(call.arguments, str)}
     faults = []
-    for step, known in zip(plan.steps, read.faults, strict=True):
+    for step, step_faults in zip(plan.steps, read.faults, strict=True):
         own = Problems()
         if (step.id or "") in broken:
             own.add(0, f"the arguments are not JSON: {broken[step.id or '']}")
-        faults.append((*known, *own.found))
+        faults.append((*step_faults, *own.found))
     return replace(read, plan=plan, faults=tuple(faults))

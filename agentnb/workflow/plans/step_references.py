@@ -1,4 +1,4 @@
-"""References to earlier steps in the arguments of a step: ``$step[0].output.rows``, the whole value or none of it."""
+"""References to earlier steps in arguments, such as ``$step[0].output.rows``; a reference must be the entire value."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from agentnb.workflow.templates.json_in_text import below_output
 _REFERENCE = re.compile(r"\$step\[(?P<index>[^\]\s]*)\](?P<path>\S*)")
 _PATH = re.compile(r"\.output(?P<rest>(?:\.[^.\s]+)*)")
 _DIGITS = 10
-"""Of the number of a step, at most: Python reads no number of very many."""
+"""Maximum digits of a step number; Python refuses to parse very long ones."""
 EXAMPLE = "Write $step[N].output, or $step[N].output.NAME for a field of it, where N counts the steps from 0"
 _NOTHING = re.compile(r"(?!)")
 OF_PLANS = expressions.Spelling(begins=_NOTHING, ends=_NOTHING, hint="", write=str, alone=_REFERENCE)
-"""A text is a reference as a whole; among other words there are none."""
+"""Spelling of plans: a reference is the entire text, never part of it."""
 
 
 def as_reference(value: Any) -> str | None:
-    """Return the reference that a value is; None if it is none, as any text with more in it."""
+    """Return the value if it is exactly a reference, or else None."""
     return value if isinstance(value, str) and _REFERENCE.fullmatch(value) else None
 
 
 def references_in(value: Any) -> Iterator[tuple[Place, str]]:
-    """Yield the references within arguments, each with its place in them."""
-    for place, text in texts_with_places(value):
+    """Yield the references in arguments, each with its place."""
+    for path, text in texts_with_places(value):
         if as_reference(text) is not None:
-            yield place, text
+            yield path, text
 
 
 def target_of(reference: str) -> tuple[int, tuple[str, ...]]:
-    """Return the number of the step that a reference means, from 0, and the path within its output.
+    """Return the step index, from 0, and the path within its output.
 
-    Raises `SettingsError` if it is written wrongly.
+    Raises `SettingsError` for an invalid reference.
     """
-    found = _REFERENCE.fullmatch(reference)
-    assert found is not None, "it is a reference"
-    index, path = found["index"], _PATH.fullmatch(found["path"])
+    match = _REFERENCE.fullmatch(reference)
+    assert match is not None, "it is a reference"
+    index, path = match["index"], _PATH.fullmatch(match["path"])
     if not index.isdecimal() or len(index) > _DIGITS:
         raise SettingsError(f"{reference}: $step[{index}] names no step", EXAMPLE)
     if path is None:
@@ -49,9 +49,10 @@ def target_of(reference: str) -> tuple[int, tuple[str, ...]]:
 
 
 def filled(value: Any, output_of: Callable[[int], Any]) -> Any:
-    """Return arguments with their references replaced, once: a reference within an output stays text.
+    """Replace the references in arguments once; references within an output stay text.
 
-    ``output_of`` returns the output of a step, or raises `SettingsError`, as this does for a path that the output lacks.
+    ``output_of`` returns the output of a step, or raises `SettingsError`. Also raises `SettingsError` for a path that the
+    output lacks.
     """
 
     def output(reference: str) -> Any:

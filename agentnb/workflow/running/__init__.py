@@ -1,1 +1,1 @@
-"""A workflow while it runs: the engine and the work of each kind of step."""
+"""Execution of workflows: the engine and a handler for each kind of step."""

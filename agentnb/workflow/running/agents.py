@@ -1,4 +1,4 @@
-"""The agents of a workflow: made of what the file says, or given in Python."""
+"""The agents of a workflow, declared in the file or passed from Python."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
 from agentnb.workflow.templates.templates import Scope, rendered_text
 
 Replies = Mapping[str, Sequence[Any]]
-"""Scripted replies by the path of a step, or the name of an agent: texts, tool calls, or ``{"error": "timeout"}``."""
+"""Scripted replies by step path or agent name: texts, tool calls, or ``{"error": "timeout"}``."""
 
 
 class WorkflowAgents:
-    """Hands out the agent of each step."""
+    """Provides the agent of each step."""
 
     def __init__(
         self,
@@ -53,8 +53,8 @@ class WorkflowAgents:
         replies: Replies | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """``given``: agents of Python, which replace those of the file; ``model``: of agents that name none; ``settings``: of
-        all agents that the file declares, such as ``gates``.
+        """``given``: Python agents, which replace those of the file; ``model``: for agents without their own; ``settings``: for
+        all agents of the file, such as ``gates``.
         """
         self._is_typed, specs = spec.is_typed, spec.agents
         self._specs = specs
@@ -67,85 +67,85 @@ class WorkflowAgents:
         self.rule_scope = (
             self.toolbox,
             *given.values(),
-            *dict.fromkeys(name for one in specs.values() for name in one.sub_agents),
+            *dict.fromkeys(name for declared in specs.values() for name in declared.sub_agents),
         )
-        """What rules for all agents of the file may name: the tools of any of them."""
+        """Scope of rules for all agents of the file: the tools of any agent."""
         if "permissions" in self._settings:
             self._settings["permissions"] = known_rules(RuleList.of(self._settings["permissions"]), self.rule_scope)
         self.gates = tuple(gates_of(self._settings))
-        """The gates of these settings, for the calls of steps."""
+        """The gates of these settings, for calls of steps."""
         self._made: dict[str, Agent] = {}
         self._scripts: dict[str, ScriptedModel] = {}
         self._used: Counter[str] = Counter()
         self._fixed = set[str]()
-        """The agents whose instruction, and those of their sub-agents, hold no templates."""
+        """Agents without templates in their instruction or in those of their sub-agents."""
         for name in delegation_order(specs):
             if name in given or ("{{" not in specs[name].instruction and self._fixed.issuperset(specs[name].sub_agents)):
                 self._fixed.add(name)
-        self._own_scripts = {name: script_of(name, one.replies) for name, one in specs.items() if one.replies}
-        for name in [*specs, *given]:  # what cannot work is found before anything runs
+        self._own_scripts = {name: script_of(name, declared.replies) for name, declared in specs.items() if declared.replies}
+        for name in [*specs, *given]:  # find settings errors before anything runs
             self._agent(name, None)
 
     def agent_for(self, name: str, path: str, scope: Scope | None, made: dict[str, Agent] | None = None) -> Agent:
-        """Return the agent of this name, for the step with this path, with the templates of its instruction replaced.
+        """Return the agent of a step, with the templates of its instruction replaced.
 
-        ``made``: the agents that were made for this step.
+        ``made``: the agents made for this step so far.
         """
         agent = self._agent(name, scope, made)
         script = self._script_for(path, name)
         return agent if script is None else replace(agent, model=script, extensions=without_model(agent.extensions))
 
     def _tools_of(self, word: str) -> tuple[Tool | ServerTools, ...]:
-        """Return the tools that an agent of the file names with a word."""
+        """Return the tools that a word of the file names."""
         return self.toolbox.of_word(word) or (tool_named(word, self.toolbox),)
 
     def check_prices(self, steps: Iterable[AgentStep], budget: Budget) -> None:
-        """Raise `SettingsError` if what the model of an agent costs is not known, but is limited: by the run or the agent."""
+        """Raise `SettingsError` if an agent's model has no known price, but its cost is limited by the run or the agent."""
         agents = {name: self._agent(name, None) for name in (*self._specs, *self._given) if name not in self._replies}
         budgets = {
             name: Budget(limits.budget, within=budget, is_of_file=OWN in limits.limits_of_file)
-            for name, limits in [(name, one.limits) for name, one in agents.items()]
+            for name, limits in [(name, agent.limits) for name, agent in agents.items()]
         }
-        left = {name for name, one in budgets.items() if one.has_limit()}
-        for step in steps if left else ():
-            if step.agent in left and step.path not in self._replies:
-                left.discard(step.agent)
+        limited = {name for name, limit in budgets.items() if limit.has_limit()}
+        for step in steps if limited else ():
+            if step.agent in limited and step.path not in self._replies:
+                limited.discard(step.agent)
                 agent = agents[step.agent]
-                with suppress(MissingKey):  # which its step says, if it is ever reached
+                with suppress(MissingKey):  # reported by the step, if it is ever reached
                     whose = f"Agent {step.agent} of step {step.path}"
                     check_has_price(make_model(agent.used_model), agent, budgets[step.agent], whose)
 
     def check_tools(self, names: Iterable[str]) -> None:
-        """Raise `UnknownTool` for a name without a tool; those of MCP servers are known once a run is connected."""
+        """Raise `UnknownTool` for a name without a tool. Tools of MCP servers are known only once a run is connected."""
         for name in names:
             if not self.toolbox.may_have(tool_of_word(name)):
                 tool_named(name, self.toolbox)
 
     def continue_scripts(self, log: EventLog) -> None:
-        """Let the scripts of a recovered run go on where its log says that they stopped."""
+        """Advance the scripts of a recovered run to the position in its log."""
         self._used = replies_used(log, lambda path, name: path if path in self._replies else name)
         for name, script in self._own_scripts.items():
             script.used = self._used[name]
         for key, script in self._scripts.items():
             script.used = self._used[key]
 
-    def _agent(self, name: str, scope: Scope | None, made: dict[str, Agent] | None = None) -> Agent:
+    def _agent(self, name: str, scope: Scope | None, agents: dict[str, Agent] | None = None) -> Agent:
         if name in self._given:
             return self._given[name]
-        made = self._made if name in self._fixed else {} if made is None else made
-        if name not in made:
-            made[name] = self._make(self._specs[name], scope, made)
-        return made[name]
+        agents = self._made if name in self._fixed else {} if agents is None else agents
+        if name not in agents:
+            agents[name] = self._make(self._specs[name], scope, agents)
+        return agents[name]
 
     def _make(self, spec: AgentSpec, scope: Scope | None, made: dict[str, Agent]) -> Agent:
         model: Any = self._own_scripts.get(spec.name) or spec.model or self._model
         if model is None:
             if not self._is_scripted:
-                what = f"The agent {spec.name} has no model"
-                raise SettingsError(what, "Name one in the file, model: provider:name, or run the workflow with model=")
+                problem = f"The agent {spec.name} has no model"
+                raise SettingsError(problem, "Name one in the file, model: provider:name, or run the workflow with model=")
             model = ScriptedModel((), name=f"scripted:{spec.name}")
-        named = {"guidance": spec.guidance, "policy": spec.policy, "output": spec.structured_output}
-        given = {key: value for key, value in named.items() if value is not None}
+        fields = {"guidance": spec.guidance, "policy": spec.policy, "output": spec.structured_output}
+        settings = {key: value for key, value in fields.items() if value is not None}
         instruction = spec.instruction if scope is None else rendered_text(spec.instruction, scope)
         tools: list[Any] = [tool for word in spec.tools for tool in self._tools_of(word)]
         tools += [self._sub_agent(name, scope, made) for name in spec.sub_agents]
@@ -155,20 +155,20 @@ class WorkflowAgents:
             system=instruction or None,
             name=spec.name,
             limits_of_file=self._limits_of_file(spec),
-            **{**self._settings, **given, **spec.limits, "permissions": self._rules_of(spec)},
+            **{**self._settings, **settings, **spec.limits, "permissions": self._rules_of(spec)},
         )
 
     def _rules_of(self, spec: AgentSpec) -> RuleList:
-        """Return the rules of the settings, and what the file denies."""
+        """Combine the file's denials with the rules of the settings."""
         return RuleList.of(dict.fromkeys(spec.deny, "deny")).then(RuleList.of(self._settings.get("permissions")))
 
     def _sub_agent(self, name: str, scope: Scope | None, made: dict[str, Agent]) -> AgentTool:
-        """Return the tool that gives a task to an agent."""
+        """Return the tool that delegates a task to an agent."""
         description = self._specs[name].description if name in self._specs else None
         return AgentTool(self.agent_for(name, name, scope, made), description=description)
 
     def _limits_of_file(self, spec: AgentSpec) -> list[str]:
-        """Return the names of the limits that only the file sets, and not the person who typed it or who says the same."""
+        """Return the limits that only the file sets: not a typed file, and not a limit repeated by the settings."""
         names = [] if self._is_typed else [name for name in (OWN, "unpriced") if name in spec.limits]
         return [name for name in names if not (name == "unpriced" and self._settings.get(name))]
 
@@ -182,30 +182,30 @@ class WorkflowAgents:
 
 
 def tool_named(name: str, toolbox: Toolbox) -> Tool:
-    """Return the tool of this name, or of a word such as ``mcp:clock/now``; raise `UnknownTool` if there is none."""
-    found = toolbox.get(name) or toolbox.get(tool_of_word(name))
-    if found is None and is_word(name):
-        raise UnknownTool(f"{name} stands for all tools of a server, where one is called", f"Write {name}/TOOL")
-    if found is None:
-        raise UnknownTool(f"There is no tool {name}", advice_on_tool(name, [one.spec.name for one in toolbox]))
-    return found
+    """Return the tool with this name, or for a word such as ``mcp:clock/now``. Raises `UnknownTool`."""
+    tool = toolbox.get(name) or toolbox.get(tool_of_word(name))
+    if tool is None and is_word(name):
+        raise UnknownTool(f"{name} names all tools of a server, but a step calls one", f"Write {name}/TOOL")
+    if tool is None:
+        raise UnknownTool(f"There is no tool {name}", advice_on_tool(name, [item.spec.name for item in toolbox]))
+    return tool
 
 
 def _words(spec: WorkflowSpec) -> list[str]:
-    """Return the names of tools that the steps and agents of a file use."""
-    return [*names_of_tool_steps(walk_all(spec.steps)), *(name for one in spec.agents.values() for name in one.tools)]
+    """Return the tool words that the steps and agents of a file use."""
+    return [*names_of_tool_steps(walk_all(spec.steps)), *(name for agent in spec.agents.values() for name in agent.tools)]
 
 
 def script_of(name: str, replies: Sequence[Any], used: int = 0) -> ScriptedModel:
-    """Return the scripted model of a step or an agent, which has used so many of its replies."""
-    lines = [error_for(str(one["error"])) if isinstance(one, dict) and set(one) == {"error"} else one for one in replies]
+    """Return the scripted model of a step or agent, with the first ``used`` replies consumed."""
+    lines = [error_for(str(item["error"])) if isinstance(item, dict) and set(item) == {"error"} else item for item in replies]
     return ScriptedModel(lines, name=f"scripted:{name}", used=used)
 
 
 def gates_of(agent_settings: Mapping[str, Any]) -> Iterator[Gate]:
-    """Yield the gates that the settings of all agents of a workflow have: they judge the calls of its steps too.
+    """Yield the gates from the settings of a workflow's agents; they also check the calls of its steps.
 
-    Guards against repetition are left out: a workflow goes back, and tries again, on purpose.
+    Loop guards are omitted: a workflow repeats and retries on purpose.
     """
     in_run, in_turn = agent_settings.get("max_tool_calls"), agent_settings.get("max_tool_calls_per_turn")
     if in_run is not None or in_turn is not None:
@@ -215,10 +215,10 @@ def gates_of(agent_settings: Mapping[str, Any]) -> Iterator[Gate]:
 
 
 def replies_used(log: EventLog, script_of: Callable[[str, str], str]) -> Counter[str]:
-    """Return for each script how many of its replies the agents of the run have used.
+    """Count the replies that the run's agents have consumed, by script.
 
-    ``script_of``: returns the script for the path of a step and the name of its agent. A reply that came when the process died,
-    and was not logged, has not been used. Those of a run that this one continues do not count.
+    ``script_of``: returns the script for a step path and an agent name. A reply that was not logged before the process died
+    does not count, nor do those of a run that this one continues.
     """
     used: Counter[str] = Counter()
     store = log.store
@@ -228,21 +228,21 @@ def replies_used(log: EventLog, script_of: Callable[[str, str], str]) -> Counter
         if isinstance(event, w.StepStarted) and event.nested and event.step_kind == "agent" and store.has(event.nested):
             run: Run = store.load(event.nested)
             if run.parent_id == log.id:
-                used[script_of(event.step, event.agent)] += sum(_is_answered(run, one) for one in run.rounds)
+                used[script_of(event.step, event.agent)] += sum(_is_answered(run, round_) for round_ in run.rounds)
                 for sub_agent in _delegated(run, store):
                     used[script_of("", sub_agent.agent)] += len(sub_agent.rounds)
     return used
 
 
 def _delegated(run: Run, store: ReopeningStore) -> Iterator[Run]:
-    """Yield the nested runs of the calls of a run that have ended, at any depth."""
-    for one in run.rounds:
-        for begun in (begun for call in one.records for begun in call.nested if store.has(begun.run_id)):
-            if (inner := store.load(begun.run_id)).parent_id == run.id:  # else a log names a run that is none of it, as its own
+    """Yield the nested runs of a run's finished calls, at any depth."""
+    for round_ in run.rounds:
+        for child in (child for call in round_.records for child in call.nested if store.has(child.run_id)):
+            if (inner := store.load(child.run_id)).parent_id == run.id:  # else the log claims another run as its own
                 yield inner
                 yield from _delegated(inner, store)
 
 
 def _is_answered(run: Run, one: WorkflowRound) -> bool:
-    """Return whether the model gave a reply, or an error, which is logged before the round ends with it."""
+    """True if the model returned a reply, or an error, which is logged before the round ends."""
     return one.reply is not None or one.status == "error" or (run.error is not None and one is run.open_round)

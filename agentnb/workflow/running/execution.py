@@ -1,4 +1,4 @@
-"""One execution of a node, with all its attempts."""
+"""Execution of a node, with all its attempts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from agentnb.runtime.steps.step_failures import StepFailure
 from agentnb.workflow.graph.nodes import Node
 
 ABORTED = frozenset({"aborted"})
-"""The word for the failure of a node whose work ends the run."""
+"""Failure word of a node that ends the run."""
 
 MAX_PLAN_ITERATIONS = "max_plan_iterations"
-"""The stop reason of a run that has made as many plans as it may, and the word for the failure of the node."""
+"""Stop reason, and failure word of the node, for a run at its maximum of plans."""
 ENDING = ABORTED | {MAX_PLAN_ITERATIONS}
-"""The words for failures that end the run, whatever the node says."""
+"""Failure words that end the run regardless of the node's settings."""
 
 
 class Aborted(Exception):
-    """A node has failed that ends the run."""
+    """A node failure that ends the run."""
 
     def __init__(self, failure: StepFailure) -> None:
         super().__init__(failure.text)
@@ -27,27 +27,27 @@ class Aborted(Exception):
 
 
 class Execution(msgspec.Struct):
-    """A node that is being done."""
+    """A node in progress."""
 
     node: Node
     place: Place
     problem: Exception | None = None
-    """What makes it fail before its work begins."""
+    """An error that fails the node before its work begins."""
     is_handled: bool = False
-    """Whether what handles its failure has been done."""
+    """True once the failure handler has run."""
     handler_failure: Exception | None = None
-    """Why that failed."""
+    """Error of the failure handler."""
     has_failed: bool = False
     is_last: bool = False
-    """Whether nothing of its list follows, as its work has found."""
+    """True if its work found that the rest of its list does not run."""
     is_plain: bool = False
-    """Whether what its action returns needs no copy."""
+    """True if the action's result needs no copy."""
     aborts_with: str = ""
-    """The failure that its action has stopped at, because of ``abort``."""
+    """Failure at which its action stopped, because of ``abort``."""
 
 
 def call_step(around: Place, key: str) -> tuple[StepTerms, Place]:
-    """Return the terms of a step that an action takes, and its place within that of the action."""
+    """Return the terms and the place of a step within an action."""
     return _ONCE, Place(f"{around.path}/{key}", around.path)
 
 

@@ -1,4 +1,4 @@
-"""The steps that made a run fail: the first that failed, and those beside it that failed before they were cancelled."""
+"""The steps that failed a run: the first failure, and parallel ones that failed before cancellation."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agentnb.errors import WorkflowError
 
 
 def failed_together(run: Run) -> tuple[StepRecord, ...]:
-    """Return the records of the steps that failed the run, the first to fail first; blocks count as the steps within them.
+    """Return the records of the steps that failed the run, earliest first; a block is replaced by its failed steps.
 
-    None for a run that failed otherwise, such as at the limit of its loops.
+    Empty for a run that failed otherwise, such as at its loop limit.
     """
-    last = next((one for one in reversed(run.events) if isinstance(one, w.StepFinished)), None)
+    last = next((event for event in reversed(run.events) if isinstance(event, w.StepFinished)), None)
     if run.stop_reason != "step_failed" or last is None or last.status != "failed":
         return ()
     failed = sorted(_failures(run, last), key=lambda event: event.seq)
@@ -24,20 +24,20 @@ def failed_together(run: Run) -> tuple[StepRecord, ...]:
 
 
 def _failures(run: Run, ended: w.StepFinished) -> Iterator[w.StepFinished]:
-    """Yield how the steps ended that failed within a step that ended so, or its own end."""
+    """Yield the end events of the failed steps within a step, or the step's own end event."""
     inner: list[w.StepFinished] = []
     if run.step_records[ended.step].kind in BLOCKS:
         for event in reversed(run.events[: ended.seq]):
             if isinstance(event, w.StepStarted) and event.step == ended.step:
-                break  # what failed before was another attempt
+                break  # earlier failures belong to another attempt
             if isinstance(event, w.StepFinished) and run.step_records[event.step].parent == ended.step:
                 inner.append(event)
-    found = [one for event in inner if event.status != "completed" for one in _failures(run, event)]
-    yield from found or ([ended] if ended.status == "failed" else [])
+    failures = [failure for event in inner if event.status != "completed" for failure in _failures(run, event)]
+    yield from failures or ([ended] if ended.status == "failed" else [])
 
 
 def checked(run: Run) -> Run:
-    """Return the run; raise `WorkflowError` with the records of what failed with it if it failed."""
+    """Return the run, or raise `WorkflowError` with the records of its failed steps."""
     if run.status != "failed" or run.error is None:
         return run
     error = WorkflowError(run.error.message, run.error.advice, run=run)

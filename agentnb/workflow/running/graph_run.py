@@ -1,4 +1,4 @@
-"""A run that walks a graph: its start and its end."""
+"""Start and end of a run that walks a graph."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentnb.workflow.templates.templates import NoOutput, Scope, has_templates,
 
 
 class GraphRun(StepOrchestrator):
-    """Walks a graph as a run."""
+    """An orchestrator that walks a graph."""
 
     def __init__(
         self,
@@ -34,15 +34,15 @@ class GraphRun(StepOrchestrator):
         first: str | None = None,
         earlier: Iterable[Any] = (),
     ) -> None:
-        """``first``: the id of the node that it begins at; ``earlier``: events of another run, whose outputs it begins with."""
+        """``first``: id of the node to begin at; ``earlier``: events of another run with the outputs to begin with."""
         super().__init__(lifecycle, elicitation)
         self.where = graph.where
         self.steps.cancelled_before = asyncio.CancelledError
         self._graph, self._values, self._first, self._earlier = graph, values, first, earlier
-        self._walker = Walker(self.steps, graph, hands)  # before servers are connected, whose tools its hands call
+        self._walker = Walker(self.steps, graph, hands)  # before servers are connected, because the hands call their tools
 
     async def orchestrate(self) -> Stop:
-        """Do the nodes; return how the run ends."""
+        """Run the nodes; return the stop of the run."""
         before, self.steps.on_end = self.steps.on_end, self._walker.note_end
         try:
             self._take_over()
@@ -63,11 +63,11 @@ class GraphRun(StepOrchestrator):
                 return Stop(spent.name, "limited", limit=spent.limit)
             return Stop("step_failed", "failed", problem=error.what, hint=error.advice)
         finally:
-            self.steps.on_end = before  # each holds the other: a run that has ended would wait for the collection of garbage
+            self.steps.on_end = before  # breaks a reference cycle, so that the ended run is freed without garbage collection
         return Stop("completed")
 
     def _take_over(self) -> None:
-        """Log what nodes of another run gave, so that this one continues with it."""
+        """Copy the logged outputs of another run into this run's log."""
         for event in self._earlier:
             if (again := self.steps.journal.take(type(event), event.step)) is None:
                 fields = {name: getattr(event, name) for name in event.__struct_fields__ if name not in _HEAD}
@@ -80,24 +80,24 @@ _HEAD = frozenset({"seq", "at", "run_id", "parent_id"})
 
 
 def log_result(output: tuple[str, ...], scope: Any, log: EventLog) -> None:
-    """Log the result of a workflow whose steps have completed: that of the first of these ids and templates that has one.
+    """Log the result of a completed workflow: that of the first of these ids and templates that has one.
 
-    If none has, because its step did not run, nothing is given: the text of the run is then what the step that ran last gave,
-    and a warning says so. Raises `StepFailed` for a template that has no value for another reason.
+    If none has one, because its step did not run, log a warning; the run's text is then the output of the last step. Raises
+    `StepFailed` for a template without a value for another reason.
     """
     if not output or any(isinstance(event, w.ResultGiven) for event in reversed(log.run.events)):
         return
     missing: list[str] = []
-    for one in output:
+    for candidate in output:
         try:
-            log.emit(w.ResultGiven, **_result(one, scope))
+            log.emit(w.ResultGiven, **_result(candidate, scope))
         except NoOutput as error:
             missing.append(error.what)
         except SettingsError as error:
             raise StepFailed(f"output: {error.what}", error.advice) from error
         else:
             return
-    log.warn_once(f"output: {'; '.join(missing)}. The result is what the step that ran last gave")
+    log.warn_once(f"output: {'; '.join(missing)}. The result is the output of the last step")
 
 
 def _result(one: str, scope: Scope) -> dict[str, Any]:
@@ -105,12 +105,12 @@ def _result(one: str, scope: Scope) -> dict[str, Any]:
         return {"output": plain_data(rendered(one, scope))}
     entry = scope.steps.get(one)
     if entry is None:
-        raise NoOutput(f"the step {one} gave nothing")
+        raise NoOutput(f"the step {one} has no output")
     return {"output": _value(entry), "text": text_of(entry) if "outputs" in entry else ""}
 
 
 def _value(entry: Mapping[str, Any]) -> Any:
-    """Return the output of a step; of a parallel block those of its children, by id."""
+    """Return the output of a step; for a parallel block, its children's outputs by id."""
     if "outputs" in entry:
         return {name: _value(child) for name, child in entry["outputs"].items()}
     return entry["output"]

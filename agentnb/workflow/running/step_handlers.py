@@ -1,4 +1,4 @@
-"""The work of the steps that do some: an agent, a tool, the person, another workflow."""
+"""Handlers for steps with work of their own: agent, tool, question, workflow."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from agentnb.workflow.running.tool_steps import ToolSteps
 from agentnb.workflow.templates.templates import WITHOUT_PROMPT, rendered, rendered_text, with_prior_outputs
 
 OpenWorkflow = Callable[[s.WorkflowStep, Mapping[str, Any], Run | None], Runnable]
-"""Returns the workflow of another file with these inputs, ready to run; of a run that is resumed, the one in its log."""
+"""Returns another file's workflow with these inputs, ready to run; for a resumed run, the one in its log."""
 
 
 class StepHandlers:
-    """Does the work of the steps of one run."""
+    """Runs the steps of one run."""
 
     def __init__(self, steps: StepRunner, agents: WorkflowAgents, opened: OpenWorkflow) -> None:
         if steps.log.run.events:  # the run is recovered
@@ -38,7 +38,7 @@ class StepHandlers:
         self._tools = ToolSteps(steps, agents.toolbox, agents.gates)
 
     def begin(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
-        """Return what does the work of a step, and what the log says of it."""
+        """Return the work of a step and its log fields."""
         does = execution.node.does
         if type(does) is Call:
             return partial(self._tool, does), {"agent": does.name}
@@ -46,7 +46,7 @@ class StepHandlers:
         return partial(_WORK[type(does)], self, does), {"agent": self.label(execution.node), "nests": nests}
 
     def label(self, node: Node) -> str:
-        """Return the name of the agent, the tool or the file."""
+        """Return the name of the agent, tool or file."""
         return node.words if isinstance(node.does, s.AgentStep | s.WorkflowStep | Call) else ""
 
     async def _agent(self, step: s.AgentStep, attempt: Attempt) -> str:
@@ -64,15 +64,15 @@ class StepHandlers:
         scope = attempt.place.scope
         prompt = scope.prompt if step.prompt is None else rendered_text(step.prompt, scope)
         before = None if attempt.is_new else self._runs.logged(attempt.run_id)
-        what = self._opened(step, rendered(dict(step.inputs), scope), before)
-        run = await self._nested(attempt, what, prompt, before)
+        workflow = self._opened(step, rendered(dict(step.inputs), scope), before)
+        run = await self._nested(attempt, workflow, prompt, before)
         return run.text if run.output is None else run.output
 
     async def _human(self, step: s.HumanStep, attempt: Attempt) -> Any:
         return await self._questions.ask(attempt, rendered_text(step.ask, attempt.place.scope), _schema(step))
 
     async def _nested(self, attempt: Attempt, what: Runnable, prompt: str, before: Run | None = None) -> Run:
-        """Return the nested run that has completed."""
+        """Run to completion and return the nested run."""
         run = await self._runs.run(attempt, what, prompt, before=before)
         if run.status != "completed":
             raise StepEndedBadly(of_run(run))

@@ -1,4 +1,4 @@
-"""Questions of steps to the person, which may wait for days: the answer may come when the run has been resumed."""
+"""Steps' questions to the person, which may stay open for days until the run is resumed with the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOW_TO_ANSWER = (
 
 
 class StepQuestions:
-    """Asks the person for the steps of one run."""
+    """Asks the person on behalf of a run's steps."""
 
     def __init__(self, steps: StepRunner) -> None:
         self._steps = steps
@@ -33,11 +33,12 @@ class StepQuestions:
         kind: QuestionKind = "human_step",
         call: ToolCall | None = None,
     ) -> Any:
-        """Return the answer, also one that the process that died had taken; raise `Declined` if there is none.
+        """Return the answer, also one that a dead process had received. Raises `Declined` if the person declines.
 
-        ``call``: the call whose missing arguments are asked for.
-        Where nobody is here to answer, the run is suspended with the question open, if it can be; for one that a plan asks,
-        always. Else raises `NobodyToAsk`.
+        ``call``: the call whose missing arguments are requested.
+
+        If nobody can answer, suspend the run with the question open where possible, and always for a question of a plan.
+        Otherwise raises `NobodyToAsk`.
         """
         elicitation, path = self._steps.elicitation, attempt.place.path
         caller = None if call is None else judged_call(call, "")
@@ -46,9 +47,9 @@ class StepQuestions:
         if not attempt.is_new:
             book.recall(since_start(self._steps.log.run.events, path), path, by_kind=True)
         earlier = book.expected(new)
-        # A run that waited for this answer goes on waiting.
+        # A run that already waited for this answer keeps waiting.
         waits = earlier is not None and (earlier.outcome == "open" or earlier.question.id in book.handed_in)
-        # A plan is a model's: who runs its planner cannot know that it asks, nor give what answers.
+        # A model writes the plan: the caller of its planner cannot foresee its questions or supply answers.
         waits |= kind == "elicitation" and elicitation.around is None
         with self._steps.nested.asker(attempt) as asker:
             try:

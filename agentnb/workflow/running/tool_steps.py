@@ -1,4 +1,4 @@
-"""Tools that a step of a workflow calls by itself, without a model."""
+"""Tools called by workflow steps directly, without a model."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.running.agents import tool_named
 
 FAILED = frozenset({"tool_error", "failed", "error"})
-"""The words for any call that failed; the code of its error is one more."""
+"""Failure words of every failed call; its error code is added."""
 
 
 class ToolSteps:
-    """Calls tools for the steps of one run. The call has the path of its step as its id."""
+    """Calls tools for the steps of one run. The call id is the step path."""
 
     def __init__(self, steps: StepRunner, toolbox: Toolbox, gates: Iterable[Gate] = ()) -> None:
         self._log = steps.log
@@ -47,7 +47,7 @@ class ToolSteps:
 
     @property
     def toolbox(self) -> Toolbox:
-        """The tools that can be called now: from the first step on, also those of MCP servers."""
+        """The callable tools; from the first step on, including those of MCP servers."""
         return self._run_tools.toolbox
 
     async def call(
@@ -60,18 +60,18 @@ class ToolSteps:
         repeats: bool = True,
         read: Callable[[str], Any] | None = None,
     ) -> Any:
-        """Return the output of the tool of this name as plain data, else as the text that a model would read.
+        """Return the output of the named tool as plain data, or else as the text for a model.
 
-        ``block``: the verdict that it must not run, if its step has one; ``repeats``: whether a call that a death cut off is
-        made again, for any tool; ``read``: reads the text that the log has of a call that had ended, which is not made again.
-        Raises `StepEndedBadly` if it fails or may not be called, `UnknownTool`, and `Suspended` where nobody is here to ask.
+        ``block``: the verdict that denies the call, if there is one; ``repeats``: repeat an interrupted call of any tool;
+        ``read``: parses the logged text of a finished call, which is not repeated. Raises `StepEndedBadly` if the call fails or
+        is denied, `UnknownTool`, and `Suspended` if nobody can answer.
         """
         tool = self._run_tools.toolbox.get(name) or tool_named(name, self.toolbox)
         step, attempt.is_plain = attempt.place.path, True
         call = Call(ToolCall(tool.spec.name, arguments, step), tool, step=step)
-        opened = None if attempt.is_new else self._log.run.open_step_call(step)
-        if opened is not None:  # by a process that died, with calls that its tool made
-            self._calls.answer_inner((opened.record,), tool_errors.interrupted)
+        open_call = None if attempt.is_new else self._log.run.open_step_call(step)
+        if open_call is not None:  # left by a dead process, with nested calls of its tool
+            self._calls.answer_inner((open_call.record,), tool_errors.interrupted)
         if block is not None:
             self._calls.refuse(call, block)
             raise StepEndedBadly(_blocked(tool, block))
@@ -94,19 +94,19 @@ class ToolSteps:
         return _output(tool, call)
 
     def _is_repeated(self, tool: Tool, call_id: str) -> bool:
-        """Return whether a call that was cut off is made again: of a repeatable tool, or as its MCP server allows."""
+        """True if an interrupted call is repeated: the tool is repeatable, or its MCP server permits it."""
         if not getattr(tool, "may_repeat", False):
             return bool(getattr(tool, "repeatable", False))
-        return any(one.question.call_id == call_id and one.question.kind != "approval" for one in self._log.run.questions)
+        return any(entry.question.call_id == call_id and entry.question.kind != "approval" for entry in self._log.run.questions)
 
     def _logged_outcome(self, step: str) -> ToolOutcome | None:
-        """Return how the call of this attempt at a step ended before the process died; None if it had not."""
+        """Return the logged outcome of this attempt's call, or None if it had not ended before the process died."""
         events = reversed(since_start(self._log.run.events, step))
         result = next((event.result for event in events if isinstance(event, ToolFinished) and event.step == step), None)
         return None if result is None else ToolOutcome(not result.is_error, result.parts, error_code=result.error_code)
 
     def _logged_start(self, step: str) -> ToolCall | None:
-        """Return the call of a step as its tool had begun to run it when the process died, if it had; recall its questions."""
+        """Return the step's call if its tool was running when the process died, and recall its questions."""
         events = since_refusal(since_start(self._log.run.events, step))
         self._book.recall(events, step)
         if self._log.run.open_step_call(step) is None:
@@ -122,7 +122,7 @@ def _blocked(tool: Tool, block: Block) -> StepFailure:
 
 
 def _text(tool: Tool, outcome: ToolOutcome) -> str:
-    """Return the text of an outcome; raise `StepEndedBadly` if it failed."""
+    """Return an outcome's text. Raises `StepEndedBadly` if it failed."""
     if not outcome.ok:
         raise StepEndedBadly(_failed(tool, outcome))
     return outcome.text
@@ -134,7 +134,7 @@ def _failed(tool: Tool, outcome: ToolOutcome) -> StepFailure:
 
 
 def _output(tool: Tool, call: Call) -> Any:
-    """Return the output of an ended call. Raises `StepEndedBadly` if it failed or was blocked, `Suspended` if it waits."""
+    """Return the output of a finished call. Raises `StepEndedBadly` if it failed or was blocked, `Suspended` if it waits."""
     outcome = call.outcome
     if call.block is not None:
         raise StepEndedBadly(_blocked(tool, call.block))

@@ -1,8 +1,8 @@
-"""Walks a graph: one node after the other, in the background, or many at once.
+"""Graph walker: runs nodes in sequence, in the background, or in parallel.
 
-The order within a node is: what it waits for, ``when``, its work, ``post``, its jumps. What was decided is in the log, so that
-a recovered run takes the same way: a node that was skipped, a jump that was taken or not, and what ``post`` has set. What the
-nodes gave is a fold over these events (`agentnb.core.run.step_outputs`).
+Order within a node: dependencies, ``when``, work, ``post``, jumps. Decisions are logged (skipped nodes, jumps taken or not,
+variables set by ``post``), so that a recovered run follows the same path. Node outputs are a fold over these events
+(`agentnb.core.run.step_outputs`).
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from agentnb.workflow.templates.templates import Scope
 
 
 class Hands(Protocol):
-    """Does the work of nodes that do more than to order others."""
+    """Handlers for nodes with work of their own."""
 
     def begin(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
-        """Return what does the work of a node, and what the log says of it.
+        """Return the work of a node and its log fields.
 
-        What makes the node fail before its work begins is noted in the execution.
+        An error that fails the node before its work begins is stored in the execution.
         """
 
     def label(self, node: Node) -> str:
-        """Return what the log calls that which does the work of a node."""
+        """Return the log label of the node's worker."""
 
 
 Handle = Callable[[Execution, str, str], Awaitable[None]]
-"""Does what a node says for a failure, with the name of what has failed and the error."""
+"""Handles a failure of a node, given the name of the failed part and the error."""
 MakeHands = Callable[[StepRunner, Handle], Any]
-"""Makes `Hands`, or for nodes whose steps are not always logged what has ``await hands.do(execution)``."""
+"""Makes `Hands`, or, for nodes whose steps are not always logged, an object with ``await hands.do(execution)``."""
 
 
 class _Way(NamedTuple):
@@ -49,7 +49,7 @@ class _Way(NamedTuple):
 
     jump: Jump
     source: str
-    """The path of the node that says so."""
+    """Path of the node with the jump."""
     is_logged: bool = False
 
 
@@ -64,96 +64,96 @@ class Walker:
         self._values: Any = None
         self._loops = LoopCounters(graph.max_loops)
         self._background: dict[str, tuple[str, Running]] = {}
-        """The nodes in the background that nothing has awaited, with their paths, by id."""
+        """Background nodes not yet awaited, by id: path and task."""
         self._awaited: list[Running] = []
         self._ended_at: dict[str, int] = {}
-        """By path, the number of the event with which a node ended last."""
+        """Sequence number of each node's latest end event, by path."""
 
-    async def walk(self, values: Scope | None, place: int = 0) -> None:
-        """Do the nodes from this place on. ``values``: what their texts may read, if they have any."""
+    async def walk(self, values: Scope | None, position: int = 0) -> None:
+        """Run the nodes from this position on. ``values``: the scope of their templates, if they have any."""
         nodes, early = self._graph.nodes, set[int]()
         self._values = values
         try:
-            while place < len(nodes):
-                at, way = await self._next_in(nodes, place, early, "", self._values)
-                place = place + 1 if way is None else self._go(way, at)
-                if way is not None:
-                    await self._steps.give_turn()  # jumps alone may go in a circle
-                    early = {one for one in early if one < place}
+            while position < len(nodes):
+                at, taken_jump = await self._next_in(nodes, position, early, "", self._values)
+                position = position + 1 if taken_jump is None else self._go(taken_jump, at)
+                if taken_jump is not None:
+                    await self._steps.give_turn()  # jumps alone could loop without yielding
+                    early = {index for index in early if index < position}
             await self._wait_for(dict(self._background.values()), Await())
-        except Suspended:  # what the others do would be lost
+        except Suspended:  # wait, or the others' results would be lost
             await asyncio.gather(*self._left, return_exceptions=True)
             raise
         finally:
             await self._steps.side_by_side.cancel([*self._left, *self._awaited], "")
-            self._hands = self._do = None  # type: ignore[assignment]  # which hold this walker
+            self._hands = self._do = None  # type: ignore[assignment]  # both refer to this walker
 
     @property
     def _left(self) -> list[Running]:
         return [task for _, task in self._background.values()]
 
-    # The way through the nodes
+    # Order of the nodes
 
     async def _branch(self, nodes: Sequence[Node], parent: str, values: Scope) -> _Way | None:
         early = set[int]()
-        for place in range(len(nodes)):
-            _, way = await self._next_in(nodes, place, early, parent, values)
-            if way is not None:
-                return way
+        for position in range(len(nodes)):
+            _, taken_jump = await self._next_in(nodes, position, early, parent, values)
+            if taken_jump is not None:
+                return taken_jump
         return None
 
     async def _next_in(
         self, nodes: Sequence[Node], place: int, early: set[int], parent: str, values: Scope
     ) -> tuple[int, _Way | None]:
-        """Do the node at this place, unless it was early, and before it what it reads; return where a jump came from."""
+        """Run the node at this place unless it ran early, preceded by its early dependencies; return the source of a jump."""
         count = nodes[place].early
-        for one in (*range(place + 1, place + 1 + count), place) if count else (place,):
-            if one in early:
+        for index in (*range(place + 1, place + 1 + count), place) if count else (place,):
+            if index in early:
                 continue
-            if one != place:
-                early.add(one)
-            way = await self._settle(nodes[one], parent, values)
-            if way is not None:
-                return one, way
+            if index != place:
+                early.add(index)
+            taken_jump = await self._settle(nodes[index], parent, values)
+            if taken_jump is not None:
+                return index, taken_jump
         return place, None
 
     async def _settle(self, node: Node, parent: str, values: Scope) -> _Way | None:
-        """Do a node, or begin it in the background; return where to continue, if not with the next one."""
+        """Run a node, or start it in the background; return a jump if the next node does not follow."""
         if self._background:
-            await self._wait_until_ended((*node.after, node.id))  # a jump may come to one that is still running
+            await self._wait_until_ended((*node.after, node.id))  # a jump may reach a node that still runs
         path = f"{parent}/{node.id}" if parent else node.path
-        parent = parent or node.path.rpartition("/")[0]  # tasks stand in blocks that are no nodes
-        place = Place(path, parent, values)
-        execution = Execution(node, place)
+        parent = parent or node.path.rpartition("/")[0]  # tasks may be in blocks that are not nodes
+        step_place = Place(path, parent, values)
+        execution = Execution(node, step_place)
         if node.when is not None and not self._holds(execution):
             return None
         if node.is_beside:
             running = asyncio.ensure_future(self._do(execution))
-            self._background[node.id] = place.path, running
+            self._background[node.id] = step_place.path, running
             return None
         output = await self._do(execution)
         if execution.is_last:
-            return _Way(Jump(to=END, place=len(self._graph.nodes), is_logged=False), place.path)
+            return _Way(Jump(to=END, place=len(self._graph.nodes), is_logged=False), step_place.path)
         if execution.has_failed:
-            return None if node.rescue is None else _Way(node.rescue, place.path)
+            return None if node.rescue is None else _Way(node.rescue, step_place.path)
         if isinstance(node.does, Decide):
             word = "true" if output else "false"
-            self._steps.record(w.BranchTaken, place.path, to=word, reason=node.does.condition)
-            way = await self._branch(node.does.branches[word], parent, values)
-            if way is not None:
-                return way._replace(source=place.path)
-        return self._way_on(node, place) if node.jumps else None
+            self._steps.record(w.BranchTaken, step_place.path, to=word, reason=node.does.condition)
+            taken_jump = await self._branch(node.does.branches[word], parent, values)
+            if taken_jump is not None:
+                return taken_jump._replace(source=step_place.path)
+        return self._way_on(node, step_place) if node.jumps else None
 
     async def _wait_until_ended(self, names: Sequence[str]) -> None:
         running = [self._background[name][1] for name in names if name in self._background]
         if running:
             await asyncio.wait(running)
-        for one in running:
-            if not one.cancelled() and (error := one.exception()) is not None:
+        for task in running:
+            if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
     def _holds(self, execution: Execution) -> bool:
-        """Return whether a node is done; log it if it is skipped."""
+        """Evaluate ``when`` of a node; log the node as skipped if it is false."""
         path, when = execution.place.path, execution.node.when
         if when is None or self._steps.journal.is_next(w.StepStarted, path):
             return True
@@ -162,18 +162,18 @@ class Walker:
         try:
             holds: bool = execution.place.scope.holds(when)
         except ExpressionError as error:
-            execution.problem = error  # it begins, and fails with that
+            execution.problem = error  # the node begins, and fails with this error
             return True
         if not holds:
             self._steps.skip(path, when)
         return holds
 
     def _way_on(self, node: Node, place: Place) -> _Way | None:
-        """Return the jump that is taken after a node; as the log has it, if it has it."""
+        """Return the jump taken after a node, preferring the logged one."""
         if len(node.jumps) == 1:
             return _Way(node.jumps[0], place.path)
         if (logged := self._steps.journal.take(w.BranchTaken, place.path)) is not None:
-            return _Way(next(one for one in node.jumps if one.to == logged.to), place.path, is_logged=True)
+            return _Way(next(jump for jump in node.jumps if jump.to == logged.to), place.path, is_logged=True)
         for jump in node.jumps:
             try:
                 if jump.when is None or place.scope.holds(jump.when):
@@ -183,7 +183,7 @@ class Walker:
         return None
 
     def _go(self, way: _Way, at: int) -> int:
-        """Log a jump from one place in the list, and return the place that it leads to."""
+        """Log a jump from a position in the list; return its target position."""
         jump, source = way.jump, way.source
         count = self._loops.go_back(at, jump.place, source, jump.to) if jump.place <= at else 0
         if jump.is_logged and not way.is_logged:
@@ -193,27 +193,27 @@ class Walker:
     # One node
 
     async def _execute(self, execution: Execution) -> Any:
-        """Do a node with all its attempts, and what handles it if it fails; return its result."""
-        node, place = execution.node, execution.place
+        """Run a node with all its attempts and its failure handler; return the result."""
+        node, step_place = execution.node, execution.place
         if not node.kind:
             return None
         work, described = self._work(execution)
         result = None
         try:
-            result = await self._steps.attempts(node, place, partial(self._attempt, execution, work), **described)
+            result = await self._steps.attempts(node, step_place, partial(self._attempt, execution, work), **described)
         except FailedStep as error:
             execution.has_failed = True
             await self._fail(execution, error)
         except asyncio.CancelledError:
-            self._steps.cancel(place.path)  # also between two attempts
+            self._steps.cancel(step_place.path)  # also between two attempts
             raise
-        if isinstance(node.does, Await):  # what it has seen does not count again when the run ends
+        if isinstance(node.does, Await):  # its tasks are awaited: do not count them again at the end of the run
             for name in self._names(node.does):
                 self._awaited.append(self._background.pop(name)[1])
         return result
 
     def _work(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
-        """Return what does the work of a node, and what the log says of it."""
+        """Return the work of a node and its log fields."""
         does = execution.node.does
         if isinstance(does, Await):
             return partial(self._await, does), {}
@@ -229,7 +229,7 @@ class Walker:
     async def _attempt(self, execution: Execution, work: Work, attempt: Attempt) -> Any:
         node = execution.node
         if execution.problem is not None:
-            if isinstance(node.does, Await):  # one that fails has awaited, whatever it failed for
+            if isinstance(node.does, Await):  # a failing Await still awaits its tasks, whatever the failure
                 await work(attempt)
             raise execution.problem
         result = await work(attempt)
@@ -240,7 +240,7 @@ class Walker:
         return result
 
     async def _fail(self, execution: Execution, error: FailedStep) -> None:
-        """Do what a node says for its failure; raise unless the run goes on after it."""
+        """Apply the failure settings of a node; raise unless the run continues."""
         node = execution.node
         if node.rescue is not None:
             return
@@ -255,7 +255,7 @@ class Walker:
             raise error
 
     async def _handle(self, execution: Execution, failed: str, error: str) -> None:
-        """Do what handles a failure of a node, once for each execution. ``failed`` is the name of what has failed."""
+        """Run the failure handler of a node, once per execution. ``failed``: name of the failed part."""
         handler, around = execution.node.handler, execution.place
         if handler is None or execution.is_handled:
             return
@@ -269,13 +269,13 @@ class Walker:
                 raise handling.problem
             await self._steps.attempts(handler, handling.place, partial(self._attempt, handling, work), **described)
         except (FailedStep, ExpressionError) as trouble:
-            if not execution.node.abort:  # else the first failure says more
+            if not execution.node.abort:  # else the first failure is more informative
                 why = trouble.failure.text if isinstance(trouble, FailedStep) else trouble.what
                 execution.handler_failure = StepFailed(f"step {path}: {why}", trouble.advice)
                 raise execution.handler_failure from trouble
 
     def note_end(self, event: w.StepFinished) -> None:
-        """Take from the end of a node, new or logged, what it sets; what handles it is over too."""
+        """Apply the variables that a finished node sets, whether new or logged; its handler is then over too."""
         self._ended_at[event.step] = event.seq
         if event.sets:
             self._values.variables.update(event.sets)
@@ -283,7 +283,7 @@ class Walker:
             handler = f"{event.step}{HANDLER}"
             self._steps.count_begun(handler, self._steps.journal.pass_over_step(handler, event.seq))
 
-    # Several at once
+    # Parallel nodes
 
     async def _together(self, does: Together, attempt: Attempt) -> None:
         path, values = attempt.place.path, attempt.place.scope
@@ -292,30 +292,30 @@ class Walker:
         )
 
     def _in_block(self, node: Node, block: str, values: Any) -> Scope:
-        """Return what a node of a block may read: if some follow one another there, also each other."""
+        """Return the scope of a node in a block; if the block has sequential nodes, they can also read one another."""
         decides = isinstance(node.does, Decide)
-        found: Scope = values.in_block(block, node.does.names, self._steps.log.run) if decides else values
-        return found
+        scope: Scope = values.in_block(block, node.does.names, self._steps.log.run) if decides else values
+        return scope
 
     async def _each(self, node: Node, does: Each, attempt: Attempt) -> Any:
         path, values = attempt.place.path, attempt.place.scope
-        items = [values.with_item(does.item_name, item, index) for index, item in enumerate(values.items(does.over, node.id))]
-        executions = [Execution(does.node, Place(f"{path}/{index}", path, one)) for index, one in enumerate(items)]
-        held = [one for one in executions if self._holds(one)]
+        scopes = [values.with_item(does.item_name, item, index) for index, item in enumerate(values.items(does.over, node.id))]
+        executions = [Execution(does.node, Place(f"{path}/{index}", path, scope)) for index, scope in enumerate(scopes)]
+        held = [execution for execution in executions if self._holds(execution)]
         if does.wait is None:
             return await self._steps.side_by_side.all_or_none(self._execute, held, does.most)
         tasks = begun(self._execute, held, does.most, does.wait.mode)
-        return await self._wait_for(dict(zip((one.place.path for one in held), tasks, strict=True)), does.wait)
+        return await self._wait_for(dict(zip((execution.place.path for execution in held), tasks, strict=True)), does.wait)
 
     async def _await(self, wait: Await, attempt: Attempt) -> Any:
         return await self._wait_for(dict(self._background[name] for name in self._names(wait)), wait)
 
     def _names(self, wait: Await) -> list[str]:
-        """Return the nodes in the background that are waited for."""
+        """Return the background nodes to wait for."""
         return [name for name in wait.on or tuple(self._background) if name in self._background]
 
     async def _wait_for(self, running: Mapping[str, Running], wait: Await) -> Any:
-        """Return the results of nodes together; ``first`` has one at most, and none if that one failed."""
+        """Return the merged results of nodes; ``first`` returns at most one result, and none if that node failed."""
         await self._steps.side_by_side.wait_for(running.values(), wait.mode)
         ended = [path for path, task in running.items() if has_ended(task)]
         by_age = sorted(ended, key=lambda path: self._ended_at.get(path, -1))
@@ -333,33 +333,33 @@ async def _decide(does: Decide, attempt: Attempt) -> bool:
 
 
 class LoopLimitReached(WorkflowError):
-    """A step would run more often within one loop than it may."""
+    """A step would exceed the maximum runs within one loop."""
 
 
 class LoopCounters:
-    """Counts the loops of one run: each way back to an earlier step by itself.
+    """Counts the loops of one run, by backward jump.
 
-    A step runs once more than its way back is taken. When an outer loop goes round again, the loops within it begin anew.
+    A step runs once more than its backward jump is taken. A new pass of an outer loop resets the inner loops.
     """
 
     def __init__(self, limit: int) -> None:
-        """``limit``: how often a step may run within one loop."""
+        """``limit``: maximum runs of a step within one loop."""
         self._limit = limit
         self._taken: dict[tuple[int, int, str], int] = {}
-        """By the places of the two steps in the list, and the id of the step that goes back."""
+        """By the positions of the two steps in the list and the id of the jumping step."""
 
     def go_back(self, source: int, target: int, source_id: str, target_id: str) -> int:
-        """Count a way back from one place in the list to an earlier one; return how often it was taken in this loop.
+        """Count a backward jump between positions in the list; return its count in this loop.
 
         Raises `LoopLimitReached` before a step runs too often.
         """
-        within = [one for one in self._taken if target <= one[1] and one[0] <= source and one[:2] != (source, target)]
+        within = [key for key in self._taken if target <= key[1] and key[0] <= source and key[:2] != (source, target)]
         for inner in within:
             del self._taken[inner]
         key = (source, target, source_id)
         count = self._taken.get(key, 0) + 1
         if count + 1 > self._limit:
-            what = f"workflow: max loop iterations exceeded (step: {target_id}, limit: {self._limit})"
-            raise LoopLimitReached(what, "If that is too few, set max_loop_iterations of the workflow")
+            problem = f"workflow: max loop iterations exceeded (step: {target_id}, limit: {self._limit})"
+            raise LoopLimitReached(problem, "If that is too few, set max_loop_iterations of the workflow")
         self._taken[key] = count
         return count

@@ -1,4 +1,4 @@
-"""What a task calls: an action of agentnb, by its name in a table, or a tool."""
+"""Lookup of a task's action: an agentnb action from a table, or a tool."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from agentnb.workflow.graph.nodes import HANDLER
 from agentnb.workflow.tasks.spec import TaskFile
 
 Action: TypeAlias = Callable[[Any], Awaitable[Any]]
-"""Does the work of a task and returns its result as plain data; it is given the `agentnb.workflow.tasks.calls.ActionCall`."""
+"""Does the work of a task, given an `agentnb.workflow.tasks.calls.ActionCall`; returns plain data."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionTable:
-    """The actions and tools of one run."""
+    """Actions and tools of one run."""
 
     tools: Toolbox
     actions: Mapping[str, Action] = field(default_factory=dict)
     """By name, such as ``llm/core:plan``."""
 
     def may_have(self, name: str) -> bool:
-        """Return whether it has this action, this tool, or an MCP server that may have this tool once a run is connected."""
+        """True if there is such an action or tool, or an MCP server that may have it once a run is connected."""
         return name in self.actions or self.tools.may_have(tool_of_word(name))
 
     def check(self, file: TaskFile) -> None:
-        """Raise `WorkflowProblems` with all actions of a file that are neither in the table nor a tool."""
+        """Raise `WorkflowProblems` for all actions of a file that are neither in the table nor a tool."""
         problems = Problems(file.source)
         self.note(file, problems, checks_arguments=False)
         problems.check()
 
     def note(self, file: TaskFile, problems: Problems, *, checks_arguments: bool = True) -> None:
-        """Note in ``problems`` all actions of a file that are no action and no tool, and arguments that do not fit."""
-        table, own = replace(self, tools=self.tools.with_words(file.actions)), [one.spec.name for one in self.tools]
+        """Add unknown actions of a file, and arguments that do not fit, to ``problems``."""
+        table, own = replace(self, tools=self.tools.with_words(file.actions)), [tool.spec.name for tool in self.tools]
         for node, call in file.graph.calls():
             where, name = f"task {node.path}", tool_of_word(call.name)
             if not table.may_have(call.name):
-                what = f"there is no action {call.name}, and no tool {name}"
-                place = node.line, where.removesuffix(HANDLER)
-                note_no_tool(name, own, problems, *place, what=what, actions=self.actions)
+                problem = f"there is no action {call.name}, and no tool {name}"
+                location = node.line, where.removesuffix(HANDLER)
+                note_no_tool(name, own, problems, *location, what=problem, actions=self.actions)
             elif checks_arguments and (tool := self.tools.get(name)) is not None:
                 name, schema = tool.spec.name, tool.spec.input_schema
                 check_arguments(name, schema, call.args, _has_expressions, problems, where, node.line)

@@ -1,4 +1,4 @@
-"""Calls the actions of tasks: tools, and those of the table, with what these may do."""
+"""Calls of tasks' actions: tools, and table actions with their services."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from agentnb.workflow.templates.templates import rendered
 
 
 class Calls:
-    """The calls of one run."""
+    """Calls of one run."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Calls:
         max_plans: int,
         handle: Handle,
     ) -> None:
-        """``handle`` does what a task says for a failure."""
+        """``handle`` applies a task's failure settings."""
         self.steps = steps
         self._actions = table
         self.settings = settings
@@ -64,23 +64,23 @@ class Calls:
         self.tool_steps = ToolSteps(steps, table.tools, gates)
 
     def label(self, node: Node) -> str:
-        """Return what the log calls the action of a task, or the tool by its own name; empty if it has none."""
+        """Return the log label of a task: its action, or the tool's own name; empty without an action."""
         name = node.does.name if isinstance(node.does, Call) else ""
         return name if name in self._actions.actions else tool_of_word(name)
 
     def begin(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
-        """Return what calls the action of a task, and what the log says of it."""
+        """Return the call of a task's action and its log fields."""
         call = execution.node.does
         if call is None:
             return _nothing, {}
-        given, function = dict(call.args), self._actions.actions.get(call.name)
+        arguments, function = dict(call.args), self._actions.actions.get(call.name)
         if execution.problem is None and not call.is_constant:
             try:
-                given = rendered(given, execution.place.scope, is_copied=not getattr(function, "keeps_input", False))
+                arguments = rendered(arguments, execution.place.scope, is_copied=not getattr(function, "keeps_input", False))
             except ExpressionError as error:
                 execution.problem = error
-        inputs = given if execution.problem is None else None
-        return partial(self._act, call, function, given, execution), {"agent": self.label(execution.node), "inputs": inputs}
+        inputs = arguments if execution.problem is None else None
+        return partial(self._act, call, function, arguments, execution), {"agent": self.label(execution.node), "inputs": inputs}
 
     async def _act(self, does: Call, function: Action | None, given: Any, execution: Execution, attempt: Attempt) -> Any:
         if function is None:
@@ -96,41 +96,41 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class ActionCall:
-    """One attempt at the action of a task: its input, and what the action may do.
+    """An attempt at a task's action: its input, and services for the action.
 
-    After a kill, an action that had not ended is called again. What it called through this is not done a second time if it had
-    ended: give each a key that is the same again.
+    After a kill, an unfinished action is called again. Its finished calls through this object are not repeated, provided that
+    each call has the same key as before.
     """
 
     _calls: Calls
     _execution: Execution
     _place: Place
     input: Mapping[str, Any]
-    """With its ``${...}`` replaced."""
+    """Input with its ``${...}`` replaced."""
     tools: Toolbox
 
     @property
     def path(self) -> str:
-        """That of the task."""
+        """Path of the task."""
         return self._place.path
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What the run was given for its models: ``model`` and ``replies``."""
+        """Model settings of the run: ``model`` and ``replies``."""
         return self._calls.settings
 
     @property
     def work_dir(self) -> Path:
-        """The folder of the run."""
+        """Working directory of the run."""
         return self._calls.steps.context.work_dir
 
     def call_tool(
         self, execution: Execution, tool: Tool, arguments: Any, block: Block | None = None
     ) -> Coroutine[Any, Any, Any]:
-        """Call a tool as a step of its own; return its output, which is plain data, else the text that a model would read.
+        """Call a tool as a separate step; return its plain-data output, or else the text for a model.
 
-        With a ``block`` the call is logged as one that must not run. A call that a kill cut off fails, and is not made again,
-        unless its tool is ``repeatable``. Raises `FailedStep`.
+        With a ``block`` the call is logged as denied. A call interrupted by a kill fails without a repeat, unless its tool is
+        ``repeatable``. Raises `FailedStep`.
         """
         call, name = self._calls.tool_steps.call, tool.spec.name
         return self._calls.steps.attempts(
@@ -142,20 +142,20 @@ class ActionCall:
         )
 
     async def walk(self, graph: Graph, hands: Any) -> None:
-        """Walk a graph of steps of the action; ``await hands.do(execution)`` does each."""
+        """Walk a graph of the action's steps; ``await hands.do(execution)`` runs each."""
         await Walker(self._calls.steps, graph, lambda *_: hands).walk(None)
 
     async def run(self, key: str, what: Runnable, prompt: str) -> Run:
-        """Run an agent as a nested run, and return that, however it ended."""
+        """Run an agent as a nested run and return that run, whatever its outcome."""
         return await self._calls.steps.nested_run(*call_step(self._place, key), what, prompt)
 
     async def ask(
         self, key: str, message: str, schema: dict[str, Any] | None = None, call: ToolCall | None = None
     ) -> dict[str, Any]:
-        """Ask the person, also for a call, which they see.
+        """Ask the person, optionally about a call, which is shown.
 
-        Returns ``{"action": "accept", "content": ANSWER}``, or ``decline`` or ``cancel`` without content. Where nobody is here
-        to answer, the run is suspended, if it can be; else it raises.
+        Returns ``{"action": "accept", "content": ANSWER}``, or ``decline`` or ``cancel`` without content. If nobody can answer,
+        suspends the run where possible; otherwise raises.
         """
 
         async def work(attempt: Attempt) -> dict[str, Any]:
@@ -171,41 +171,41 @@ class ActionCall:
         return dict(await self._calls.steps.attempts(*step, work, agent="person", inputs=inputs))
 
     async def ask_model(self, key: str, request: Request, operation: str, model: str | None = None) -> ModelAnswer:
-        """Call a model beside all conversations, as a step of its own. ``model``: its name, by default that of the run."""
+        """Call a model outside of all conversations, as a separate step. ``model``: its name, by default that of the run."""
         return await self._calls.models.ask(self._place, key, request, operation, model)
 
     def propose(self, plan_id: str, plan: dict[str, Any]) -> None:
-        """Log that a plan was made, as plain data, unless the log has it."""
+        """Log a plan as plain data, unless it is already logged."""
         log = self._calls.steps.log
         if plan_id not in log.run.plans:
             log.emit(PlanProposed, plan_id=plan_id, plan=plan)
 
     def check_plans(self, key: str) -> None:
-        """Raise if the run may make no further plan, unless a process that died began this call of a model."""
+        """Raise if the run has reached its maximum of plans, unless a dead process had begun this model call."""
         steps, most = self._calls.steps, self._calls.max_plans
         has_begun = steps.journal.is_next(StepStarted, call_step(self._place, key)[1].path)
         if not has_begun and len(steps.log.run.plans) >= most:
-            what = f"{most} plans were made, and the last one is not the end"
+            problem = f"The limit of {most} plans is reached, and the last plan does not end the run"
             words = frozenset({MAX_PLAN_ITERATIONS})
             advice = advised("If that is too few, set max_plan_iterations of the task file")
-            raise StepEndedBadly(StepFailure(what, words, advice, is_final=True))
+            raise StepEndedBadly(StepFailure(problem, words, advice, is_final=True))
 
     def return_plain(self) -> None:
-        """Note that what the action returns is plain data, which nothing changes."""
+        """Mark the action's result as plain data that nothing modifies."""
         self._execution.is_plain = True
 
     def abort(self, reason: str) -> None:
-        """End the run with this error when the action has returned what it has; ``post`` still sees it."""
+        """End the run with this error once the action has returned; ``post`` still sees its result."""
         self._execution.aborts_with = reason
 
     def skip(self, key: str, reason: str) -> None:
-        """Log that a step of the action is not run, and why."""
+        """Log that a step of the action is skipped, and why."""
         self._calls.steps.skip(call_step(self._place, key)[1].path, reason)
 
     async def failed(self, name: str, error: str) -> bool:
-        """Do what ``onError`` says, once for each execution of the task.
+        """Run the ``onError`` handler, once per execution of the task.
 
-        If it returns True the action stops and returns what it has, which ``post`` still sees: then the run ends.
+        If it returns True, the action should stop and return its result, which ``post`` still sees; the run then ends.
         """
         await self._calls.handle(self._execution, name, error)
         if self._execution.node.abort:
@@ -214,26 +214,26 @@ class ActionCall:
 
 
 async def _nothing(attempt: Attempt) -> None:
-    """Do the work of a task without an action."""
+    """Do nothing, for a task without an action."""
 
 
 def as_returned(text: str) -> Any:
-    """Return what a tool returned, by the text that the log has of it: data if that is the text of this data."""
+    """Recover a tool's return value from its logged text: data if the text is exactly the text of this data."""
     value = parsed(text)
     return value if not isinstance(value, str) and as_text(value) == text else text
 
 
 @dataclass(frozen=True, slots=True)
 class FileRules:
-    """The gate of a task file's approval rules."""
+    """Gate of a task file's approval rules."""
 
     rules: tuple[Rule, ...]
 
     def __call__(self, call: ToolCall, run: Run) -> Ask | Deny | None:
-        """Return the question about the call, the denial, or None for a call that may run."""
+        """Return a question about the call, a denial, or None for a call that may run."""
         verdict = next((rule.verdict for rule in self.rules if rule.is_about(call.name, None)), "allow")
         if verdict == "deny":
             return Deny("the approval rules of the task file do not allow it")
-        if verdict == "ask":  # about each call: "always" is no answer
+        if verdict == "ask":  # about each call, so "always" is not offered
             return Ask(f"May the task {call.id} call {call.name}?")
         return None

@@ -1,4 +1,4 @@
-"""Checks of a task file: its jumps and dependencies, with their places in it, and the names in its expressions."""
+"""Checks of a task file: jumps, dependencies, and names in expressions, with source positions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentnb.workflow.graph.nodes import Await, Jump, Node
 from agentnb.workflow.tasks.spec import ALWAYS_KNOWN
 
 UNKNOWN_NAME = "W_UNKNOWN_NAME"
-"""The code of the warning of a ``$name`` among other words that no variable has."""
+"""Warning code for a ``$name`` within text that matches no variable."""
 
 
 class _Place(NamedTuple):
@@ -30,100 +30,100 @@ class _Place(NamedTuple):
     line: int
     where: str
     extra: tuple[str, ...] | None
-    """Names that are known here only; None where fields of a result are, whose names nobody knows before it runs."""
+    """Names known only here, or None where fields of a result are in scope, whose names are unknown before the run."""
 
 
 class ExpressionPlaces:
-    """Collects the expressions while a file is read; they are checked when all its variables are known."""
+    """Collects expressions while a file is parsed; they are checked once all variables are known."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._places: list[_Place] = []
 
     def add(self, expression: str, line: int, where: str, extra: Iterable[str] = ()) -> None:
-        """Note an expression that stands by itself."""
+        """Add an expression that is an entire value."""
         self._places.append(_Place(Piece(expression, 0), line, where, tuple(extra)))
 
     def add_texts(self, node: Written | None, where: str, extra: tuple[str, ...] | None = ()) -> None:
-        """Note each ``${expression}`` and ``$name`` in the texts of a node."""
+        """Add each ``${expression}`` and ``$name`` in the texts of a node."""
         for text in () if node is None else texts_in(node):
             try:
-                found = [piece for piece in pieces(text.text, OF_TASKS) if not isinstance(piece, str)]
+                expressions = [piece for piece in pieces(text.text, OF_TASKS) if not isinstance(piece, str)]
                 warn_of_other_form(text, where, self._problems, OF_TASKS)
-                self._places += [_Place(piece, text.line_of(piece.place), where, extra) for piece in found]
+                self._places += [_Place(piece, text.line_of(piece.place), where, extra) for piece in expressions]
             except ExpressionError as error:
                 self._problems.add(text.line, f"{where}: {error.what}", error.advice)
 
     def check(self, declared: Collection[str], tasks: Collection[Node]) -> None:
-        """Note what cannot be evaluated, and every name that no variable has."""
-        known = dict.fromkeys([*declared, *(name for task in tasks for name in task.sets), *ALWAYS_KNOWN])
+        """Report invalid expressions and unknown names."""
+        known_names = dict.fromkeys([*declared, *(name for task in tasks for name in task.sets), *ALWAYS_KNOWN])
         ids = {task.id for task in tasks}
-        for place in self._places:
-            written, _, bare = place.expression
+        for occurrence in self._places:
+            written, _, bare = occurrence.expression
             try:
                 names = names_in(written)
             except ExpressionError as error:
-                self._problems.add(place.line, f"{place.where}: {error.what}", error.advice)
+                self._problems.add(occurrence.line, f"{occurrence.where}: {error.what}", error.advice)
                 continue
-            extra = dict.fromkeys(place.extra or ())
-            for name in () if place.extra is None else names:
-                if name in known or name in extra:
+            extra = dict.fromkeys(occurrence.extra or ())
+            for name in () if occurrence.extra is None else names:
+                if name in known_names or name in extra:
                     continue
-                what = f"{place.where}: {written[:80]}: there is no {name}"
+                problem = f"{occurrence.where}: {written[:80]}: there is no {name}"
                 is_task = f"{name} is a task: keep its result with post: {{{name}: ${{result}}}}"
-                hint = is_task if name in ids else partial(near, name, ChainMap(known, extra))
-                message, code = (f"{what}, so it stays as it is written", UNKNOWN_NAME) if bare else (what, "")
-                self._problems.add(place.line, message, hint, code)
+                hint = is_task if name in ids else partial(near, name, ChainMap(known_names, extra))
+                message, code = (f"{problem}, so it stays as it is written", UNKNOWN_NAME) if bare else (problem, "")
+                self._problems.add(occurrence.line, message, hint, code)
 
 
 def linked(tasks: Sequence[Node], blocks: Mapping[str, range], problems: Problems) -> Iterator[Node]:
-    """Yield the tasks with the places of what their names mean, and note names that mean nothing."""
-    places = {task.id: place for place, task in enumerate(tasks)}
+    """Yield the tasks with resolved jumps and dependencies; report unknown names."""
+    places = {task.id: index for index, task in enumerate(tasks)}
     targets = {END: len(tasks), **{name: span.start for name, span in blocks.items()}, **places}
-    background = {task.id: place for place, task in reversed([*enumerate(tasks)]) if task.is_beside}
-    for place, task in enumerate(tasks):
+    background = {task.id: index for index, task in reversed([*enumerate(tasks)]) if task.is_beside}
+    for index, task in enumerate(tasks):
         _check_gotos(task, targets, problems)
         if isinstance(task.does, Await):
-            _check_awaited(task, task.does, place, background, problems)
-        after = [one for name in task.after for one in _named(name, task, place, blocks, places, problems)]
+            _check_awaited(task, task.does, index, background, problems)
+        after = [dependency for name in task.after for dependency in _named(name, task, index, blocks, places, problems)]
         jumps = [replace(jump, place=targets.get(jump.to, -1)) for jump in task.jumps]
         if jumps and all(jump.when is not None for jump in jumps):
-            onward = tasks[place + 1].id if place + 1 < len(tasks) else END
-            jumps.append(Jump(to=onward, place=place + 1, reason="no goto holds"))
-        yield replace(task, after=tuple(tasks[one].id for one in after), jumps=tuple(jumps))
+            onward = tasks[index + 1].id if index + 1 < len(tasks) else END
+            jumps.append(Jump(to=onward, place=index + 1, reason="no goto holds"))
+        yield replace(task, after=tuple(tasks[dependency].id for dependency in after), jumps=tuple(jumps))
 
 
 def _check_gotos(task: Node, targets: Collection[str], problems: Problems) -> None:
     if task.jumps and task.is_beside:
-        what = f"task {task.path}: a task in the background goes nowhere"
-        problems.add(task.jumps[0].line, what, "Write the goto in a task after it, with dependsOn")
+        problem = f"task {task.path}: a background task cannot jump"
+        problems.add(task.jumps[0].line, problem, "Write the goto in a task after it, with dependsOn")
     for jump in task.jumps:
         if jump.to not in targets:
-            what = f'task {task.path}: goto: there is no task or block "{jump.to}"'
-            problems.add(jump.line, what, partial(near, jump.to, [name for name in targets if name != END]))
+            problem = f'task {task.path}: goto: there is no task or block "{jump.to}"'
+            problems.add(jump.line, problem, partial(near, jump.to, [name for name in targets if name != END]))
 
 
 def _named(
     name: str, task: Node, place: int, blocks: Mapping[str, range], places: Mapping[str, int], problems: Problems
 ) -> range:
-    """Return the places of the tasks that a dependency means; none if it is wrong."""
-    found = blocks.get(name) or (range(places[name], places[name] + 1) if name in places else None)
-    if found is None:
-        what = f'task {task.path}: dependsOn: there is no task or block "{name}"'
-        problems.add(task.line, what, partial(near, name, chain(places, blocks)))
-    elif found.stop > place:
-        what = f'task {task.path}: dependsOn: "{name}" does not come before it'
-        problems.add(task.line, what, "Tasks begin in the order of the file: write that one first")
+    """Return the indexes of the tasks that a dependency refers to; empty if it is invalid."""
+    span = blocks.get(name) or (range(places[name], places[name] + 1) if name in places else None)
+    if span is None:
+        problem = f'task {task.path}: dependsOn: there is no task or block "{name}"'
+        problems.add(task.line, problem, partial(near, name, chain(places, blocks)))
+    elif span.stop > place:
+        problem = f'task {task.path}: dependsOn: "{name}" does not come before it'
+        problems.add(task.line, problem, "Tasks begin in the order of the file: write that one first")
     else:
-        return found
+        return span
     return range(0)
 
 
 def _check_awaited(task: Node, wait: Await, place: int, background: Mapping[str, int], problems: Problems) -> None:
     for name in wait.on:
         if background.get(name, place) >= place:
-            what = f'task {task.path}: await: "{name}" does not run in the background before it'
-            problems.add(task.line, what, partial(_suggest_background, name, place, background))
+            problem = f'task {task.path}: await: "{name}" does not run in the background before it'
+            problems.add(task.line, problem, partial(_suggest_background, name, place, background))
 
 
 def _suggest_background(name: str, place: int, background: Mapping[str, int]) -> Advised:

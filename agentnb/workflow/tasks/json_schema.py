@@ -1,4 +1,4 @@
-"""The JSON Schema of task files, for editors: made of the values that tasks are compiled to."""
+"""JSON Schema of task files for editors, derived from the classes that tasks are compiled to."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _BY_KEY: dict[str, dict[str, Any]] = {
     "block": TEXTS,
     "approval": {"anyOf": [{"enum": list(MODES)}, {"$ref": "#/$defs/approval"}]},
 }
-"""The keys whose values are written in another way than the fields are typed."""
+"""Schemas of keys whose notation differs from the field types."""
 _KEYS: dict[type, dict[str, str]] = {
     Each: {"over": "forEach", "item_name": "as", "node": "task", "wait": "await"},
     Await: {"mode": "mode", "on": "on", "merge": "merge"},
@@ -55,22 +55,22 @@ _KEYS: dict[type, dict[str, str]] = {
         **{"jumps": "goto", "handler": "onError", "after": "dependsOn", "is_beside": "async"},
     },
 }
-"""The keys of task files by the fields of the graph that they become."""
+"""Keys of task files by graph class and field."""
 
 
 def tasks_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) that a task file fits, as a new dict.
+    """Return the JSON Schema (draft 2020-12) of task files, as a new dict.
 
-    It says less than `agentnb.workflow.tasks.task_file`: which names there are, and what expressions mean, is not in it.
+    Checked only by `agentnb.workflow.tasks.task_file`: references to names, and the contents of expressions.
     """
-    found = properties_of(TaskFile, _BY_KEY, _LEAST)
+    properties = properties_of(TaskFile, _BY_KEY, _LEAST)
     of_file = {
-        "name": found["name"],
-        "description": found["description"],
-        "init": found["init"] | _variables(),
-        "vars": found["init"] | _variables(),
+        "name": properties["name"],
+        "description": properties["description"],
+        "init": properties["init"] | _variables(),
+        "vars": properties["init"] | _variables(),
         **{key: {"$ref": "#/$defs/block"} for key in STAGES},
-        **{key: found[key] for key in ("max_loop_iterations", "max_plan_iterations", "approval")},
+        **{key: properties[key] for key in ("max_loop_iterations", "max_plan_iterations", "approval")},
         "limits": limits_schema(OF_WORKFLOWS),
     }
     defs = {"block": _block(), "task_or_block": _task_or_block(), **_parts()}

@@ -1,4 +1,4 @@
-"""Calls of models that actions make, such as for a plan: each is a step of its own, and an operation in the log."""
+"""Model calls of actions, such as for a plan: each is a separate step and a logged operation."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from agentnb.workflow.running.execution import call_step
 
 
 class ModelAnswer(NamedTuple):
-    """What a model replied to an action."""
+    """A model's reply to an action."""
 
     id: str
-    """Of the reply; the same again after a kill."""
+    """Id of the reply, stable across a kill."""
     text: str
     calls: tuple[ToolCall, ...] = ()
     stop_reason: str = ""
 
 
 class ModelSteps:
-    """The model calls of the actions of one run."""
+    """Model calls of the actions of one run."""
 
     def __init__(self, steps: StepRunner, settings: Mapping[str, Any]) -> None:
-        """``settings``: what the run was given for its models: ``model`` and ``replies``."""
+        """``settings``: model settings of the run: ``model`` and ``replies``."""
         self._steps = steps
         self._models = SideModels(None, steps)
         self._model = settings.get("model")
@@ -42,30 +42,30 @@ class ModelSteps:
         self._made: dict[str, Model] = {}
 
     async def ask(self, around: Place, key: str, request: Request, operation: str, model: str | None = None) -> ModelAnswer:
-        """Return what a model replies. ``model``: its name, by default the model of the run.
+        """Return a model's reply. ``model``: its name, by default that of the run.
 
-        A reply that a process that died had got is taken from the log. Raises `FailedStep` if there is none.
+        A reply received by a dead process comes from the log. Raises `FailedStep` without a reply.
         """
-        step, place = call_step(around, key)
+        step, step_place = call_step(around, key)
         chosen = self._chosen(around.path, model)
 
         async def work(attempt: Attempt) -> dict[str, Any]:
             reply = await self._models.ask(request, operation, chosen)
-            made = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in reply.message.calls]
-            answer = {"id": uuid4().hex, "text": reply.message.text, "calls": made, "stop_reason": reply.stop_reason}
+            call_data = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in reply.message.calls]
+            answer = {"id": uuid4().hex, "text": reply.message.text, "calls": call_data, "stop_reason": reply.stop_reason}
             return dict(plain_data(answer, f"The reply of {chosen.name}"))
 
-        answer = await self._steps.attempts(step, place, work, agent=chosen.name, title=operation)
-        calls = tuple([ToolCall(one["name"], one["arguments"], one["id"]) for one in answer["calls"]])
+        answer = await self._steps.attempts(step, step_place, work, agent=chosen.name, title=operation)
+        calls = tuple([ToolCall(call["name"], call["arguments"], call["id"]) for call in answer["calls"]])
         return ModelAnswer(answer["id"], answer["text"], calls, answer["stop_reason"] or "")
 
     def _chosen(self, path: str, name: str | None) -> Model:
         if path in self._replies:
             if path not in self._made:
-                used = len(self._steps.log.run.model_calls)  # goes on where it stopped
+                used = len(self._steps.log.run.model_calls)  # continue where it stopped
                 self._made[path] = script_of(path, self._replies[path], used)
             return self._made[path]
-        if name:  # from a file, a log or a variable, which choose no destination
+        if name:  # from a file, a log or a variable: these may not choose a destination
             named = FileModelName(name)
             check_destinations([named])
             return self._made.setdefault(f"model {name}", make_model(named))

@@ -1,4 +1,4 @@
-"""Runs of a task file: what they begin with, and who does their work."""
+"""Construction of task file runs: initial variables and workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskFile
 from agentnb.workflow.templates.templates import Scope
 
 PLAN_TOOLS = "plan_tools"
-"""The key under which the settings of a run hold the names of the tools that its plans may call."""
+"""Key in a run's settings with the names of the tools that its plans may call."""
 
 
 def task_orchestration(
@@ -42,15 +42,15 @@ def task_orchestration(
     limits: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Orchestration:
-    """Return the runs of a task file with these inputs: what can be started, nested in another run, limited and resumed.
+    """Return an `Orchestration` of a task file with these inputs, which can be started, nested, limited and resumed.
 
-    ``actions``: what its tasks call by name, besides tools; ``models``: what actions are told about models;
-    ``limits``: of the run, instead of those of the file; ``settings``: plain data for the log. Raises `SettingsError` for an
-    input that the file does not name, and `WorkflowProblems` for actions that are neither in the table nor a tool.
+    ``actions``: functions that its tasks call by name, besides tools; ``models``: model settings for actions; ``limits``: of
+    the run, in place of those of the file; ``settings``: plain data for the log. Raises `SettingsError` for an unknown input,
+    and `WorkflowProblems` for actions that are neither in the table nor a tool.
     """
     values = first_values(file, inputs)
     named = values.get("tools")
-    words = [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
+    words = [word for word in named if isinstance(word, str)] if isinstance(named, list) else []
     toolbox = Toolbox(tools).with_words([*file.actions, *file.approval.tool_names, *words])
     table = ActionTable(toolbox, actions or {})
     table.check(file)
@@ -72,7 +72,7 @@ def task_orchestration(
         **logged_builtins(table.tools),
         **(settings or {}),
     }
-    logged = {**plain_data(logged), "inputs": {name: values[name] for name in inputs}}  # which are copies already
+    logged = {**plain_data(logged), "inputs": {name: values[name] for name in inputs}}  # already copies
     limits = file.limits if limits is None else limits
     check = _price_check(models or {}) if plans else None
     more: dict[str, Any] = {"name": name, "rule_scope": (table.tools,), "server_tools": table.tools.servers, **limits}
@@ -80,14 +80,14 @@ def task_orchestration(
 
 
 def _price_check(models: Mapping[str, Any]) -> Callable[[Budget], None] | None:
-    """Return what misses the price of the model that actions call, if a budget needs it; None if they are given none."""
+    """Return a check that the actions' model has a price if a budget needs it, or None without a model."""
     model = models.get("model")
     if model is None:
         return None
 
     def check(budget: Budget) -> None:
         if budget.has_limit():
-            with suppress(MissingKey):  # which its call says, if it is ever made
+            with suppress(MissingKey):  # reported by its call, if it is ever made
                 agent = Agent(model, **(models.get("agent_settings") or {}))
                 check_has_price(make_model(model), agent, budget, "The planner")
 
@@ -95,13 +95,13 @@ def _price_check(models: Mapping[str, Any]) -> Callable[[Budget], None] | None:
 
 
 def first_values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variables that a run begins with; raise `SettingsError` for an input that the file does not name."""
-    known = dict.fromkeys([*file.variables, *file.inputs, *ALWAYS_KNOWN])
+    """Return the initial variables of a run. Raises `SettingsError` for an unknown input."""
+    names = dict.fromkeys([*file.variables, *file.inputs, *ALWAYS_KNOWN])
     for name in inputs:
-        if name not in known:
-            raise SettingsError(f"The task file has no input {name}", near(name, known))
+        if name not in names:
+            raise SettingsError(f"The task file has no input {name}", near(name, names))
     values: dict[str, Any] = dict(plain_data(dict(inputs), "The inputs"))
-    seen = ChainMap(values, dict.fromkeys(known.keys() - {"query", *file.variables, *values}))  # the prompt is not known yet
+    seen = ChainMap(values, dict.fromkeys(names.keys() - {"query", *file.variables, *values}))  # the prompt is not known yet
     for name, value in file.variables.items():
         if name not in values:
             values[name] = substituted(value, seen)

@@ -1,6 +1,6 @@
-"""What a task file is made of, as it was declared: these classes are the schema of the form.
+"""Data types of a parsed task file; these classes are also its schema.
 
-Texts are as written: `agentnb.workflow.templates.templates` knows what ``${plan.steps}`` means.
+Texts are as written: `agentnb.workflow.templates.templates` evaluates ``${plan.steps}``.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ from agentnb.workflow.form.spec import written_as
 from agentnb.workflow.graph.nodes import Graph, Node
 
 ALWAYS_KNOWN = ("query", "context", "model", "tools", "results", "transcript", "promptTemplate", "guard")
-"""Variables that every task file has; null unless they are passed or set."""
+"""Variables of every task file; null unless passed or set."""
 ApprovalMode = Literal["ask", "auto", "deny"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRules:
-    """Which tools may be called without asking the person. Tools are named as in the file, by words or patterns."""
+    """Rules for tools that may be called without asking the person. Tools are named as in the file, by words or patterns."""
 
     mode: ApprovalMode = "auto"
-    """``ask``: the person decides about each call; ``auto``: all may be called; ``deny``: none."""
+    """``ask``: the person decides about each call; ``auto``: all calls are allowed; ``deny``: none are."""
     allow: frozenset[str] = frozenset()
-    """Tools that may be called whatever the mode."""
+    """Tools that are always allowed, whatever the mode."""
     block: frozenset[str] = frozenset()
-    """Tools that may never be called."""
+    """Tools that are never allowed."""
     line: int = field(default=0, metadata=written_as(None))
 
     @property
     def allows_all(self) -> bool:
-        """Whether they deny nothing and ask about nothing."""
+        """True if they deny nothing and ask about nothing."""
         return self.mode == "auto" and not self.block
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The list that says of each tool whether it may be called."""
+        """The equivalent list of permission rules."""
         denied = [Rule("deny", name) for word in sorted(self.block) for name in _names_of(word)]
         allowed = [Rule("allow", name) for word in sorted(self.allow) for name in _names_of(word)]
         return (*denied, *allowed, Rule("allow" if self.mode == "auto" else self.mode, "*"))
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        """The names of the single tools among them."""
+        """Names of the individual tools among them, without patterns."""
         return tuple([name for word in sorted(self.allow | self.block) if not WILDCARDS & {*(name := next(_names_of(word)))}])
 
 
 def _names_of(word: str) -> Iterator[str]:
-    """Yield the names for models that a word for tools may mean, or a pattern of them: the gate sees names alone."""
+    """Yield the model-facing names, or a pattern of them, that a tool word may mean; the gate sees only these names."""
     item = server_tools(word)
     if item is None:
         yield registry_name(word)
@@ -68,46 +68,46 @@ class TaskFile:
     """A whole task file."""
 
     tasks: tuple[Node, ...] = field(default=(), metadata=written_as(None))
-    """In the order in which they run, whatever the blocks around them."""
+    """In execution order, across blocks."""
     name: str = ""
-    """What its runs are called; by default after the file."""
+    """Name of its runs; by default that of the file."""
     description: str = ""
-    """For people."""
+    """Description for readers."""
     variables: Mapping[str, Any] = field(default_factory=dict, metadata=written_as("init"))
-    """What ``init`` and ``vars`` say: the values that variables begin with, unless they are passed."""
+    """Initial values of variables from ``init`` and ``vars``; inputs override them."""
     inputs: tuple[str, ...] = field(default=(), metadata=written_as(None))
-    """Names of what is passed besides."""
+    """Names of additional inputs."""
     max_loop_iterations: int = DEFAULT_LOOPS
-    """Maximum runs of the target of a goto within one loop."""
+    """Maximum runs of a goto's target within one loop."""
     max_plan_iterations: int = DEFAULT_PLANS
-    """Maximum plans that its planners may make together."""
+    """Maximum plans of its planners together."""
     limits: Mapping[str, Any] = field(default_factory=dict)
     """``budget`` and ``max_seconds`` of the whole run."""
     approval: ApprovalRules = ApprovalRules()
     source: str = field(default="", metadata=written_as(None))
-    """The file that it was read from."""
+    """Path of its file."""
     text: str = field(default="", metadata=written_as(None))
-    """The YAML."""
+    """Its YAML text."""
     warnings: tuple[Problem, ...] = field(default=(), metadata=written_as(None))
-    """What is probably not meant."""
+    """Probable mistakes."""
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        """The names of the tools that its actions stand for, each once; some may be actions of agentnb."""
+        """Unique tool names of its actions; some may be actions of agentnb."""
         return tuple(dict.fromkeys(map(tool_of_word, self.actions)))
 
     @property
     def names_set(self) -> tuple[str, ...]:
-        """The names of variables that its tasks set, and of those that are always known: null until a task has set them."""
+        """Names of variables that its tasks set, and of those that always exist; null until set."""
         return (*ALWAYS_KNOWN, *(name for task in self.tasks for name in task.sets))
 
     @property
     def graph(self) -> Graph:
-        """Its tasks as what is walked and drawn."""
+        """Its tasks as a graph, which runs walk and drawings show."""
         loops, plans = self.max_loop_iterations, self.max_plan_iterations
         return Graph(where="task file", nodes=self.tasks, max_loops=loops, max_plans=plans)
 
     @property
     def actions(self) -> list[str]:
-        """The actions of its tasks and of their ``onError``, as they are written."""
+        """Actions of its tasks and their ``onError``, as written."""
         return [call.name for _, call in self.graph.calls()]

@@ -1,4 +1,4 @@
-"""Reads a task file, and checks it: what is wrong is found before anything runs, all of it at once."""
+"""Parser and checks of a task file, which report all problems at once, before anything runs."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from agentnb.workflow.tasks.task_reader import IN_FLUXOR, TASK_KEYS, VARIABLE, T
 
 STAGES = ("stage", "pipeline", "tasks")
 OF_FILES = ("name", "description", "init", "vars", *STAGES, "max_loop_iterations", "max_plan_iterations", "limits", "approval")
-"""The keys of a file."""
+"""Keys of a file."""
 MODES = ("ask", "auto", "deny")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _OF_OTHERS = ("workflow", "agents", "variants")
 _TOP_KEY = re.compile(rf"""^(?P<quote>["']?)(?P<key>{"|".join((*STAGES, *_OF_OTHERS))})(?P=quote)\s*:""", re.MULTILINE)
 CheckActions: TypeAlias = Callable[[TaskFile, Problems], None]
-"""Notes the actions of a task file that there are not."""
+"""Reports unknown actions of a task file."""
 _EXAMPLE = "Such as stage: {main: {fetch: {action: tides:fetch}}}"
 
 
 def is_task_file(text: str) -> bool:
-    """Return whether a YAML text is a task file: it has one of `STAGES` at its top level, and is nothing else."""
+    """True if a YAML text is a task file: it has one of `STAGES`, and no key of another format, at its top level."""
     keys = top_keys(text)
     return keys.isdisjoint(_OF_OTHERS) and not keys.isdisjoint(STAGES)
 
 
 def top_keys(text: str) -> frozenset[str]:
-    """Return which of `STAGES`, and of the keys of workflows and experiments, a YAML text has at its top level."""
+    """Return the top-level keys of a YAML text that are in `STAGES` or mark workflows and experiments."""
     if text.lstrip().startswith("{") and isinstance(node := read_yaml(text, Problems()), MappingNode):
         return frozenset(node.entries) & {*_OF_OTHERS, *STAGES}
     return frozenset(match["key"] for match in _TOP_KEY.finditer(text))
@@ -46,10 +46,10 @@ def top_keys(text: str) -> frozenset[str]:
 def read_tasks(
     text: str, problems: Problems, inputs: Collection[str] = (), check_actions: CheckActions | None = None
 ) -> TaskFile:
-    """Return what can be read of a task file, and note in ``problems`` what is wrong.
+    """Parse a task file as far as possible and add its problems to ``problems``.
 
-    ``inputs``: names of what is passed besides the variables that it declares; ``check_actions``: notes what its tasks call and
-    nobody gave; by default this is not checked.
+    ``inputs``: names of inputs besides the declared variables; ``check_actions``: reports unknown actions; by default they are
+    not checked.
     """
     empty = TaskFile(source=problems.source, text=text)
     node = read_mapping(text, problems, "A task file", _EXAMPLE)
@@ -57,9 +57,9 @@ def read_tasks(
         return empty
     file = Fields(node, "task file", problems)
     file.refuse_unknown(OF_FILES, {"output": "The text of the run is the variable answer: set it in a post"})
-    key, *others = [one for one in STAGES if one in file] or ["stage"]
-    for other in others:
-        problems.add(file.line_of(other), f"task file: {key} and {other} are the same", "Keep one of them")
+    key, *others = [word for word in STAGES if word in file] or ["stage"]
+    for duplicate in others:
+        problems.add(file.line_of(duplicate), f"task file: {key} and {duplicate} are the same", "Keep one of them")
     places = ExpressionPlaces(problems)
     stage = _Stage(places, problems)
     tasks = stage.read(file, key)
@@ -86,15 +86,15 @@ def read_tasks(
 
 
 class _Stage:
-    """The blocks of a file, and their tasks one after the other."""
+    """Blocks of a file and their tasks in sequence."""
 
     def __init__(self, places: ExpressionPlaces, problems: Problems) -> None:
         self.blocks: dict[str, range] = {}
         self.variables: dict[str, Any] = {}
-        """Those that are declared beside the tasks of a block."""
+        """Variables declared among the tasks of a block."""
         self._tasks: list[Node] = []
         self._lines: dict[str, int] = {}
-        """Where each name of a task or block was given first."""
+        """Line of the first use of each task or block name."""
         self._places = places
         self._reader = TaskReader(places, problems, self._take_name)
         self._problems = problems
@@ -114,8 +114,8 @@ class _Stage:
             if name == "vars":
                 continue
             if not isinstance(entry.value, MappingNode):
-                what = f"{where}: a block holds tasks and blocks, each a mapping, not {kind_of(entry.value)}"
-                self._problems.add(entry.line, what, IN_FLUXOR.get(name, _EXAMPLE))
+                problem = f"{where}: a block holds tasks and blocks, each a mapping, not {kind_of(entry.value)}"
+                self._problems.add(entry.line, problem, IN_FLUXOR.get(name, _EXAMPLE))
                 continue
             fields = Fields(entry.value, f"task {where}", self._problems)
             self._take_name(name, entry.line)
@@ -133,8 +133,8 @@ class _Stage:
         if not NAME.fullmatch(name):
             self._problems.add(line, f'"{name}" is not a name of a task or block', "Use letters, digits, - and _")
         elif name in self._lines:
-            what = f'The name "{name}" is given twice, first in line {self._lines[name]}'
-            self._problems.add(line, what, "Give each task and each block of a file a name of its own")
+            problem = f'The name "{name}" is given twice, first in line {self._lines[name]}'
+            self._problems.add(line, problem, "Give each task and each block of a file a name of its own")
         self._lines.setdefault(name, line)
 
 
@@ -142,18 +142,18 @@ def _approval(file: Fields) -> ApprovalRules:
     node, line = file.given("approval"), file.line_of("approval")
     if isinstance(node, ScalarNode):
         return ApprovalRules(mode=cast(ApprovalMode, file.choice("approval", MODES) or "auto"), line=line)
-    found = file.fields("approval", "approval")
-    if found is None:
+    section = file.fields("approval", "approval")
+    if section is None:
         return ApprovalRules()
-    found.refuse_unknown(("mode", "allow", "block"))
-    named = {key: frozenset(found.texts(key) or ()) for key in ("allow", "block")}
-    return ApprovalRules(mode=cast(ApprovalMode, found.choice("mode", MODES) or "auto"), **named, line=line)
+    section.refuse_unknown(("mode", "allow", "block"))
+    named = {key: frozenset(section.texts(key) or ()) for key in ("allow", "block")}
+    return ApprovalRules(mode=cast(ApprovalMode, section.choice("mode", MODES) or "auto"), **named, line=line)
 
 
 def _variables(fields: Fields, key: str, places: ExpressionPlaces) -> dict[str, Any]:
-    found = fields.fields(key, key)
-    places.add_texts(None if found is None else found.node, key)
-    entries = found.node.entries if found is not None else {}
+    section = fields.fields(key, key)
+    places.add_texts(None if section is None else section.node, key)
+    entries = section.node.entries if section is not None else {}
     for name, entry in entries.items():
         if not VARIABLE.fullmatch(name):
             fields.problems.add(entry.line, f'{key}: "{name}" is not a name of a variable', "Use letters, digits and _")

@@ -1,4 +1,4 @@
-"""Compiles one task to a node of the graph: its keys are the fields of the values in `agentnb.workflow.graph.nodes`."""
+"""Compiler of one task to a graph node; its keys are fields of the classes in `agentnb.workflow.graph.nodes`."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ TASK_KEYS = (
     "emit",
     "await",
 )
-"""The keys of a task: a mapping with any of them is one."""
+"""Keys of a task: a mapping with any of them is a task."""
 IN_FLUXOR = {
     "transition": "Write goto: [{when: ..., task: NAME}] in the task before it",
     "template": "Write emit: {forEach: ..., as: NAME, task: {...}}",
 }
-"""Keys of tasks of viant/fluxor that are written in another way here."""
+"""Task keys of viant/fluxor with a different notation here, and the hint for each."""
 OF_EMITS = ("forEach", "as", "task")
 RETRY_TYPES = ("fixed", "exponential", "none")
 OF_RETRIES = ("type", "maxRetries", "delay", "multiplier", "maxDelay")
 ITEM_KEYS = ("action", "input", "when", "onError", "abort", "retry")
-"""The keys of the task of an ``emit``: many of it run at the same time, so it sets no variables and goes nowhere."""
+"""Keys of an ``emit`` task. Many copies run in parallel, so it cannot set variables or jump."""
 _ACTION = re.compile(r"[A-Za-z_][\w./-]*(?::[\w./-]+)?")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -48,16 +48,16 @@ VARIABLE = re.compile(r"[^\W\d]\w*")
 
 
 class TaskReader:
-    """Reads the tasks of a file."""
+    """Parser of a file's tasks."""
 
     def __init__(self, places: ExpressionPlaces, problems: Problems, take_name: Callable[[str, int], None]) -> None:
-        """``take_name`` notes the name of a task that is within another."""
+        """``take_name`` registers the name of a nested task."""
         self._places = places
         self._problems = problems
         self._take_name = take_name
 
     def task(self, fields: Fields, name: str, path: str) -> Node:
-        """Return the task of a mapping; what is wrong in it is noted."""
+        """Parse a task from a mapping and report its problems."""
         fields.refuse_unknown(TASK_KEYS, IN_FLUXOR)
         common = self._common(fields, name, path)
         common |= {
@@ -72,7 +72,7 @@ class TaskReader:
             return self._await_task(fields, common)
         if "action" not in fields:
             hint = "Write action: service:method, or set variables with post"
-            _refuse(fields, ("input",), "is for an action, and there is none", hint)
+            _refuse(fields, ("input",), "needs an action", hint)
         return Node(**common)
 
     def _common(self, fields: Fields, name: str, path: str, extra: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class TaskReader:
             "abort": bool(fields.flag("abort")),
         }
 
-    # What tasks of several kinds have
+    # Keys shared by several kinds of tasks
 
     def _action(self, fields: Fields) -> str | None:
         action = fields.text("action")
@@ -104,8 +104,12 @@ class TaskReader:
     def _call(self, fields: Fields, extra: tuple[str, ...], *, parses: bool = True) -> Call | None:
         action = self._action(fields)
         self._places.add_texts(fields.given("input"), f"{fields.where}: input", extra)
-        given = fields.mapping("input") or {}
-        return None if action is None else Call(name=action, args=given, parses=parses, is_constant=is_constant(given, "$"))
+        arguments = fields.mapping("input") or {}
+        return (
+            None
+            if action is None
+            else Call(name=action, args=arguments, parses=parses, is_constant=is_constant(arguments, "$"))
+        )
 
     def _expression(self, fields: Fields, key: str, extra: tuple[str, ...] = ()) -> str | None:
         text = fields.text(key)
@@ -128,8 +132,8 @@ class TaskReader:
         return {name: plain(entry.value) for name, entry in post.node.entries.items()}
 
     def _gotos(self, fields: Fields) -> tuple[Jump, ...]:
-        found = [self._goto(one, f"{fields.where}: goto") for one in fields.nodes("goto")]
-        return tuple(one for one in found if one is not None)
+        jumps = [self._goto(node, f"{fields.where}: goto") for node in fields.nodes("goto")]
+        return tuple(jump for jump in jumps if jump is not None)
 
     def _goto(self, node: Written, where: str) -> Jump | None:
         if not isinstance(node, MappingNode):
@@ -145,16 +149,16 @@ class TaskReader:
         return Jump(to=task, when=when, reason=when or "", line=fields.line_of("task"))
 
     def _handler(self, fields: Fields, path: str, extra: tuple[str, ...]) -> Node | None:
-        found = fields.fields("onError")
-        if found is None:
+        section = fields.fields("onError")
+        if section is None:
             return None
-        found.refuse_unknown(("action", "input"))
-        call = self._call(found, (*extra, "step", "error"), parses=False)
+        section.refuse_unknown(("action", "input"))
+        call = self._call(section, (*extra, "step", "error"), parses=False)
         if call is None:
-            found.add("", "there is no action", "Write onError: {action: service:method}")
+            section.add("", "there is no action", "Write onError: {action: service:method}")
             return None
-        # Beside the path of the task, not under it: it may come after the task has ended.
-        return Node(kind="on_error", id=f"{path}{HANDLER}", path=f"{path}{HANDLER}", line=found.line, does=call)
+        # A sibling of the task's path, not a child: it may run after the task has ended.
+        return Node(kind="on_error", id=f"{path}{HANDLER}", path=f"{path}{HANDLER}", line=section.line, does=call)
 
     def _retry(self, fields: Fields) -> Retry:
         retry = fields.fields("retry")
@@ -182,16 +186,19 @@ class TaskReader:
         if isinstance(node, ScalarNode):
             if type(node.value) in (int, float) and cast(float, node.value) >= 0:
                 return float(cast(float, node.value))
-            if found := _DURATION.fullmatch(node.text.strip()):
-                return float(found[1]) * _SECONDS[found[2]]
+            if match := _DURATION.fullmatch(node.text.strip()):
+                return float(match[1]) * _SECONDS[match[2]]
         fields.add(node.line, f"{key} is not a duration: {kind_of(node)}", "Write 500ms, 1s, 5m or 1h")
         return None
 
-    # Tasks that work with others
+    # Tasks that coordinate others
 
     def _emit_task(self, fields: Fields, common: dict[str, Any]) -> Node:
         _refuse(
-            fields, ("action", "input", "retry"), "is of the task in emit, not of the one around it", "Move it into emit: task"
+            fields,
+            ("action", "input", "retry"),
+            "belongs to the task in emit, not around it",
+            "Move it into emit: task",
         )
         emit, wait = fields.fields("emit"), self._await(fields)
         if emit is None:
@@ -208,16 +215,16 @@ class TaskReader:
         if task is None:
             return Node(**common)
         common |= {"is_beside": common["is_beside"] or wait is None, "timeout": self._timeout(fields.given("await"))}
-        each = Each(over=emit.data("forEach"), item_name=name, node=task, wait=wait or Await())
-        return Node(**{**common, "kind": "emit", "does": each})
+        work = Each(over=emit.data("forEach"), item_name=name, node=task, wait=wait or Await())
+        return Node(**{**common, "kind": "emit", "does": work})
 
     def _item_task(self, emit: Fields, path: str, name: str) -> Node | None:
         tasks = emit.fields("task")
         if tasks is None:
             return None
         if len(tasks.node.entries) != 1:
-            found = len(tasks.node.entries)
-            tasks.add("", f"exactly one task, keyed by its name, not {found}")
+            count = len(tasks.node.entries)
+            tasks.add("", f"exactly one task, keyed by its name, not {count}")
             return None
         ((key, entry),) = tasks.node.entries.items()
         self._take_name(key, entry.line)
@@ -225,9 +232,9 @@ class TaskReader:
             tasks.add(entry.line, f"{key} must be a mapping, not {kind_of(entry.value)}")
             return None
         fields = Fields(entry.value, f"task {path}/{key}", self._problems)
-        others = [other for other in TASK_KEYS if other not in ITEM_KEYS]
+        others = [word for word in TASK_KEYS if word not in ITEM_KEYS]
         hint = "Write it in the task around emit, which sees all results"
-        _refuse(fields, others, "has no meaning in emit, where many of this task run at the same time", hint)
+        _refuse(fields, others, "has no meaning in emit, whose tasks run in parallel", hint)
         fields.refuse_unknown(TASK_KEYS)
         if "action" not in fields:
             fields.add("", "there is no action", "Write action: service:method")
@@ -237,24 +244,24 @@ class TaskReader:
         wait = self._await(fields)
         if wait is None:
             return Node(**common)
-        what = "has no meaning beside await, which is of emit, or of tasks in the background"
+        problem = "cannot be combined with await, which belongs to emit or to background tasks"
         hint = "Write dependsOn, or a task of its own that awaits"
-        _refuse(fields, ("action", "input", "async", "retry"), what, hint)
+        _refuse(fields, ("action", "input", "async", "retry"), problem, hint)
         return Node(**{**common, "kind": "await", "does": wait, "timeout": self._timeout(fields.given("await"))})
 
     def _await(self, fields: Fields) -> Await | None:
         node = fields.given("await")
         if node is None or isinstance(node, ScalarNode):
             return Await() if fields.flag("await") else None
-        found = fields.fields("await")
-        if found is None:
+        section = fields.fields("await")
+        if section is None:
             return None
-        found.refuse_unknown(("mode", "on", "timeout", "merge"))
-        on = found.texts("on") or ()
+        section.refuse_unknown(("mode", "on", "timeout", "merge"))
+        on = section.texts("on") or ()
         if on and "emit" in fields:
-            found.add("on", "on is for tasks in the background", "Leave it out: the tasks of the emit are awaited")
-        mode = cast(Literal["all", "first", "anyError"], found.choice("mode", ("all", "first", "anyError")) or "all")
-        merge = cast(Literal["append", "replace"], found.choice("merge", ("append", "replace")) or "append")
+            section.add("on", "on is for tasks in the background", "Leave it out: the tasks of the emit are awaited")
+        mode = cast(Literal["all", "first", "anyError"], section.choice("mode", ("all", "first", "anyError")) or "all")
+        merge = cast(Literal["append", "replace"], section.choice("merge", ("append", "replace")) or "append")
         return Await(mode=mode, on=on, merge=merge)
 
     def _timeout(self, node: Written | None) -> float | None:

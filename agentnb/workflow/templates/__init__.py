@@ -1,1 +1,1 @@
-"""Templates in workflow files, and the outputs they refer to."""
+"""Templates of workflow files and the outputs that they refer to."""

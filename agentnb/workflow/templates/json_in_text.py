@@ -1,4 +1,4 @@
-"""The JSON in an answer of a model: alone, in a code fence, or with prose around it."""
+"""JSON in a model's answer: alone, in a code fence, or surrounded by prose."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from agentnb.core.schema.data_paths import PathError, Reference, below, shown
 from agentnb.core.schema.nesting import is_too_deep
 
 MAX_TRIED = 200
-"""Places in one text at which an object or a list may begin."""
+"""Maximum positions in one text tried as the start of an object or array."""
 _WHITE = " \t\r\n"
 
 
 def json_values(text: str) -> list[Any]:
-    """Return the objects and lists that the text holds, in their order; none if it holds none.
+    """Return all JSON objects and arrays in a text, in order.
 
-    A text that is JSON as a whole has the one value. What is within a value is not returned apart.
+    A text that is entirely JSON yields one value. Nested values are not returned separately.
     """
     try:
         whole = _DECODER.decode(text.strip(_WHITE))
@@ -27,7 +27,7 @@ def json_values(text: str) -> list[Any]:
 
 
 def parsed(result: Any) -> Any:
-    """Return a result as data: a text that is a JSON object or list as a whole is read as that."""
+    """Parse a text that is entirely a JSON object or array; return anything else unchanged."""
     text = result.strip() if isinstance(result, str) else ""
     if not text.startswith(("{", "[")):
         return result
@@ -39,42 +39,42 @@ def parsed(result: Any) -> Any:
 
 
 def below_output(output: Any, path: Reference, done: int, values_of: Callable[[str], list[Any]] = json_values) -> Any:
-    """Return what the parts of a path from ``done`` name in an output; in a text, in the one JSON in it that has it.
+    """Resolve the parts of a path from index ``done`` in an output; in a text, in its only JSON value with that path.
 
     Raises `PathError`.
     """
     if not isinstance(output, str) or done == len(path.parts):
         return below(output, path, done)
-    found, missing, where = list[Any](), list[PathError](), path.upto(done)
-    for value in sorted(values_of(output), key=lambda value: isinstance(value, list)):  # what an object lacks says most
+    values, missing, prefix = list[Any](), list[PathError](), path.upto(done)
+    for value in sorted(values_of(output), key=lambda value: isinstance(value, list)):  # errors of objects are clearer
         try:
-            found.append(below(value, path, done))
+            values.append(below(value, path, done))
         except PathError as error:
             missing.append(error)
-    if not found:
-        what = f"{where} is not JSON, and has no {path.parts[done]}: {shown(output)}"
-        raise next(iter(missing), PathError(what, "Let it answer in JSON, an agent with a structured_output"))
-    if any(other != found[0] for other in found):
-        what = f"{where} holds {len(found)} JSON values with different {path.upto(len(path.parts))}"
-        raise PathError(what, "Let it answer with one, an agent with a structured_output")
-    return found[0]
+    if not values:
+        problem = f"{prefix} is not JSON, and has no {path.parts[done]}: {shown(output)}"
+        raise next(iter(missing), PathError(problem, "Let it answer in JSON, an agent with a structured_output"))
+    if any(value != values[0] for value in values):
+        problem = f"{prefix} holds {len(values)} JSON values with different {path.upto(len(path.parts))}"
+        raise PathError(problem, "Let it answer with one, an agent with a structured_output")
+    return values[0]
 
 
 def _values_within(text: str) -> list[Any]:
-    found: list[Any] = []
-    place = 0
+    values: list[Any] = []
+    position = 0
     for _ in range(MAX_TRIED):
-        place = min((at for at in (text.find("{", place), text.find("[", place)) if at >= 0), default=-1)
-        if place < 0:
+        position = min((at for at in (text.find("{", position), text.find("[", position)) if at >= 0), default=-1)
+        if position < 0:
             break
         try:
-            value, place = _DECODER.raw_decode(text, place)
+            value, position = _DECODER.raw_decode(text, position)
         except (ValueError, RecursionError):
-            place += 1
+            position += 1
             continue
         if not is_too_deep(value):
-            found.append(value)
-    return found
+            values.append(value)
+    return values
 
 
 def _refuse_constant(name: str) -> Any:

@@ -1,12 +1,12 @@
-"""The values that texts read: ``{{ $steps.qa.output.score }}`` of a workflow, ``${plan.steps}`` of a task file.
+"""Template values: ``{{ $steps.qa.output.score }}`` of a workflow, ``${plan.steps}`` of a task file.
 
-``$steps.ID.output`` is the output of a step, and what follows it is read in the JSON that the output holds, be it alone, in a
-code fence or within prose. Of a parallel block: ``$steps.par.outputs.ID.output``, ``$steps.par.outputs[-1].output`` and
-``$steps.par.order``; ``steps`` is another name for ``outputs``. Of a block in a block:
-``$steps.outer.outputs.inner.outputs.ID``, or short ``$steps.outer.outputs.inner.ID``. Besides there are ``$prompt`` and
-``$inputs.NAME``, and in a map ``$item`` and ``$index``.
+``$steps.ID.output`` is the output of a step; a longer path continues in the JSON that the output contains, whether alone, in a
+code fence or within prose. For a parallel block: ``$steps.par.outputs.ID.output``, ``$steps.par.outputs[-1].output`` and
+``$steps.par.order``; ``steps`` is an alias of ``outputs``. For nested blocks: ``$steps.outer.outputs.inner.outputs.ID``, or
+``$steps.outer.outputs.inner.ID`` for short. Other roots are ``$prompt`` and ``$inputs.NAME``, and in a map ``$item`` and
+``$index``.
 
-The variables of a task file are set when the run begins, and one after the other by the ``post`` of its tasks.
+Variables of a task file are set when the run begins, and later by the ``post`` of each task.
 """
 
 from __future__ import annotations
@@ -44,61 +44,61 @@ from agentnb.workflow.form.spec import Context
 from agentnb.workflow.templates.json_in_text import below_output, json_values, parsed
 
 ROOTS = ("$steps", "$prompt", "$inputs", "$item", "$index")
-"""What a path may begin with: outputs of steps, the prompt and the inputs of the run, and in a map the item and its place."""
+"""Roots of a path: step outputs, the run's prompt and inputs, and in a map the item and its index."""
 EXAMPLE = "$steps.ID.output"
 TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-"""The texts that a condition takes as true or false, in whatever case."""
+"""Texts that a condition accepts as true or false, in any case."""
 BLOCK_OUTPUTS = ("outputs", "steps")
-"""What the outputs of a block are called."""
+"""Names of a block's outputs in a path."""
 NOT_TAKEN = "If it is in a branch that may not be taken, give the condition on_error: {continue: false}"
-"""What to do if a condition reads a step that has given nothing: its name was checked before."""
+"""Advice for a condition on a step without output, whose name was checked before."""
 
 
 class NoOutput(PathError):
-    """A template reads a step that has given nothing: it has not run, or it failed."""
+    """A template reads a step without output: the step has not run or has failed."""
 
 
 class Form(NamedTuple):
-    """The differences between kinds of files in what their texts read."""
+    """Template rules that differ between workflow and task files."""
 
     spelling: Spelling
     is_true: Callable[[Any], bool]
-    """Whether an operand of ``&&``, ``||`` and ``!`` is true."""
+    """Truth of an operand of ``&&``, ``||`` and ``!``."""
     list_in: Callable[[Any], Any]
-    """Returns the list that a value is, or holds as JSON in a text; anything else as it is."""
+    """Returns a list, or the list in a JSON text; any other value unchanged."""
     no_list: tuple[str, str]
-    """The problem with what is no list, and what to write."""
+    """Problem and advice for a value that should be a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What texts may read: the variables of a task file, or the prompt, inputs and steps of a workflow."""
+    """Values that templates may read: variables of a task file, or prompt, inputs and steps of a workflow."""
 
     names: ChainMap[str, Any]
-    """The values by name, those that only some nodes know in front."""
+    """Values by name; names visible only to some nodes come first."""
     form: Form
     variables: dict[str, Any] = field(default_factory=dict)
-    """Those among them that a run sets."""
+    """The subset that a run sets."""
     steps: Mapping[str, Entry] = field(default_factory=dict)
-    """The entries of the steps that have an output, by id, as in the step context of a run."""
+    """Entries of steps with output, by id, as in the step context of a run."""
     blocks: tuple[tuple[str, Collection[str], RunFacts], ...] = ()
-    """The open blocks around, by path, with the ids of the steps in them that follow one another."""
+    """Open enclosing blocks: path, ids of their sequential steps, and the run's facts."""
     parsed: dict[str, list[Any]] = field(default_factory=dict, repr=False, compare=False)
-    """The JSON in outputs that were read before."""
+    """JSON values parsed from outputs earlier, by text."""
 
     @classmethod
     def of_inputs(cls, inputs: Mapping[str, Any] = MappingProxyType({}), **known: Any) -> Scope:
-        """Return what a workflow with these inputs reads; ``known``: more fields."""
+        """Return the scope of a workflow with these inputs; ``known``: additional fields."""
         return cls(ChainMap({"$prompt": "", "$inputs": inputs}), WORKFLOW, **known)
 
     @classmethod
     def of_tasks(cls, values: Mapping[str, Any], declared: Iterable[str]) -> Scope:
-        """Return what a task file reads that begins with these variables; others that are ``declared`` are null until set."""
+        """Return the scope of a task file with these initial variables; other ``declared`` ones are null until set."""
         variables = dict(values)
         return cls(ChainMap(variables, dict.fromkeys(declared)), TASKS, variables)
 
     def begun(self, run: Run) -> Scope:
-        """Return it with the prompt and the outputs of a run that begins; the prompt of a task file is its ``query``."""
+        """Return the scope with the prompt and outputs of a starting run; the prompt of a task file is its ``query``."""
         if self.form is WORKFLOW:
             return replace(self.with_names({"$prompt": run.prompt}), steps=run.steps)
         if run.prompt and self.variables.get("query") is None:
@@ -107,35 +107,35 @@ class Scope:
 
     @property
     def prompt(self) -> str:
-        """The prompt of the run of a workflow."""
+        """Prompt of the workflow run."""
         return str(self.names["$prompt"])
 
     def holds(self, condition: str) -> bool:
-        """Return whether a condition holds: in a workflow as `truth` says; in a task file what is neither 0 nor empty."""
+        """Evaluate a condition: in a workflow with `truth`; in a task file, 0 and empty values are false."""
         return truth(condition, self) if self.form is WORKFLOW else bool(_value(condition, self))
 
     def items(self, over: Any, node: str) -> Sequence[Any]:
-        """Return the list that the node with this id goes over. Raises `ExpressionError`."""
+        """Return the list that the node with this id iterates over. Raises `ExpressionError`."""
         value = self.form.list_in(rendered(over, self))
         if not isinstance(value, list | tuple):
-            what, hint = self.form.no_list
-            raise ExpressionError(f"{what.format(node)} is not a list: {str(over)[:100]}", hint)
+            problem, hint = self.form.no_list
+            raise ExpressionError(f"{problem.format(node)} is not a list: {str(over)[:100]}", hint)
         return value
 
     def with_names(self, names: Mapping[str, Any]) -> Scope:
-        """Return it with some more names, whose values change no others."""
+        """Return a child scope with additional names; the parent keeps its values."""
         return replace(self, names=self.names.new_child(dict(names)))
 
     def with_item(self, name: str, item: Any, index: int) -> Scope:
-        """Return it with the item that a node for one of a list works on."""
+        """Return a child scope with the item of a map."""
         return self.with_names({name: item} if name else {"$item": item, "$index": index})
 
     def in_block(self, block: str, names: Collection[str], run: RunFacts) -> Scope:
-        """Return it with the outputs of steps of an open block: of those with these ids, which follow one another."""
+        """Return a child scope with outputs of an open block, limited to its sequential steps with these ids."""
         return replace(self, blocks=(*self.blocks, (block, names, run)))
 
     def after(self, post: Mapping[str, Any], result: Any) -> dict[str, Any]:
-        """Return what a ``post`` sets after this result, which is plain data: each sees the fields of the result first.
+        """Evaluate ``post`` for a plain-data result and return the variables it sets; fields of the result take precedence.
 
         Raises `ExpressionError`.
         """
@@ -145,7 +145,7 @@ class Scope:
         names = ChainMap(seen, sets, *self.names.maps)
         for written, data in post.items():
             value, name = substituted(data, names), written.removesuffix("[]")
-            plain = value if id(value) in are_plain else plain_data(value, f"What post sets as {name}")
+            plain = value if id(value) in are_plain else plain_data(value, f"The value of {name} in post")
             before = names.parents[name] if name != written else None
             if not isinstance(before, list | None):
                 raise ExpressionError(f"post: {written}: {name} is not a list", f"Begin with init: {{{name}: []}}")
@@ -154,14 +154,14 @@ class Scope:
 
     @property
     def seen(self) -> Mapping[str, tuple[str, Entry]]:
-        """The paths and entries of the steps that can be read now, by id."""
-        found = {name: (name, entry) for name, entry in self.steps.items()}
+        """Path and entry of each readable step, by id."""
+        entries = {name: (name, entry) for name, entry in self.steps.items()}
         for block, names, run in self.blocks:
-            found |= {name: (f"{block}/{name}", one) for name, one in run.open_outputs(block).items() if name in names}
-        return found
+            entries |= {name: (f"{block}/{name}", entry) for name, entry in run.open_outputs(block).items() if name in names}
+        return entries
 
     def value_of(self, path: Reference) -> Any:
-        """Return the value of a path. Raises `PathError`."""
+        """Return the value at a path. Raises `PathError`."""
         root = path.root
         if root not in ROOTS:
             raise PathError(f"there is no {root}", near(root, ROOTS))
@@ -175,7 +175,7 @@ class Scope:
         return below(self.names[root], path)
 
     def _entry(self, entry: Any, path: Reference, done: int) -> Any:
-        """Return what the parts from ``done`` name in the entry of a step."""
+        """Resolve the path parts from index ``done`` in a step's entry."""
         if done == len(path.parts):
             step, name = path.upto(done), "outputs" if "outputs" in entry else "output"
             raise PathError(f"{step} is a step, not a value", f"Write {step}.{name}")
@@ -189,11 +189,11 @@ class Scope:
         return below(entry, path, done)
 
     def _below(self, value: Any, path: Reference, done: int) -> Any:
-        """Return what the parts from ``done`` name in the entry of a step, where a text as ``output`` is read as JSON."""
+        """Resolve the path parts from index ``done`` in a step's entry; a text ``output`` is parsed as JSON."""
         count = len(path.parts)
         end = path.parts.index("output", done) + 1 if "output" in path.parts[done:] else count
         value = below(value, path, done, end)
-        if isinstance(value, list) and end < count:  # of a map: each output may be JSON itself
+        if isinstance(value, list) and end < count:  # of a map: each output may itself be JSON
             value, end = item(value, path, end), end + 1
         return below_output(value, path, end, self._values_in)
 
@@ -209,8 +209,8 @@ def _child(entry: Any, path: Reference, at: int) -> Any:
         return _named(outputs, path, at, "has no")
     order = entry.get("order", [*outputs])
     if not -len(order) <= part < len(order):
-        what = f"{path.upto(at)} has {len(order)} outputs, and none at [{part}]"
-        raise PathError(what, "Count from 0, from the end with -1")
+        problem = f"{path.upto(at)} has {len(order)} outputs, and none at [{part}]"
+        raise PathError(problem, "Count from 0, from the end with -1")
     return outputs[order[part]]
 
 
@@ -222,60 +222,62 @@ def _named(entries: Mapping[str, Any], path: Reference, at: int, lacks: str) -> 
 
 
 def has_templates(text: str) -> bool:
-    """Return whether a text may hold templates."""
+    """True if a text may contain templates."""
     return "{{" in text
 
 
 def rendered(data: Any, scope: Scope, *, is_copied: bool = True) -> Any:
-    """Return plain data with the templates in its texts replaced by their values; keys stay as they are.
+    """Replace the templates in plain data with their values; keys stay unchanged.
 
-    A text that is exactly one template becomes its value, of whatever type, which is a copy unless nothing changes it;
-    elsewhere a text is inserted as it is, and any other value as JSON. Inserted texts are not searched for templates. Raises
+    A text that consists of one template becomes its value, of any type, copied unless the caller will not change it. In longer
+    texts, texts are inserted verbatim and other values as JSON. Inserted texts are not searched for templates. Raises
     `ExpressionError`.
     """
 
     def value(expression: str) -> Any:
-        found = _value(expression, scope)
-        return _copied(found) if is_copied else found
+        result = _value(expression, scope)
+        return _copied(result) if is_copied else result
 
     return filled(data, scope.form.spelling, value, scope.names)
 
 
 def _copied(data: Any) -> Any:
-    """Return a copy of plain data, by way of JSON, which takes a tenth of the time."""
+    """Copy plain data through JSON, in a tenth of the time of `copy.deepcopy`."""
     if not isinstance(data, dict | list):
         return data
     try:
         return msgspec.json.decode(msgspec.json.encode(data))
-    except (TypeError, ValueError, OverflowError):  # a number that is larger than JSON's
+    except (TypeError, ValueError, OverflowError):  # a number beyond the range of JSON
         return copy.deepcopy(data)
 
 
 def rendered_text(text: str, scope: Scope) -> str:
-    """Return the text with its templates replaced, also if it is exactly one whose value is no text."""
+    """Replace the templates of a text; the result is always a text."""
     value = rendered(text, scope)
     return as_text(text, value, OF_WORKFLOWS)
 
 
 def truth(text: str, scope: Scope) -> bool:
-    """Return whether a condition holds: true and false, and the texts and numbers of `TRUTHS`. Raises `ExpressionError`."""
+    """Evaluate a condition: booleans, and the texts and numbers of `TRUTHS`. Raises `ExpressionError`."""
     try:
         value = rendered(text.strip(), scope)
     except NoOutput as error:
         raise NoOutput(error.what, NOT_TAKEN) from error
-    found = value if isinstance(value, bool) else TRUTHS.get(str(value).strip().lower()) if type(value) in (str, int) else None
-    if found is None:
-        what = f'workflow: condition did not resolve to boolean: "{text.strip()}"'
-        raise ExpressionError(what, f"It is {shown(value)}. Compare it, such as with ==, or let the step answer true or false")
-    return found
+    holds = value if isinstance(value, bool) else TRUTHS.get(str(value).strip().lower()) if type(value) in (str, int) else None
+    if holds is None:
+        problem = f'workflow: condition did not resolve to boolean: "{text.strip()}"'
+        raise ExpressionError(
+            problem, f"It is {shown(value)}. Compare it, such as with ==, or let the step answer true or false"
+        )
+    return holds
 
 
 def references(text: str) -> tuple[Reference, ...]:
-    """Return the paths that the templates of a text name, those in brackets after what holds them.
+    """Return the paths in the templates of a text; paths in brackets follow their containing path.
 
-    Raises `ExpressionError` for a template that cannot be read, or that uses a name without a ``$``.
+    Raises `ExpressionError` for an invalid template or a name without a ``$``.
     """
-    found: list[Reference] = []
+    result: list[Reference] = []
     for piece in pieces(text, OF_WORKFLOWS):
         if isinstance(piece, Piece):
             try:
@@ -285,8 +287,8 @@ def references(text: str) -> tuple[Reference, ...]:
                         raise PathError(f"there is no {path.root}", near(path.root, ROOTS))
             except ExpressionError as error:
                 raise _quoted(piece.expression, error) from None
-            found += [path._replace(place=piece.place + path.place) for path in paths]
-    return tuple(found)
+            result += [path._replace(place=piece.place + path.place) for path in paths]
+    return tuple(result)
 
 
 def _value(expression: str, scope: Scope) -> Any:
@@ -299,36 +301,36 @@ def _value(expression: str, scope: Scope) -> Any:
 
 
 def _quoted(expression: str, error: ExpressionError) -> ExpressionError:
-    """Return the error of a template, which is quoted with its braces."""
+    """Return a copy of the error that quotes the template with its braces."""
     written, why = " ".join(expression.split()), error.why or error.what
-    advice = tuple([WriteExpression(EXAMPLE) if isinstance(one, WriteExpression) else one for one in error.advice])
-    found = type(error)(f"{{{{ {written[:200]}{'...' if len(written) > 200 else ''} }}}}: {why}", advice)
-    found.why = why
-    return found
+    advice = tuple([WriteExpression(EXAMPLE) if isinstance(hint, WriteExpression) else hint for hint in error.advice])
+    quoted = type(error)(f"{{{{ {written[:200]}{'...' if len(written) > 200 else ''} }}}}: {why}", advice)
+    quoted.why = why
+    return quoted
 
 
 def _is_true(value: Any) -> bool:
-    """Return whether an operand of ``&&``, ``||`` and ``!`` is true: the text ``false`` is not, as in a condition."""
+    """Return the truth of an operand of ``&&``, ``||`` and ``!``; the text ``false`` is false, as in a condition."""
     return TRUTHS.get(value.strip().lower(), True) if isinstance(value, str) and value.strip() else bool(value)
 
 
 def _list_in(value: Any) -> Any:
-    return next((one for one in json_values(value) if isinstance(one, list)), value) if isinstance(value, str) else value
+    return next((data for data in json_values(value) if isinstance(data, list)), value) if isinstance(value, str) else value
 
 
 def _list_of_tasks(value: Any) -> Any:
-    found = parsed(value)
-    return [] if found is None else found
+    data = parsed(value)
+    return [] if data is None else data
 
 
 WORKFLOW = Form(OF_WORKFLOWS, _is_true, _list_in, ("map {}: over", "Let it read a list, such as {{ $steps.ID.output.items }}"))
 TASKS = Form(OF_TASKS, bool, _list_of_tasks, ("emit: forEach", "Let it read a list, such as ${results}"))
 WITHOUT_PROMPT = "Please proceed with the workflow step."
-"""What a step is told when the workflow is run without a prompt."""
+"""Prompt of a step if the workflow runs without one."""
 
 
 def with_prior_outputs(prompt: str, scope: Scope, context: Context) -> str:
-    """Return the prompt of a step, after the outputs of the steps that have completed; empty ones are left out."""
+    """Return a step's prompt, preceded by the nonempty outputs of completed steps."""
     if context == "none":
         return prompt
     seen = scope.seen
@@ -344,7 +346,7 @@ def with_prior_outputs(prompt: str, scope: Scope, context: Context) -> str:
 
 
 def _made_by(entry: Entry) -> str:
-    kind = next((one for one in ("agent", "tool", "workflow") if one in entry), None)
+    kind = next((kind for kind in ("agent", "tool", "workflow") if kind in entry), None)
     return "" if kind is None else f" ({kind}: {entry[kind]})"
 
 

@@ -206,7 +206,7 @@ def test_search_asks_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
         search.run_sync(show=False)
     with hosted(answer("n")), pytest.raises(SettingsError, match="was not begun"):
         search.run_sync(show=False)
-    with pytest.raises(SettingsError, match="not the one of this design"):
+    with pytest.raises(SettingsError, match="belongs to another search"):
         search.run_sync(small_search(proposals=3).design(), show=False)
     assert not drawn and f"{search.design()}" in asked[0]
     with hosted(answer("y")):
@@ -259,7 +259,7 @@ def test_stopped_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     with hosted(Host(experiment=lambda control: controls.append(control))):
         cut = search.run_sync(search.design(), watch=stop, show=False)
-        assert cut.notes == ("stopped: run it again to go on",) and cut.judgement is None
+        assert cut.notes == ("stopped: run it again to continue",) and cut.judgement is None
         assert controls[0].progress.state == "stopped" and len(drawn) < 45
         found = searched(replace(search))
     assert found.claims_gain and len({*drawn}) == found.runs

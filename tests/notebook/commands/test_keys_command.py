@@ -157,7 +157,7 @@ def test_a_key_that_was_copied_badly_is_refused_without_repeating_it(
     kernel: Any, asked: Asked, everything_told: Callable[[], str]
 ) -> None:
     cell, _ = asked("%agent key anthropic", "sk-ant-one sk-ant-two")
-    why = "That is not a key for ANTHROPIC_API_KEY: there is white space in it. Nothing was kept. Copy it again, whole"
+    why = "That is not a key for ANTHROPIC_API_KEY: there is white space in it. Nothing was stored. Copy the complete key again"
     assert cell.error == f"SettingsError: {why}"
     kernel.run("%tb")
     assert "sk-ant" not in everything_told()

@@ -87,7 +87,7 @@ def test_what_is_no_list_is_an_error_for_a_person(subtests: pytest.Subtests) -> 
             with (
                 listing(200, body) as url,
                 pytest.raises(
-                    BrokenReply, match=r"compatible: (the response is not|the server at .* sent .*, and no list of models)"
+                    BrokenReply, match=r"compatible: (the response is not|the server at .* sent .* instead of a list of models)"
                 ),
             ):
                 provider_models(f"compatible?url={url}")

@@ -156,7 +156,10 @@ def test_a_guidance_set_of_this_session_is_found_by_its_name(kernel: Any) -> Non
     kernel.run(f"path = Path('.agentnb/runs/{run_id}.jsonl')\ntext = path.read_text()")
     kernel.run(f"path.write_text(text.replace('\"schema\":{SCHEMA}', '\"schema\":4', 1)) and None")
     cell = kernel.run(f"%agent recover {run_id}")
-    assert cell.status == "error" and "guidance set terse, which is not here. Write it again: %%guidance terse" in cell.error
+    assert (
+        cell.status == "error"
+        and "guidance set terse, which is not available here. Write it again: %%guidance terse" in cell.error
+    )
     kernel.run("%%guidance terse\nSay little.")
     assert kernel.run(f"%agent recover {run_id} --trust-log").status == "ok"
     given = "[event.guidance.text for event in dead.events if type(event).__name__ == 'GuidanceGiven']"

@@ -65,5 +65,5 @@ def test_of_many_tasks_those_that_differ_most_are_drawn() -> None:
 def test_an_amount_and_several_comparisons_are_refused() -> None:
     with pytest.raises(SettingsError, match="passed does not pass or fail"):
         plots.flips(compared({"x": [7]}, {"x": [2]}))
-    with pytest.raises(SettingsError, match="one comparison, and these are 2"):
+    with pytest.raises(SettingsError, match="one comparison, got 2"):
         plots.flips([compared(A, B)] * 2)  # type: ignore[arg-type]

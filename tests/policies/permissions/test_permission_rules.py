@@ -51,7 +51,7 @@ def test_what_is_no_rule_is_refused_with_what_would_be(subtests: pytest.Subtests
         ({"bash(": "ask"}, "Invalid permission rule"),
         ({"bash()": "ask"}, "Invalid permission rule"),
         ({3: "ask"}, "Invalid permission rule"),
-        ({"mcp_*(x)": "ask"}, "brackets follow the name of one tool"),
+        ({"mcp_*(x)": "ask"}, "brackets need the name of a single tool"),
         ({"mcp:": "ask"}, "Invalid permission rule"),
         ({"effect:wrte": "ask"}, "there is no effect 'wrte'.*write"),
         ({"mcp:clock_*": "ask"}, "Invalid permission rule"),
@@ -98,7 +98,7 @@ def test_brackets_that_mean_nothing_and_names_that_are_nearly_right_are_errors_o
         """Nothing."""
 
     for given, words in (
-        ({"plain(x)": "deny"}, "has brackets, and plain has no subject"),
+        ({"plain(x)": "deny"}, "has brackets, but plain has no command, path or address"),
         ({"sav": "deny"}, "names no tool, flag or MCP server of this run.*save"),
         ({"web_fetch(docs.example.org)": "allow"}, "not about an address"),
     ):

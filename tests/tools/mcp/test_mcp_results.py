@@ -32,9 +32,9 @@ def test_content_becomes_texts_and_pictures_in_their_order(subtests: pytest.Subt
     cases: list[tuple[Any, list[str]]] = [
         ([text("a"), text("b")], ["a\nb"]),
         ([text("before"), image(PNG), text("after")], ["before", "(picture)", "after"]),
-        ([image("no base64 !")], ["(a picture that cannot be shown, image/png)"]),
-        ([image(b"<svg onload=alert(1)>", "image/svg+xml")], ["(a picture that cannot be shown, image/svg+xml)"]),
-        ([image(PNG + b"\0" * MAX_IMAGE_BYTES)], ["(a picture that cannot be shown, image/png)"]),
+        ([image("no base64 !")], ["(a picture that cannot be displayed, image/png)"]),
+        ([image(b"<svg onload=alert(1)>", "image/svg+xml")], ["(a picture that cannot be displayed, image/svg+xml)"]),
+        ([image(PNG + b"\0" * MAX_IMAGE_BYTES)], ["(a picture that cannot be displayed, image/png)"]),
         ([{"type": "audio", "data": "", "mimeType": "audio/wav"}], ["(audio, audio/wav)"]),
         ([{"type": "resource_link", "uri": "file:///a\nb", "name": "A"}], ["(the resource file:///a b: A)"]),
         ([{"type": "resource", "resource": blob}], ["(the resource file:///x.bin, application/x)"]),

@@ -1,1 +1,1 @@
-"""Texts about MCP servers: files that name some, and what has changed."""
+"""Texts about MCP servers: files that configure them, and their changes."""

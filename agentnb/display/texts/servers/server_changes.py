@@ -1,4 +1,4 @@
-"""What has changed of an MCP server and its tools since they were first seen, as lines for the person who may accept it."""
+"""Changes of an MCP server and its tools since they were first seen, for the person who may accept them."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from agentnb.display.texts.labels import counted, cut
 from agentnb.display.texts.visible_text import visible, visible_name
 
 MAX_SHOWN = 2_000
-"""Characters of a command or address, and of the change of a tool; the number of further ones is shown."""
+"""Maximum characters of a command or address, and of a tool's change; the others are counted."""
 MAX_TOOLS = 20
-"""Tools whose change is shown; of more, only the names are."""
+"""Maximum tools whose changes are shown; the others are named."""
 CONFIRM = "Let rules and permissions count for the server and its tools as they are now? [y/N] "
 
 
 def describe_changes(server: str, target: str, tools: Iterable[tuple[str, ToolOrigin]]) -> str:
-    """Return what has changed of a server and its tools, given by their names; empty if nothing has."""
-    named = [(name, origin) for name, origin in tools if origin.changed]
-    if not named:
+    """Return the changes of a server and its tools, passed by name; empty without changes."""
+    changed = [(name, origin) for name, origin in tools if origin.changed]
+    if not changed:
         return ""
-    return "\n".join([f"The MCP server {visible_name(server)} has changed since it was first seen:", *_lines(target, named)])
+    return "\n".join([f"The MCP server {visible_name(server)} has changed since it was first seen:", *_lines(target, changed)])
 
 
 def _lines(target: str, named: Sequence[tuple[str, ToolOrigin]]) -> Iterator[str]:
-    other = next((origin for _, origin in named if "server" in origin.changed), None)
-    if other is not None:
-        yield f"  before  {_shown(other.target_before) or '(not known)'}"
+    changed_server = next((origin for _, origin in named if "server" in origin.changed), None)
+    if changed_server is not None:
+        yield f"  before  {_shown(changed_server.target_before) or '(not known)'}"
         yield f"  now     {_shown(target)}"
     changed = [(name, origin) for name, origin in named if "tool" in origin.changed]
     for name, origin in changed[:MAX_TOOLS]:
@@ -35,8 +35,8 @@ def _lines(target: str, named: Sequence[tuple[str, ToolOrigin]]) -> Iterator[str
         lines = cut(origin.diff, MAX_SHOWN).split("\n") if origin.diff else ["(how it was is not known)"]
         yield from (f"    {diff_line(line)}" for line in lines)
     if len(changed) > MAX_TOOLS:
-        left = ", ".join(visible_name(name) for name, _ in changed[MAX_TOOLS:])
-        yield f"  and {counted(len(changed) - MAX_TOOLS, 'other tool')}: {cut(left, MAX_SHOWN)}"
+        names = ", ".join(visible_name(name) for name, _ in changed[MAX_TOOLS:])
+        yield f"  and {counted(len(changed) - MAX_TOOLS, 'other tool')}: {cut(names, MAX_SHOWN)}"
 
 
 def _shown(target: str) -> str:

@@ -1,4 +1,4 @@
-"""``%agent mcp``: the MCP servers of a session. Each sub-command is a row of a table, and a module here does it."""
+"""``%agent mcp``: the MCP servers of a session. Sub-commands are rows of a table, implemented in this package."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ SUBCOMMANDS: dict[str, Callable[[Session, Any, str], Any]] = {
     "read": read_command,
     "prompt": prompt_command,
 }
-"""What ``%agent mcp WORD`` does: functions of the session, the shell and the rest of the line."""
+"""Functions for ``%agent mcp WORD``, of the session, the shell and the remaining line."""
 
 
 NAMES_FIRST = ("remove", "stop", "accept", "login", "read", "prompt")
 """Sub-commands whose first word is the name of a server."""
 LISTED: dict[str, Callable[[Catalogue], list[str]]] = {
-    "read": lambda found: [one.uri for one in found.resources],
-    "prompt": lambda found: [one.name for one in found.prompts],
+    "read": lambda catalogue: [resource.uri for resource in catalogue.resources],
+    "prompt": lambda catalogue: [prompt.name for prompt in catalogue.prompts],
 }
-"""What the second word of a sub-command may be, of what a running server has listed."""
+"""Completions for the second word of a sub-command, from a running server's lists."""
 
 
 def mcp_command(session: Session, shell: Any, rest: str) -> Any:
@@ -40,14 +40,14 @@ def mcp_command(session: Session, shell: Any, rest: str) -> Any:
 
     List the servers, show the one that the line names, or run its sub-command.
     """
-    word, _, rest = rest.strip().partition(" ")
+    word, _, arguments = rest.strip().partition(" ")
     if word in SUBCOMMANDS:
-        return SUBCOMMANDS[word](session, shell, rest.strip())
+        return SUBCOMMANDS[word](session, shell, arguments.strip())
     return show_server(session, shell, word, SUBCOMMANDS) if word else list_servers(session, shell)
 
 
 def mcp_words(before: list[str], session: Session) -> list[str]:
-    """Return the words to offer behind ``%agent mcp`` and these words."""
+    """Return completions after ``%agent mcp`` and these words."""
     if not before:
         return [*SUBCOMMANDS, *names_of(session)]
     if before[0] == "add":

@@ -1,4 +1,4 @@
-"""``%agent mcp add``, ``load`` and ``remove``: the servers that the session knows."""
+"""``%agent mcp add``, ``load`` and ``remove``: the session's configured servers."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ ADD_OPTIONS = {
     MAX_SECONDS: "SECONDS",
     ROOTS: "FOLDER",
 }
-"""The options, with what follows each."""
+"""The options with their values' placeholders."""
 END = "--"
-"""Ends the options: what follows belongs to the command."""
+"""Ends the options; the following words belong to the command."""
 USAGE = "Write: %agent mcp add [OPTIONS] NAME COMMAND ..., or NAME URL. Options: " + ", ".join(
     f"{option} {value}" for option, value in ADD_OPTIONS.items()
 )
-IN_THE_NOTEBOOK = "A value that is written here stays in the notebook. ${NAME} stands for an environment variable"
+IN_THE_NOTEBOOK = "Values written here stay in the notebook. ${NAME} refers to an environment variable"
 _ASSIGNMENTS = {ENV: re.compile(r"([^=\s]+)=(.*)", re.DOTALL), HEADER: re.compile(r"([^=:\s]+)(?:=|:\s*)(.*)", re.DOTALL)}
-"""What env and headers are written as; a header also as a request has it: ``Authorization: Bearer ...``."""
+"""Syntax of env and headers; a header may also be written as in a request: ``Authorization: Bearer ...``."""
 
 
 def add_command(session: Session, shell: Any, rest: str) -> None:
@@ -49,15 +49,18 @@ def load_command(session: Session, shell: Any, rest: str) -> None:
     words = _words(rest)
     if len(words) != 1:
         raise SettingsError("Which file?" if not words else "One file at a time", "Write: %agent mcp load FILE")
-    found = load_server_file(session.servers, words[0], asker(shell))
-    names = [server.name for server in found.servers]
+    loaded = load_server_file(session.servers, words[0], asker(shell))
+    names = [server.name for server in loaded.servers]
     next_step = f"configured. Next: %%agent -t {PREFIX}{names[0]}" if names else "no MCP servers"
-    told = [f"{words[0]}: {', '.join(names)}{' are ' if len(names) > 1 else ' is ' if names else ''}{next_step}", *found.notes]
+    lines = [
+        f"{words[0]}: {', '.join(names)}{' are ' if len(names) > 1 else ' is ' if names else ''}{next_step}",
+        *loaded.notes,
+    ]
     for name in names:
         source = session.servers.configuration.source(name)
-        if session.servers.configuration.known[name] != found.named(name):
-            told.append(f"{name} is still the one that was {source}. To use that of the file: %agent mcp remove {name}")
-    print(clean("\n".join(told)))
+        if session.servers.configuration.known[name] != loaded.named(name):
+            lines.append(f"{name} is still the one that was {source}. To use that of the file: %agent mcp remove {name}")
+    print(clean("\n".join(lines)))
 
 
 def remove_command(session: Session, shell: Any, rest: str) -> None:
@@ -70,32 +73,32 @@ def remove_command(session: Session, shell: Any, rest: str) -> None:
     print(clean(f"{words[0]} is removed" + (f". There is still the one of {source}" if source else "")))
 
 
-def _words(rest: str) -> list[str]:
+def _words(line: str) -> list[str]:
     try:
-        return shlex.split(rest)
-    except ValueError as error:  # the line may hold a value that nobody should see
+        return shlex.split(line)
+    except ValueError as error:  # the line may contain a secret
         raise SettingsError(f"{error} in this line", "Close it, or leave it out") from None
 
 
 def _read(typed: list[str]) -> MCPServer:
-    """Return the server that the words describe.
+    """Return the server described by the words.
 
-    Options come before the command, whose own words are left alone; an address has none, so options may follow it.
+    Options precede the command, whose own words are left alone; an address has no words of its own, so options may follow it.
     """
-    words, settings, left = list[str](), dict[str, Any](), [*typed]
+    words, settings, remaining = list[str](), dict[str, Any](), [*typed]
     is_ended = False
-    while left:
-        word = left.pop(0)
+    while remaining:
+        word = remaining.pop(0)
         in_command = len(words) > 1 and not is_address_or_variable(words[1])
         if word == END and not is_ended and not in_command:
             is_ended = True
         elif is_ended or in_command or not word.startswith("-"):
             if word.partition("=")[0] in ADD_OPTIONS and not is_ended:
-                what = f"{word.partition('=')[0]} stands behind the command"
-                raise SettingsError(what, f"Write it before the name; after {END} it is an argument of the command")
+                mistake = f"{word.partition('=')[0]} comes after the command"
+                raise SettingsError(mistake, f"Write it before the name; after {END} it is an argument of the command")
             words.append(word)
         else:
-            _take_option(settings, word, left)
+            _take_option(settings, word, remaining)
     if len(words) < 2:
         raise SettingsError(f"The MCP server has no {'command or address' if words else 'name'}", USAGE)
     name, target, *args = words
@@ -112,22 +115,22 @@ def _read(typed: list[str]) -> MCPServer:
         raise SettingsError(error.what, USAGE) from None
 
 
-def _take_option(settings: dict[str, Any], word: str, left: list[str]) -> None:
-    """Take an option with its value, which may be the next word, into the settings of the server."""
+def _take_option(settings: dict[str, Any], word: str, remaining: list[str]) -> None:
+    """Add an option with its value, which may be the next word, to the server's settings."""
     option, equals, value = word.partition("=")
     if option not in ADD_OPTIONS:
         raise SettingsError(f"%agent mcp add has no option {option}", (*near(option, ADD_OPTIONS),))
     if not equals:
-        if not left:
+        if not remaining:
             raise SettingsError(f"{option} has no value", USAGE)
-        value = left.pop(0)
+        value = remaining.pop(0)
     if option == ROOTS:
         settings.setdefault("roots", []).append(value)
     elif option in _ASSIGNMENTS:
-        found = _ASSIGNMENTS[option].fullmatch(value)
-        if found is None and (option == HEADER or not value.isidentifier()):
+        match = _ASSIGNMENTS[option].fullmatch(value)
+        if match is None and (option == HEADER or not value.isidentifier()):
             raise SettingsError(f"{option} has a value that is not NAME=VALUE", USAGE)
-        name, text = found.groups() if found is not None else (value, f"${{{value}}}")
+        name, text = match.groups() if match is not None else (value, f"${{{value}}}")
         settings.setdefault("env" if option == ENV else "headers", {})[name] = text
     else:
         settings[option.removeprefix("--").replace("-", "_")] = value if option == CWD else _seconds(option, value)

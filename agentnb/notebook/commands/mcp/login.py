@@ -1,4 +1,4 @@
-"""``%agent mcp login``: the person logs in to a server in the browser."""
+"""``%agent mcp login``: logs in to a server in the browser."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def login_command(session: Session, shell: Any, rest: str) -> None:
         if address is None or getattr(shell, "kernel", None) is None:
             print(in_lines(words, address))
             return
-        both = {"text/plain": in_lines(words, address), "text/html": login_html(words, address)}
-        links.append(display(both, raw=True, display_id=True))
+        bundle = {"text/plain": in_lines(words, address), "text/html": login_html(words, address)}
+        links.append(display(bundle, raw=True, display_id=True))
 
     try:
-        done = log_in(session.servers, live, tell, ask, scope=" ".join(scope), client=options.get(CLIENT, ""))
+        result = log_in(session.servers, live, tell, ask, scope=" ".join(scope), client=options.get(CLIENT, ""))
     finally:
         for link in links:
             link.update({"text/plain": USED}, raw=True)
-    print(clean(f"{done}. Next: %%agent -t {PREFIX}{name}"))
+    print(clean(f"{result}. Next: %%agent -t {PREFIX}{name}"))

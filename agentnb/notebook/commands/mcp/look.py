@@ -1,4 +1,4 @@
-"""``%agent mcp``, ``%agent mcp NAME`` and ``stop``: which servers there are, what one of them has, and its end."""
+"""``%agent mcp``, ``%agent mcp NAME`` and ``stop``: lists servers, shows one, and stops it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HINT = "What one has: %agent mcp NAME. To use its tools: %%agent -t mcp:NAME"
 
 
 def list_servers(session: Session, shell: Any) -> None:
-    """Show the servers that are configured or connected; then raise `SettingsError` if ``MCP_SERVERS`` cannot be read."""
+    """Show the configured and connected servers; then raise `SettingsError` if ``MCP_SERVERS`` cannot be read."""
     rows = session.servers.listed(folder_of(None))
     hint = HINT if rows else NO_SERVERS
     _show(shell, server_list_text(rows, hint) if rows else hint, server_list_html(rows, hint) if rows else None)
@@ -33,7 +33,7 @@ def list_servers(session: Session, shell: Any) -> None:
 
 
 def show_server(session: Session, shell: Any, name: str, others: Iterable[str] = ()) -> None:
-    """Show what a server has, and start it before if it is not running.
+    """Show a server's contents, starting it if necessary.
 
     ``others``: words that the person may have meant instead of a name. Raises `SettingsError`, `ServerFailed`.
     """
@@ -56,9 +56,9 @@ def stop_command(session: Session, shell: Any, rest: str) -> None:
 
 
 def running(session: Session, name: str, others: Iterable[str] = ()) -> ListedServer:
-    """Return the server of this name, whose connection the first request begins; say so if it must be started.
+    """Return the server of this name, which the first request connects; print a note if it must be started.
 
-    Raises `SettingsError` if there is no such server.
+    Raises `SettingsError` for an unknown server.
     """
     row = find_row(session, name, others)
     if row.live.state != "ready":
@@ -69,15 +69,15 @@ def running(session: Session, name: str, others: Iterable[str] = ()) -> ListedSe
 
 
 def find_row(session: Session, name: str, others: Iterable[str] = ()) -> ListedServer:
-    """Return the server of this name, preferably one that runs. Raises `SettingsError` if there is none."""
+    """Return the server of this name, preferably a running one. Raises `SettingsError` for an unknown server."""
     rows = session.servers.listed(folder_of(None))
-    found = sorted((row for row in rows if row.live.server.name == name), key=lambda row: row.live.state != "ready")
-    if not found:
-        known = [*others, *dict.fromkeys(row.live.server.name for row in rows)]
-        what = f"There is no MCP server {told(name, MAX_NAME)}"
-        raise SettingsError(what, (*nearest(name, known), AddServer("NAME", lead="Add one")))
-    live = found[0].live
-    return found[0]._replace(live=session.servers.live(ServerTools(name, server=live.server), live.work_dir))
+    matches = sorted((row for row in rows if row.live.server.name == name), key=lambda row: row.live.state != "ready")
+    if not matches:
+        candidates = [*others, *dict.fromkeys(row.live.server.name for row in rows)]
+        problem = f"There is no MCP server {told(name, MAX_NAME)}"
+        raise SettingsError(problem, (*nearest(name, candidates), AddServer("NAME", lead="Add one")))
+    live = matches[0].live
+    return matches[0]._replace(live=session.servers.live(ServerTools(name, server=live.server), live.work_dir))
 
 
 def names_of(session: Session) -> list[str]:
@@ -86,9 +86,9 @@ def names_of(session: Session) -> list[str]:
 
 
 def listed_words(session: Session, name: str, words: Callable[[Catalogue], list[str]]) -> list[str]:
-    """Return URIs or names that a running server has listed when it started, for tab completion; asks no server."""
-    found = [word for live in session.servers.used if live.server.name == name for word in words(live.catalogue)]
-    return [word for word in dict.fromkeys(found) if told(word, MAX_TARGET) == word and " " not in word]
+    """Return URIs or names listed by a running server at its start, for tab completion, without asking a server."""
+    listed = [word for live in session.servers.used if live.server.name == name for word in words(live.catalogue)]
+    return [word for word in dict.fromkeys(listed) if told(word, MAX_TARGET) == word and " " not in word]
 
 
 def _hints(live: LiveServer, catalogue: Catalogue) -> list[str]:

@@ -1,4 +1,4 @@
-"""``%agent mcp read`` and ``prompt``: a resource or a prompt of a server, shown or put into a variable."""
+"""``%agent mcp read`` and ``prompt``: shows a server's resource or prompt, or stores it in a variable."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from mcp import Client
 
 MAX_PRINTED = 20_000
-"""Characters of a text that are shown."""
+"""Maximum characters shown of a text."""
 READ = "Write: %agent mcp read SERVER URI -o VARIABLE; %agent mcp SERVER lists the resources"
 PROMPT = "Write: %agent mcp prompt SERVER PROMPT NAME=VALUE -o VARIABLE; %agent mcp SERVER lists the prompts"
 
 
 class _Line(NamedTuple):
-    """The words of a line, and the variable that gets the result."""
+    """The words of a line, and the variable for the result."""
 
     words: list[str]
     out: str
@@ -49,11 +49,11 @@ def read_command(session: Session, shell: Any, rest: str) -> None:
 
     contents = session.servers.ask(live, read)
     if line.out:
-        shell.user_ns[line.out] = contents[0].value if len(contents) == 1 else [one.value for one in contents]
+        shell.user_ns[line.out] = contents[0].value if len(contents) == 1 else [content.value for content in contents]
         print(f"{line.out}: {', '.join(map(_described, contents)) or 'nothing'}, from {told(uri, MAX_TARGET)}")
         return
-    for one in contents:
-        _show(one, shell)
+    for content in contents:
+        _show(content, shell)
     if not contents:
         print("The resource is empty")
 
@@ -63,8 +63,8 @@ def prompt_command(session: Session, shell: Any, rest: str) -> None:
     line = _line(rest, shell)
     if len(line.words) < 2:
         raise SettingsError("Which prompt?", PROMPT)
-    name, prompt, *given = line.words
-    arguments = dict(_argument(word) for word in given)
+    name, prompt, *assignments = line.words
+    arguments = dict(_argument(word) for word in assignments)
     live = running(session, name.removeprefix(PREFIX)).live
 
     async def get(client: Client) -> str:
@@ -87,46 +87,46 @@ def _argument(word: str) -> tuple[str, str]:
     return key, value
 
 
-def _line(rest: str, shell: Any) -> _Line:
-    """Return the words of the line, in which ``{x}`` is replaced by that variable."""
+def _line(text: str, shell: Any) -> _Line:
+    """Return the words of the line, with ``{x}`` replaced by that variable."""
     try:
-        words = shlex.split(rest)
+        words = shlex.split(text)
     except ValueError as error:
-        raise SettingsError(f"{error} in: {rest}", "Close it, or leave it out") from error
+        raise SettingsError(f"{error} in: {text}", "Close it, or leave it out") from error
     out = _taken_out(words)
     expand: Callable[[str], str] = getattr(shell, "var_expand", str)
     return _Line([expand(word) for word in words], check_variable(out) if out else "")
 
 
 def _taken_out(words: list[str]) -> str:
-    """Remove ``-o NAME`` from the words and return the name; empty without one."""
-    for place, word in enumerate(words):
+    """Remove ``-o NAME`` from the words and return the name, or ""."""
+    for index, word in enumerate(words):
         option, equals, value = word.partition("=")
         if option in ("-o", "--out"):
-            if not equals and place + 1 == len(words):
+            if not equals and index + 1 == len(words):
                 raise SettingsError(f"{option} needs the name of a variable", "Such as: -o text")
-            found = value if equals else words.pop(place + 1)
-            del words[place]
-            return found
+            name = value if equals else words.pop(index + 1)
+            del words[index]
+            return name
     return ""
 
 
-def _show(one: Contents, shell: Any) -> None:
-    """Show a text or a picture; of anything else say what it is: content of a stranger is never HTML here."""
-    if isinstance(one.value, str):
-        _print(one.value)
+def _show(content: Contents, shell: Any) -> None:
+    """Show a text or a picture, and for anything else its type: third-party content is never rendered as HTML."""
+    if isinstance(content.value, str):
+        _print(content.value)
         return
-    kind = media_type(one.value)
+    kind = media_type(content.value)
     if kind is not None and getattr(shell, "kernel", None) is not None:
-        display({kind: b64encode(one.value).decode(), "text/plain": _described(one)}, raw=True)
+        display({kind: b64encode(content.value).decode(), "text/plain": _described(content)}, raw=True)
         return
-    print(f"{_described(one)}. To have it as bytes: -o VARIABLE")
+    print(f"{_described(content)}. To have it as bytes: -o VARIABLE")
 
 
 def _print(text: str) -> None:
     print(cut(clean(redact(text)), MAX_PRINTED))
 
 
-def _described(one: Contents) -> str:
-    size = counted(len(one.value), "character") if isinstance(one.value, str) else file_size(len(one.value))
-    return f"{size}{f' of {told(one.mime_type, MAX_NAME)}' if one.mime_type else ''}"
+def _described(content: Contents) -> str:
+    size = counted(len(content.value), "character") if isinstance(content.value, str) else file_size(len(content.value))
+    return f"{size}{f' of {told(content.mime_type, MAX_NAME)}' if content.mime_type else ''}"

@@ -1,1 +1,1 @@
-"""The tools for files in the working folder."""
+"""File tools for the working directory."""

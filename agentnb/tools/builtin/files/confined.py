@@ -1,7 +1,7 @@
-"""Paths confined to the working directory: links are followed, the place is checked, and then opened name by name.
+"""Paths confined to the working directory: resolve links, check the path, then open it component by component.
 
-Check and use are one: each name is opened within the folder opened before it and may not be a link, so a link that is put there
-after the check is refused and never followed.
+Check and use are one operation: each component is opened relative to its parent and must not be a link, so a link created after
+the check is refused and never followed.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ from agentnb.tools.defaults import MAX_FILE_BYTES
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 ROOT = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-"""A pipe does not block, and a terminal does not become that of this process."""
+"""Flags that neither block on a pipe nor acquire a controlling terminal."""
 _DOTS = frozenset(("", ".", ".."))
 
 Visit = Callable[[int, int], None]
-"""Looks at each folder on the way: its descriptor, and the number of names from the root to it."""
+"""Callback for each folder on the path: its descriptor and its depth below the root."""
 
 
 class Place(NamedTuple):
-    """A place in the working directory, links followed."""
+    """A resolved path in the working directory."""
 
     root: str
-    """The working directory, links followed."""
+    """The working directory, links resolved."""
     names: tuple[str, ...]
-    """The names from the root to it; empty for the root itself."""
+    """Path components from the root; empty for the root itself."""
     shown: str
-    """The path as it was written."""
+    """The path as the caller wrote it."""
 
     @property
     def real(self) -> str:
         """The absolute path."""
-        return os.path.join(self.root, *self.names)  # noqa: PTH118  # a Path takes long to make
+        return os.path.join(self.root, *self.names)  # noqa: PTH118  # a Path is slow to create
 
     @property
     def relative(self) -> str:
-        """The path from the root."""
+        """The path relative to the root."""
         return "/".join(self.names) or "."
 
 
 def check_descriptors() -> None:
-    """Raise `SettingsError` where the system cannot open files relative to folders."""
+    """Raise `SettingsError` if the system cannot open files relative to folder descriptors."""
     needed = {os.open, os.mkdir, os.stat, os.unlink, os.rename}
     if not needed <= os.supports_dir_fd or os.scandir not in os.supports_fd or not hasattr(os, "O_NOFOLLOW"):
         hint = "Run it on Linux, macOS or WSL, or give functions of your own: tools=[my_function]"
@@ -62,12 +62,12 @@ def check_descriptors() -> None:
 
 
 def place_of(path: str, work_dir: Path | str) -> Place:
-    """Return the place that a path means. Raises `ToolRefused` if it is outside the working directory."""
+    """Resolve a path. Raises `ToolRefused` if it is outside the working directory."""
     try:
         root = os.path.realpath(work_dir)
         real = os.path.realpath(os.path.join(root, path))  # noqa: PTH118  # as above
         real.encode()
-    except (OSError, ValueError) as error:  # a name too long, a zero character, half a character
+    except (OSError, ValueError) as error:  # name too long, null character, lone surrogate
         raise refusals.invalid_path(path) from error
     if is_personal(real):
         raise refusals.personal(path)
@@ -88,7 +88,7 @@ def _is_of_before_images(name: str) -> bool:
 
 @contextmanager
 def opened_folder(place: Place, depth: int, *, create: bool = False, visit: Visit | None = None) -> Iterator[int]:
-    """Open the folder at the first ``depth`` names of a place. ``create``: missing folders are made."""
+    """Open the folder of the first ``depth`` components of a path. ``create``: create missing folders."""
     try:
         folder = os.open(place.root, FOLDER)
     except OSError as error:
@@ -110,14 +110,14 @@ def opened_folder(place: Place, depth: int, *, create: bool = False, visit: Visi
 
 
 def _opened_within(folder: int, place: Place, count: int, *, create: bool) -> int:
-    """Open the folder that the name at ``count`` is in an open folder."""
+    """Open the component at index ``count`` as a folder, relative to its open parent."""
     name = place.names[count]
     try:
         return os.open(name, FOLDER, dir_fd=folder)
     except FileNotFoundError:
         if not create:
             raise refusals.missing(folder, "/".join(place.names[:count]), name, place.shown) from None
-    except NotADirectoryError:  # a link, too
+    except NotADirectoryError:  # or a link
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             raise refusals.leads_elsewhere(place.shown) from None
         raise refusals.not_a_directory(place.shown, "/".join(place.names[: count + 1])) from None
@@ -128,7 +128,7 @@ def _opened_within(folder: int, place: Place, count: int, *, create: bool) -> in
 
 @contextmanager
 def opened_file(folder: int, place: Place) -> Iterator[tuple[int, os.stat_result]]:
-    """Open the file at the last name of a place for reading. Raises `ToolRefused` for what is not an ordinary file."""
+    """Open the last component of a path for reading. Raises `ToolRefused` unless it is a regular file."""
     name = place.names[-1]
     try:
         mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
@@ -159,9 +159,9 @@ def _works_in_personal(work_dir: Path, _personal: Path) -> bool:
 
 
 def small_file(path: str, work_dir: Path, most: int) -> bytes | None:
-    """Return the bytes of a file of at most ``most``, if no link is on the way to it; None for all else, whatever it is.
+    """Return the bytes of a regular file of at most ``most`` bytes, or None if the path has links or needs a closer look.
 
-    Nearly all files that are read are such: to open name by name confines them, without a look at each name before.
+    Fast path for nearly all reads: opening component by component confines the path without checking each one first.
     """
     names = path.split("/")
     if (
@@ -197,26 +197,26 @@ def small_file(path: str, work_dir: Path, most: int) -> bytes | None:
 
 
 def all_bytes(file: int, status: os.stat_result, place: Place, most: int = MAX_FILE_BYTES) -> bytes:
-    """Return the bytes of an open file."""
+    """Read an open file completely. Raises `ToolRefused` if it has more than ``most`` bytes."""
     if status.st_size > most:
         raise refusals.too_large(status.st_size, most, place.shown)
     data = first_bytes(file, most + 1)
-    if len(data) > most:  # it grows, or does not know its size
+    if len(data) > most:  # growing, or of unknown size
         raise refusals.too_large(len(data), most, place.shown)
     return data
 
 
 def first_bytes(file: int, most: int) -> bytes:
-    """Return the bytes at the beginning of an open file, at most so many."""
-    pieces, rest = [], most
-    while rest and (piece := os.read(file, rest)):
+    """Read at most ``most`` bytes from the beginning of an open file."""
+    pieces, remaining = [], most
+    while remaining and (piece := os.read(file, remaining)):
         pieces.append(piece)
-        rest -= len(piece)
+        remaining -= len(piece)
     return b"".join(pieces)
 
 
 def as_text(data: bytes, shown: str) -> str:
-    """Return the text of a file, exactly. Raises `ToolRefused` if it is not UTF-8. ``shown``: its path as it was written."""
+    """Decode the text of a file unchanged. Raises `ToolRefused` unless it is UTF-8. ``shown``: its path as written."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

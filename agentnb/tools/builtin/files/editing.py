@@ -1,4 +1,4 @@
-"""Editing files: a text that occurs once is replaced."""
+"""The tool ``edit_file``: replaces a text that occurs exactly once."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agentnb.tools.builtin.files.writing import encoded
 from agentnb.tools.tool import ToolContext, ToolRefused
 
 MAX_COUNTED = 1_000
-"""Occurrences of a text that are counted."""
+"""Maximum occurrences that are counted."""
 MAX_LINES_NAMED = 5
-"""Occurrences whose lines are named."""
+"""Maximum occurrences reported with their lines."""
 
 
 async def edit_file(context: ToolContext, path: str, old: str, new: str) -> str:
@@ -29,7 +29,7 @@ async def edit_file(context: ToolContext, path: str, old: str, new: str) -> str:
 
 
 def edited_text(arguments: Mapping[str, Any], before: str | None) -> str | None:
-    """Return the text of a file after a call of ``edit_file``; None if the call fails."""
+    """Return the text of a file after a call of ``edit_file``, or None if the call fails."""
     old, new = arguments.get("old"), arguments.get("new")
     if before is None or not isinstance(old, str) or not isinstance(new, str) or len(_starts(before, old, 2)) != 1:
         return None
@@ -38,22 +38,22 @@ def edited_text(arguments: Mapping[str, Any], before: str | None) -> str | None:
 
 def _edit(context: ToolContext, path: str, old: str, new: str) -> str:
     encoded(new, "new")
-    place, line = place_of(path, context.work_dir), 0
+    target, line = place_of(path, context.work_dir), 0
 
     def new_bytes(data: bytes | None) -> bytes:
         nonlocal line
-        check_mark(new, data, place)
+        check_mark(new, data, target)
         before = as_text(data or b"", path)
-        start = _only_start(before, old, new, place)
+        start = _only_start(before, old, new, target)
         line = before.count("\n", 0, start) + 1
         return f"{before[:start]}{new}{before[start + len(old) :]}".encode()
 
-    replace_file(context, place, new_bytes, create=False)
+    replace_file(context, target, new_bytes, create=False)
     return f"Successfully edited {path} at line {line}"
 
 
 def _only_start(text: str, old: str, new: str, place: Place) -> int:
-    """Return where the text to replace begins. Raises `ToolRefused` unless it occurs once."""
+    """Return the position of the text to replace. Raises `ToolRefused` unless it occurs exactly once."""
     if not old or old == new:
         problem = "old is empty" if not old else "old and new are the same"
         advice = "Give a text of the file as old. write_file writes a whole file."
@@ -72,7 +72,7 @@ def _only_start(text: str, old: str, new: str, place: Place) -> int:
 
 
 def _starts(text: str, part: str, most: int) -> list[int]:
-    """Return where a text begins in another, also overlapping; at most so many."""
+    """Return up to ``most`` positions of a text in another, including overlapping ones."""
     starts: list[int] = []
     start = text.find(part) if part else -1
     while start >= 0 and len(starts) < most:
@@ -86,7 +86,7 @@ def _advice_on_missing(text: str, old: str) -> str:
         return f"{MASK} is shown to you in place of a key, the file holds another text there: give a part without it."
     if "\r\n" in text and old.replace("\r\n", "\n") in text.replace("\r\n", "\n"):
         return "The lines of the file end with \\r\\n: write these in old and new."
-    words, known = " ".join(old.split()), " ".join(text.split())
-    if words and words in known:
+    words, text_words = " ".join(old.split()), " ".join(text.split())
+    if words and words in text_words:
         return "It is there with other spaces or line ends: copy it exactly from what read_file returns."
     return "Read the file again with read_file, then copy the text exactly."

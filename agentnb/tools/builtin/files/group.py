@@ -1,4 +1,4 @@
-"""The group ``files``."""
+"""The tool group ``files``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentnb.tools.builtin.group import BuiltinTool, ToolGroup
 
 @dataclass(frozen=True)
 class Files(ToolGroup):
-    """The tools ``read_file``, ``write_file``, ``edit_file``, ``list_files`` and ``search_files``. They have no settings."""
+    """The tools ``read_file``, ``write_file``, ``edit_file``, ``list_files`` and ``search_files``, without settings."""
 
     word = "files"
     tool_names = ("read_file", "write_file", "edit_file", "list_files", "search_files")
@@ -33,5 +33,5 @@ class Files(ToolGroup):
         )
 
     def check_usable(self) -> None:
-        """Raise `SettingsError` where paths cannot be confined."""
+        """Raise `SettingsError` if the system cannot confine paths."""
         check_descriptors()

@@ -1,4 +1,4 @@
-"""The nature of a call about a file: whether the name of the file says that it may hold keys."""
+"""Nature of a file call: sensitive if the file name suggests that it holds keys."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from agentnb.tools.builtin.files.search_worker import Identity, identity_of, key
 from agentnb.tools.subject import CallNature
 
 PERSONAL_KEYS = (".ssh/id_*", ".aws/credentials", ".netrc", ".git-credentials", ".npmrc", ".pypirc", ".pgpass", ".env")
-"""Files of keys in the home of the person, with which files that have several names are compared."""
+"""Key files in the person's home, against which hard links are compared."""
 
 
 def nature_of_reading(arguments: Any, work_dir: Path) -> CallNature:
-    """Return ``sensitive`` for a file that may hold keys, else ``reads``."""
+    """Return ``sensitive`` for a file that may hold keys, otherwise ``reads``."""
     return "sensitive" if _names_key_file(arguments, work_dir) else "reads"
 
 
 def nature_of_writing(arguments: Any, work_dir: Path) -> CallNature:
-    """Return ``sensitive`` for a file that may hold keys, else ``changes``."""
+    """Return ``sensitive`` for a file that may hold keys, otherwise ``changes``."""
     return "sensitive" if _names_key_file(arguments, work_dir) else "changes"
 
 
 def _names_key_file(arguments: Any, work_dir: Path) -> bool:
-    """Return whether the path of a call, links followed, ends in the name of a file that may hold keys."""
+    """True if the path of a call, links resolved, has the name of a key file."""
     path = arguments.get("path") if isinstance(arguments, dict) else None
     return isinstance(path, str) and may_hold_keys(path, work_dir)
 
 
 def may_hold_keys(path: str, work_dir: Path) -> bool:
-    """Return whether a path, links followed, ends in the name of a file that may hold keys, or a hard link to one."""
+    """True if a path, links resolved, has the name of a key file, or is a hard link to one."""
     name = path.rpartition("/")[2]
     if is_key_file(name):
         return True
@@ -43,7 +43,7 @@ def may_hold_keys(path: str, work_dir: Path) -> bool:
     with suppress(OSError, ValueError):
         status = os.lstat(whole)
         if status.st_nlink == 1 and stat.S_ISREG(status.st_mode):
-            return False  # as nearly always, at the price of a single look: this runs for each call
+            return False  # the usual case, with a single system call: this runs for each call
     with suppress(OSError, ValueError):
         real = os.path.realpath(whole)
         if is_key_file(real.rpartition("/")[2]):
@@ -56,7 +56,7 @@ def may_hold_keys(path: str, work_dir: Path) -> bool:
 
 @lru_cache(maxsize=1_000)
 def _has_key_name(identity: Identity, _changed: int, work_dir: Path) -> bool:
-    """Return whether a file has a name of a file of keys, too. ``_changed``: the time at which it last got or lost a name."""
+    """True if a file is also linked under the name of a key file. ``_changed``: its ctime, which changes with each new link."""
     return identity in {*personal_keys()} or identity in key_identities(str(work_dir), is_key_file)
 
 

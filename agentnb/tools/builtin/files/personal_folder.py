@@ -1,4 +1,4 @@
-"""The person's folder of agentnb: it holds what is allowed and the secret of logs, and no tool reads or writes it."""
+"""The person's agentnb folder, with permissions and the secret of logs. No tool reads or writes it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agentnb import settings
 from agentnb.tools.builtin.files.search_worker import Identity, identity_of
 
 MAX_ENTRIES = 2_000
-"""Files of the folder that a file with several names is compared with."""
+"""Maximum files of the folder compared with a hard link."""
 
 
 def personal_identity() -> Identity:
-    """Return the identity of the folder; of nothing if it does not exist."""
+    """Return the identity of the folder, or one that matches no file if it does not exist."""
     try:
         return identity_of(settings.personal_folder().stat())
     except OSError:
@@ -24,24 +24,24 @@ def personal_identity() -> Identity:
 
 
 def is_personal(path: str) -> bool:
-    """Return whether a path, links followed, leads into the folder, which may not exist yet."""
+    """True if a path, links resolved, is in the folder, which may not exist yet."""
     return leads_into(path, settings.personal_folder())
 
 
 def leads_into(path: str, folder: Path) -> bool:
-    """Return whether a path, links followed, leads into a folder, on a file system that ignores letter case."""
+    """True if a path, links resolved, is in a folder. Ignores letter case, as some file systems do."""
     return f"{path}/".casefold().startswith(f"{os.path.realpath(folder)}/".casefold())
 
 
 def is_personal_file(status: os.stat_result) -> bool:
-    """Return whether an open file has a second name in the folder, as a hard link."""
+    """True if an open file has a hard link in the folder."""
     return status.st_nlink > 1 and identity_of(status) in personal_identities()
 
 
 def personal_identities() -> Iterator[Identity]:
-    """Yield the identities of the folder and of the files in it."""
+    """Yield the identities of the folder and its files."""
     yield personal_identity()
-    found = (os.path.join(at, name) for at, _, names in os.walk(settings.personal_folder()) for name in names)  # noqa: PTH118
-    for path in islice(found, MAX_ENTRIES):
+    paths = (os.path.join(at, name) for at, _, names in os.walk(settings.personal_folder()) for name in names)  # noqa: PTH118
+    for path in islice(paths, MAX_ENTRIES):
         with suppress(OSError):
             yield identity_of(os.lstat(path))

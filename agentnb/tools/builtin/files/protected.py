@@ -1,4 +1,4 @@
-"""Protected places: nothing is written into git directories and into the store of runs."""
+"""Protected paths: git directories and the store of runs, where no tool may write."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from agentnb.tools.tool import ToolRefused
 
 NAMES = frozenset({".git", ".agentnb"})
 GIT_PARTS = frozenset({"head", "objects", "refs", "commondir"})
-"""Names that together make a folder a git directory."""
+"""Names that together turn a folder into a git directory."""
 
 SHORT_NAME = re.compile(r"(?:git|agentn)~\d+")
-"""Names that Windows makes for these, as ``GIT~1``."""
+"""Short names (8.3) that Windows creates for them, such as ``GIT~1``."""
 IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 """Characters that the file system of macOS ignores in names."""
 MAX_LINK_BYTES = 4_096
-"""The longest ``.git`` file that is read."""
+"""Maximum bytes read of a ``.git`` file."""
 
 
 class _Completing:
-    """Holds the lock for writes of parts of git directories."""
+    """Lock for writes of parts of git directories."""
 
     lock = threading.Lock()
 
@@ -41,33 +41,33 @@ after_fork(_Completing.begin_anew)
 
 
 def is_protected_name(name: str) -> bool:
-    """Return whether any file system may read a name as ``.git`` or ``.agentnb``."""
+    """True if any file system may treat a name as ``.git`` or ``.agentnb``."""
     plain = _plain(name)
     return plain in NAMES or SHORT_NAME.fullmatch(plain) is not None
 
 
 def _plain(name: str) -> str:
-    """Return a name as the most lenient file system reads it."""
+    """Normalize a name as the most lenient file system does."""
     return name.translate(IGNORED).casefold().partition(":")[0].rstrip(" .")
 
 
 def check_names(place: Place) -> None:
-    """Raise `ToolRefused` if a name on the way to a place is protected, as it was written or with links followed."""
+    """Raise `ToolRefused` if a component of a path is protected, as written or with links resolved."""
     for name in (*place.root.split("/"), *place.names, *PurePosixPath(place.shown).parts):
         if is_protected_name(name):
             raise _refusal(place, name)
 
 
 def check_store(place: Place, store: Path | None) -> None:
-    """Raise `ToolRefused` for a place in the folder of the logs of runs."""
+    """Raise `ToolRefused` for a path in the folder of the logs of runs."""
     if store is not None and leads_into(place.real, store):
         raise _refusal(place, store.name)
 
 
 def folder_check(place: Place) -> Visit:
-    """Return what looks at each folder on the way to a place: raises `ToolRefused` in a git directory, whatever its name.
+    """Return a callback for each folder on a path that raises `ToolRefused` in a git directory of any name.
 
-    A folder that the next name would make a git directory is one already: git would run what its configuration names.
+    A folder that the next component would complete counts as a git directory: git would run the programs of its configuration.
     """
 
     def check(folder: int, depth: int) -> None:
@@ -82,33 +82,33 @@ def folder_check(place: Place) -> Visit:
 
 
 def one_part_at_a_time(place: Place) -> AbstractContextManager[object]:
-    """Hold off other writes of parts of git directories while this one is checked and made, if it is of a part."""
+    """Hold the lock while a part of a git directory is checked and written; no lock for other paths."""
     return nullcontext() if GIT_PARTS.isdisjoint(map(_plain, place.names)) else _Completing.lock
 
 
 def is_git_dir(has: Callable[[str], bool]) -> bool:
-    """Return whether a folder has the layout of a git directory, as a bare repository or a worktree's.
+    """True if a folder has the layout of a git directory, such as that of a bare repository or a worktree.
 
-    ``has``: whether a name is in the folder.
+    ``has``: True if a name is in the folder.
     """
     return has("HEAD") and (has("commondir") or (has("objects") and has("refs")))
 
 
 def forbidden_paths(top: Path, paths: Iterable[str]) -> list[str]:
-    """Return the paths from a folder that must not be written together: for agentnb, or as parts of a new git directory."""
+    """Return the paths below a folder that must not be written together: agentnb's own, and parts of a new git directory."""
     added: dict[str, set[str]] = {}
-    found = []
+    forbidden = []
     for path in paths:
         names = path.split("/")
         if is_personal(os.path.realpath(top / path)) or any(map(is_protected_name, names)):
-            found.append(path)
+            forbidden.append(path)
         for depth, name in enumerate(map(_plain, names)):
             added.setdefault("/".join(names[:depth]), set()).add(name)
-    return found + [folder or "." for folder, names in added.items() if _is_completed(top / folder, names)]
+    return forbidden + [folder or "." for folder, names in added.items() if _is_completed(top / folder, names)]
 
 
 def _is_completed(folder: Path, added: Container[str]) -> bool:
-    """Return whether a folder becomes a git directory with these names."""
+    """True if these names turn a folder into a git directory."""
 
     def has(name: str) -> bool:
         return os.path.lexists(folder / name)
@@ -125,7 +125,7 @@ def _has(folder: int, name: str) -> bool:
 
 
 def _git_link(folder: int, path: str) -> str | None:
-    """Return the git directory to which a ``.git`` file or link in an open folder leads; None if there is none."""
+    """Return the git directory that a ``.git`` file or link in an open folder points to, or None without such a link."""
     try:
         mode = os.stat(".git", dir_fd=folder, follow_symlinks=False).st_mode
         if stat.S_ISLNK(mode):

@@ -1,4 +1,4 @@
-"""Reading files and listing directories."""
+"""The tools ``read_file`` and ``list_files``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from agentnb.tools.builtin.files.confined import Place, all_bytes, as_text, open
 from agentnb.tools.tool import ToolContext, ToolRefused
 
 MAX_INLINE_BYTES = 65_536
-"""The largest file that is read on the event loop: a thread for it costs more than to read it."""
+"""Maximum bytes read on the event loop: reading them costs less than a thread."""
 MAX_NAMES = 2_000
-"""Names that are listed of one directory."""
+"""Maximum names listed per directory."""
 MAX_ENTRIES = 100_000
-"""Names of one directory that are read and sorted."""
+"""Maximum names read and sorted per directory."""
 
 
 async def read_file(context: ToolContext, path: str) -> str:
@@ -31,12 +31,12 @@ async def read_file(context: ToolContext, path: str) -> str:
 
 
 def _text(path: str, work_dir: Path) -> str:
-    place = place_of(path, work_dir)
-    if not place.names:
+    target = place_of(path, work_dir)
+    if not target.names:
         raise refusals.not_regular(stat.S_IFDIR, path)
-    with refusals.refusing(path), opened_folder(place, len(place.names) - 1) as folder:
-        with opened_file(folder, place) as (file, status):
-            return as_text(all_bytes(file, status, place), path)
+    with refusals.refusing(path), opened_folder(target, len(target.names) - 1) as folder:
+        with opened_file(folder, target) as (file, status):
+            return as_text(all_bytes(file, status, target), path)
 
 
 def list_files(context: ToolContext, path: str = ".") -> str:
@@ -44,9 +44,9 @@ def list_files(context: ToolContext, path: str = ".") -> str:
 
     :param path: Path relative to the working directory
     """
-    place = place_of(path, context.work_dir)
-    with refusals.refusing(path), opened_folder(place, len(place.names)) as folder:
-        return _listed(folder, place)
+    target = place_of(path, context.work_dir)
+    with refusals.refusing(path), opened_folder(target, len(target.names)) as folder:
+        return _listed(folder, target)
 
 
 def _listed(folder: int, place: Place) -> str:
@@ -61,7 +61,7 @@ def _listed(folder: int, place: Place) -> str:
 
 
 def _is_directory(entry: os.DirEntry[str], place: Place) -> bool:
-    """Return whether a name is a directory, or a link to one in the working directory."""
+    """True for a directory, or a link to one in the working directory."""
     if not entry.is_symlink():
         return entry.is_dir(follow_symlinks=False)
     try:
@@ -72,5 +72,5 @@ def _is_directory(entry: os.DirEntry[str], place: Place) -> bool:
 
 
 def shown_name(name: str) -> str:
-    """Return a name on one line: as JSON if it holds control characters."""
+    """Return a name on one line, as JSON if it has control characters."""
     return name if name.isprintable() else json.dumps(name)

@@ -1,4 +1,4 @@
-"""Files are replaced whole: the new bytes are written beside the old file, which then takes their place in one step."""
+"""Atomic replacement of files: the new bytes are written to a temporary file that then replaces the old one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
 
 class _Old(NamedTuple):
-    """A file before it is replaced."""
+    """A file before its replacement."""
 
     data: bytes
     status: os.stat_result
@@ -29,9 +29,10 @@ class _Old(NamedTuple):
 def replace_file(
     context: ToolContext, place: Place, new_bytes: Callable[[bytes | None], bytes], *, create: bool = True
 ) -> bytes:
-    """Replace a file with what ``new_bytes`` makes of its bytes (None: there is no file), and return that.
+    """Replace a file with the bytes that ``new_bytes`` returns, and return them.
 
-    ``create``: whether a missing file, and missing folders, are made. Raises `ToolRefused`.
+    ``new_bytes`` gets the old bytes, None for a new file. ``create``: create a missing file and missing folders. Raises
+    `ToolRefused`.
     """
     if not place.names:
         raise refusals.not_regular(stat.S_IFDIR, place.shown)
@@ -50,7 +51,7 @@ def replace_file(
 
 
 def _old_file(folder: int, place: Place, *, create: bool) -> _Old | None:
-    """Return the file before it is replaced; None if there is none and it may be made."""
+    """Return the file before its replacement, or None if it is missing and ``create`` is true."""
     if create and _status(folder, place) is None:
         return None
     with opened_file(folder, place) as (file, status):
@@ -61,7 +62,7 @@ def _old_file(folder: int, place: Place, *, create: bool) -> _Old | None:
 
 
 def is_read_only(folder: int, name: str, status: os.stat_result) -> bool:
-    """Return whether a file in an open folder may not be written, also where the system lets its superuser write it."""
+    """True if a file in an open folder is write-protected, also if the superuser could write it."""
     return not status.st_mode & stat.S_IWUSR or not os.access(name, os.W_OK, dir_fd=folder)
 
 
@@ -73,17 +74,17 @@ def _put(context: ToolContext, folder: int, place: Place, old: _Old | None, data
 
 @contextmanager
 def written_beside(folder: int, name: str, data: bytes, mode: int | None) -> Iterator[None]:
-    """Write a file beside the one of this name in an open folder, whose place it takes in the end, or nothing does.
+    """Write a temporary file in an open folder and rename it to ``name`` on exit. On an error, delete it.
 
-    ``mode``: its permissions, None for the usual ones. Nothing that is written here gets the rights of another user.
+    ``mode``: permissions, None for the default. Bits that run a file as another user are dropped.
     """
     temporary = f".{token_hex(8)}.tmp"
     file = os.open(temporary, NEW, 0o666 if mode is None else 0o600, dir_fd=folder)
     try:
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(file, rest) :]
+            remaining = memoryview(data)
+            while remaining:
+                remaining = remaining[os.write(file, remaining) :]
             if mode is not None:
                 os.fchmod(file, mode & 0o777)
         finally:
@@ -97,9 +98,9 @@ def written_beside(folder: int, name: str, data: bytes, mode: int | None) -> Ite
 
 
 def _check_unchanged(folder: int, place: Place, old: _Old | None) -> None:
-    """Raise `ToolRefused` if the file is not the one that was read."""
-    now = _status(folder, place)
-    if (None if now is None else _version(now)) != (None if old is None else _version(old.status)):
+    """Raise `ToolRefused` if the file has changed since it was read."""
+    current = _status(folder, place)
+    if (None if current is None else _version(current)) != (None if old is None else _version(old.status)):
         problem = f"{place.shown} was not written: another program has changed it meanwhile"
         raise ToolRefused("changed_meanwhile", problem, "Read it again, then change it.")
 
@@ -116,7 +117,7 @@ def _status(folder: int, place: Place) -> os.stat_result | None:
 
 
 def check_mark(text: str, old: bytes | None, place: Place) -> None:
-    """Raise `ToolRefused` for a text with our mark for keys, if the file holds a key that the mark would replace."""
+    """Raise `ToolRefused` for a text with the mark for keys if the file holds a key that it would overwrite."""
     if MASK not in text or old is None:
         return
     before = old.decode(errors="replace")

@@ -1,7 +1,7 @@
-"""The program that searches files: run as a process of its own, so that a slow expression can be ended.
+"""Program that searches files, in its own process so that a slow expression can be stopped.
 
-It gets the descriptor of the folder as its argument and a request as JSON on its input, and prints a report as JSON. It follows
-no link. Standard library only: it is run without agentnb.
+The argument is the descriptor of the folder, standard input a JSON request, the output a JSON report. Links are not followed.
+Standard library only: agentnb is not importable there.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from typing import Any, TypeAlias
 MAX_DEPTH = 60
 MAX_ENTRIES = 100_000
 MAX_KEY_FILES_FROM = 20_000
-"""Files among which those of keys are looked for."""
+"""Maximum files among which key files are looked for."""
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 GLOB_TOKEN = re.compile(r"\*\*/|/\*\*\Z|\*\*|\[(?:[!^][^/]|[^/!^])[^]/]*\]|\{[^{}]*\}|.", re.DOTALL)
 GLOB_MEANING = {"**/": "(?:[^/]+/)*", "/**": "/.+", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 Identity: TypeAlias = tuple[int, int]
-"""The device and the inode of a file or folder, the same under all of its names."""
+"""Device and inode of a file or folder, the same under all of its names."""
 
 
 class TimeUp(BaseException):
-    """The seconds of the search are over."""
+    """The time limit of the search."""
 
 
 class Full(Exception):
-    """The report has as many matches, or the search has seen as many files, as are allowed."""
+    """The maximum number of matches or of files."""
 
 
 class Search:
-    """One search. ``report`` holds the matches and counts what was cut or left out."""
+    """A search. ``report`` has the matches and counts cut and skipped files."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.request, self.limits = request, request["limits"]
@@ -58,7 +58,7 @@ class Search:
         self.report |= dict.fromkeys(("not_text", "too_large", "links", "special", "unreadable", "long_lines", "too_deep"), 0)
 
     def run(self, folder: int) -> None:
-        """Search the folder, or the one file in it that is asked for."""
+        """Search the folder, or its one requested file."""
         only = self.request["only"]
         try:
             for name, path, within in [(only, only, folder)] if only else self.walk(folder, "", 0):
@@ -68,7 +68,7 @@ class Search:
             self.report["stopped"] = str(full)
 
     def walk(self, folder: int, before: str, depth: int) -> Iterator[tuple[str, str, int]]:
-        """Yield the name of each file, its path, and the open folder that holds it."""
+        """Yield the name, the path and the open folder of each file."""
         with os.scandir(folder) as entries:
             listed = sorted(islice(entries, MAX_ENTRIES), key=lambda entry: entry.name)
         for entry in listed:
@@ -99,7 +99,7 @@ class Search:
             os.close(inner)
 
     def look(self, name: str, path: str, folder: int) -> None:
-        """Look at one file."""
+        """Search a single file."""
         self.report["seen"] += 1
         if self.report["seen"] > self.limits["files"]:
             raise Full("files")
@@ -124,7 +124,7 @@ class Search:
                 self._add([path, number, match.start() + 1, self._cut(line.removesuffix("\r"))])
 
     def text_of(self, name: str, folder: int) -> str | None:
-        """Return the text of a file, each known key masked; None if it has none."""
+        """Return the text of a file with known keys masked, or None for a file without readable text."""
         try:
             file = os.open(name, FILE, dir_fd=folder)
         except OSError:
@@ -147,13 +147,13 @@ class Search:
         except UnicodeDecodeError:
             self.report["not_text"] += 1
             return None
-        for key in self.request["keys"]:  # else an expression could ask for a key letter by letter
+        for key in self.request["keys"]:  # otherwise an expression could probe a key letter by letter
             text = text.replace(key, self.request["mask"])
         return text
 
     @cached_property
     def keys(self) -> set[Identity]:
-        """The identities of the files of keys: hard links to them have other names."""
+        """Identities of the key files, to recognize hard links to them."""
         return key_identities(self.request["root"], self.is_key_name)
 
     def _cut(self, line: str) -> str:
@@ -173,14 +173,14 @@ class Search:
 
 
 def key_identities(root: str, is_key_name: Callable[[str], object]) -> set[Identity]:
-    """Return the identities of the files of keys below a folder, as far as they are among `MAX_KEY_FILES_FROM` files."""
+    """Return the identities of the key files below a folder, among its first `MAX_KEY_FILES_FROM` files."""
     names = ((at, name) for at, _, files in os.walk(root) for name in files)
-    found = set()
+    identities = set()
     for at, name in islice(names, MAX_KEY_FILES_FROM):
         if is_key_name(name):
             with suppress(OSError):
-                found.add(identity_of(os.stat(os.path.join(at, name))))  # noqa: PTH116, PTH118
-    return found
+                identities.add(identity_of(os.stat(os.path.join(at, name))))  # noqa: PTH116, PTH118
+    return identities
 
 
 def identity_of(status: os.stat_result) -> Identity:
@@ -189,7 +189,7 @@ def identity_of(status: os.stat_result) -> Identity:
 
 
 def glob_pattern(glob: str) -> str:
-    """Return the regular expression of a glob: ``*`` and ``?`` within a name, ``**`` over folders, ``[...]`` and ``{a,b}``."""
+    """Translate a glob to a regular expression: ``*``, ``?`` within a name, ``**`` across folders, ``[...]`` and ``{a,b}``."""
     return _pattern_of(glob.removeprefix("./").strip("/") + ("/**" if glob.endswith("/") else ""))
 
 
@@ -209,7 +209,7 @@ def _pattern_of(glob: str) -> str:
 
 
 def main() -> None:
-    """Run the search of the request and print its report."""
+    """Run the requested search and print its report."""
     request = json.load(sys.stdin)
 
     def end(*_: object) -> None:

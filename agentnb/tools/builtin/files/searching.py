@@ -1,4 +1,4 @@
-"""Searching files, in a process that is ended when its time is over."""
+"""The tool ``search_files``: searches in a process with a time limit."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from agentnb.tools.subject import READ_TOOL
 from agentnb.tools.tool import ToolContext, ToolRefused
 
 LEFT_OUT = (".git", ".agentnb", ".venv", "node_modules", "__pycache__", ".ipynb_checkpoints")
-"""Folders that a search leaves out, unless its path leads into them."""
+"""Folders that a search skips, unless its path is inside them."""
 MAX_NOTED = 5
-"""Names of each kind of left out files in a result."""
+"""Maximum names of skipped files in a result, per kind."""
 GRACE = 5.0
-"""Seconds after the end of its time until the process is killed."""
+"""Seconds from the time limit until the process is killed."""
 
 
 class Limits(NamedTuple):
-    """The bounds of a search."""
+    """Limits of a search."""
 
     files: int = 20_000
     matches: int = 200
     line: int = 300
-    """Characters of a line in the result."""
+    """Maximum characters of a line in the result."""
     seconds: float = 10.0
     bytes: int = MAX_FILE_BYTES
-    """The largest file that is searched."""
+    """Maximum size of a searched file."""
     memory: int = 2_000_000_000
     noted: int = MAX_NOTED
 
@@ -59,11 +59,11 @@ async def search_files(context: ToolContext, pattern: str = "", glob: str = "", 
     :param glob: Files to look at, such as *.py or data/**/*.csv; all by default
     :param path: Directory or file to search, relative to the working directory
     """
-    place = place_of(path, context.work_dir)
+    target = place_of(path, context.work_dir)
     with ExitStack() as opened:
         with refusals.refusing(path):
-            folder, only = _opened(opened, place)
-        inside = place._replace(names=place.names[:-1]) if only else place
+            folder, only = _opened(opened, target)
+        inside = target._replace(names=target.names[:-1]) if only else target
         report = await _report(folder, _request(pattern, glob, only, context.hidden_files(), inside))
     if "wrong" in report:
         problem = f"The pattern or the glob cannot be used: {report['wrong']}"
@@ -74,7 +74,7 @@ async def search_files(context: ToolContext, pattern: str = "", glob: str = "", 
 
 
 def _opened(opened: ExitStack, place: Place) -> tuple[int, str]:
-    """Open the folder to search, or the one that holds the file to search; return the name of that file, too."""
+    """Open the folder to search, or the folder of the file to search and return its name, too."""
     depth = len(place.names)
     if depth:
         folder = opened.enter_context(opened_folder(place, depth - 1))
@@ -88,7 +88,7 @@ def _opened(opened: ExitStack, place: Place) -> tuple[int, str]:
 
 
 def _request(pattern: str, glob: str, only: str, hidden: re.Pattern[str] | None, folder: Place) -> bytes:
-    """Return the request to the process. ``hidden``: absolute paths that rules hide; ``folder``: the one to search."""
+    """Return the request for the process. ``hidden``: absolute paths hidden by rules; ``folder``: the folder to search."""
     keys = sorted(settings.secrets(), key=len, reverse=True)
     request: dict[str, Any] = {"pattern": pattern, "glob": glob, "only": only, "keys": keys, "mask": MASK, "key_names": PATTERN}
     request |= {"folder": f"{folder.real.rstrip('/')}/", "hidden_by_rules": None if hidden is None else hidden.pattern}
@@ -97,7 +97,7 @@ def _request(pattern: str, glob: str, only: str, hidden: re.Pattern[str] | None,
 
 
 async def _report(folder: int, request: bytes) -> dict[str, Any]:
-    """Return the report of the process that searches an open folder."""
+    """Run the search process on an open folder and return its report."""
     command = (sys.executable, "-I", "-S", "-B", "-X", "utf8", str(Path(search_worker.__file__)), str(folder))
     pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(
@@ -121,7 +121,7 @@ async def _report(folder: int, request: bytes) -> dict[str, Any]:
 
 
 def _worded(report: dict[str, Any], pattern: str, before: str) -> str:
-    """Return the matches, a line each, and what was cut or left out. ``before``: the path of the searched folder."""
+    """Format the matches, one per line, with notes about cut and skipped files. ``before``: the path of the searched folder."""
     lines = [
         shown_name(before + match[0]) + (f":{match[1]}: {match[3]}" if len(match) > 1 else "") for match in report["matches"]
     ]
@@ -131,7 +131,7 @@ def _worded(report: dict[str, Any], pattern: str, before: str) -> str:
 
 
 def _notes(report: dict[str, Any], before: str) -> list[str]:
-    """Return what was cut or left out, a sentence each."""
+    """Return a sentence for each kind of cut or skipped files."""
     at = shown_name(before + report["at"])
     stops = {
         "matches": f"Stopped at {LIMITS.matches} matches: there are more. Narrow the pattern, the glob or the path.",

@@ -1,4 +1,4 @@
-"""Writing files."""
+"""The tool ``write_file``."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def written_text(arguments: Mapping[str, Any], before: str | None) -> str | None
 
 def _write(context: ToolContext, path: str, content: str) -> str:
     data = encoded(content, "content")
-    place = place_of(path, context.work_dir)
+    target = place_of(path, context.work_dir)
 
     def new_bytes(old: bytes | None) -> bytes:
-        check_mark(content, old, place)
+        check_mark(content, old, target)
         return data
 
-    replace_file(context, place, new_bytes)
+    replace_file(context, target, new_bytes)
     return f"Successfully wrote {len(data)} bytes to {path}"
 
 
 def encoded(text: str, argument: str) -> bytes:
-    """Return the bytes of a text. Raises `ToolRefused` if UTF-8 cannot write it. ``argument``: its name."""
+    """Encode a text. Raises `ToolRefused` if UTF-8 cannot encode it. ``argument``: its name."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:

@@ -1,1 +1,1 @@
-"""The tools for git, by the git program."""
+"""Git tools, which call the git program."""

@@ -29,7 +29,9 @@ async def git_add(context: ToolContext, paths: Annotated[list[str], msgspec.Meta
     named = [confined_path(path, repository.work_dir) for path in paths]
     status = await read_status(repository, *named, untracked="all")
     changes = {repository.below(change.path): change for change in status.changes if change.is_unstaged}
-    await _check_known(repository, [path for path in named if not any(is_below(each, path) for each in changes)])
+    await _check_known(
+        repository, [path for path in named if not any(is_below(changed_path, path) for changed_path in changes)]
+    )
     if not changes:
         return "Nothing to stage: these files have no changes that are not staged yet."
     filters = await filters_of(repository, changes)
@@ -58,14 +60,14 @@ async def git_add(context: ToolContext, paths: Annotated[list[str], msgspec.Meta
 
 
 def nature_of_add(arguments: Any, work_dir: Path) -> CallNature:
-    """Return the nature of a call: it is sensitive if it names a file that may hold keys."""
+    """Return the nature of a call: sensitive if it names a key file."""
     paths = arguments.get("paths") if isinstance(arguments, dict) else None
     names = [path for path in paths if isinstance(path, str)] if isinstance(paths, list) else []
     return "sensitive" if any(is_key_file(Path(name).name) for name in names) else "changes"
 
 
 async def _check_known(repository: Repository, paths: list[bytes]) -> None:
-    """Raise `ToolRefused` if git ignores a path, or if it does not exist. ``paths``: those without changes."""
+    """Raise `ToolRefused` for ignored or missing paths. ``paths``: those without changes."""
     if not paths:
         return
     if names := [shown_name(path) for path in await _ignored(repository, paths)]:
@@ -78,11 +80,11 @@ async def _check_known(repository: Repository, paths: list[bytes]) -> None:
 
 
 async def _ignored(repository: Repository, paths: list[bytes]) -> list[bytes]:
-    """Return those paths that git ignores."""
-    # It refuses literal paths; nothing is special in one that begins with a dot.
+    """Return the ignored paths among these."""
+    # check-ignore refuses literal pathspecs; a path that begins with ./ has no magic.
     stdin = b"".join(b"./" + path + b"\0" for path in paths)
     result = await repository.run("check-ignore", "-z", "--stdin", stdin=stdin, variables={"GIT_LITERAL_PATHSPECS": "0"})
-    if result.code not in (0, 1):  # 1: it ignores none
+    if result.code not in (0, 1):  # 1: no path is ignored
         check_result(result, "check-ignore")
     return [path.removeprefix(b"./") for path in repository.names(bytes(result.output.head))]
 

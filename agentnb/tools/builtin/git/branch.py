@@ -23,7 +23,7 @@ SAFE = ("--quiet", "--no-guess", "--no-recurse-submodules", "--no-progress")
 
 
 ACTIONS = ("list", "create", "switch")
-# Not a Literal, of which the schema lacks the type.
+# Not a Literal: its schema would lack the type.
 Action: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(ACTIONS)})]
 
 
@@ -45,7 +45,7 @@ async def git_branch(context: ToolContext, action: Action, name: str | msgspec.U
 
 
 def nature_of_branch(arguments: Any, work_dir: Path) -> CallNature:
-    """Return the nature of a call: listing only reads."""
+    """Return the nature of a call: ``list`` only reads."""
     return "reads" if isinstance(arguments, dict) and arguments.get("action") == "list" else "changes"
 
 
@@ -68,7 +68,7 @@ def _branch_line(mark: str, name: str, commit: str, upstream: str, track: str, s
 
 
 async def _check_name(repository: Repository, name: str) -> None:
-    """Raise `ToolRefused` for a text that cannot be the name of a branch."""
+    """Raise `ToolRefused` for an invalid branch name."""
     is_possible = name.isprintable() and not name.startswith("-") and name not in ("HEAD", "@")
     if not is_possible or (await repository.run("check-ref-format", f"refs/heads/{name}")).code != 0:
         advice = "Use letters, digits, - and /, such as fix/tide-table."
@@ -76,9 +76,9 @@ async def _check_name(repository: Repository, name: str) -> None:
 
 
 async def _commit_of(repository: Repository, revision: str) -> str:
-    """Return the id of a commit; empty if there is none."""
-    found = await repository.run("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-    return bytes(found.output.head).decode().strip() if found.code == 0 else ""
+    """Return the id of a commit, or "" if the revision does not exist."""
+    result = await repository.run("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    return bytes(result.output.head).decode().strip() if result.code == 0 else ""
 
 
 async def _create(repository: Repository, name: str) -> str:
@@ -101,7 +101,7 @@ async def _switch(repository: Repository, name: str) -> str:
 
 
 async def _check_switch(repository: Repository, name: str, target: str) -> None:
-    """Raise `ToolRefused` if a switch would write files outside of the working folder, or files with a filter."""
+    """Raise `ToolRefused` if a switch would write files outside the working folder, or files with a filter."""
     by_hand = f"Ask the person to switch in a terminal: git switch {name}."
     head = await _commit_of(repository, "HEAD")
     options = ("-r", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=dirty")

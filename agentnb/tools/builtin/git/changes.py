@@ -1,4 +1,4 @@
-"""Changed files of a repository, parsed from ``git status --porcelain=v2``."""
+"""Changed files of a repository, from ``git status --porcelain=v2``."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ SAME = (" ", "?")
 
 
 class Change(NamedTuple):
-    """A changed file, with its path from the top of the repository."""
+    """A changed file, with its path relative to the top of the repository."""
 
     in_index: str
     in_folder: str
     path: bytes
     origin: bytes = b""
-    """The path before it was renamed or copied."""
+    """Path before a rename or copy."""
     is_conflict: bool = False
 
     @property
     def is_staged(self) -> bool:
-        """Whether the index differs from the last commit."""
+        """True if the index differs from the last commit."""
         return not self.is_conflict and self.in_index not in SAME
 
     @property
     def is_unstaged(self) -> bool:
-        """Whether the file differs from the index, or is not in it."""
+        """True if the file differs from the index, or is untracked."""
         return self.is_conflict or self.in_folder != " "
 
     @property
     def is_repository(self) -> bool:
-        """Whether it is an untracked folder with a repository of its own."""
+        """True for an untracked folder with a repository of its own."""
         return self.path.endswith(b"/")
 
 
 @dataclass
 class Status:
-    """The branch, its upstream, and the changed files."""
+    """Branch, upstream and changed files."""
 
     commit: str = ""
-    """The id of the last commit; empty if there is none yet."""
+    """Id of the last commit; empty before the first."""
     branch: str = ""
     """Empty if HEAD is detached."""
     upstream: str = ""
@@ -53,7 +53,7 @@ class Status:
 
     @property
     def heading(self) -> str:
-        """The branch and how it relates to its upstream, as a line."""
+        """Branch and its relation to the upstream, on one line."""
         if not self.commit:
             return f"## No commits yet on {self.branch}"
         if not self.branch:
@@ -65,9 +65,9 @@ class Status:
 
 
 async def read_status(repository: Repository, *paths: bytes, untracked: str = "normal") -> Status:
-    """Return the status of these paths, relative to the working folder; of the whole repository if there are none.
+    """Return the status of these paths, relative to the working folder, or of the whole repository without any.
 
-    ``untracked``: ``no``, ``normal`` (a folder stands for its files) or ``all``.
+    ``untracked``: ``no``, ``normal`` (a folder instead of its files) or ``all``.
     """
     options = ("--porcelain=v2", "-z", "--branch", "--find-renames", "--ignore-submodules=dirty")
     output = await repository.output("status", *options, f"--untracked-files={untracked}", "--", *paths)
@@ -104,12 +104,12 @@ def _change(record: bytes, following: Iterator[bytes]) -> Change:
 
 
 def shown_paths(repository: Repository, change: Change) -> str:
-    """Return the path of a change from the working folder, and that before it was renamed."""
+    """Return the path of a change from the working folder, after its path before a rename."""
     before = f"{repository.shown(change.origin)} -> " if change.origin else ""
     return before + repository.shown(change.path)
 
 
 def shown_lines(repository: Repository, changes: list[Change], most: int) -> list[str]:
-    """Return a line for each of these changes, and one for those above ``most``."""
+    """Return one line per change up to ``most``, and one that counts the others."""
     lines = [f"{change.in_index}{change.in_folder} {shown_paths(repository, change)}" for change in changes[:most]]
     return lines + ([f"[{len(changes) - most:,} more files]"] if len(changes) > most else [])

@@ -24,7 +24,7 @@ async def git_commit(context: ToolContext, message: Annotated[str, msgspec.Meta(
     """
     message = encodable(message)
     if not message.strip() or "\0" in message:
-        raise ToolRefused("invalid_arguments", "The message is blank, or has a zero character.", "Write a message of text.")
+        raise ToolRefused("invalid_arguments", "The message is blank, or contains a null character.", "Write a text message.")
     repository = await open_repository(context.work_dir)
     status = await read_status(repository, untracked="no")
     _check_staged(repository, status)
@@ -42,7 +42,7 @@ async def git_commit(context: ToolContext, message: Annotated[str, msgspec.Meta(
 
 
 def _check_staged(repository: Repository, status: Status) -> None:
-    """Raise `ToolRefused` unless there is something to commit, all of it in the working folder."""
+    """Raise `ToolRefused` without staged changes, or with some outside the working folder."""
     if conflicts := [repository.shown(change.path) for change in status.changes if change.is_conflict]:
         advice = "Edit these files, stage them with git_add, then commit."
         raise ToolRefused("conflicts", f"Nothing was committed: {listed(conflicts)} has conflicts.", advice)
@@ -54,7 +54,7 @@ def _check_staged(repository: Repository, status: Status) -> None:
         for change in staged
         if not repository.is_inside(change.path) or (change.origin and not repository.is_inside(change.origin))
     ]
-    if outside:  # the person agreed to a commit of this folder
+    if outside:  # the person approved a commit of this folder only
         count = f"{len(outside)} staged {'change is' if len(outside) == 1 else 'changes are'}"
         problem = f"Nothing was committed: {count} outside of the working directory, and would be part of the commit."
         raise ToolRefused(
@@ -63,7 +63,7 @@ def _check_staged(repository: Repository, status: Status) -> None:
 
 
 def identity_of(config: GitConfig) -> dict[str, str]:
-    """Return the variables of author and committer. Raises `ToolRefused` if the person has not configured them."""
+    """Return the environment variables of author and committer. Raises `ToolRefused` if they are not configured."""
     variables: dict[str, str] = {}
     for role in ("author", "committer"):
         name, address = config.text(f"{role}.name", "user.name"), config.text(f"{role}.email", "user.email")

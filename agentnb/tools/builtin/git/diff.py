@@ -32,11 +32,11 @@ async def git_diff(context: ToolContext, staged: bool = False, path: str | msgsp
     :param path: Limit to this file or directory
     """
     repository = await open_repository(context.work_dir)
-    place = b"." if isinstance(path, msgspec.UnsetType) else confined_path(path, repository.work_dir)
+    pathspec = b"." if isinstance(path, msgspec.UnsetType) else confined_path(path, repository.work_dir)
     options = (*SAFE, "--cached") if staged else SAFE
     async with _index_copy(repository) as index:
         variables = {"GIT_INDEX_FILE": str(index)}
-        names = await _changed_names(repository, options, place, variables)
+        names = await _changed_names(repository, options, pathspec, variables)
         hidden = partial(is_hidden, context.hidden_files(), str(repository.top))
         by_rules = [group for group in names if any(map(hidden, group))]
         keys = [
@@ -48,17 +48,17 @@ async def git_diff(context: ToolContext, staged: bool = False, path: str | msgsp
         notes = (key_files_note(left_out[0]), hidden_note(left_out[1]))
         if not shown:
             return with_notes(f"No {'staged' if staged else 'unstaged'} changes{' to show' if excluded else ''}.", *notes)
-        output = await _diff(repository, options, place, [name for group in excluded for name in group], variables)
+        output = await _diff(repository, options, pathspec, [name for group in excluded for name in group], variables)
     filters = await filters_of(repository, [repository.below(name) for group in shown for name in group])
     return with_notes(_shown(output), *notes, filters_note(filters))
 
 
 @asynccontextmanager
 async def _index_copy(repository: Repository) -> AsyncIterator[Path]:
-    """Copy the index for a while: ``git diff`` notes in it which files it has compared, whatever GIT_OPTIONAL_LOCKS says."""
+    """Copy the index temporarily: ``git diff`` refreshes it even with GIT_OPTIONAL_LOCKS=0."""
     with tempfile.TemporaryDirectory(prefix="agentnb-git-") as folder:
         copy = Path(folder) / "index"
-        with suppress(FileNotFoundError):  # nothing was ever staged
+        with suppress(FileNotFoundError):  # nothing staged yet
             await asyncio.to_thread(shutil.copy2, repository.git_dir / "index", copy)
         yield copy
 
@@ -66,7 +66,7 @@ async def _index_copy(repository: Repository) -> AsyncIterator[Path]:
 async def _changed_names(
     repository: Repository, options: tuple[str, ...], place: bytes, variables: dict[str, str]
 ) -> list[tuple[bytes, ...]]:
-    """Return the changed files, paths from the top: of a renamed file both."""
+    """Return the changed files with paths from the top, both paths of a renamed file."""
     output = await repository.output("diff", *options, "--name-status", "--no-relative", "-z", "--", place, variables=variables)
     fields = iter(output.split(b"\0")[:-1])
     return [(next(fields), next(fields)) if state[:1] in b"RC" else (next(fields),) for state in fields]
@@ -77,7 +77,7 @@ async def _diff(
 ) -> BoundedOutput:
     if len(excluded) > MAX_EXCLUDED:
         raise ToolRefused("too_much", f"{len(excluded):,} changed files are left out.", "Give the path of one file.")
-    # As long as nothing is excluded, paths are literal by the environment.
+    # Without exclusions, the environment makes paths literal.
     places = [place]
     if excluded:
         variables = variables | {"GIT_LITERAL_PATHSPECS": "0"}
@@ -88,7 +88,7 @@ async def _diff(
 
 
 def _shown(output: BoundedOutput) -> str:
-    """Return a diff as text: whole, or its beginning and its end in whole lines."""
+    """Return a diff as text, complete or with whole lines of its beginning and end."""
     if not output.omitted_bytes:
         return (bytes(output.head) + output.tail).decode(errors="replace").rstrip("\n")
     head, tail = bytes(output.head).rpartition(b"\n")[0], output.tail.partition(b"\n")[2]

@@ -1,4 +1,4 @@
-"""Filters of files, which their attributes name: programs that change a file as git reads or writes it, such as git-lfs."""
+"""Filters in git attributes: programs that convert a file as git reads or writes it, such as git-lfs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ NO_FILTER = (b"unspecified", b"unset")
 async def filters_of(
     repository: Repository, paths: Iterable[bytes], *options: str, index: Path | None = None
 ) -> dict[bytes, str]:
-    """Return the filters of those paths that have one. Paths are relative to the working folder.
+    """Return the filters by path, for paths with a filter. Paths are relative to the working folder.
 
-    ``index``: an index file from which attributes are read, instead of the files in the folder.
+    ``index``: index file to read attributes from, instead of the files in the folder.
     """
     stdin = b"".join(path + b"\0" for path in paths)
     if not stdin:
@@ -28,14 +28,14 @@ async def filters_of(
 
 
 async def filters_at(repository: Repository, commit: str, paths: Iterable[bytes]) -> dict[bytes, str]:
-    """Return the filters by the attributes of a commit, of those paths that have one."""
+    """Return the filters by path according to the attributes of a commit, for paths with a filter."""
     async with _index_of_commit(repository, commit) as index:
         return await filters_of(repository, paths, "--cached", index=index)
 
 
 @asynccontextmanager
 async def _index_of_commit(repository: Repository, commit: str) -> AsyncIterator[Path]:
-    """Make an index with the files of a commit, for a while."""
+    """Create a temporary index with the files of a commit."""
     with tempfile.TemporaryDirectory(prefix="agentnb-git-") as folder:
         index = Path(folder) / "index"
         await repository.output("read-tree", commit, is_reading=False, variables={"GIT_INDEX_FILE": str(index)})

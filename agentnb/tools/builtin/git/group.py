@@ -1,4 +1,4 @@
-"""The group ``git``."""
+"""The tool group ``git``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentnb.tools.builtin.group import BuiltinTool, ToolGroup
 class Git(ToolGroup):
     """The tools ``git_status``, ``git_diff``, ``git_log``, ``git_add``, ``git_commit`` and ``git_branch``, without settings.
 
-    They call the git program so that a repository makes it run nothing: no hooks, filters, signing, pagers or external diffs.
+    They call git so that the repository cannot run any program: no hooks, filters, signing, pagers or external diffs.
     """
 
     word = "git"
@@ -33,5 +33,5 @@ class Git(ToolGroup):
         )
 
     def check_usable(self) -> None:
-        """Raise `SettingsError` if the git program is missing or too old."""
+        """Raise `SettingsError` if git is missing or too old."""
         find_git(program_folders())

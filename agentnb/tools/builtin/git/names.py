@@ -1,4 +1,4 @@
-"""Paths of a repository, as a model writes and reads them."""
+"""Paths of a repository as text for models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.tools.tool import ToolRefused
 
 
 def shown_name(path: bytes) -> str:
-    """Return a path as text: as it is if it can be read, else in quotes with escapes as git writes them."""
+    """Return a path as text: unchanged if readable, otherwise quoted and escaped as git does."""
     text = path.decode(errors="surrogateescape")
     if text.isprintable() and not set(text) & {'"', "\\"} and text == text.strip():
         return text
@@ -29,9 +29,9 @@ def _escaped(character: str) -> str:
 
 
 def confined_path(text: str, work_dir: Path) -> bytes:
-    """Return a path of a model's as a path from the working folder, links to folders followed.
+    """Return a path from a model relative to the working folder, with links to folders resolved.
 
-    Raises `ToolRefused` for a path outside of it, or in ``.git``.
+    Raises `ToolRefused` for a path outside the working folder, or in ``.git``.
     """
     if "\0" in text or not text:
         raise ToolRefused("invalid_arguments", f"{text!r} cannot be a path.")
@@ -39,7 +39,7 @@ def confined_path(text: str, work_dir: Path) -> bytes:
     is_folder = path.name in ("", "..") or text.endswith(("/", "/."))
     try:
         resolved = path.resolve() if is_folder else path.parent.resolve() / path.name
-    except (OSError, RuntimeError) as error:  # links in a circle, a name that is too long
+    except (OSError, RuntimeError) as error:  # circular links, a name that is too long
         raise ToolRefused("invalid_arguments", f"{text} cannot be resolved: {error}") from error
     if not resolved.is_relative_to(work_dir):
         raise ToolRefused(
@@ -54,27 +54,27 @@ def confined_path(text: str, work_dir: Path) -> bytes:
 
 
 def is_below(path: bytes, place: bytes) -> bool:
-    """Return whether a path is a place, or below it. Both are relative to the working folder."""
+    """True if a path equals ``place`` or is below it. Both are relative to the working folder."""
     return place == b"." or path.rstrip(b"/") == place or path.startswith(place + b"/")
 
 
 def exists(folder: Path, path: bytes) -> bool:
-    """Return whether there is a file, folder or link of this path."""
+    """True if a file, folder or link exists at this path."""
     return os.path.lexists(folder / os.fsdecode(path))
 
 
 def may_hold_keys(path: bytes, folder: Path) -> bool:
-    """Return whether a file may hold keys, by its name, or is in the person's folder of agentnb. ``folder``: holds the path."""
+    """True if a file has the name of a key file, or is in the person's agentnb folder. ``folder``: base of the path."""
     text = os.fsdecode(path)
     return is_key_file(text.rpartition("/")[2]) or is_personal(os.path.realpath(folder / text))
 
 
 def is_hidden(hidden: re.Pattern[str] | None, top: str, path: bytes) -> bool:
-    """Return whether rules hide a file. ``hidden``: the absolute paths that they do; ``top``: the folder that it is below."""
+    """True if rules hide a file. ``hidden``: pattern of absolute paths; ``top``: base of the path."""
     return hidden is not None and hidden.fullmatch(f"{top}/{os.fsdecode(path)}") is not None
 
 
 def listed(names: list[str], most: int = 20) -> str:
-    """Return names for a sentence, and how many more there are."""
+    """Return names for a sentence, at most ``most`` of them, and the number of the others."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

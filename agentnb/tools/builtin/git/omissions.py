@@ -1,4 +1,4 @@
-"""What was left out of a call, as sentences for its result."""
+"""Notes for results about skipped hooks, signatures, files and filters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMIT_HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit",
 
 
 def hooks_note(repository: Repository, hooks: Iterable[str]) -> str:
-    """Return which of these hooks git would have run; empty if none."""
+    """Return a note about skipped hooks, or "" if the repository has none of these."""
     folder = repository.common_dir / "hooks"
     if configured := repository.config.text("core.hookspath"):
         folder = repository.top / Path(configured).expanduser()
@@ -26,22 +26,22 @@ def hooks_note(repository: Repository, hooks: Iterable[str]) -> str:
 
 
 def signing_note(repository: Repository) -> str:
-    """Return that a commit is not signed, if the person has configured it."""
+    """Return a note that a commit is not signed, or "" unless signing is configured."""
     return "The commit is not signed, although commit.gpgsign is set." if repository.config.is_on("commit.gpgsign") else ""
 
 
 def key_files_note(names: list[str]) -> str:
-    """Return which files were left out because of their names; empty if none."""
+    """Return a note about files skipped by name, or "" without any."""
     return f"Left out, as they may hold keys by their name: {listed(names)}." if names else ""
 
 
 def hidden_note(names: list[str]) -> str:
-    """Return which files were left out because of rules; empty if none."""
+    """Return a note about files skipped by rules, or "" without any."""
     return f"Left out by the rules about {READ_TOOL}: {listed(names)}." if names else ""
 
 
 def filters_note(filters: dict[bytes, str]) -> str:
-    """Return which files were compared without their filter; empty if none."""
+    """Return a note about files compared without their filter, or "" without any."""
     if not filters:
         return ""
     kinds = ", ".join(sorted(set(filters.values())))
@@ -50,5 +50,5 @@ def filters_note(filters: dict[bytes, str]) -> str:
 
 
 def with_notes(text: str, *notes: str) -> str:
-    """Return a text with the notes that are not empty, each on a line of its own."""
+    """Append the notes that are not empty to a text, each on its own line."""
     return "\n".join([text, *filter(None, notes)])

@@ -1,4 +1,4 @@
-"""Processes of the git program: a group of their own, bounded in time and output, ended with the call."""
+"""Git processes: each in its own process group, limited in time and output, and ended with the call."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from agentnb.tools.defaults import GIT_SECONDS
 from agentnb.tools.tool import ToolRefused
 
 LOOK_SECONDS = 0.3
-"""The time between two looks at whether a process waits for a writer of a named pipe, which never comes."""
+"""Seconds between checks for a process that waits for the writer of a named pipe."""
 FIFO_WAIT = "wait_for_partner"
-"""Where in Linux a process waits that opens a named pipe."""
+"""Linux kernel function in which opening a named pipe waits."""
 SECONDS_TO_CLEAN_UP = 2.0
-"""The time for git to remove its lock files before it is killed."""
+"""Seconds for git to remove its lock files before it is killed."""
 MAX_ERROR_BYTES = 4_000
 WAITS = "git waits for a named pipe (a FIFO) that is in the place of one of its files, such as .gitignore, and was ended."
 
 
 WHOLE = Bounds(32_000_000)
-"""For output that is parsed: more of it is an error."""
+"""Limit of output that is parsed; more is an error."""
 
 
 class ProcessResult(NamedTuple):
-    """The exit code and the output of a process that has ended."""
+    """Exit code and output of a finished process."""
 
     code: int
     output: BoundedOutput
@@ -48,9 +48,9 @@ async def run_process(
     bounds: Bounds = WHOLE,
     seconds: float = GIT_SECONDS,
 ) -> ProcessResult:
-    """Run a command to its end. Its whole group is ended at the time limit, and when the call is cancelled.
+    """Run a command to completion. Ends its process group at the time limit and when the call is cancelled.
 
-    Raises `ToolRefused` at the time limit, if it waits for a named pipe, and if it cannot be started.
+    Raises `ToolRefused` at the time limit, for a process that waits for a named pipe, and if it cannot be started.
     """
     process = await _start(command, folder, environment)
     output, error_output = BoundedOutput(bounds), BoundedOutput(Bounds(MAX_ERROR_BYTES))
@@ -71,13 +71,13 @@ async def run_process(
         ) from None
     finally:
         await _end_group(process)
-        with suppress(TimeoutError, asyncio.CancelledError):  # its pipes close once they are read to their end
+        with suppress(TimeoutError, asyncio.CancelledError):  # its pipes close at their end
             await asyncio.wait_for(work, SECONDS_TO_CLEAN_UP)
     return ProcessResult(code, output, error_output.head.decode(errors="replace").strip())
 
 
 async def _start(command: Sequence[str | bytes], folder: Path, environment: Mapping[str, str]) -> asyncio.subprocess.Process:
-    """Start a process. If the call is cancelled meanwhile, its whole group is ended; asyncio would end the process alone."""
+    """Start a process. On cancellation, end its whole group; asyncio would end only the process."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *_dying_with_parent(),
@@ -102,7 +102,7 @@ async def _start(command: Sequence[str | bytes], folder: Path, environment: Mapp
 
 @cache
 def _dying_with_parent() -> tuple[str, ...]:
-    """Return the words before a command with which it dies with this process; none where that is not known."""
+    """Return a command prefix that ends the command with this process; empty if the system has no such program."""
     words = (shutil.which("setpriv", path=os.defpath) or "", "--pdeathsig", "KILL", "--")
     with suppress(OSError, subprocess.SubprocessError):
         subprocess.run([*words, "true"], capture_output=True, check=True, timeout=SECONDS_TO_CLEAN_UP)
@@ -111,7 +111,7 @@ def _dying_with_parent() -> tuple[str, ...]:
 
 
 def _waits_for_pipe(process: int) -> bool:
-    """Return whether a process of git, or one that it started, waits for a writer of a named pipe."""
+    """True if git, or a process started by it, waits for the writer of a named pipe."""
     return any(process_text(f"{number}/wchan") == FIFO_WAIT for number in (process, *descendants_of(process)))
 
 
@@ -130,7 +130,7 @@ async def _keep(stream: asyncio.StreamReader | None, output: BoundedOutput) -> N
 
 
 async def _end_group(process: asyncio.subprocess.Process) -> None:
-    """End what is left of the group: first so that git removes its lock files, then for good."""
+    """End the process group: first with SIGTERM, so that git removes its lock files, then with SIGKILL."""
     if process.returncode is None:
         _signal_group(process.pid, signal.SIGTERM)
         with suppress(TimeoutError):

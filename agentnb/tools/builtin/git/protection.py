@@ -1,7 +1,7 @@
-"""Protection from a hostile repository: its configuration, hooks and attributes make git run nothing.
+"""Protection from hostile repositories: their configuration, hooks and attributes cannot make git run programs.
 
-Settings in the environment of a process win over all files of configuration. Names that a repository chooses, such as
-those of filters, are read from its configuration first.
+Settings in the environment override all configuration files. Names chosen by the repository, such as those of filters, are read
+from its configuration first.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from agentnb.errors import SettingsError
 from agentnb.tools.tool import ToolRefused
 
 OLDEST = (2, 31)
-"""The first version that takes settings from ``GIT_CONFIG_COUNT``."""
+"""Oldest supported version, the first to read settings from ``GIT_CONFIG_COUNT``."""
 MAX_NAMES = 2_000
-"""Settings with names of the repository's choice; more do not fit into an environment."""
+"""Maximum settings with names chosen by the repository; more do not fit into an environment."""
 NOTHING, FAILS, SUCCEEDS = os.devnull, "false", "true"
 SETTINGS = {
     "core.hooksPath": NOTHING,
@@ -53,7 +53,7 @@ SETTINGS = {
     "rerere.enabled": "false",
     "protocol.allow": "never",
     "safe.bareRepository": "explicit",
-    # How output reads:
+    # Output format:
     "core.quotePath": "false",
     "color.ui": "false",
     "diff.noprefix": "false",
@@ -74,7 +74,7 @@ NAMED_SETTINGS = {
     r"credential\..*\.helper": "",
     r"pager\..*": "false",
 }
-"""Settings whose name has a part of the repository's choice, by the pattern of the name."""
+"""Settings with names partly chosen by the repository, by the pattern of the name."""
 VARIABLES = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
@@ -90,7 +90,7 @@ READING = {"GIT_OPTIONAL_LOCKS": "0"}
 
 
 def protected_settings(configured: Iterable[str]) -> dict[str, str]:
-    """Return the settings that switch off what git would run. ``configured``: the names of all that is configured."""
+    """Return the settings that disable programs that git would run. ``configured``: names of all configured settings."""
     names = [f"{name.rpartition('.')[0]}.enabled" if name.startswith("hook.") else name for name in configured]
     named = {
         name: value for name in names for pattern, value in NAMED_SETTINGS.items() if re.fullmatch(pattern, name, re.DOTALL)
@@ -105,7 +105,7 @@ def protected_settings(configured: Iterable[str]) -> dict[str, str]:
 
 
 def protected_environment(folders: Iterable[str], configured: Iterable[str]) -> dict[str, str]:
-    """Return the whole environment of a git process. ``folders``: where programs are searched for."""
+    """Return the complete environment of a git process. ``folders``: search path of programs."""
     settings = protected_settings(configured)
     variables = {"PATH": os.pathsep.join(folders), "HOME": str(Path.home()), **VARIABLES}
     variables["GIT_CONFIG_COUNT"] = str(len(settings))
@@ -115,7 +115,7 @@ def protected_environment(folders: Iterable[str], configured: Iterable[str]) -> 
 
 
 def program_folders(repository: Path | None = None) -> list[str]:
-    """Return the folders of PATH that hold no program of the repository's."""
+    """Return the folders of PATH outside the repository."""
     folders = [folder for folder in os.get_exec_path() if Path(folder).is_absolute()]
     if repository is None:
         return folders
@@ -130,7 +130,7 @@ def find_git(folders: Iterable[str]) -> str:
         raise SettingsError("The tools of git need the git program, which is not on PATH", Plain(install))
     version = _version_of(program)
     if version < OLDEST:
-        numbers, oldest = (".".join(map(str, each)) for each in (version, OLDEST))
+        numbers, oldest = (".".join(map(str, parts)) for parts in (version, OLDEST))
         raise SettingsError(f"The tools of git need git {oldest} or newer; {program} is git {numbers}", Plain("Upgrade git"))
     return program
 

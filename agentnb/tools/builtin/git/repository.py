@@ -1,4 +1,4 @@
-"""The repository around the working folder: where it is, what is configured, and git processes in it."""
+"""The repository around the working folder: location, configuration, and git processes in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ FALSE_WORDS = ("", "false", "no", "off", "0")
 
 
 class GitConfig:
-    """Configured values by their names: section and last part in small letters. A name alone, which means true, has None."""
+    """Configured values by name, with section and last part in lowercase. A name without a value, which means true, maps to
+    None.
+    """
 
     def __init__(self, listed: bytes) -> None:
         """``listed``: the output of ``git config --list -z --show-scope``."""
@@ -36,18 +38,18 @@ class GitConfig:
         return iter(self._values)
 
     def text(self, *names: str) -> str:
-        """Return the last value of the first of these names that has one; empty if none has."""
+        """Return the last value of the first of these names with a value, or "" if all are unset."""
         return next((value for name in names if (value := self._values.get(name))), "")
 
     def is_on(self, name: str) -> bool:
-        """Return whether a setting is on."""
+        """True if a setting is on."""
         value = self._values.get(name, "")
         return value is None or value.lower() not in FALSE_WORDS
 
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository and the folder in it that a call is about. Paths have their links followed."""
+    """A repository and the working folder in it. Links in the paths are resolved."""
 
     work_dir: Path
     top: Path
@@ -55,11 +57,11 @@ class Repository:
     common_dir: Path
     config: GitConfig
     folders: tuple[str, ...]
-    """Where programs are searched for."""
+    """Search path of programs."""
 
     @property
     def prefix(self) -> bytes:
-        """The path of the working folder from the top, with a slash at its end; empty at the top."""
+        """Path of the working folder from the top, with a trailing slash; empty at the top."""
         relative = os.fsencode(self.work_dir.relative_to(self.top))
         return b"" if relative == b"." else relative + b"/"
 
@@ -71,7 +73,7 @@ class Repository:
         is_reading: bool = True,
         variables: Mapping[str, str] | None = None,
     ) -> ProcessResult:
-        """Run git in the working folder and return its result, whatever its exit code."""
+        """Run git in the working folder and return its result for any exit code."""
         command: Sequence[str | bytes] = (_git(self.folders), "-C", os.fsencode(self.work_dir), "--no-pager", *arguments)
         environment = protected_environment(self.folders, self.config) | (READING if is_reading else {}) | dict(variables or {})
         return await run_process(command, self.work_dir, environment, stdin, bounds)
@@ -83,7 +85,7 @@ class Repository:
         is_reading: bool = True,
         variables: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Run git and return its whole output. Raises `ToolRefused` if it fails or prints too much."""
+        """Run git and return its complete output. Raises `ToolRefused` if it fails or prints too much."""
         result = await self.run(*arguments, stdin=stdin, is_reading=is_reading, variables=variables)
         check_result(result, os.fsdecode(arguments[0]))
         if result.output.omitted_bytes:
@@ -93,25 +95,25 @@ class Repository:
         return bytes(result.output.head)
 
     def names(self, listed: bytes) -> list[bytes]:
-        """Return paths from the top, each ended by a zero byte."""
+        """Split a list of paths, each terminated by a zero byte."""
         return [name for name in listed.split(b"\0") if name]
 
     def is_inside(self, path: bytes) -> bool:
-        """Return whether a path from the top is below the working folder."""
+        """True if a path from the top is below the working folder."""
         return path.startswith(self.prefix)
 
     def below(self, path: bytes) -> bytes:
-        """Return a path from the top as a path from the working folder, if it is below it."""
+        """Return a path from the top relative to the working folder, if it is below."""
         return path.removeprefix(self.prefix)
 
     def shown(self, path: bytes) -> str:
-        """Return a path from the top for a model."""
+        """Return a path from the top as text for a model, relative to the working folder."""
         is_around = path.endswith(b"/") and self.prefix.startswith(path)  # an untracked folder
         return "./" if is_around else shown_name(self.below(path))
 
 
 def check_result(result: ProcessResult, action: str) -> None:
-    """Raise `ToolRefused` with git's own words if it failed."""
+    """Raise `ToolRefused` with git's message if git failed."""
     if result.code != 0:
         words = result.error or f"exit code {result.code}"
         raise ToolRefused(
@@ -122,7 +124,7 @@ def check_result(result: ProcessResult, action: str) -> None:
 async def open_repository(work_dir: Path) -> Repository:
     """Return the repository around a folder.
 
-    Raises `ToolRefused` if there is none, if git does not accept it, or if it leads to files elsewhere.
+    Raises `ToolRefused` outside a repository, if git rejects the repository, or if it refers to files elsewhere.
     """
     repository = await asyncio.to_thread(_nearest_repository, work_dir)
     options = ("--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir")
@@ -134,7 +136,7 @@ async def open_repository(work_dir: Path) -> Repository:
 
 
 def _nearest_repository(work_dir: Path) -> Repository:
-    """Return the repository of the nearest folder that holds ``.git``, from the working folder upwards."""
+    """Return the repository of the nearest folder with ``.git``, from the working folder upwards."""
     work_dir = work_dir.resolve()
     if ".git" in work_dir.parts:
         raise ToolRefused("not_a_repository", "The working directory is inside of .git.", NO_REPOSITORY)
@@ -145,9 +147,9 @@ def _nearest_repository(work_dir: Path) -> Repository:
 
 
 def _with_place(repository: Repository, located: bytes) -> Repository:
-    """Return the repository with the places of its data. Raises `ToolRefused` unless they are its own."""
+    """Return the repository with the paths of its data. Raises `ToolRefused` unless they are its own."""
     lines = located.split(b"\n")
-    if len(lines) != 4:  # a line break in the path of the repository
+    if len(lines) != 4:  # the path of the repository has a line break
         raise ToolRefused("git_error", "The path of this repository has a line break.", NO_REPOSITORY)
     git_top, git_dir, common_dir = (Path(os.fsdecode(line)).resolve() for line in lines[:3])
     repository = replace(repository, git_dir=git_dir, common_dir=common_dir)
@@ -182,17 +184,17 @@ def _check_place(repository: Repository, git_top: Path) -> None:
 
 
 def _places_that_git_writes(folder: Path) -> Iterator[Path]:
-    """Yield what is in a folder of git, with all of its references and their logs; of objects the folders."""
+    """Yield the entries of a git folder, with all references and their logs, and the linked folders of objects."""
     yield from folder.iterdir()
     yield from (path for path in (folder / "objects").glob("*") if path.is_symlink())
     for part in ("refs", "logs"):
-        for parent, folders, files in os.walk(folder / part):  # which follows no link
+        for parent, folders, files in os.walk(folder / part):  # does not follow links
             yield from (Path(parent, name) for name in (*folders, *files))
 
 
 def _knows(repository: Repository) -> bool:
-    """Return whether data outside of a work tree belongs to it: as a linked work tree, or as a submodule."""
-    if repository.config.text("core.worktree"):  # with which git came to the same folder
+    """True if data outside a work tree belongs to it, as for a linked work tree or a submodule."""
+    if repository.config.text("core.worktree"):  # git has resolved it to the same folder
         return True
     try:
         back = Path(os.fsdecode((repository.git_dir / "gitdir").read_bytes().rstrip(b"\n")))

@@ -16,7 +16,7 @@ OPERATIONS = {
     "CHERRY_PICK_HEAD": "A cherry-pick is in progress.",
     "REVERT_HEAD": "A revert is in progress.",
 }
-"""Files in the data of a repository, and what they say."""
+"""Notes by marker files of the git folder."""
 
 
 async def git_status(context: ToolContext) -> str:
@@ -34,7 +34,7 @@ async def git_status(context: ToolContext) -> str:
 
 
 def state_notes(repository: Repository, status: Status) -> list[str]:
-    """Return that something is in progress, and where there are conflicts."""
+    """Return notes about operations in progress and about conflicts."""
     notes = [words for name, words in OPERATIONS.items() if (repository.git_dir / name).exists()]
     conflicts = sum(change.is_conflict for change in status.changes)
     if conflicts:

@@ -1,1 +1,1 @@
-"""The tools for issues on GitHub."""
+"""Tools for GitHub issues."""

@@ -1,4 +1,4 @@
-"""Reasons why a call of GitHub failed, for the model. Here stand the commands that it passes on to the person."""
+"""Errors of GitHub calls for the model, with the commands that it passes on to the person."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from agentnb.tools.tool import ToolRefused
 
 ENTER_TOKEN = "The person can enter a token with %agent key github, or set the variable GITHUB_TOKEN."
 MAX_MESSAGE = 300
-"""Characters of GitHub's own words in an error."""
+"""Maximum characters of GitHub's message in an error."""
 
 
 def no_token() -> ToolRefused:
     """Return the error for a comment without a token."""
-    return ToolRefused("no_key", "Commenting needs a GitHub token, and there is none. Nothing was written.", ENTER_TOKEN)
+    return ToolRefused("no_key", "Commenting needs a GitHub token, which is missing. Nothing was written.", ENTER_TOKEN)
 
 
 def unusable_token(problem: str) -> ToolRefused:
-    """Return the error for a variable that holds something else than a token."""
+    """Return the error for a variable whose value is not a token."""
     return ToolRefused("no_key", f"GitHub was not called: {problem}.", ENTER_TOKEN)
 
 
 def no_repository(problem: str) -> ToolRefused:
-    """Return the error for a call that names no repository where none is set."""
+    """Return the error for a call without a repository and without a default."""
     return ToolRefused(
         "no_repository",
         f"No repository is named. {problem}",
@@ -37,40 +37,40 @@ def no_repository(problem: str) -> ToolRefused:
 
 
 def invalid_repository(problem: str) -> ToolRefused:
-    """Return the error for arguments that name no repository."""
+    """Return the error for an invalid owner or repository name."""
     return ToolRefused("invalid_arguments", problem, "Pass owner and repo as in https://github.com/owner/repo.")
 
 
 def invalid_state(state: str, known: Iterable[str]) -> ToolRefused:
-    """Return the error for a state that issues do not have."""
+    """Return the error for an unknown issue state."""
     return ToolRefused("invalid_arguments", f"state is {state!r}.", f"Give one of {', '.join(known)}.")
 
 
 def too_slow(seconds: float) -> ToolRefused:
-    """Return the error for an answer that does not come."""
+    """Return the error for an answer that exceeds the time limit."""
     return ToolRefused(
         "timeout",
         f"GitHub did not answer within {seconds:g} seconds.",
-        "Try once more. Before you write a comment again, look whether it is there.",
+        "Try once more. Before you write a comment again, check whether it is there.",
     )
 
 
 def unreachable(host: str, problem: str) -> ToolRefused:
-    """Return the error for a server that cannot be reached."""
+    """Return the error for an unreachable server."""
     return ToolRefused("unreachable", f"{host} could not be reached: {problem}.", "Try once more, or work without GitHub.")
 
 
 def behind_proxy(host: str) -> ToolRefused:
-    """Return the error for a local server that the environment would have called through a proxy."""
+    """Return the error for a local server that requests would reach through a proxy."""
     return ToolRefused(
         "unreachable",
-        f"{host} was not called: the environment names a proxy for it, which would see the token.",
+        f"{host} was not called: the environment sets a proxy for it, which would see the token.",
         f"The person can exempt it: NO_PROXY={host}.",
     )
 
 
 def unexpected(problem: str) -> ToolRefused:
-    """Return the error for an answer that is not as GitHub's API describes it."""
+    """Return the error for an answer that does not match GitHub's API."""
     return ToolRefused(
         "unexpected_answer",
         f"GitHub's answer cannot be used: {problem}.",
@@ -79,13 +79,13 @@ def unexpected(problem: str) -> ToolRefused:
 
 
 def moved(old: str, new: str) -> ToolRefused:
-    """Return the error for the list of a repository that has another name now."""
+    """Return the error for listing a renamed repository."""
     owner, _, name = new.partition("/")
     return ToolRefused("moved", f"{old} has moved to {new}.", f"Call it again with owner={owner!r} and repo={name!r}.")
 
 
 def refused(status: int, data: Any, headers: Mapping[str, str], *, has_token: bool) -> ToolRefused:
-    """Return the error for a status that GitHub answered."""
+    """Return the error for an HTTP error status from GitHub."""
     words = data.get("message") if isinstance(data, dict) else None
     message = f": {redact(' '.join(words.split()))[:MAX_MESSAGE]}" if isinstance(words, str) and words else ""
     problem = f"GitHub answered {status}{message}"
@@ -93,7 +93,7 @@ def refused(status: int, data: Any, headers: Mapping[str, str], *, has_token: bo
         more = "" if has_token else f" {ENTER_TOKEN} With a token, the limit is higher."
         return ToolRefused("rate_limited", problem, f"{_again(headers)}{more}")
     if status == HTTPStatus.UNAUTHORIZED:
-        reason = "The token does not hold" if has_token else "It needs a token"
+        reason = "The token is not valid" if has_token else "It needs a token"
         return ToolRefused("unauthorized", problem, f"{reason}. {ENTER_TOKEN}")
     if status == HTTPStatus.FORBIDDEN:
         reason = "The token may not do this. Tell the person." if has_token else f"It may need a token. {ENTER_TOKEN}"
@@ -112,7 +112,7 @@ def _is_rate_limit(status: int, headers: Mapping[str, str]) -> bool:
 
 
 def _again(headers: Mapping[str, str]) -> str:
-    """Return when to try again."""
+    """Return the time of the next attempt as a sentence."""
     seconds = _number(headers.get("retry-after"))
     at = _number(headers.get("x-ratelimit-reset"))
     if seconds is None and at is not None:

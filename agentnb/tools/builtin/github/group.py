@@ -1,4 +1,4 @@
-"""The group ``github``."""
+"""The tool group ``github``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Label(msgspec.Struct):
 
 
 class _Issue(msgspec.Struct):
-    """What is read of an issue."""
+    """Fields of an issue that the tools read."""
 
     number: int
     title: str
@@ -65,12 +65,12 @@ class _Issue(msgspec.Struct):
 
     @property
     def kind(self) -> str:
-        """Its state, and whether it is a pull request."""
+        """State and type: issue or pull request."""
         return f"{self.state} {'issue' if self.pull_request is None else 'pull request'}"
 
     @property
     def details(self) -> str:
-        """Who opened it and when, and its labels."""
+        """Author, date, number of comments, and labels."""
         names = [label if isinstance(label, str) else label.name for label in self.labels]
         labels = f", labels: {', '.join(names)}" if names else ""
         by = self.user.login if self.user is not None else "a deleted account"
@@ -79,13 +79,13 @@ class _Issue(msgspec.Struct):
 
 
 class _Comment(msgspec.Struct):
-    """What is read of a comment."""
+    """Fields of a comment that the tools read."""
 
     html_url: str
 
 
 def issue_text(data: Any, repository: Repository) -> str:
-    """Return an issue with its text."""
+    """Format an issue with its text."""
     issue = _read(data, _Issue)
     lines = [f"#{issue.number} {' '.join(issue.title.split())}", f"{issue.kind}, {issue.details}", issue.html_url]
     text = "\n".join([*filter(None, lines), "", issue.body or "(no description)"])
@@ -93,10 +93,10 @@ def issue_text(data: Any, repository: Repository) -> str:
 
 
 def issue_lines(data: Any, repository: Repository, limit: int) -> str:
-    """Return a line for each issue. Raises `ToolRefused` if they are of another repository."""
+    """Format issues, one per line. Raises `ToolRefused` for issues of another repository."""
     issues = _read(data, list[_Issue])[:limit]
     for issue in issues:
-        # The filters of the request are lost if GitHub redirects to the new name of a repository.
+        # A redirect to the new name of a repository loses the filters of the request.
         actual = "/".join(issue.repository_url.rsplit("/", 2)[-2:])
         if actual and actual.lower() != str(repository).lower():
             raise moved(str(repository), actual)
@@ -107,7 +107,7 @@ def issue_lines(data: Any, repository: Repository, limit: int) -> str:
 
 
 def comment_line(data: Any, repository: Repository, number: int) -> str:
-    """Return where a new comment is."""
+    """Return the address of a new comment as a sentence."""
     return f"Commented on {repository}#{number}: {_read(data, _Comment).html_url}"
 
 
@@ -120,16 +120,16 @@ def _read(data: Any, kind: type[T]) -> T:
 
 API_URL = "https://api.github.com"
 ANSWER_SECONDS = 15
-"""Seconds to wait for a connection, and for each piece of the answer."""
+"""Seconds to wait for a connection, and for each chunk of the answer."""
 HEADERS = {"Accept": "application/vnd.github+json", "Accept-Encoding": "gzip"}
 MAX_BYTES = 10_000_000
-"""Bytes of an answer that are read, compressed or not."""
+"""Maximum bytes read of an answer, before and after decompression."""
 CHUNK_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """GitHub's API at an address. It sends the key there and nowhere else."""
+    """GitHub's API at an address, the only one that gets the key."""
 
     url: str
     key: settings.Key | None
@@ -159,12 +159,12 @@ class Api:
             raise unreachable(host, f"no answer within {ANSWER_SECONDS} seconds") from None
         except RequestException as error:
             raise unreachable(host, type(error).__name__) from None
-        except (RuntimeError, ValueError):  # a redirect to another host, which PyGithub does not follow; broken JSON
+        except (RuntimeError, ValueError):  # a redirect to another host, not followed by PyGithub; broken JSON
             raise unexpected("it leads to another address, or is not JSON") from None
         return data
 
     def _client(self) -> Any:
-        """Return a client for one request, which it does not repeat."""
+        """Return a client without retries."""
         from github import Auth, Github
 
         return Github(
@@ -176,14 +176,14 @@ class Api:
         )
 
     def _uses_proxy_in_plain(self) -> bool:
-        """Return whether a proxy of the environment would get the request as it is: with https, it gets a tunnel."""
+        """True if a proxy would see the request in plain text: HTTPS uses a tunnel."""
         from requests.utils import get_environ_proxies, select_proxy
 
         return self.url.startswith("http:") and bool(select_proxy(self.url, get_environ_proxies(self.url)))
 
 
 def _read_bounded_answers(requester: Any) -> None:
-    """Have no answer read beyond the limit. PyGithub takes another class of connections only for the whole process."""
+    """Limit the size of answers. PyGithub offers another connection class only for the whole process."""
     kind = requester._Requester__connectionClass
 
     def connect(*place: Any, **options: Any) -> Any:
@@ -195,7 +195,7 @@ def _read_bounded_answers(requester: Any) -> None:
 
 
 def _read_bounded(response: Any, **_: Any) -> None:
-    """Read the body of a response of `requests` up to the limit, before that reads it whole. Raises `ToolRefused`."""
+    """Read the body of a `requests` response up to the limit, before `requests` reads all of it. Raises `ToolRefused`."""
     from requests import ReadTimeout, RequestException
     from urllib3.exceptions import HTTPError, ReadTimeoutError
 
@@ -206,7 +206,7 @@ def _read_bounded(response: Any, **_: Any) -> None:
                 if body.add(chunk):
                     raise unexpected(f"it has more than {MAX_BYTES:,} bytes")
         except (UnknownEncoding, zlib.error):
-            raise unexpected("it is compressed in a way that cannot be read") from None
+            raise unexpected("its compression is not supported") from None
         except ReadTimeoutError as error:
             raise ReadTimeout from error
         except HTTPError as error:
@@ -215,19 +215,19 @@ def _read_bounded(response: Any, **_: Any) -> None:
 
 
 def check_url(url: object) -> None:
-    """Raise `SettingsError` unless the address of an API is https, or http on this machine, and no more than that."""
+    """Raise `SettingsError` unless the API address is HTTPS, or local HTTP, without credentials, query or fragment."""
     if url is None:
         return
     parts = settings.parsed_url(url) if isinstance(url, str) else None
     problem = settings.url_problem(url) if isinstance(url, str) else ""
     is_usable = parts is not None and parts.hostname and (parts.scheme == "https" or _is_own_http(parts))
     if problem or not is_usable:
-        what = f"url= of GitHub {problem}" if problem else "url= of GitHub is not an https address"
-        raise SettingsError(what, 'Write the address of its API: GitHub(url="https://github.example.org/api/v3")')
+        message = f"url= of GitHub {problem}" if problem else "url= of GitHub is not an https address"
+        raise SettingsError(message, 'Write the address of its API: GitHub(url="https://github.example.org/api/v3")')
 
 
 def _is_own_http(parts: SplitResult) -> bool:
-    """Return whether it is http on this machine, where nobody else hears the token."""
+    """True for HTTP on this machine, where the token does not cross a network."""
     host = parts.hostname or ""
     try:
         is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -240,7 +240,7 @@ Number: TypeAlias = Annotated[int, Meta(ge=1)]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=30)]
 Body: TypeAlias = Annotated[str, Meta(min_length=1)]
 STATES = ("open", "closed", "all")
-# Not a Literal, of which the schema lacks the type.
+# Not a Literal: its schema would lack the type.
 State: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": list(STATES)})]
 Optional: TypeAlias = str | UnsetType
 
@@ -249,8 +249,8 @@ Optional: TypeAlias = str | UnsetType
 class GitHub(ToolGroup):
     """The tools ``github_get_issue``, ``github_list_issues`` and ``github_create_comment``.
 
-    ``repo``: the repository of calls that name none, as ``owner/name``; by default that of ``origin`` in the folder of the run.
-    ``url``: the API of another server than GitHub's own, such as ``https://github.example.org/api/v3``. It gets the token.
+    ``repo``: default repository, as ``owner/name``; by default that of ``origin`` in the folder of the run. ``url``: API of
+    another server than GitHub's own, such as ``https://github.example.org/api/v3``. It gets the token.
     """
 
     word = "github"
@@ -265,10 +265,10 @@ class GitHub(ToolGroup):
 
     @classmethod
     def of_log(cls, logged: Mapping[str, Any], *, is_trusted: bool) -> GitHub:
-        """Return the group with logged settings. Raises `SettingsError` for an untrusted ``url``: the token goes there."""
+        """Return the group with logged settings. Raises `SettingsError` for an untrusted ``url``, which would get the token."""
         if logged.get("url") is not None and not is_trusted:
-            what = "The log names another server for the tools of GitHub, which would get the token"
-            raise SettingsError(what, Plain('If you know the server, give it yourself: tools=[GitHub(url="...")]'))
+            problem = "The log names another server for the tools of GitHub, which would get the token"
+            raise SettingsError(problem, Plain('If you know the server, give it yourself: tools=[GitHub(url="...")]'))
         return cls(logged.get("repo", ""), logged.get("url"))
 
     def check_usable(self) -> None:
@@ -350,10 +350,10 @@ class GitHub(ToolGroup):
         return await self._call(context.work_dir, owner, repo, write)
 
     async def _call(self, work_dir: Path, owner: Optional, repo: Optional, use: Callable[[Api, Repository], str]) -> str:
-        """Run the blocking part of a call in a thread, with the repository that it is about."""
+        """Resolve the repository of a call, then run the blocking part in a thread."""
         url = self.url or API_URL
         try:
-            key = await asyncio.to_thread(settings.find_key, self.word)  # a keyring may ask the person first
+            key = await asyncio.to_thread(settings.find_key, self.word)  # a keyring may prompt the person first
             async with asyncio.timeout(GITHUB_SECONDS):
                 repository = await find_repository(owner or "", repo or "", self.repo, work_dir, url)
                 return await asyncio.to_thread(use, Api(url, key), repository)

@@ -1,4 +1,4 @@
-"""The repository that a call is about: named in the call, set by the person, or that of ``origin``."""
+"""Repository of a GitHub call: from its arguments, the settings, or the remote ``origin``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentnb.tools.tool import ToolRefused
 SCHEMES = ("https", "http", "ssh", "git")
 _NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.-]{1,100}")
 _SCP_ADDRESS = re.compile(r"(?:[\w.-]+@)?([\w.-]+):(?!//)(.+)")
-"""An address such as ``git@github.com:owner/name.git``."""
+"""Address such as ``git@github.com:owner/name.git``."""
 
 
 class Repository(NamedTuple):
@@ -29,19 +29,19 @@ class Repository(NamedTuple):
 
 
 def read_name(text: str) -> Repository | None:
-    """Return the repository of ``owner/name``; None for another text."""
+    """Parse ``owner/name``, or return None for another text."""
     owner, _, name = text.partition("/")
     return Repository(owner, name) if _NAME.fullmatch(owner) and _NAME.fullmatch(name) else None
 
 
 def check_name(repo: object) -> None:
-    """Raise `SettingsError` unless a setting names a repository, or none."""
+    """Raise `SettingsError` unless a setting is empty or ``owner/name``."""
     if not isinstance(repo, str) or (repo and read_name(repo) is None):
         raise SettingsError(f"repo={repo!r} is not the name of a repository", 'Write GitHub(repo="owner/name")')
 
 
 async def find_repository(owner: str, repo: str, default: str, work_dir: Path, api_url: str) -> Repository:
-    """Return the repository of a call, completed by the default, or by ``origin``. Raises `ToolRefused` if there is none."""
+    """Return the repository of a call, completed by the default or by ``origin``. Raises `ToolRefused` without either."""
     if "/" in repo and not owner:
         owner, _, repo = repo.partition("/")
     for argument, value in {"owner": owner, "repo": repo}.items():
@@ -54,7 +54,7 @@ async def find_repository(owner: str, repo: str, default: str, work_dir: Path, a
 
 
 def read_origin(address: str) -> tuple[str, Repository] | None:
-    """Return the host and repository of the address of a remote; None for another address."""
+    """Parse the address of a remote into host and repository, or return None if that is impossible."""
     if "://" in address:
         try:
             parts = urlsplit(address)

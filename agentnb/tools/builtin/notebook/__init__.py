@@ -1,1 +1,1 @@
-"""The tools for the notebook that the run belongs to: its variables, its cells, code in its kernel."""
+"""Tools for the notebook of the run: its variables, its cells, and code in its kernel."""

@@ -1,4 +1,4 @@
-"""Displays and results of cells, as bundles of forms: their text."""
+"""Text of MIME bundles, the displays and results of cells."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 from agentnb.tools.builtin.notebook.capture import without_escapes
 
 MAX_OF_A_CARD = 200
-"""Characters of the card of a run."""
+"""Maximum characters of the text of a run card."""
 CARD = "agentnb-run"
-"""Stands in the HTML of each card."""
+"""Marker in the HTML of each run card."""
 
 
 def text_of_bundle(bundle: Any) -> str:
-    """Return the text of a display or a result; of the card of a run the first line."""
+    """Return the text of a display or result, or the first line for a run card."""
     text = bundle.get("text/plain", "")
     text = "".join(text) if isinstance(text, list) else str(text)
     if CARD in str(bundle.get("text/html", "")):

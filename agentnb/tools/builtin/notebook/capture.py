@@ -1,4 +1,4 @@
-"""The output of code while a call runs it: what it prints and displays, and its figures, within bounds."""
+"""Output capture of code run by a call: printed text, displays and figures, within limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.tools.builtin.notebook.streams import DivertedStream
 from agentnb.tools.pictures import picture_of
 
 MAX_TEXT = 20_000
-"""Characters kept of the text: the first and the last half."""
+"""Maximum characters of text: the first and the last half."""
 MAX_PICTURES = 10
 LEFT_OUT = "\n[{:,} characters left out]\n"
 PICTURES = ("image/png", "image/jpeg")
@@ -26,29 +26,29 @@ _OVERWRITTEN = re.compile(r"[^\r\n]*\r(?=[^\r\n])")
 
 
 class Output:
-    """The text and the pictures of one call. Thread-safe: the code may start threads."""
+    """Text and pictures of a call. Thread-safe, as the code may start threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a finalizer may print meanwhile
+        self._lock = threading.RLock()  # a finalizer may print in between
         self._pieces: list[str] = []
         self._size = self._dropped = 0
         self._head = ""
         self._displays: dict[str, str] = {}
-        """The texts of displays that may be updated, by their ids."""
+        """Texts of updatable displays, by id."""
         self.pictures: list[Text | Image] = []
         self._picture_count = 0
 
     def write(self, text: str) -> bool:
-        """Append a text; returns True."""
+        """Append a text. Returns True."""
         with self._lock:
             self._pieces.append(text)
             self._size += len(text)
-            if self._size > 4 * MAX_TEXT:  # seldom, so that many short texts cost little
+            if self._size > 4 * MAX_TEXT:  # rarely, so that many short texts stay cheap
                 self._shorten()
         return True
 
     def display(self, data: Mapping[str, Any], display_id: str = "", *, is_update: bool = False) -> None:
-        """Append a display, as text and picture; the update of one that was captured replaces its text."""
+        """Append a display as text and picture. An update of a captured display replaces its text."""
         text = data.get("text/plain")
         kinds = ", ".join(sorted(kind for kind in data if type(kind) is str))
         text = text if isinstance(text, str) else f"[a display of {kinds}]"
@@ -66,31 +66,31 @@ class Output:
             self.draw(picture, text)
 
     def draw(self, value: Any, words: str = "") -> None:
-        """Append the picture of a value, such as a figure; nothing if it has none."""
+        """Append the picture of a value, such as a figure; no-op for a value without one."""
         picture = picture_of(value)
         if picture is None:
             return
         with self._lock:
             self._picture_count += 1
             number = self._picture_count
-        first, *rest = picture.parts(words)
-        told = first.text if isinstance(first, Text) else words
+        first, *others = picture.parts(words)
+        caption = first.text if isinstance(first, Text) else words
         if number > MAX_PICTURES:
-            self.write(f"[picture {number} left out: {told}]\n")
+            self.write(f"[picture {number} left out: {caption}]\n")
             return
         self.write(f"[picture {number}]\n")
         with self._lock:
-            self.pictures += [Text(f"picture {number}: {encodable(told)}"), *rest]
+            self.pictures += [Text(f"picture {number}: {encodable(caption)}"), *others]
 
     def clear(self) -> None:
-        """Drop what was captured so far, as ``clear_output`` does."""
+        """Discard the captured output, as ``clear_output`` does."""
         with self._lock:
             self._pieces, self._size, self._dropped, self._head = [], 0, 0, ""
             self._displays, self.pictures = {}, []
 
     @property
     def text(self) -> str:
-        """The text so far, as a terminal shows it, in the middle cut to `MAX_TEXT`."""
+        """Text so far as a terminal would show it, cut in the middle to `MAX_TEXT` characters."""
         with self._lock:
             whole, head, dropped = _as_shown("".join(self._pieces)), self._head, self._dropped
         if not dropped and len(whole) <= MAX_TEXT:
@@ -106,8 +106,8 @@ class Output:
 
 
 def _split(head: str, text: str, dropped: int) -> tuple[str, str, int]:
-    """Return the beginning, the end, and how many characters were left out between them."""
-    text = redact(text)  # before it is cut: part of a key would not be found
+    """Return the beginning, the end, and the number of characters omitted between them."""
+    text = redact(text)  # before cutting: a partial key would not be recognized
     if not dropped:
         head, text = text[: MAX_TEXT // 2], text[MAX_TEXT // 2 :]
     cut = max(0, len(text) - MAX_TEXT // 2)
@@ -115,28 +115,28 @@ def _split(head: str, text: str, dropped: int) -> tuple[str, str, int]:
 
 
 def without_escapes(text: str) -> str:
-    """Return the text without colours and other controls of terminals."""
+    """Remove colours and other terminal escapes."""
     return _ESCAPES.sub("", text)
 
 
 def _as_shown(text: str) -> str:
-    """Return the text as a terminal shows it, without colours: of a line written again and again, the last."""
+    """Return the text as a terminal would show it, without colours: the last state of an overwritten line."""
     text = without_escapes(text).replace("\r\n", "\n")
     return _OVERWRITTEN.sub("", text) if "\r" in text else text
 
 
 def _decoded(data: Any) -> bytes | None:
-    """Return the bytes of a picture in a display, which may be base64; None for anything else."""
+    """Return the bytes of a picture in a display, decoding base64, or None for other data."""
     try:
-        found = binascii.a2b_base64(data) if isinstance(data, str) else data
+        content = binascii.a2b_base64(data) if isinstance(data, str) else data
     except ValueError:
         return None
-    return found if isinstance(found, bytes) else None
+    return content if isinstance(content, bytes) else None
 
 
 @contextmanager
 def captured(shell: Any, output: Output, is_inside: Callable[[], bool]) -> Iterator[None]:
-    """Let the output take what code prints and displays in the block, wherever ``is_inside``; the rest goes where it went."""
+    """Capture what code prints and displays in the block while ``is_inside`` returns True; pass on other output."""
     with ExitStack() as stack:
         for name in ("stdout", "stderr"):
             stack.enter_context(_stream(name, output, is_inside))
@@ -159,7 +159,7 @@ def _stream(name: str, output: Output, is_inside: Callable[[], bool]) -> Iterato
 
 
 def _remove(name: str, diverted: DivertedStream) -> None:
-    """Take a stream out of the chain: another may have been put in front of it meanwhile."""
+    """Remove a stream from the chain, also if another one has been put in front."""
     stream = getattr(sys, name)
     if stream is diverted:
         setattr(sys, name, diverted.stream)
@@ -173,7 +173,7 @@ def _remove(name: str, diverted: DivertedStream) -> None:
 
 @contextmanager
 def _publisher(publisher: Any, output: Output, is_inside: Callable[[], bool]) -> Iterator[None]:
-    """Replace two methods of IPython's publisher: its own hooks see one thread only, and the code may start others."""
+    """Replace two methods of IPython's publisher: its hooks are per thread, and the code may start threads."""
     publish, clear = publisher.publish, publisher.clear_output
     own = {name: vars(publisher)[name] for name in ("publish", "clear_output") if name in vars(publisher)}
 

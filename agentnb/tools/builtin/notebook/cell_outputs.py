@@ -1,4 +1,4 @@
-"""The text output of cells while they run: what they print and display, which the kernel itself keeps only in part."""
+"""Text output of running cells: printed text and displays, which the kernel keeps only in part."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from agentnb.tools.builtin.notebook.bundles import text_of_bundle
 from agentnb.tools.builtin.notebook.capture import Output
 
 MAX_CELLS = 300
-"""Cells whose output is kept: the last."""
+"""Maximum cells with kept output, the most recent."""
 _ATTRIBUTE = "_agentnb_cell_outputs"
 
 
 class CellOutputs:
-    """The output of the executed cells of one kernel, within bounds. Thread-safe."""
+    """Output of the executed cells of a kernel, within limits. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_number: dict[int, Output] = {}
         self._numbers: dict[str, int] = {}
-        """The numbers of cells by the ids of the messages that asked for them."""
+        """Cell numbers by the id of the execute request."""
         self._running: list[int] = []
-        """The number of the cell that runs, once for it and for each piece of code that it runs as a cell."""
+        """Number of the running cell, once more for each cell that its code runs."""
 
     def begin(self, number: int, message_id: str) -> None:
-        """Take the output of a cell that begins, or of code that runs within it as a cell of its own."""
+        """Start capturing a cell, or code that runs within it as a cell of its own."""
         with self._lock:
             self._running.append(number)
             self._by_number.setdefault(number, Output())
@@ -35,24 +35,24 @@ class CellOutputs:
                 self._by_number.pop(self._numbers.pop(next(iter(self._numbers))), None)
 
     def end(self) -> None:
-        """Note the end of what began last."""
+        """End the capture started last."""
         with self._lock:
             del self._running[-1:]
 
     @property
     def running(self) -> int | None:
-        """The number of the cell that runs, if one does."""
+        """Number of the running cell, or None."""
         with self._lock:
             return self._running[0] if self._running else None
 
     def printed(self, message_id: str, text: str) -> None:
-        """Append what the cell of this message prints; no-op for others."""
+        """Append text printed by the cell of this message; no-op for other messages."""
         output = self._output(message_id)
         if output is not None:
             output.write(text)
 
     def displayed(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Append the text of a display, from its message, and return the message: a hook of ipykernel's publisher."""
+        """Append the text of a display message and return the message: a hook of ipykernel's publisher."""
         output, content = self._output(_id_of(message.get("parent_header"))), message.get("content", {})
         data = content.get("data")
         if output is not None and isinstance(data, dict):
@@ -62,7 +62,7 @@ class CellOutputs:
         return message
 
     def texts(self) -> dict[int, str]:
-        """Return the output of the cells by their numbers."""
+        """Return the output by cell number."""
         with self._lock:
             outputs = dict(self._by_number)
         return {number: output.text for number, output in outputs.items()}
@@ -73,37 +73,37 @@ class CellOutputs:
 
 
 def outputs_of(shell: Any) -> CellOutputs | None:
-    """Return the output of the cells of a kernel, if it is taken."""
-    found: CellOutputs | None = getattr(shell, _ATTRIBUTE, None)
-    return found
+    """Return the captured cell output of a kernel, or None if it is not captured."""
+    outputs: CellOutputs | None = getattr(shell, _ATTRIBUTE, None)
+    return outputs
 
 
 def take_outputs(shell: Any) -> CellOutputs:
-    """Take the output of the cells of a kernel from now on; once."""
+    """Start capturing the cell output of a kernel, unless it is captured already."""
     outputs = outputs_of(shell)
     if outputs is None:
         outputs = CellOutputs()
         setattr(shell, _ATTRIBUTE, outputs)
-        if hasattr(shell.display_pub, "register_hook"):  # other kernels have none
-            shell.display_pub.register_hook(outputs.displayed)  # of this thread, the main one
+        if hasattr(shell.display_pub, "register_hook"):  # missing in other kernels
+            shell.display_pub.register_hook(outputs.displayed)  # per thread: registered in the main one
     return outputs
 
 
 def begin_cell(shell: Any) -> None:
-    """Take the output of the cell that begins now."""
+    """Start capturing the cell that begins."""
     parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
     take_outputs(shell).begin(shell.execution_count - 1, _id_of(parent.get("header")))
 
 
 def end_cell(shell: Any) -> None:
-    """Note that the cell has ended."""
+    """End the capture of the cell."""
     outputs = outputs_of(shell)
     if outputs is not None:
         outputs.end()
 
 
 def leave_outputs(shell: Any) -> None:
-    """Take no more output; that of earlier cells is dropped."""
+    """Stop capturing and discard the output of earlier cells."""
     outputs = outputs_of(shell)
     if outputs is not None:
         if hasattr(shell.display_pub, "unregister_hook"):
@@ -112,7 +112,7 @@ def leave_outputs(shell: Any) -> None:
 
 
 def note_printed(shell: Any, stream: Any, text: str) -> None:
-    """Append what a cell prints to a stream of the kernel, which knows whose it is."""
+    """Append text printed to a stream of the kernel, which identifies its cell."""
     outputs = outputs_of(shell)
     if outputs is not None:
         outputs.printed(_id_of(getattr(stream, "parent_header", None)), text)

@@ -1,4 +1,4 @@
-"""The executed cells of the notebook as text: their code and results from the kernel, the rest from the saved file."""
+"""Executed cells of the notebook as text: code and results from the kernel, the rest from the saved file."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from agentnb.tools.builtin.notebook.cell_outputs import outputs_of
 from agentnb.tools.builtin.notebook.kernel import Kernel, find_kernel
 
 NAMES = ("__vsc_ipynb_file__", "__session__")
-"""Variables in which VS Code and Jupyter's server tell the kernel its file."""
+"""Variables in which VS Code and the Jupyter server store the path of the notebook."""
 MAX_BYTES = 50_000_000
 
 
 class FileCell(NamedTuple):
-    """A cell of the file."""
+    """A cell of the saved file."""
 
     kind: str
     source: str
     number: int | None = None
-    """When it was executed, as the file has it."""
+    """Execution count in the file."""
     output: str = ""
 
 
 class NotebookFile(NamedTuple):
-    """A notebook as it was saved."""
+    """A notebook as saved."""
 
     path: Path
     saved_at: float
@@ -43,28 +43,28 @@ class NotebookFile(NamedTuple):
 
     @property
     def sources(self) -> list[tuple[str, str]]:
-        """The kind and the source of each cell."""
+        """Type and source of each cell."""
         return [(cell.kind, cell.source) for cell in self.cells]
 
 
 def open_notebook() -> NotebookFile | None:
-    """Return the file of the notebook that this process is the kernel of; None if it is no kernel, or the file not known."""
+    """Return the notebook of this kernel process, or None outside a kernel or if the file is unknown."""
     kernel = find_kernel()
     return None if kernel is None else read_notebook_file(kernel.variables)
 
 
 def read_notebook_file(variables: Mapping[str, Any]) -> NotebookFile | None:
-    """Return the file of a kernel with these variables; None if it is not known, or cannot be read."""
+    """Read the notebook of a kernel with these variables, or return None if it is unknown or unreadable."""
     for name in NAMES:
-        given = variables.get(name)
-        if type(given) is str and given.endswith(".ipynb"):
+        file_name = variables.get(name)
+        if type(file_name) is str and file_name.endswith(".ipynb"):
             with suppress(OSError, ValueError, RecursionError):
-                return _read(Path(given))
+                return _read(Path(file_name))
     return None
 
 
 def _read(path: Path) -> NotebookFile | None:
-    """Read a notebook; None if the path is no plain file, or a very large one."""
+    """Read a notebook, or return None for anything but a regular file of at most `MAX_BYTES` bytes."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
         return None
@@ -78,8 +78,8 @@ def _cell(cell: Any) -> FileCell | None:
     if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown"):
         return None
     number, outputs = cell.get("execution_count"), cell.get("outputs")
-    told = [_logged_output(one) for one in (outputs if isinstance(outputs, list) else []) if isinstance(one, dict)]
-    text = "\n".join(one.rstrip("\n") for one in told if one)
+    texts = [_logged_output(output) for output in (outputs if isinstance(outputs, list) else []) if isinstance(output, dict)]
+    text = "\n".join(output.rstrip("\n") for output in texts if output)
     return FileCell(cell["cell_type"], _text(cell.get("source")), number if type(number) is int else None, text)
 
 
@@ -95,31 +95,31 @@ def _logged_output(output: dict[str, Any]) -> str:
 
 def _text(value: Any) -> str:
     if isinstance(value, list):
-        return "".join(one for one in value if isinstance(one, str))
+        return "".join(line for line in value if isinstance(line, str))
     return value if isinstance(value, str) else ""
 
 
 MAX_CODE = 4_000
-"""Characters of the code of a cell."""
+"""Maximum characters of the code of a cell."""
 MAX_OUTPUT = 2_000
-"""Characters of the output of a cell, and of a text in Markdown."""
+"""Maximum characters of the output of a cell, and of a Markdown text."""
 MAX_ALL = 30_000
-"""Characters of all cells: the last."""
+"""Maximum characters of all cells, counted from the last."""
 
 
 @dataclass
 class Cell:
-    """A cell that was executed."""
+    """An executed cell."""
 
     number: int
     code: str
     output: str = ""
     is_running: bool = False
     markdown: list[str] = field(default_factory=list)
-    """The Markdown between the code before it and it."""
+    """Markdown between the preceding code cell and this one."""
 
     def lines(self) -> Iterator[str]:
-        """Yield the cell for a model."""
+        """Yield the texts of the cell for a model."""
         for text in self.markdown:
             yield f"Markdown:\n{_cut(text, MAX_OUTPUT)}"
         yield f"[{self.number}]{' (running now)' if self.is_running else ''}\n{_cut(self.code, MAX_CODE)}"
@@ -128,30 +128,30 @@ class Cell:
 
 
 def cells_text(kernel: Kernel, *, last: int, wanted: re.Pattern[str] | None) -> str:
-    """Return the last executed cells, only those in which the pattern is found if there is one."""
+    """Return the last executed cells. ``wanted``: only cells that match the pattern."""
     cells, file = executed_cells(kernel), read_notebook_file(kernel.variables)
     notes = [] if file is None else _joined_with(cells, file)
     shown = [text for cell in cells if (text := "\n".join(cell.lines())) and (wanted is None or wanted.search(text))]
     left_out = len(shown) - last
-    told, size = list[str](), 0
+    texts, size = list[str](), 0
     for text in reversed(shown[-last:]):
         size += len(text)
-        if told and size > MAX_ALL:
-            left_out = len(shown) - len(told)
+        if texts and size > MAX_ALL:
+            left_out = len(shown) - len(texts)
             break
-        told.append(text)
+        texts.append(text)
     if left_out > 0:
         notes.append(f"{left_out:,} earlier cells are left out.")
-    if not told:
-        told = ["No executed cell fits." if wanted else "No cell was executed yet."]
-    return "\n\n".join([*notes, *told[::-1]])
+    if not texts:
+        texts = ["No executed cell matches." if wanted else "No cell was executed yet."]
+    return "\n\n".join([*notes, *texts[::-1]])
 
 
 def executed_cells(kernel: Kernel) -> list[Cell]:
-    """Return the cells that the kernel has executed, in order, with what it keeps of their output."""
+    """Return the cells that the kernel has executed, in order, with the output that it keeps."""
     history = kernel.shell.history_manager
-    outputs, errors, taken = history.outputs, history.exceptions, outputs_of(kernel.shell)
-    texts = {} if taken is None else taken.texts()
+    outputs, errors, captured = history.outputs, history.exceptions, outputs_of(kernel.shell)
+    texts = {} if captured is None else captured.texts()
     running = _running(kernel)
     codes = enumerate([*history.input_hist_raw])
     return [
@@ -162,10 +162,10 @@ def executed_cells(kernel: Kernel) -> list[Cell]:
 
 
 def _running(kernel: Kernel) -> int | None:
-    """Return the number of the cell that runs, if one does."""
-    taken = outputs_of(kernel.shell)
-    if taken is not None:
-        return taken.running
+    """Return the number of the running cell, or None."""
+    captured = outputs_of(kernel.shell)
+    if captured is not None:
+        return captured.running
     number: int = kernel.shell.execution_count - 1
     ended = kernel.shell.last_execution_result
     is_over = ended is not None and not ended.info.silent and ended.execution_count == number
@@ -173,9 +173,9 @@ def _running(kernel: Kernel) -> int | None:
 
 
 def _output(outputs: Any, error: Any, taken: str | None) -> str:
-    """Return the output of a cell, from what the kernel keeps of it and, of a cell whose output was ``taken``, from that."""
-    results = [one for one in [*outputs] if taken is None or one.output_type == "execute_result"]
-    texts = [taken or "", *[_text_of(one.output_type, one.bundle) for one in results]]
+    """Return the output of a cell. ``taken``: its captured output, which replaces all but the results that the kernel keeps."""
+    results = [result for result in [*outputs] if taken is None or result.output_type == "execute_result"]
+    texts = [taken or "", *[_text_of(result.output_type, result.bundle) for result in results]]
     if isinstance(error, dict):
         texts.append(without_escapes("\n".join(map(str, error.get("traceback") or [error.get("evalue", "")]))))
     return "\n".join(text.rstrip("\n") for text in texts if text)
@@ -188,34 +188,34 @@ def _text_of(kind: str, bundle: Any) -> str:
 
 
 def _joined_with(cells: list[Cell], file: NotebookFile) -> list[str]:
-    """Add Markdown and output of the file to the cells that it holds as they were executed; return notes about the file."""
+    """Add Markdown and output of the file to cells with unchanged code. Returns notes about the file."""
     by_number = {cell.number: cell for cell in cells}
     markdown: list[str] = []
     unmatched = 0
-    for one in file.cells:
-        if one.kind == "markdown":
-            markdown.append(one.source)
+    for file_cell in file.cells:
+        if file_cell.kind == "markdown":
+            markdown.append(file_cell.source)
             continue
-        cell = by_number.get(one.number or 0)
-        if cell is not None and cell.code.strip() == one.source.strip():
+        cell = by_number.get(file_cell.number or 0)
+        if cell is not None and cell.code.strip() == file_cell.source.strip():
             cell.markdown, markdown = markdown, []
-            cell.output = cell.output or one.output
+            cell.output = cell.output or file_cell.output
         else:
-            unmatched += bool(one.source.strip())
+            unmatched += bool(file_cell.source.strip())
     saved = datetime.fromtimestamp(file.saved_at).strftime("%H:%M:%S")
     notes = [f"File: {file.path.name}, saved at {saved}."]
     if unmatched:
-        notes.append(f"Code cells of the file that were not executed in this kernel as they are there: {unmatched}.")
+        notes.append(f"Code cells of the file that were not executed in this kernel in their current form: {unmatched}.")
     if markdown and cells:
         notes.append("Markdown after the last executed cell:\n" + _cut("\n\n".join(markdown), MAX_OUTPUT))
     return notes
 
 
 def _cut(text: str, most: int) -> str:
-    """Return the text, in the middle cut to so many characters."""
+    """Cut a text in the middle to ``most`` characters."""
     text = encodable(text)
     if len(text) <= most:
         return text
-    text = redact(text)  # before it is cut: part of a key would not be found
+    text = redact(text)  # before cutting: a partial key would not be recognized
     cut = len(text) - most
     return f"{text[: most // 2]}\n[{cut:,} characters left out]\n{text[-most // 2 :]}" if cut > 0 else text

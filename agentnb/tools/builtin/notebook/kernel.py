@@ -1,4 +1,4 @@
-"""The kernel of the notebook: where its shell is found, and what the tools read there."""
+"""The kernel of the notebook, and access to its shell and namespace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.errors import SettingsError
 
 
 class Kernel(NamedTuple):
-    """The kernel that this process is."""
+    """The kernel in this process."""
 
     shell: Any
 
@@ -21,30 +21,30 @@ class Kernel(NamedTuple):
         return self.shell.user_ns  # type: ignore[no-any-return]
 
     def snapshot(self) -> dict[str, Any]:
-        """Return a copy of the namespace, without names that are texts of a class of their own."""
+        """Return a copy of the namespace, without names of `str` subclasses."""
         return {name: value for name, value in [*self.variables.items()] if type(name) is str}
 
     @property
     def hidden(self) -> frozenset[str]:
-        """Names in the namespace that IPython put there."""
+        """Names that IPython added to the namespace."""
         return frozenset(name for name in [*self.shell.user_ns_hidden] if type(name) is str)
 
     def schedule(self, callback: Callable[[], None]) -> None:
-        """Have the event loop of the main thread call a function, between two cells. Thread-safe."""
+        """Call a function on the event loop of the main thread, between two cells. Thread-safe."""
         self.shell.kernel.io_loop.add_callback(callback)
 
 
 def find_kernel() -> Kernel | None:
-    """Return the kernel of this process; None in a terminal or a script. Loads nothing."""
+    """Return the kernel of this process, or None in a terminal or a script. Imports nothing."""
     module = sys.modules.get("IPython.core.getipython")
     shell = None if module is None else module.get_ipython()
     return None if getattr(shell, "kernel", None) is None else Kernel(shell)
 
 
 def the_kernel(tool: str) -> Kernel:
-    """Return the kernel of this process; raise `SettingsError` if there is none. ``tool``: what needs it."""
+    """Return the kernel of this process. Raises `SettingsError` outside a notebook. ``tool``: name for the message."""
     kernel = find_kernel()
     if kernel is None:
         advice = (Plain("Run the agent in a notebook, or leave the tool out"), Plain("think works anywhere"))
-        raise SettingsError(f"{tool} works in a notebook only, and this process has no kernel of one", advice)
+        raise SettingsError(f"{tool} works only in a notebook, and this process is not its kernel", advice)
     return kernel

@@ -1,4 +1,4 @@
-"""``inspect_variables`` and ``read_cells``: what the notebook holds, read without running any code of it."""
+"""``inspect_variables`` and ``read_cells``: read the notebook without running any of its code."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ async def inspect_variables(names: tuple[str, ...] | msgspec.UnsetType = msgspec
     kernel = the_kernel("inspect_variables")
     if names is msgspec.UNSET or not names:
         return await asyncio.to_thread(overview, kernel)
-    told, missing = await asyncio.to_thread(details, kernel, names)
-    if missing and not told:
+    text, missing = await asyncio.to_thread(details, kernel, names)
+    if missing and not text:
         return failure("unknown_variable", missing_text(kernel, missing), "Without names it lists all variables.")
-    return "\n\n".join(filter(None, [told, missing_text(kernel, missing)]))
+    return "\n\n".join(filter(None, [text, missing_text(kernel, missing)]))
 
 
 async def read_cells(

@@ -1,4 +1,4 @@
-"""``run_python``: code of the model in the namespace of the notebook."""
+"""``run_python``: runs code of the model in the namespace of the notebook."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from agentnb.tools.tool import CodeScope, Tool, ToolContext, ToolOutcome, failur
 from agentnb.tools.tool_errors import users_traceback
 
 NAMESPACE = "tools"
-"""The name under which code finds all of them."""
+"""Name of the namespace with all tools."""
 
 
 class ToolFunction:
-    """A tool as a function: arguments as the tool has them, returns the tool's value, raises `ToolFailed`."""
+    """A tool as a function: takes the tool's arguments, returns its value, raises `ToolFailed`."""
 
     def __init__(self, scope: CodeScope, tool: Tool, own: Any = None) -> None:
-        """``own``: the function of the notebook that the tool is, for all who call it but the code."""
+        """``own``: the notebook function behind the tool, for all callers but the code."""
         self._scope = scope
         self._own = own
         self._names = [*tool.spec.input_schema.get("properties", {})]
@@ -53,7 +53,7 @@ class ToolFunction:
         try:
             outcome = self._scope.call(self.__name__, named | kwargs)
         except ToolFailed as error:
-            raise error.with_traceback(None) from None  # the way through the run's event loop says nothing to a model
+            raise error.with_traceback(None) from None  # frames of the run's event loop mean nothing to a model
         return outcome.value if outcome.value is not None or outcome.text == as_text(None) else outcome.text
 
     def __repr__(self) -> str:
@@ -61,7 +61,7 @@ class ToolFunction:
 
 
 class ToolNamespace:
-    """All tools of a run, as attributes."""
+    """The tools of a run, as attributes."""
 
     def __init__(self, functions: Mapping[str, ToolFunction]) -> None:
         self._functions = dict(functions)
@@ -69,10 +69,10 @@ class ToolNamespace:
     def __getattr__(self, name: str) -> ToolFunction:
         functions = self.__dict__.get("_functions", {})
         if name in functions:
-            return functions[name]  # type: ignore[no-any-return]  # what it holds
-        known = ", ".join(functions) or "none"
-        near = "; ".join(str(one.known[0]) for one in nearest(name, functions) if one.known)
-        raise AttributeError(f"There is no tool {name!r}. {f'Nearest: {near}. ' if near else ''}Tools: {known}")
+            return functions[name]  # type: ignore[no-any-return]  # all values are tool functions
+        names = ", ".join(functions) or "none"
+        near = "; ".join(str(suggestion.known[0]) for suggestion in nearest(name, functions) if suggestion.known)
+        raise AttributeError(f"There is no tool {name!r}. {f'Nearest: {near}. ' if near else ''}Tools: {names}")
 
     def __dir__(self) -> list[str]:
         return [*self._functions]
@@ -83,16 +83,16 @@ class ToolNamespace:
 
 @contextmanager
 def tools_as_functions(scope: CodeScope, variables: dict[str, Any], own_name: str) -> Iterator[None]:
-    """Let code find the tools in the block: as builtins, so that variables of the notebook win and nothing stays in it.
+    """Expose the tools to code in the block as builtins: variables of the notebook take precedence, and nothing stays behind.
 
-    Where a variable holds the very function that a tool is, the name stands for the tool meanwhile. ``own_name``: of the tool
-    that runs the code, which is left out.
+    A variable that is the function of a tool is replaced by the tool meanwhile. ``own_name``: the tool that runs the code,
+    which is left out.
     """
     offered = [tool for tool in scope.tools if tool.spec.name != own_name]
     functions = {tool.spec.name: ToolFunction(scope, tool) for tool in offered}
-    given = {NAMESPACE: ToolNamespace(functions), **functions}
+    names = {NAMESPACE: ToolNamespace(functions), **functions}
     hidden, ours = vars(builtins), (ToolFunction, ToolNamespace)
-    added = {name: value for name, value in given.items() if type(hidden.get(name)) in ours or name not in hidden}
+    added = {name: value for name, value in names.items() if type(hidden.get(name)) in ours or name not in hidden}
     before = {name: hidden[name] for name in added if name in hidden}
     swapped = {
         tool.spec.name: ToolFunction(scope, tool, variables[tool.spec.name])
@@ -110,7 +110,7 @@ def tools_as_functions(scope: CodeScope, variables: dict[str, Any], own_name: st
 
 
 def _put_back(namespace: dict[str, Any], added: Mapping[str, Any], before: Mapping[str, Any]) -> None:
-    """Undo an update of a namespace, but for names that were given another value meanwhile."""
+    """Undo an update of a namespace, except for names assigned since then."""
     for name, value in added.items():
         if namespace.get(name) is value:
             if name in before:
@@ -121,11 +121,11 @@ def _put_back(namespace: dict[str, Any], added: Mapping[str, Any], before: Mappi
 
 NAME = "run_python"
 MAX_TRACEBACK = 6_000
-"""Characters of a traceback: the last."""
+"""Maximum characters of a traceback, counted from its end."""
 MAX_SOURCES = 500
-"""Sources kept for tracebacks and for ``inspect.getsource``."""
+"""Maximum sources kept for tracebacks and for ``inspect.getsource``."""
 NO_AWAIT = (
-    "The code awaits something at its top level, which cannot be done here: the event loop of the kernel runs it.",
+    "The code has a top-level await, which is not possible here: it runs on the event loop of the kernel.",
     "Let a thread do it: from concurrent.futures import ThreadPoolExecutor; import asyncio; "
     "ThreadPoolExecutor(1).submit(asyncio.run, f()).result()",
 )
@@ -149,7 +149,7 @@ async def run_python(context: ToolContext, code: str) -> ToolOutcome:
 
 
 def _run(kernel: Kernel, source: str, scope: CodeScope) -> ToolOutcome:
-    """Run the code and return its outcome. An interrupt, or the end of the run, is raised."""
+    """Run the code and return its outcome. Re-raises interrupts and the end of the run."""
     output, before, last = Output(), open_figures(), None
     with ExitStack() as stack:
         stack.enter_context(kernel.shell.builtin_trap)
@@ -158,7 +158,7 @@ def _run(kernel: Kernel, source: str, scope: CodeScope) -> ToolOutcome:
         stack.enter_context(_kernel_stays(kernel.shell))
         try:
             body, expression = _compiled(kernel.shell, source, scope.filename)
-            exec(body, kernel.variables)  # the person has allowed the call
+            exec(body, kernel.variables)  # the person allowed the call
             value = None if expression is None else eval(expression, kernel.variables)  # as above
             last = None if value is None else success(value)
             return _outcome(output, before, last, value)
@@ -171,7 +171,7 @@ def _run(kernel: Kernel, source: str, scope: CodeScope) -> ToolOutcome:
 
 
 def _compiled(shell: Any, source: str, filename: str) -> tuple[Any, Any]:
-    """Return the code, and that of its last line if that is an expression whose value is wanted."""
+    """Compile the code, and its last line on its own if it is an expression with a value to show."""
     transformed = shell.transform_cell(source)
     _keep_source(filename, transformed)
     tree = shell.transform_ast(shell.compile.ast_parse(transformed, filename=filename))
@@ -190,11 +190,11 @@ def _compiled(shell: Any, source: str, filename: str) -> tuple[Any, Any]:
 
 
 class _TopLevelAwait(Exception):
-    """The code awaits at its top level."""
+    """The code has a top-level await."""
 
 
 def _keep_source(filename: str, source: str) -> None:
-    """Let tracebacks and ``inspect`` find the source."""
+    """Register the source for tracebacks and ``inspect``."""
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     _sources.append(filename)
     while len(_sources) > MAX_SOURCES:
@@ -203,7 +203,7 @@ def _keep_source(filename: str, source: str) -> None:
 
 @contextmanager
 def _kernel_stays(shell: Any) -> Iterator[None]:
-    """Let ``exit()`` end the code and not the kernel."""
+    """Make ``exit()`` end the code instead of the kernel."""
 
     def leave() -> None:
         raise SystemExit
@@ -219,31 +219,31 @@ def _kernel_stays(shell: Any) -> Iterator[None]:
 
 
 def _outcome(output: Output, before: list[Any], last: ToolOutcome | None, value: Any) -> ToolOutcome:
-    """Return the outcome of code that ended."""
+    """Return the outcome of code that completed."""
     _draw_figures(output, before, None if last is None else figure_of(value))
     text = output.text
     own: tuple[Any, ...] = ()
     if last is not None:
         text = text if text.endswith("\n") or not text else f"{text}\n"
-        first, *rest = last.parts
-        text, own = (text + _bounded(first.text), tuple(rest)) if isinstance(first, Text) else (text, last.parts)
+        first, *others = last.parts
+        text, own = (text + _bounded(first.text), tuple(others)) if isinstance(first, Text) else (text, last.parts)
     parts = (Text(text.rstrip("\n") or "(no output)"), *own, *output.pictures)
     return ToolOutcome(True, parts, value, display=None if last is None else last.display)
 
 
 def _failed(output: Output, before: list[Any], error: BaseException) -> ToolOutcome:
-    """Return the outcome of code that raised: its output so far and the traceback."""
+    """Return the outcome of code that raised: output so far and traceback."""
     _draw_figures(output, before, None)
-    told = without_escapes(users_traceback(error)).strip()
-    told = told if len(told) <= MAX_TRACEBACK else f"[...]\n{told[-MAX_TRACEBACK:]}"
+    trace = without_escapes(users_traceback(error)).strip()
+    trace = trace if len(trace) <= MAX_TRACEBACK else f"[...]\n{trace[-MAX_TRACEBACK:]}"
     text = output.text.rstrip("\n")
-    outcome = failure("python_error", told.rpartition("\n")[2], "")
-    return replace(outcome, parts=(Text(f"{text}\n{told}" if text else told), *output.pictures))
+    outcome = failure("python_error", trace.rpartition("\n")[2], "")
+    return replace(outcome, parts=(Text(f"{text}\n{trace}" if text else trace), *output.pictures))
 
 
 def _draw_figures(output: Output, before: list[Any], returned: Any) -> None:
-    """Append the figures that the code left open, and close them: the notebook would show them below a later cell."""
-    opened = [figure for figure in open_figures() if not any(figure is one for one in before)]
+    """Append open figures of the code and close them: the notebook would show them below a later cell."""
+    opened = [figure for figure in open_figures() if not any(figure is figure_before for figure_before in before)]
     for figure in opened:
         if figure is not returned:
             output.draw(figure)

@@ -1,7 +1,7 @@
-"""Values as text without running any of their code: no property, no ``__repr__``, no ``__len__`` of a class that is not known.
+"""Values as text without running their code: no property, ``__repr__`` or ``__len__`` of an unknown class.
 
-A class is known if it is, by identity, one of Python's own or of the containers, or one of pandas or numpy (`tables`). Of any
-other, and of any subclass, only the name of its type is shown.
+Known classes, compared by identity, are Python's own, its containers, and those of pandas and numpy (`tables`). Of any other
+class or subclass, only the type name is shown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from agentnb.core.redaction import redact
 
 MAX_DIGITS = 60
 MAX_BITS = 2_000
-"""Bits of a whole number that is written out: Python refuses very long ones."""
+"""Maximum bits of an integer written in digits: Python refuses very long ones."""
 _SEQUENCES: dict[type, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -43,11 +43,11 @@ _namespace_of_type = type.__dict__["__dict__"].__get__
 _module_of_type = type.__dict__["__module__"].__get__
 _flags_of_type = type.__dict__["__flags__"].__get__
 _MADE_BY_PYTHON = 1 << 9
-"""The flag of classes that are no part of a library in C."""
+"""Type flag (Py_TPFLAGS_HEAPTYPE) that static types of C extensions lack."""
 
 
 def plain_text(value: Any) -> str:
-    """Return an exact copy of a text that may be of a subclass of `str`."""
+    """Return an exact `str` copy of a text that may be an instance of a subclass."""
     return encodable(str.__str__(value))
 
 
@@ -56,21 +56,21 @@ def cut(text: str, most: int) -> str:
     line = " ".join(encodable(text[: 20 * most]).split())
     if len(line) <= most:
         return line
-    line = redact(line)  # before it is cut: part of a key would not be found
+    line = redact(line)  # before cutting: a partial key would not be recognized
     return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
 def name_of_class(kind: type) -> str:
-    """Return the qualified name of a class, whatever its metaclass says."""
+    """Return the qualified name of a class, bypassing its metaclass."""
     name = plain_text(_name_of_type(kind))
-    # Not looked up: that might compare with names of a class of their own.
+    # No lookup: that might call the comparison of keys of another class.
     names = [*_namespace_of_type(kind).items()]
     module = next((value for key, value in names if type(key) is str and key == "__module__"), None)
     if module is None and not _flags_of_type(kind) & _MADE_BY_PYTHON:
         module = _module_of_type(kind)
     if type(module) is not str or module in ("builtins", "__main__"):
         return name
-    public = module.partition("._")[0]  # pathlib._local.Path is pathlib.Path to all who use it
+    public = module.partition("._")[0]  # pathlib._local.Path is known as pathlib.Path
     return f"{encodable(public)}.{name}"
 
 
@@ -80,12 +80,12 @@ def name_of_type(value: Any) -> str:
 
 
 def unknown(value: Any) -> str:
-    """Return the text for a value of a class that is not known."""
+    """Return the text for a value of an unknown class."""
     return f"<{name_of_type(value)}>"
 
 
 def short_text(value: Any, most: int = 80, depth: int = 2, items: int = 6) -> str:
-    """Return a value on one line: at most so many characters, levels of containers, and items of each."""
+    """Return a value on one line, with limits on characters, levels of containers, and items of each."""
     kind = type(value)
     show = _SHOWN.get(id(kind))
     if show is not None:
@@ -101,14 +101,14 @@ def short_text(value: Any, most: int = 80, depth: int = 2, items: int = 6) -> st
 
 
 def is_sequence(value: Any) -> bool:
-    """Return whether the value is exactly a sequence or a set of Python's own."""
+    """True for exact instances of Python's sequences and sets."""
     return id(type(value)) in _BRACKETS and not is_mapping(value)
 
 
 def is_mapping(value: Any) -> bool:
-    """Return whether the value is exactly a mapping of Python's own."""
+    """True for exact instances of Python's mappings."""
     kind = type(value)
-    return any(kind is one for one in _MAPPINGS)
+    return any(kind is mapping for mapping in _MAPPINGS)
 
 
 def _container(value: Any, most: int, depth: int, items: int) -> str:
@@ -120,21 +120,21 @@ def _container(value: Any, most: int, depth: int, items: int) -> str:
         return f"{opening}...{closing}"
     if is_mapping(value):
         pairs = islice(items_of(value), items)
-        shown = [f"{short_text(key, most, 0)}: {short_text(one, most, depth - 1, items)}" for key, one in pairs]
+        shown = [f"{short_text(key, most, 0)}: {short_text(item, most, depth - 1, items)}" for key, item in pairs]
     else:
-        shown = [short_text(one, most, depth - 1, items) for one in islice(iter(value), items)]
+        shown = [short_text(item, most, depth - 1, items) for item in islice(iter(value), items)]
     more = f", ... {count - items:,} more" if count > items else ""
     return f"{opening}{', '.join(shown)}{more}{closing}"
 
 
 def items_of(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Return the items of an exact mapping; what another thread changes meanwhile raises RuntimeError."""
+    """Return the items of an exact mapping. Iteration raises RuntimeError if another thread changes it."""
     base = collections.OrderedDict if type(value) is collections.OrderedDict else dict
     return iter(base.items(value))
 
 
 def size_of(value: Any) -> int | None:
-    """Return the length of an exact container, text or range; None for anything else."""
+    """Return the length of an exact container, text or range, or None for other values."""
     kind = type(value)
     if is_mapping(value):
         return dict.__len__(value)
@@ -142,7 +142,7 @@ def size_of(value: Any) -> int | None:
 
 
 def signature_text(function: types.FunctionType) -> str:
-    """Return the name and the parameters of a Python function, without their defaults."""
+    """Return the name and parameters of a Python function, without default values."""
     code = function.__code__
     names = [*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]]
     names[code.co_argcount :] = [f"{name}=" for name in names[code.co_argcount :]]
@@ -150,13 +150,13 @@ def signature_text(function: types.FunctionType) -> str:
 
 
 def scalar_of_library(value: Any) -> str | None:
-    """Return a number or a time of numpy or pandas as text; None for anything else."""
+    """Return a number or time of numpy or pandas as text, or None for other values."""
     kind = type(value)
     numpy, pandas = library("numpy"), library("pandas")
-    if any(kind is one for one in _scalar_types(numpy)):
+    if any(kind is scalar_type for scalar_type in _scalar_types(numpy)):
         return str(value.item()) if not issubclass(kind, (numpy["datetime64"], numpy["timedelta64"])) else str(value)
     if pandas:
-        if kind is pandas.get("Timestamp"):  # of a zone, the text would run the code of its tzinfo
+        if kind is pandas.get("Timestamp"):  # with a zone, formatting would run the code of its tzinfo
             return str(value.asm8).replace("T", " ").rstrip("0").rstrip(".").removesuffix(" 00:00:00")
         if value is pandas.get("NaT") or value is pandas.get("NA"):
             return "missing"
@@ -166,7 +166,7 @@ def scalar_of_library(value: Any) -> str | None:
 
 
 def library(name: str) -> dict[str, Any]:
-    """Return the names of a module that is loaded; none if it is not."""
+    """Return the namespace of a loaded module, empty if it is not loaded."""
     module = sys.modules.get(name)
     return vars(module) if type(module) is types.ModuleType else {}
 
@@ -204,7 +204,7 @@ _SCALARS: dict[type, Callable[[Any], str]] = {
     types.ModuleType: lambda value: "<module>",
     **dict.fromkeys(_PATHS, str),
 }
-"""Classes of Python's own, each with what shows its values."""
-# By identity: to look up a class asks its metaclass for a hash.
+"""Classes of Python's own with their formatters."""
+# By identity: looking up a class would call its metaclass for a hash.
 _SHOWN = {id(kind): show for kind, show in _SCALARS.items()}
 _BRACKETS = {id(kind): brackets for kind, brackets in (_SEQUENCES | _MAPPINGS).items()}

@@ -1,4 +1,4 @@
-"""Streams in front of standard output and error that keep some of what is written, and pass everything else on."""
+"""Wrapper for standard output and error that diverts part of the text."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 
 
 class DivertedStream(TextIOBase):
-    """A stream in front of another: offers each text to a function, and passes on what that does not take."""
+    """Stream wrapper that offers each text to a function and writes rejected ones to the wrapped stream."""
 
     def __init__(self, stream: Any, take: Callable[[str], bool]) -> None:
         self.stream = stream
-        """The stream behind it."""
+        """The wrapped stream."""
         self._take = take
         self._process = os.getpid()
 
     def write(self, text: str) -> int:
-        """Write to what takes the text, or else to the stream."""
-        # A forked process has a copy of what takes it, of which this one learns nothing.
+        """Write a text to the function, or to the stream if the function rejects it."""
+        # A forked process has a copy of the function, invisible to this process.
         if type(text) is not str or os.getpid() != self._process or not self._take(text):
             self.stream.write(text)
         return len(text)
 
     def writelines(self, lines: Any) -> None:
-        """Write each of the texts."""
+        """Write several texts."""
         for line in lines:
             self.write(line)
 
@@ -34,22 +34,22 @@ class DivertedStream(TextIOBase):
         self.stream.flush()
 
     def close(self) -> None:
-        """Leave the stream open: it is the kernel's."""
+        """Do nothing: the stream belongs to the kernel."""
 
     def writable(self) -> bool:
-        """Return that it can be written to."""
+        """Return True."""
         return True
 
     def isatty(self) -> bool:
-        """Return what the stream says."""
+        """True if the stream is a terminal."""
         return bool(self.stream.isatty())
 
     def fileno(self) -> int:
-        """Return the file descriptor of the stream, to which other processes write."""
+        """Return the file descriptor of the stream, used by other processes."""
         return int(self.stream.fileno())
 
     @property
-    def encoding(self) -> str:  # type: ignore[override]  # that of the stream
+    def encoding(self) -> str:  # type: ignore[override]  # read-only
         """The encoding of the stream."""
         return str(self.stream.encoding)
 

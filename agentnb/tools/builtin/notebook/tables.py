@@ -1,7 +1,7 @@
 """Frames, series, indexes and arrays of pandas and numpy as text, recognized by identity and read by their own methods.
 
-A frame may hold columns, indexes and cells of other classes, whose code would run: such parts are named, not read. What holds
-the data is looked at before anything is asked of it, and no part is cut out as a frame: that would copy ``attrs``.
+A frame may have columns, indexes and cells of other classes, whose code would run: they are named, not read. The underlying
+arrays are checked before any method is called, and no part is sliced as a frame, which would copy ``attrs``.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 from agentnb.tools.builtin.notebook.safe_values import cut, library, name_of_type, short_text
 
 MAX_ROWS = 5
-"""Rows of a head."""
+"""Maximum rows of a head."""
 MAX_COLUMNS = 30
-"""Columns that are named, and shown in a head."""
+"""Maximum columns listed, and shown in a head."""
 MAX_CELL = 40
 MAX_VALUES = 10
-"""Values of an array that are shown."""
-FOREIGN = "not read: a column or an index is of a class whose code is not known"
+"""Maximum values shown of an array."""
+FOREIGN = "not read: a column or an index has an unknown class"
 _INDEXES = (
     "Index",
     "RangeIndex",
@@ -37,12 +37,12 @@ _NUMBERS = tuple(f"{kind}{bits}Dtype" for kind in ("Int", "UInt", "Float") for b
 
 
 def is_table(value: Any) -> bool:
-    """Return whether the value is a frame, series, index or array whose class is exactly that of pandas or numpy."""
+    """True for a frame, series, index or array of an exact pandas or numpy class."""
     return _is_array(value) or _is_of(value, "pandas", "DataFrame", "Series", *_INDEXES)
 
 
 def table_line(value: Any) -> str:
-    """Return what a table is in one line: its shape, its types, its columns, its size in memory."""
+    """Describe a table on one line: shape, types, columns, and size in memory."""
     if _is_array(value):
         return f"shape {value.shape}, {_dtype_text(value.dtype)}, {_bytes(value.nbytes)}"
     arrays = _arrays(value)
@@ -66,14 +66,14 @@ def table_head(value: Any) -> str:
         return f"first values: {', '.join(_labels(value, MAX_VALUES))}"
     columns, index = value._mgr.axes
     names = _labels(columns, MAX_COLUMNS)
-    cells = [_cells(value._mgr.iget_values(place), MAX_ROWS) for place in range(len(names))]
+    cells = [_cells(value._mgr.iget_values(position), MAX_ROWS) for position in range(len(names))]
     return _rows(_labels(index, MAX_ROWS), list(zip(names, cells, strict=True)))
 
 
 def _frame_line(frame: Any, arrays: list[Any]) -> str:
     columns, index = frame._mgr.axes
     names = _labels(columns, MAX_COLUMNS)
-    types = [_dtype_text(frame._mgr.iget_values(place).dtype) for place in range(len(names))]
+    types = [_dtype_text(frame._mgr.iget_values(position).dtype) for position in range(len(names))]
     named = ", ".join(f"{name} ({dtype})" for name, dtype in zip(names, types, strict=True))
     more = f" and {len(columns) - len(names):,} more" if len(columns) > len(names) else ""
     return f"{len(index):,} rows x {len(columns):,} columns, {_bytes(_size(arrays))}; columns: {named}{more}"
@@ -84,9 +84,9 @@ def _is_array(value: Any) -> bool:
 
 
 def _is_of(value: Any, module: str, *names: str) -> bool:
-    """Return whether the class of a value is exactly one of these."""
-    kind, known = type(value), library(module)
-    return any(kind is known.get(name) for name in names)
+    """True if the class of a value is exactly one of these."""
+    kind, namespace = type(value), library(module)
+    return any(kind is namespace.get(name) for name in names)
 
 
 def _axes(value: Any) -> list[Any]:
@@ -95,7 +95,7 @@ def _axes(value: Any) -> list[Any]:
 
 
 def _arrays(value: Any) -> list[Any] | None:
-    """Return the arrays that hold the data of a frame, series or index; None if a class among them is not known."""
+    """Return the arrays behind a frame, series or index, or None if one of them has an unknown class."""
     if _is_of(value, "pandas", "MultiIndex"):
         parts = [_arrays(level) for level in value._levels]
         return None if any(part is None for part in parts) else [*value._codes]
@@ -113,7 +113,7 @@ def _arrays(value: Any) -> list[Any] | None:
 
 
 def _is_known(array: Any) -> bool:
-    """Return whether the code of an array is that of numpy or pandas, and so are its parts."""
+    """True if an array and its parts have classes of numpy or pandas."""
     if _is_of(array, "pandas", "Categorical"):
         return _arrays(array.dtype.categories) is not None
     return _is_array(array) or _is_of(array, "pandas.arrays", *_ARRAYS, *_OF_TIMES)
@@ -124,7 +124,7 @@ def _size(arrays: Iterable[Any]) -> int:
 
 
 def _dtype_text(dtype: Any) -> str:
-    """Return the name of a type of numpy, or of pandas if its name is its own; else only its class."""
+    """Return the name of a dtype of numpy, or of a known one of pandas; otherwise its class name."""
     if issubclass(type(dtype), library("numpy")["dtype"]):
         return "structured" if dtype.names is not None else str(dtype.name)
     if _is_of(dtype, "pandas", *_NAMED, *_NUMBERS):
@@ -135,9 +135,9 @@ def _dtype_text(dtype: Any) -> str:
 
 
 def _cells(array: Any, most: int) -> list[str]:
-    """Return the first values of an array."""
+    """Return the first values of an array as text."""
     if _is_of(array, "pandas.arrays", *_OF_TIMES):
-        array = array._ndarray  # to make times of a zone runs the code of the zone
+        array = array._ndarray  # creating times with a zone runs the code of the zone
     return [_cell(value) for value in array[:most]]
 
 
@@ -165,9 +165,9 @@ def _label_at(level: Any, place: int) -> str:
 
 
 def _rows(labels: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """Return the first rows as lines, each column as wide as its widest cell."""
+    """Format rows as aligned lines."""
     lines = [["", *[name for name, _ in columns]]]
-    lines += [[label, *[cells[place] for _, cells in columns]] for place, label in enumerate(labels)]
+    lines += [[label, *[cells[position] for _, cells in columns]] for position, label in enumerate(labels)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     shown = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
     return "\n".join(line for line in shown if line)

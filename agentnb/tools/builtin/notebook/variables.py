@@ -1,4 +1,4 @@
-"""Variables of the notebook as text: an overview of all, or more of some."""
+"""Variables of the notebook as text: an overview, or details by name."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from agentnb.tools.builtin.notebook.safe_values import (
 )
 
 MAX_LISTED = 200
-"""Variables in an overview."""
+"""Maximum variables in an overview."""
 MAX_LINE = 600
 MAX_ITEMS = 20
-"""Items of a container that are shown one by one."""
+"""Maximum items shown of a container."""
 MAX_VALUE = 2_000
-"""Characters of a value that was asked for by name."""
+"""Maximum characters of a value requested by name."""
 MAX_ALL = 30_000
-"""Characters in all."""
+"""Maximum characters in total."""
 
 
 def overview(kernel: Kernel) -> str:
-    """Return a line for each variable of the person's own."""
+    """Return one line per variable of the person."""
     variables = kernel.snapshot()
     names = own_names(kernel, variables)
     lines = [f"{name}: {_line(variables[name])}" for name in names[:MAX_LISTED]]
@@ -46,24 +46,24 @@ def overview(kernel: Kernel) -> str:
 
 
 def details(kernel: Kernel, names: Iterable[str]) -> tuple[str, list[str]]:
-    """Return more about each of these variables, and the names that there are not."""
-    variables, told, missing = kernel.snapshot(), list[str](), list[str]()
+    """Return details about these variables, and the names without a variable."""
+    variables, texts, missing = kernel.snapshot(), list[str](), list[str]()
     for name in dict.fromkeys(names):
         if name in variables:
-            told.append(f"{name}: {_details(variables[name])}")
+            texts.append(f"{name}: {_details(variables[name])}")
         else:
             missing.append(name)
-    return _bounded("\n\n".join(told)), missing
+    return _bounded("\n\n".join(texts)), missing
 
 
 def missing_text(kernel: Kernel, missing: Iterable[str]) -> str:
-    """Return the line about names that are no variables."""
-    known = own_names(kernel, kernel.snapshot())
-    return "\n".join(f"There is no variable {name!r}. {in_python(near(name, known))}".rstrip() for name in missing)
+    """Return a line with suggestions for each name without a variable."""
+    own = own_names(kernel, kernel.snapshot())
+    return "\n".join(f"There is no variable {name!r}. {in_python(near(name, own))}".rstrip() for name in missing)
 
 
 def own_names(kernel: Kernel, variables: Mapping[str, Any]) -> list[str]:
-    """Return the names of the person's variables: not IPython's, not modules, none that begins with an underscore."""
+    """Return the names of the person's variables, without IPython's, modules, and names with a leading underscore."""
     hidden = kernel.hidden
     mine = [name for name, value in variables.items() if type(value) is not types.ModuleType]
     return [name for name in mine if not name.startswith("_") and name not in hidden]
@@ -74,7 +74,7 @@ def _line(value: Any) -> str:
     try:
         if tables.is_table(value):
             return cut(f"{kind}, {tables.table_line(value)}", MAX_LINE)
-    except Exception:  # an odd table, or one that a thread changes meanwhile
+    except Exception:  # an unusual table, or one changed by another thread
         return _unread(value)
     if issubclass(type(value), type):
         return cut(f"class {name_of_class(value)}", MAX_LINE)
@@ -84,10 +84,10 @@ def _line(value: Any) -> str:
 
 
 def _shown_beside(value: Any) -> str:
-    """Return the value for the overview; nothing for one of a class that is not known, whose name is there."""
+    """Return the value for the overview, empty for an unknown class, whose name is in the line already."""
     try:
         text = short_text(value)
-    except Exception:  # a container that a thread changes meanwhile
+    except Exception:  # a container changed by another thread
         return ""
     return "" if text == f"<{name_of_type(value)}>" else f" = {text}"
 
@@ -100,19 +100,19 @@ def _details(value: Any) -> str:
 
 
 def _body(value: Any) -> list[str]:
-    """Return the lines below the first: rows, items, a documentation, a text."""
+    """Return the lines below the first: rows, items, docstring or text."""
     if tables.is_table(value):
         return [tables.table_head(value)]
     if is_mapping(value):
         pairs = islice(items_of(value), MAX_ITEMS)
-        return [*[f"  {short_text(key, 80, 1)}: {_item(one)}" for key, one in pairs], *_more(value)]
+        return [*[f"  {short_text(key, 80, 1)}: {_item(item)}" for key, item in pairs], *_more(value)]
     if is_sequence(value):
-        return [*[f"  {_item(one)}" for one in islice(iter(value), MAX_ITEMS)], *_more(value)]
+        return [*[f"  {_item(item)}" for item in islice(iter(value), MAX_ITEMS)], *_more(value)]
     if type(value) is types.FunctionType:
         doc = value.__doc__
         return [doc[:MAX_VALUE]] if type(doc) is str else []
     if type(value) is str:
-        text = redact(value[: 10 * MAX_VALUE])  # before it is cut: part of a key would not be found
+        text = redact(value[: 10 * MAX_VALUE])  # before cutting: a partial key would not be recognized
         return [f"{text[:MAX_VALUE]}{'...' if len(text) > MAX_VALUE else ''}"]
     return []
 

@@ -1,1 +1,1 @@
-"""The tool for shell commands, and its sandbox."""
+"""Shell tool and its sandbox."""

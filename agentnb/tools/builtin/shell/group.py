@@ -1,4 +1,4 @@
-"""The group ``shell``."""
+"""The tool group ``shell``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from agentnb.tools.subject import CallNature
 from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused, failure
 
 SUSPECT = re.compile(r"\brm\b|mkfs|\bdd\b|chmod|/dev/sd|\)\s*\{")
-"""Signs without which no command matches."""
+"""Quick check that every dangerous command matches."""
 QUOTED = re.compile(r"'[^']*'|\\.|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 FORK_BOMB = re.compile(r"([\w:.]+)\s*\(\s*\)\s*\{\s*\1\s*\|\s*\1\s*&\s*\}\s*;\s*\1")
 HOMES = ("~", "$HOME", "${HOME}")
@@ -39,7 +39,7 @@ DISK = "/dev/sd"
 
 
 def dangerous_pattern(command: str) -> str:
-    """Return the pattern that a command matches, such as ``rm -rf /``; empty if it matches none."""
+    """Return the dangerous pattern that a command matches, such as ``rm -rf /``, or ""."""
     if not SUSPECT.search(command):
         return ""
     if FORK_BOMB.search(QUOTED.sub("", command)):
@@ -67,7 +67,7 @@ def _text(word: Word) -> str:
 
 
 def _root_of(target: str) -> str:
-    """Return ``/`` or ``~`` if this is all of the machine or of the home, in any spelling; else the path."""
+    """Return ``/`` or ``~`` for the whole machine or home in any spelling, otherwise the normalized path."""
     for home in HOMES:
         if target == home or target.startswith(f"{home}/"):
             target = "~" + target.removeprefix(home)
@@ -87,9 +87,9 @@ COMMAND_HINT = Plain('Such as Shell(sandbox="bwrap", env={"REGION": "brest"}, ti
 class Shell(ToolGroup):
     """The tool ``bash``.
 
-    ``sandbox``: ``"bwrap"`` runs commands behind a wall; by default there is none. ``env``: variables for commands besides
-    ``PATH`` and ``HOME``. ``timeout``: seconds after which a command is killed, if the model gives no other number, at most
-    300. ``network``: whether commands in the sandbox reach the network.
+    ``sandbox``: ``"bwrap"`` runs commands in a sandbox; no sandbox by default. ``env``: environment variables of commands,
+    besides ``PATH`` and ``HOME``. ``timeout``: default seconds until a command is killed, at most 300; the model may choose
+    another number. ``network``: allow network access in the sandbox.
     """
 
     word = "shell"
@@ -137,15 +137,15 @@ class Shell(ToolGroup):
 
     @property
     def as_logged(self) -> dict[str, Any]:
-        """The settings that differ from the defaults; of ``env`` the names only."""
+        """Settings that differ from the defaults, with only the names of ``env``."""
         logged = super().as_logged
         return {**logged, "env": sorted(self.env)} if "env" in logged else logged
 
     @classmethod
     def of_log(cls, logged: Mapping[str, Any], *, is_trusted: bool) -> Shell:
-        """Return the group with logged settings; ``network`` counts only if these are trusted.
+        """Return the group with logged settings. ``network`` is restored only from trusted ones.
 
-        Raises `SettingsError` if the group had variables: no log holds their values.
+        Raises `SettingsError` if the group had variables: logs do not contain their values.
         """
         kept = {name: value for name, value in logged.items() if name in ("sandbox", "timeout")}
         network = logged.get("network") is True
@@ -154,13 +154,13 @@ class Shell(ToolGroup):
             variables = "{" + ", ".join(f'"{name}": ...' for name in names) + "}"
             others = "".join(f", {name}={value!r}" for name, value in kept.items()) + (", network=True" if network else "")
             raise SettingsError(
-                f"The shell of this run had variables, whose values no log holds: {', '.join(names)}",
+                f"The shell of this run had variables, whose values are not logged: {', '.join(names)}",
                 Plain(f"Give them again: tools=[Shell(env={variables}{others})]"),
             )
         return cls(**kept, network=network and is_trusted)
 
     def check_usable(self) -> None:
-        """Raise `SettingsError` if there is no bash, or not the sandbox that is asked for."""
+        """Raise `SettingsError` if bash or the configured sandbox is missing."""
         if os.name != "posix" or shutil.which("bash") is None:
             raise SettingsError(
                 "The tool bash needs bash, which this machine does not have", "Install it, or leave the tool out"
@@ -182,14 +182,14 @@ async def run_command(
     starter: Sequence[str] = (),
     descriptors: Sequence[int] = (),
 ) -> Sandboxed:
-    """Run a command to its end, at most so many seconds. ``kept``, ``descriptors``: as for `run_process`.
+    """Run a command with a time limit. ``kept``, ``descriptors``: as for `run_process`.
 
-    ``starter``: a program with arguments that starts the command, unless a sandbox does, in which all ends with this process.
+    ``starter``: program with arguments that starts the command, unless a sandbox does, where everything ends with this process.
     Raises `ToolRefused` for a dangerous command, and for one that cannot be started.
     """
     work_dir = context.work_dir
     if pattern := dangerous_pattern(command):
-        advice = "If this is wanted, the person can do it in a terminal. Name the files or folders that are meant instead"
+        advice = "If this is wanted, the person can do it in a terminal. Name specific files or folders instead"
         raise ToolRefused("dangerous_command", f"potentially dangerous command blocked: {pattern}", advice)
     variables = {**settings.program_variables(), **shell.env}
     words = [_bash(settings.program_variables()["PATH"]), "-c", command]
@@ -205,7 +205,7 @@ async def run_command(
         return await run_in_sandbox(sandbox, words, variables, seconds, kept)
     except SettingsError as error:
         raise ToolRefused("not_sandboxed", encodable(str(error))) from error
-    except (OSError, ValueError) as error:  # no such folder, too long, a character that no command can have
+    except (OSError, ValueError) as error:  # missing folder, command too long, invalid character
         problem = encodable(f"The command could not be started: {error}")
         raise ToolRefused("not_started", problem, "Check the working directory and the command") from error
 
@@ -216,7 +216,7 @@ def _bash(path: str) -> str:
 
 
 def command_outcome(result: ProcessResult, note: str, seconds: float) -> ToolOutcome:
-    """Return what a command printed, as an error unless it ended well. ``note``: what of git the sandbox did not keep."""
+    """Return the output of a command, as an error unless its exit code is 0. ``note``: git data not kept by the sandbox."""
     errors = f"STDERR:\n{result.errors}" if result.errors else ""
     gap = "\n" if errors and result.output and not result.output.endswith("\n") else ""
     text = result.output + gap + errors or "(no output)"
@@ -237,12 +237,12 @@ def _words_of_end(exit_code: int) -> str:
 
 
 def _checked_variables(variables: Any) -> dict[str, str]:
-    """Return a copy of the variables; raise `SettingsError`, which repeats no value, if a program cannot have them."""
+    """Return a copy of the variables. Raises `SettingsError`, without their values, if a program cannot have them."""
     if not isinstance(variables, Mapping):
-        raise SettingsError(f"env= of Shell is of type {type(variables).__name__}, not names with values", COMMAND_HINT)
+        raise SettingsError(f"env= of Shell is of type {type(variables).__name__}, not a mapping", COMMAND_HINT)
     for name, value in variables.items():
         if not isinstance(name, str) or not re.fullmatch(r"[^=\0]+", name):
-            raise SettingsError(f"env= of Shell has a name that no variable can have: {str(name)[:40]!r}", COMMAND_HINT)
+            raise SettingsError(f"env= of Shell has an invalid variable name: {str(name)[:40]!r}", COMMAND_HINT)
         if not isinstance(value, str) or "\0" in value:
             raise SettingsError(
                 f"The variable {name} in env= of Shell is not a text", Plain(f'Give a text: env={{"{name}": "..."}}')

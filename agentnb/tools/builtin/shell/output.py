@@ -1,4 +1,4 @@
-"""Output of programs in bounded memory."""
+"""Program output with a memory limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Bounds(NamedTuple):
-    """Bytes that are kept of the beginning and of the end of a stream."""
+    """Bytes kept of the beginning and the end of a stream."""
 
     head: int
     tail: int = 0
@@ -16,7 +16,7 @@ USUAL = Bounds(24_000, 24_000)
 
 
 class BoundedOutput:
-    """The beginning and the end of a stream, and the number of bytes between them."""
+    """Beginning and end of a stream, and the number of bytes omitted between them."""
 
     def __init__(self, bounds: Bounds = USUAL) -> None:
         self._bounds = bounds
@@ -25,12 +25,12 @@ class BoundedOutput:
         self._size = 0
 
     def add(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Append the next bytes."""
         self._size += len(data)
         room = self._bounds.head - len(self.head)
         self.head += data[:room]
         self._rest += data[room:]
-        if len(self._rest) > 2 * self._bounds.tail + 100_000:  # seldom, so that bytes are not moved for each line
+        if len(self._rest) > 2 * self._bounds.tail + 100_000:  # rarely, so that not every line moves bytes
             self._cut()
 
     def _cut(self) -> None:
@@ -38,23 +38,23 @@ class BoundedOutput:
 
     @property
     def tail(self) -> bytes:
-        """The end of the stream, as far as it is not in ``head``."""
+        """End of the stream, without bytes already in ``head``."""
         self._cut()
         return bytes(self._rest)
 
     @property
     def omitted_bytes(self) -> int:
-        """The number of bytes between ``head`` and ``tail``."""
+        """Number of bytes between ``head`` and ``tail``."""
         return self._size - len(self.head) - len(self.tail)
 
     @property
     def end(self) -> str:
-        """The tail as text, without a character that the cut has divided."""
+        """The tail as text, without a character split by the cut."""
         return _without_cut_start(self.tail).decode(errors="replace")
 
     @property
     def text(self) -> str:
-        """The stream as text. Bytes that are not UTF-8 are replaced."""
+        """The stream as text. Invalid UTF-8 is replaced."""
         if not self.omitted_bytes:
             return (self.head + self.tail).decode(errors="replace")
         head, tail = _without_cut_end(bytes(self.head)), _without_cut_start(self.tail)
@@ -63,7 +63,7 @@ class BoundedOutput:
 
 
 def _without_cut_end(data: bytes) -> bytes:
-    """Return the bytes without a character that the cut has divided."""
+    """Remove a character that the cut has split."""
     for back in range(1, min(4, len(data)) + 1):
         if data[-back] >= 0xC0:
             whole = 2 + (data[-back] >= 0xE0) + (data[-back] >= 0xF0)
@@ -74,5 +74,5 @@ def _without_cut_end(data: bytes) -> bytes:
 
 
 def _without_cut_start(data: bytes) -> bytes:
-    start = next((place for place, byte in enumerate(data[:4]) if not 0x80 <= byte < 0xC0), 0)
+    start = next((position for position, byte in enumerate(data[:4]) if not 0x80 <= byte < 0xC0), 0)
     return data[min(start, 3) :]

@@ -1,4 +1,4 @@
-"""Programs in a group of their own: output in bounded memory, everything killed at the end."""
+"""Programs in their own process group, with limited output, and killed with all their children at the end."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from agentnb.tools.builtin.shell.process_tree import descendants_of, holders_of
 
 CHUNK_BYTES = 65_536
 MAX_DRAINED_BYTES = 16 * CHUNK_BYTES
-"""Bytes read of a stream after the end: more than a pipe holds."""
+"""Maximum bytes read of a stream after the end: more than a pipe buffers."""
 KILL_SECONDS = 1.0
-"""The longest wait for processes that were killed to be gone."""
+"""Maximum seconds to wait for killed processes to exit."""
 KILL_ROUNDS = 100
 
 
 @dataclass(frozen=True)
 class ProcessResult:
-    """The end of a program. ``exit_code``: minus the signal, if a signal ended it; None if the time was over."""
+    """Result of a program. ``exit_code``: negative signal number for a program ended by a signal, None for a timeout."""
 
     exit_code: int | None
     output: str
@@ -44,10 +44,10 @@ async def run_process(
     descriptors: Sequence[int] = (),
     kept: BoundedOutput | None = None,
 ) -> ProcessResult:
-    """Run a program to its end, at most so many seconds, and kill all that it started.
+    """Run a program with a time limit, and kill all processes that it started.
 
-    ``descriptors``: inherited by the program, besides its output; ``kept``: takes output and errors as they come, and the
-    result has both as its output. Raises `OSError` or `ValueError` if it cannot start.
+    ``descriptors``: inherited by the program, besides its output; ``kept``: buffer that receives output and errors as they
+    arrive, and both become the output of the result. Raises `OSError` or `ValueError` if the program cannot start.
     """
     loop = asyncio.get_running_loop()
     with ExitStack() as stack:
@@ -79,7 +79,7 @@ async def run_process(
 def _started(
     words: Sequence[str], folder: Path, variables: Mapping[str, str], stderr: int, descriptors: Sequence[int]
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a group of its own, which takes a millisecond; asyncio's own takes longer."""
+    """Start a program in its own group within a millisecond; asyncio takes longer."""
     is_apart = _has_terminal()
     return subprocess.Popen(
         words,
@@ -96,7 +96,7 @@ def _started(
 
 
 class _Lifeline:
-    """A pipe that all processes of a program inherit: at its end when none of them lives that keeps it open."""
+    """A pipe that all processes of a program inherit: at end of file once none of them has it open."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._own, self.inherited = os.pipe()
@@ -113,11 +113,11 @@ class _Lifeline:
 
     @property
     def number(self) -> int:
-        """The number by which holders of the pipe are known."""
+        """Inode that identifies holders of the pipe."""
         return os.fstat(self._own).st_ino
 
     def is_cut(self) -> bool:
-        """Return whether no process holds the other end any more."""
+        """True if no process has the other end open."""
         try:
             while os.read(self._own, CHUNK_BYTES):
                 pass
@@ -127,7 +127,7 @@ class _Lifeline:
 
 
 class _Stream:
-    """An output of a program, read as it comes."""
+    """An output stream of a program, read as it arrives."""
 
     def __init__(self, pipe: IO[bytes], loop: asyncio.AbstractEventLoop, stack: ExitStack, kept: BoundedOutput) -> None:
         self._descriptor, self._loop = stack.enter_context(pipe).fileno(), loop
@@ -150,18 +150,18 @@ class _Stream:
         return len(data)
 
     def drain(self) -> None:
-        """Read what is left in the pipe, also if a process still holds it open."""
+        """Read the remaining bytes of the pipe, also if a process still has it open."""
         total = 0
         while not self.is_at_end and total < MAX_DRAINED_BYTES and (size := self._read()):
             total += size
 
 
 def _watch_end(process: subprocess.Popen[bytes], ended: asyncio.Future[bool], stack: ExitStack) -> None:
-    """Settle the future when the process has ended. It is not reaped: its number stays its own."""
+    """Settle the future when the process has ended, without reaping it: its process id stays reserved."""
     loop = ended.get_loop()
     try:
         descriptor = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):  # not Linux, or forbidden here
+    except (AttributeError, OSError):  # not Linux, or not permitted
         threading.Thread(target=_wait_and_settle, args=(process, ended), daemon=True).start()
         return
     stack.callback(os.close, descriptor)
@@ -184,9 +184,9 @@ def _wait_and_settle(process: subprocess.Popen[bytes], ended: asyncio.Future[boo
 
 
 def _has_terminal() -> bool:
-    """Return whether a program could read from the terminal of this process, where a question of its own would wait for ever.
+    """True if a program could read from the terminal of this process, where its own prompt would wait forever.
 
-    Then it needs a session of its own, which a busy machine gives its first turn late; else a group will do.
+    The program then needs its own session, which starts late on a busy machine; otherwise a process group suffices.
     """
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
@@ -196,7 +196,7 @@ def _has_terminal() -> bool:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process, its group, and what descends from it while it lives."""
+    """Kill the process, its group and its descendants."""
     others = descendants_of(process.pid)
     with suppress(ProcessLookupError, PermissionError):  # all have ended
         os.killpg(process.pid, signal.SIGKILL)
@@ -204,7 +204,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 async def _kill_rest(process: subprocess.Popen[bytes], pipes: Collection[int]) -> None:
-    """Kill the processes that left the group but kept an inherited pipe open, also if this is cancelled meanwhile."""
+    """Kill processes that left the group but still have an inherited pipe open, also on cancellation."""
     await asyncio.shield(asyncio.to_thread(_kill_holders, process, pipes))
 
 

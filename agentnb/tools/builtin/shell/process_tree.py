@@ -1,4 +1,4 @@
-"""Processes that a program has started, from ``/proc``. None are known where there is no ``/proc``."""
+"""Processes started by a program, from ``/proc``; empty on systems without it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ PROCESSES = Path("/proc")
 
 
 def descendants_of(number: int) -> tuple[int, ...]:
-    """Return the processes that descend from a living process."""
-    found: list[int] = []
+    """Return the descendants of a running process."""
+    descendants: list[int] = []
     todo = [number]
     while todo:
         children = _children_of(todo.pop())
-        found += children
+        descendants += children
         todo += children
-    return tuple(found)
+    return tuple(descendants)
 
 
 def _children_of(number: int) -> list[int]:
@@ -28,15 +28,15 @@ def _children_of(number: int) -> list[int]:
 
 
 def holders_of(pipes: Collection[int]) -> tuple[int, ...]:
-    """Return the other processes that can write to one of these pipes, by the numbers of the pipes.
+    """Return the other processes that can write to one of these pipes, given by inode.
 
-    Children of this process are left out: they are forks that another thread makes at this moment. As the first process of a
-    container it also has the orphans as children.
+    Children of this process are left out: they are forks made by another thread at this moment. As the first process of a
+    container, it also adopts orphans.
     """
     names, own = {f"pipe:[{pipe}]" for pipe in pipes}, os.getpid()
     others = (int(name) for name in _names("") if name.isdigit() and int(name) != own)
-    found = (number for number in others if _holds(number, names))
-    return tuple(number for number in found if own == 1 or _parent_of(number) != own)
+    holders = (number for number in others if _holds(number, names))
+    return tuple(number for number in holders if own == 1 or _parent_of(number) != own)
 
 
 def _holds(number: int, pipes: set[str]) -> bool:
@@ -55,7 +55,7 @@ def _parent_of(number: int) -> int:
 
 
 def _names(folder: str) -> list[str]:
-    """Return the names in a folder of ``/proc``; none if the process has ended, or is somebody else's."""
+    """Return the entries of a folder of ``/proc``, empty if the process has ended or belongs to another user."""
     try:
         with os.scandir(PROCESSES / folder) as entries:
             return [entry.name for entry in entries]
@@ -64,7 +64,7 @@ def _names(folder: str) -> list[str]:
 
 
 def process_text(path: str) -> str:
-    """Return a file of ``/proc``; an empty text if the process has ended, or is somebody else's."""
+    """Return a file of ``/proc``, empty if the process has ended or belongs to another user."""
     try:
         return (PROCESSES / path).read_text(errors="replace")
     except OSError:

@@ -1,7 +1,7 @@
-"""The git repository around a folder, and what it follows elsewhere, which a sandbox must not change.
+"""The git repository around a folder, and the paths elsewhere that it refers to, which a sandbox must protect.
 
-A ``.git`` file may name any folder. It counts only if that folder is a worktree's that points back to it, or a submodule's of a
-repository around it: neither can be made from inside a sandbox.
+A ``.git`` file may name any folder. Accepted are only worktree folders that point back to it, and submodules of a surrounding
+repository: neither can be created from inside a sandbox.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from agentnb.git_copies.git import Git, links_among
 
 MAX_CONFIG_BYTES = 1_000_000
 GITLINK_MODE = b"\x00\x00\xe0\x00"
-"""The mode of another repository in an index."""
+"""Mode of a submodule in an index."""
 
 
 class Repository(NamedTuple):
-    """A repository. ``shared``: its folder of git; ``own``: that of this worktree, if it is another."""
+    """A repository. ``shared``: its git folder; ``own``: that of this worktree, if different."""
 
     root: Path
     shared: Path
@@ -28,9 +28,9 @@ class Repository(NamedTuple):
 
 
 class Guarded(NamedTuple):
-    """A path that must stay as it is.
+    """A path that must not change.
 
-    ``missing``: where there is nothing, the text of the file that keeps something else from being made; None for a folder.
+    ``missing``: content of the placeholder file if the path does not exist, None for a placeholder folder.
     """
 
     path: Path
@@ -38,20 +38,20 @@ class Guarded(NamedTuple):
 
 
 def repository_around(folder: Path) -> Repository | None:
-    """Return the repository that holds a folder, links followed."""
+    """Return the repository that contains a folder, or None. Ignores a ``.git`` that is a link."""
     for root in (folder, *folder.parents):
         mark = root / ".git"
         if mark.is_symlink():
             continue
         if (mark / "HEAD").is_file():
             return Repository(root, mark, mark)
-        if mark.is_file() and (found := _of_file(root, mark)):
-            return found
+        if mark.is_file() and (repository := _of_file(root, mark)):
+            return repository
     return None
 
 
 def _of_file(root: Path, mark: Path) -> Repository | None:
-    """Return the repository that a ``.git`` file names."""
+    """Return the repository that a ``.git`` file refers to, or None if it is not accepted."""
     text = _text_of(mark).strip()
     if not text.startswith("gitdir:"):
         return None
@@ -67,7 +67,7 @@ def _of_file(root: Path, mark: Path) -> Repository | None:
 
 
 def followed_parts(repository: Repository) -> Iterator[Guarded]:
-    """Return what git runs or follows in other places: where a link in the repository or its configuration leads."""
+    """Yield paths elsewhere that git runs or follows: targets of links in the repository and of its configuration."""
     for folder in {repository.shared, repository.own}:
         links = (Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink())
         yield from (Guarded(Path(os.path.normpath(folder / link.readlink()))) for link in links)
@@ -79,7 +79,7 @@ def followed_parts(repository: Repository) -> Iterator[Guarded]:
 
 
 def linked_repositories(repository: Repository, program: str | None) -> list[Path]:
-    """Return where the index has other repositories: ``git status`` goes into what lies there."""
+    """Return the paths of submodules in the index: ``git status`` enters them."""
     if program is None or GITLINK_MODE not in (read_plain(repository.own / "index") or b""):
         return []
     staged = Git(program, repository.own).run("ls-files", "--stage", "-z")[1]
@@ -87,7 +87,7 @@ def linked_repositories(repository: Repository, program: str | None) -> list[Pat
 
 
 def _settings(config: Path) -> Iterator[tuple[str, str]]:
-    """Return the names, in small letters, and values of the settings that lead elsewhere."""
+    """Yield the lowercase names and the values of settings that refer to other paths."""
     section = ""
     for line in _text_of(config).splitlines():
         text = line.strip()

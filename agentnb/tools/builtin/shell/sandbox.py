@@ -1,4 +1,4 @@
-"""The sandbox of a command: bubblewrap, with namespaces of its own and no capabilities."""
+"""The sandbox of a command: bubblewrap with its own namespaces and without capabilities."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ GIT_SETTINGS = r"^(user\.(name|email)|safe\.directory)$"
 PROBE_SECONDS = 10
 END_SECONDS = 1.0
 MAX_COPIES = 20
-"""Repositories of which a command works on a copy: that around the folder and the first inside."""
+"""Maximum repositories copied for a command: the one around the folder and the first ones inside."""
 FAILED_ADVICE = "Nothing ran, and the command is not at fault. Ask the person to look at the sandbox"
 MAX_INFO_BYTES = 4096
 
 
 class Sandboxed(NamedTuple):
-    """The result of a command in a sandbox. ``note``: the names of git that it left and that were not kept."""
+    """Result of a command in a sandbox. ``note``: git data that it wrote and that was not kept."""
 
     result: ProcessResult
     note: str
 
 
 def check_sandbox(*, has_network: bool) -> None:
-    """Raise `SettingsError`, with what to install or set, if there can be no sandbox here."""
+    """Raise `SettingsError`, with what to install or set, if a sandbox is impossible here."""
     _walls(_program(Path.cwd()), has_network)
 
 
 def words_of_sandbox(view: View, work_dir: Path, empty: Path) -> list[str]:
-    """Return the words before a command that run it in a sandbox with this view and the network. ``empty``: an empty file.
+    """Return the command prefix for a sandbox with this view and network access. ``empty``: an empty file.
 
-    Raises `SettingsError` if there can be no sandbox here.
+    Raises `SettingsError` if a sandbox is impossible here.
     """
     program = _program(work_dir)
     return [program, *_walls(program, has_network=True), *SYSTEM, *view.words(empty), "--chdir", str(work_dir), "--"]
@@ -66,7 +66,7 @@ def words_of_sandbox(view: View, work_dir: Path, empty: Path) -> list[str]:
 async def run_in_sandbox(
     sandbox: Sandbox, words: Sequence[str], variables: Mapping[str, str], seconds: float, kept: BoundedOutput | None = None
 ) -> Sandboxed:
-    """Run a program in a sandbox to its end, also if this is cancelled, and bring back what git may keep of it.
+    """Run a program in a sandbox and bring back its accepted changes of git, also on cancellation.
 
     ``kept``: as for `run_process`. Raises `SettingsError` if the sandbox failed before the program ran.
     """
@@ -94,10 +94,10 @@ async def run_in_sandbox(
 
 
 class Sandbox:
-    """A sandbox around a folder, for one command. Making it looks through the folder, which takes its time."""
+    """A sandbox around a folder, for one command. Opening it scans the folder, which takes time."""
 
     def __init__(self, work_dir: Path, variables: Mapping[str, str], *, has_network: bool, store: Path | None = None) -> None:
-        """``store``: the folder of the logs of runs, which stays as it is."""
+        """``store``: folder of the logs of runs, which is read-only."""
         self.work_dir = work_dir.resolve()
         self._variables, self._has_network, self._store = variables, has_network, store
         self._stack = ExitStack()
@@ -106,7 +106,7 @@ class Sandbox:
         self._told = -1
 
     def open(self) -> tuple[list[str], tuple[int, ...]]:
-        """Return the words before a command that run it in the sandbox, and the descriptors that they need."""
+        """Return the command prefix for the sandbox, and the descriptors to inherit."""
         program, stack = _program(self.work_dir), self._stack
         walls = _walls(program, self._has_network)
         self._git = _program_outside("git", self.work_dir)
@@ -116,7 +116,7 @@ class Sandbox:
         for part in view.guarded:
             stack.enter_context(_in_place(part))
         temporary = tempfile.TemporaryDirectory(prefix="agentnb-sandbox-", ignore_cleanup_errors=True)
-        stack.callback(threading.Thread(target=temporary.cleanup).start)  # which takes milliseconds for each folder
+        stack.callback(threading.Thread(target=temporary.cleanup).start)  # takes milliseconds per folder
         folder = Path(temporary.name)
         empty = folder / "empty"
         empty.touch()
@@ -132,7 +132,7 @@ class Sandbox:
         return [program, "--json-status-fd", str(telling), "--args", str(listed), "--"], (listed, person, telling)
 
     def close(self) -> tuple[bool, str]:
-        """Bring back what git may keep; return whether the program ran, and what did not come back."""
+        """Bring back accepted changes of git. Returns whether the program ran, and a note about git data that was not kept."""
         with self._stack:
             if self._told < 0:
                 return False, ""
@@ -143,21 +143,23 @@ class Sandbox:
 
 
 def _copies(repositories: Sequence[Repository], folder: Path) -> list[GitCopy]:
-    """Copy the folders of git. Those that are too many or of another form stay as they are, for reading."""
+    """Copy the git folders. Folders beyond the maximum or of an unknown layout stay read-only."""
     copies: list[GitCopy] = []
     for shared in list(dict.fromkeys(repository.shared for repository in repositories))[:MAX_COPIES]:
         own = {repository.own for repository in repositories if repository.shared == shared} - {shared}
         copy = copy_git(shared, folder / str(len(copies)), own=own)
         if copy is not None:
-            worktrees = [copy_git(each, folder / f"{len(copies)}-{number}", copy) for number, each in enumerate(sorted(own))]
-            copies += [copy, *(each for each in worktrees if each is not None)]
+            worktrees = [
+                copy_git(worktree, folder / f"{len(copies)}-{number}", copy) for number, worktree in enumerate(sorted(own))
+            ]
+            copies += [copy, *(worktree for worktree in worktrees if worktree is not None)]
     return copies
 
 
 def _program(work_dir: Path) -> str:
     program = _program_outside(PROGRAM, work_dir) if sys.platform == "linux" else None
     if program is None and sys.platform != "linux":
-        raise SettingsError('sandbox="bwrap" works on Linux only', "Leave it out: then commands run without a wall")
+        raise SettingsError('sandbox="bwrap" works on Linux only', "Leave it out to run commands without a sandbox")
     if program is None:
         raise SettingsError(
             'sandbox="bwrap" needs bubblewrap, which is not installed', "Install it: apt-get install bubblewrap"
@@ -166,7 +168,7 @@ def _program(work_dir: Path) -> str:
 
 
 def _program_outside(name: str, work_dir: Path) -> str | None:
-    """Return the path of a program that no command in a sandbox around this folder can have put there."""
+    """Return the path of a program outside the work folder, so that no sandboxed command can have created it."""
     folders = [Path(folder) for folder in settings.program_variables()["PATH"].split(os.pathsep) if folder.startswith("/")]
     inside = {folder for folder in folders if work_dir != Path(work_dir.anchor) and folder.resolve().is_relative_to(work_dir)}
     outside = [str(folder) for folder in folders if folder not in inside]
@@ -175,26 +177,26 @@ def _program_outside(name: str, work_dir: Path) -> str | None:
 
 @cache
 def _walls(program: str, has_network: bool) -> tuple[str, ...]:
-    """Return the arguments for namespaces that work here; raise `SettingsError` if none do."""
+    """Return the namespace arguments that work here. Raises `SettingsError` without any."""
     walls = WALLS if has_network else (*WALLS, "--unshare-net")
     error = ""
-    for further in (("--disable-userns",), ()):  # older ones know no such argument
+    for further in (("--disable-userns",), ()):  # unknown to older versions
         command = [program, "--json-status-fd", "1", *walls, *further, *SYSTEM, "--tmpfs", "/tmp", "--", "true"]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=PROBE_SECONDS)
         if done.returncode == 0:
             return (*walls, *further)
         error = done.stderr.strip().rpartition("\n")[2]
     raise SettingsError(
-        f'sandbox="bwrap" cannot be made on this machine: {error}',
+        f'sandbox="bwrap" does not work on this machine: {error}',
         Plain(
-            "It takes bubblewrap (apt-get install bubblewrap) and user namespaces, which containers and some systems forbid:"
+            "It needs bubblewrap (apt-get install bubblewrap) and user namespaces, which containers and some systems forbid:"
             " sysctl kernel.apparmor_restrict_unprivileged_userns=0, or a container with --security-opt seccomp=unconfined"
         ),
     )
 
 
 def _descriptor_of(text: str, stack: ExitStack) -> int:
-    """Return a descriptor that reads this text."""
+    """Return a descriptor with this text as its content."""
     number = os.memfd_create("agentnb")
     stack.callback(os.close, number)
     os.write(number, os.fsencode(text))
@@ -203,25 +205,25 @@ def _descriptor_of(text: str, stack: ExitStack) -> int:
 
 
 def _end_of(told: int) -> dict[str, int]:
-    """Return what bubblewrap has reported, when the first process of the sandbox is gone and with it all others.
+    """Return bubblewrap's status report, once the first process of the sandbox and thereby all others are gone.
 
     Bubblewrap itself ends a moment earlier.
     """
     state: dict[str, int] = {}
-    with suppress(OSError, ValueError):  # it was never there
+    with suppress(OSError, ValueError):  # bubblewrap did not start
         for line in os.read(told, MAX_INFO_BYTES).splitlines():
             state |= json.loads(line)
-    with suppress(KeyError, OSError):  # it is gone
+    with suppress(KeyError, OSError):  # already gone
         process = os.pidfd_open(state["child-pid"])
         if not select.select([process], [], [], END_SECONDS)[0]:
-            del state["child-pid"]  # it may still write: nothing of git comes back, although the program ran
+            del state["child-pid"]  # it may still write: discard its changes of git, although the program ran
         os.close(process)
     return state
 
 
 def _git_settings(program: str | None, work_dir: Path, variables: Mapping[str, str]) -> str:
-    """Return the name and address of the person as settings for git. To read them runs nothing of a repository."""
-    if program is None:  # nothing in the sandbox needs it
+    """Return the person's name and address as git configuration. Reading them runs no program of a repository."""
+    if program is None:  # git does not run in the sandbox
         return ""
     command = [program, "-C", str(work_dir), "config", "--includes", "-z", "--get-regexp", GIT_SETTINGS]
     try:
@@ -243,7 +245,7 @@ _placing = threading.Lock()
 
 @contextmanager
 def _in_place(part: Guarded) -> Iterator[None]:
-    """Put something where a guarded path is missing, and take it away when the last sandbox around it has ended."""
+    """Create a placeholder for a missing guarded path, and remove it when the last sandbox around it has ended."""
     with _placing:
         if part.path in _placed or not os.path.lexists(part.path):
             _placed[part.path] += 1
@@ -270,7 +272,7 @@ def _place(part: Guarded) -> None:
 
 
 def _take_away(part: Guarded) -> None:
-    with suppress(OSError):  # the person has put something there, or taken it away
+    with suppress(OSError):  # the person has changed or removed it
         if part.missing is None:
             part.path.rmdir()
         elif part.path.read_text() == part.missing:

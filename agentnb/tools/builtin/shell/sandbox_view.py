@@ -1,4 +1,4 @@
-"""The files that a command in a sandbox sees: what is hidden, what can be written, what is empty."""
+"""Files that a sandboxed command sees: hidden, writable and empty paths."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ from agentnb.tools.builtin.shell.repository import (
 
 MAX_ENTRIES = 200_000
 MAX_CERTIFICATE_BYTES = 2_000_000
-"""The largest ``*.pem`` file that is looked through for a key: packages bring certificates, without which no network works."""
+"""Maximum size of a ``*.pem`` file checked for keys: packages ship certificates, which network access needs."""
 
 
 @dataclass
 class Findings:
-    """The result of a walk. ``is_whole``: whether the walk came to its end."""
+    """Result of a walk. ``is_whole``: True if the walk was completed."""
 
     covered: list[Path] = field(default_factory=list)
-    """Files of keys and sockets."""
+    """Key files and sockets."""
     hidden: list[Path] = field(default_factory=list)
-    """Folders of files from before they were changed."""
+    """Folders of before-images."""
     repositories: list[Path] = field(default_factory=list)
     is_whole: bool = True
 
 
 def walk(roots: Iterable[Path], passed_over: Container[str] = ()) -> Findings:
-    """Look through folders, those at the top first, and through none twice. Links to folders are not followed.
+    """Scan folders breadth-first, each once. Links to folders are not followed.
 
-    ``passed_over``: folders that no command can write. Names decide nothing: a command could give any folder such a name.
+    ``passed_over``: folders that no command can write. Names do not exempt a folder: a command could choose them.
     """
     findings, todo, seen = Findings(), deque(roots), set[Path]()
-    left = MAX_ENTRIES
+    remaining = MAX_ENTRIES
     while todo:
         folder = todo.popleft()
         if folder in seen:
             continue
         seen.add(folder)
         entries = _entries(folder)
-        left -= len(entries)
-        if left < 0:
+        remaining -= len(entries)
+        if remaining < 0:
             findings.is_whole = False
             break
         for entry in entries:
@@ -90,7 +90,7 @@ def _look_at(entry: os.DirEntry[str], findings: Findings, todo: deque[Path]) -> 
 
 
 def _holds_certificates_only(path: Path) -> bool:
-    """Return whether a ``*.pem`` file has certificates and no key."""
+    """True if a ``*.pem`` file has certificates and no key."""
     if path.suffix.lower() != ".pem":
         return False
     try:
@@ -117,13 +117,13 @@ MAX_CONNECTION_BYTES = 10_000
 
 
 class View:
-    """The mounts of a sandbox: homes and temporary files are hidden, the kernel's Python is shown.
+    """Mounts of a sandbox: homes and temporary files are hidden, the kernel's Python is visible.
 
-    A mount holds within its folder; mounts further inside win.
+    A mount applies to its folder; deeper mounts take precedence.
     """
 
     def __init__(self, *, has_network: bool, hidden: Iterable[Path] = ()) -> None:
-        """``hidden``: further folders that are empty inside."""
+        """``hidden``: further folders that appear empty."""
         self.guarded: list[Guarded] = []
         self._mounts: dict[Path, tuple[str, ...]] = {}
         self._covered: set[Path] = set()
@@ -144,17 +144,17 @@ class View:
         for path in sorted(self._covered):
             copied = [copy for copy in copies if path.is_relative_to(copy.source)]
             shown = [path] if not self._is_hidden(path) else []
-            mounts += [("--ro-bind", str(empty), str(place)) for copy in copied for place in copy.paths_of(path)]
-            mounts += [("--ro-bind", str(empty), str(place)) for place in shown if not copied]
+            mounts += [("--ro-bind", str(empty), str(target)) for copy in copied for target in copy.paths_of(path)]
+            mounts += [("--ro-bind", str(empty), str(target)) for target in shown if not copied]
         mounts += [("--tmpfs", str(path)) for path in sorted(self._emptied) if not self._is_hidden(path)]
         return [word for words in mounts for word in words]
 
     def hides(self, folder: Path) -> bool:
-        """Return whether this very folder is hidden: empty, and writable for a command."""
+        """True if this very folder is hidden: empty, and writable for a command."""
         return self._mounts.get(folder, ("",))[0] == "--tmpfs"
 
     def _show_python(self) -> None:
-        """Show the kernel's Python where it lies in a hidden folder, and the links on the way to it."""
+        """Show the kernel's Python inside hidden folders, and the links that lead to it."""
         for path in _python_folders():
             if self._may_show(path) and self._is_hidden(path):
                 self.show(path)
@@ -168,11 +168,11 @@ class View:
             link = _without_dots(link.parent / target)
 
     def show(self, path: Path, *, writable: bool = False) -> None:
-        """Show a file or a folder where it is."""
+        """Mount a file or folder at its own path."""
         self._mounts[path] = ("--bind" if writable else "--ro-bind", str(path), str(path))
 
     def show_program(self, path: Path) -> None:
-        """Show a program where it is hidden, with what it needs: its package of npm, or its environment of Python."""
+        """Show a hidden program with its dependencies: its npm packages, or its Python environment."""
         program = path.resolve()
         for part in _parts_of(program):
             if self._may_show(part) and self._is_hidden(part):
@@ -181,7 +181,7 @@ class View:
             self._mounts[path] = ("--symlink", str(program), str(path))
 
     def _may_show(self, folder: Path) -> bool:
-        """Return whether to show this folder shows nothing that is hidden as a whole."""
+        """True if the folder is not hidden as a whole, so that showing it reveals nothing else."""
         return folder != Path("/") and not self.hides(folder)
 
     def _is_hidden(self, path: Path) -> bool:
@@ -190,10 +190,10 @@ class View:
 
 
 class SandboxView(View):
-    """The mounts of the sandbox of a command: its working folder can be written, but not what others act on there."""
+    """Mounts of the sandbox of a command: its working folder is writable, except what programs outside act on."""
 
     def __init__(self, work_dir: Path, git: str | None, *, has_network: bool, store: Path | None = None) -> None:
-        """``git``: the program, which no command can have made."""
+        """``git``: path of the git program, outside the reach of commands."""
         super().__init__(has_network=has_network)
         self._git = git
         self.repositories: list[Repository] = []
@@ -208,7 +208,7 @@ class SandboxView(View):
         self._keep_python(work_dir)
 
     def _show_work(self, work_dir: Path) -> None:
-        """Show the working folder to write and the repository around it to read, and cover what stands in them."""
+        """Mount the working folder writable and the repository around it read-only, and cover keys and sockets inside."""
         repository = repository_around(work_dir)
         if repository is not None and not self._may_show(repository.root):
             repository = None
@@ -217,7 +217,7 @@ class SandboxView(View):
             roots.append(repository.root)
             self.show(repository.root)
         self.show(work_dir, writable=True)
-        findings = walk(roots, frozenset(map(str, _python_folders())))  # which no command can write
+        findings = walk(roots, frozenset(map(str, _python_folders())))  # not writable for commands
         if not findings.is_whole:
             raise SettingsError(
                 f"The folder has more than {MAX_ENTRIES:,} files, too many to find those that may hold keys",
@@ -232,19 +232,21 @@ class SandboxView(View):
                 self._show_git(inner)
             if (root / ".git").is_file() and not (root / ".git").is_symlink():
                 self._guard(Guarded(root / ".git"))
-        for place in (place for repository in self.repositories for place in linked_repositories(repository, self._git)):
-            if work_dir in place.parents and place.parent.resolve() == place.parent:  # git status goes into these
-                self._pin(place)
-                if place not in self._mounts and not place.is_file():
-                    self._guard(Guarded(place))
+        for inner_mark in (
+            inner_mark for repository in self.repositories for inner_mark in linked_repositories(repository, self._git)
+        ):
+            if work_dir in inner_mark.parents and inner_mark.parent.resolve() == inner_mark.parent:  # git status enters these
+                self._pin(inner_mark)
+                if inner_mark not in self._mounts and not inner_mark.is_file():
+                    self._guard(Guarded(inner_mark))
         mark = work_dir / ".git"
         if mark not in self._mounts:
             self._guard(Guarded(mark))
-            self._guard(Guarded(work_dir / "HEAD"))  # with which the folder itself could be made a repository
+            self._guard(Guarded(work_dir / "HEAD"))  # would turn the folder itself into a repository
         self._guard(Guarded(work_dir / ".agentnb"))
 
     def _show_git(self, repository: Repository) -> None:
-        """Show the folders of git to read, as mounts of their own so that they cannot be moved away."""
+        """Mount the git folders read-only, as mounts of their own so that they cannot be moved away."""
         for folder in dict.fromkeys((repository.shared, repository.own)):
             self.show(folder)
         self.repositories.append(repository)
@@ -253,19 +255,19 @@ class SandboxView(View):
                 self._guard(part)
 
     def _keep_python(self, work_dir: Path) -> None:
-        """Make the kernel's Python read-only where it lies in the working folder: the kernel runs what is written there."""
+        """Make the kernel's Python read-only inside the working folder: the kernel runs these files."""
         for path in _python_folders():
             if work_dir in path.parents:
                 self._pin(path)
                 self.show(path)
 
     def _guard(self, part: Guarded) -> None:
-        """Make a path read-only, and keep it where it is. Of what is missing, the first folder is kept empty."""
+        """Make a path read-only and immovable. For a missing path, keep its first missing folder empty."""
         path = part.path
         if path.resolve() != path:
             raise SettingsError(
                 f"The sandbox cannot protect {path}, which is a link or behind one",
-                "Ask the person to put the real thing in its place",
+                "Ask the person to replace the link by the real file or folder",
             )
         if not path.parent.exists():
             path = next(folder for folder in reversed(path.parents) if not folder.exists())
@@ -274,20 +276,20 @@ class SandboxView(View):
         self.guarded.append(part)
 
     def _pin(self, path: Path) -> None:
-        """Make mounts of the writable folders around a path, so that it cannot be moved away."""
+        """Mount the writable folders around a path, so that it cannot be moved away."""
         for folder in path.parents:
             if folder in self._mounts:
                 break
             self._mounts[folder] = ("--bind", str(folder), str(folder))
 
     def _is_writable(self, path: Path) -> bool:
-        """Return whether a command can write at this path."""
+        """True if a command can write at this path."""
         nearest = next((parent for parent in path.parents if parent in self._mounts), None)
         return nearest is not None and self._mounts[nearest][0] == "--bind"
 
 
 def _parts_of(program: Path) -> Iterator[Path]:
-    """Return the folder with all packages of npm among which a program lies, or its environment of Python; else the program."""
+    """Yield the npm packages or the Python environment that contain a program, otherwise the program."""
     packages = next((folder for folder in reversed(program.parents) if folder.name == "node_modules"), None)
     settings_of_python = program.parent.parent / "pyvenv.cfg"
     if packages is not None:
@@ -304,7 +306,7 @@ def _parts_of(program: Path) -> Iterator[Path]:
 
 
 def _python_folders() -> tuple[Path, ...]:
-    """Return the folders of the kernel's Python, as named and with links followed."""
+    """Return the folders of the kernel's Python, as named and with links resolved."""
     folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
     folders += [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
     forms = (form for folder in map(Path, folders) for form in (_without_dots(folder), folder.resolve()))
@@ -312,12 +314,12 @@ def _python_folders() -> tuple[Path, ...]:
 
 
 def _without_dots(path: Path) -> Path:
-    """Return a path that begins at the root and has no ``..``, links followed only where it had."""
+    """Return an absolute path without ``..``; links are resolved only if the path was neither."""
     return path if path.is_absolute() and ".." not in path.parts else path.parent.resolve() / path.name
 
 
 def _hidden_folders() -> Iterator[Path]:
-    """Return the homes, the folders of temporary files and of sockets that there are."""
+    """Yield the existing folders of homes, temporary files and sockets."""
     named = (*map(Path, HIDDEN), *settings.folders_of_variables(), settings.personal_folder(), Path(tempfile.gettempdir()))
     for folder in named:
         path = folder.resolve()
@@ -326,7 +328,9 @@ def _hidden_folders() -> Iterator[Path]:
 
 
 def _kernel_settings() -> Iterator[str]:
-    """Return what in ``/proc`` changes the machine. Root writes there without any capability, so it is made read-only."""
+    """Yield the paths in ``/proc`` that change the machine. Root can write them without capabilities, so they are made
+    read-only.
+    """
     with os.scandir(PROCESSES) as entries:
         for entry in entries:
             if entry.name.isdigit() or entry.is_symlink():
@@ -336,7 +340,7 @@ def _kernel_settings() -> Iterator[str]:
 
 
 def _sockets() -> Iterator[Path]:
-    """Return the sockets of this machine that have a path: what is read-only can still be connected to."""
+    """Yield the machine's sockets with a path: read-only mounts do not prevent connections."""
     try:
         lines = SOCKETS.read_text(errors="replace").splitlines()[1:]
     except OSError:
@@ -345,12 +349,12 @@ def _sockets() -> Iterator[Path]:
         try:
             if path.startswith("/") and stat.S_ISSOCK(os.lstat(path).st_mode):
                 yield Path(path).resolve()
-        except OSError:  # no longer there, or out of reach for a command too
+        except OSError:  # gone, or inaccessible for a command too
             continue
 
 
 def _connection_files() -> Iterator[Path]:
-    """Return the file with the key of this kernel, which its command line names."""
+    """Yield the connection file with the key of this kernel, from its command line."""
     for argument in sys.argv[1:]:
         path = Path(argument.rpartition("=")[2])
         try:

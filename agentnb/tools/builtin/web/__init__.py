@@ -1,1 +1,1 @@
-"""The tool for pages of the web."""
+"""Tool for web pages."""

@@ -1,4 +1,4 @@
-"""Reasons why a page could not be fetched, for the model."""
+"""Errors of page requests, for the model."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ NEEDS_LOGIN = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_A
 
 
 def after_redirect(error: ToolRefused, address: str) -> ToolRefused:
-    """Return the error about the address to which a first address redirects."""
+    """Return an error about the target of a redirect."""
     code, problem, advice = error.args
     return ToolRefused(code, f"{address} redirects to another address. {problem}", advice)
 
 
 def status_error(address: str, status: int, retry_after: str) -> ToolRefused:
-    """Return the error for a reply other than a page. The server's own words are left out."""
+    """Return the error for an HTTP error status. The server's own text is left out."""
     try:
         phrase = f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
@@ -37,7 +37,7 @@ def status_error(address: str, status: int, retry_after: str) -> ToolRefused:
 
 
 def unreachable(address: str, problem: str) -> ToolRefused:
-    """Return the error for a server that does not answer."""
+    """Return the error for a server that does not respond."""
     advice = "Check the address, or use another page. web_fetch connects directly, not through a proxy."
     return ToolRefused("unreachable", f"{address} could not be reached: {problem}.", advice)
 
@@ -49,16 +49,16 @@ def not_resolved(host: str) -> ToolRefused:
 
 
 def not_secure(address: str, problem: str) -> ToolRefused:
-    """Return the error for a TLS connection that failed."""
+    """Return the error for a failed TLS connection."""
     return ToolRefused(
         "tls_error",
         f"There is no secure connection to {address}: {problem}.",
-        "Use another page, or tell the person that the certificate of this server does not hold.",
+        "Use another page, or tell the person that the certificate of this server is not valid.",
     )
 
 
 def no_certificates() -> ToolRefused:
-    """Return the error for certificates to trust that cannot be read."""
+    """Return the error for trusted certificates that cannot be read."""
     return ToolRefused(
         "tls_error",
         "Nothing was fetched: the certificates that the environment names cannot be read.",
@@ -67,18 +67,18 @@ def no_certificates() -> ToolRefused:
 
 
 def unreadable(address: str, problem: str) -> ToolRefused:
-    """Return the error for a reply that is not text."""
+    """Return the error for content other than text."""
     advice = "web_fetch reads pages and text only. Look for the same content as a page, or as plain text."
     return ToolRefused("unreadable", f"The content of {address} is not text: {problem}.", advice)
 
 
 def too_slow(address: str, seconds: float) -> ToolRefused:
-    """Return the error for a page that did not come in time."""
+    """Return the error for a page over the time limit."""
     return ToolRefused(
-        "timeout", f"{address} did not come within {seconds:g} seconds.", "Try once more, or use another, smaller page."
+        "timeout", f"{address} was not received within {seconds:g} seconds.", "Try once more, or use another, smaller page."
     )
 
 
 def too_many_redirects(address: str, count: int) -> ToolRefused:
-    """Return the error for a chain of redirects without an end."""
+    """Return the error for an endless chain of redirects."""
     return ToolRefused("too_many_redirects", f"{address} redirects more than {count} times.", "Use another page.")

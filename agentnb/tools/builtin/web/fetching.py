@@ -1,4 +1,4 @@
-"""Fetching a page: bounded in time, bytes, redirects and characters."""
+"""Fetching pages, with limits on time, bytes, redirects and characters."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from agentnb.tools.builtin.web.page_text import is_text, media_type, page_text
 from agentnb.tools.defaults import WEB_BYTES, WEB_CHARACTERS, WEB_SECONDS
 
 MAX_ADDRESSES = 4
-"""Addresses of a host that are tried, one after the other."""
+"""Maximum addresses of a host that are tried in turn."""
 CONNECT_SECONDS = 5.0
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """Return the addresses of a host. With `connect`, all that reaches the network: tests replace the two."""
+    """Resolve a host to addresses. Only this function and `connect` access the network: tests replace the two."""
     entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 async def connect(address: str, port: int) -> Any:
-    """Return a connection to an IP address."""
+    """Connect to an IP address."""
     from httpcore2 import AnyIOBackend
 
     return await AnyIOBackend().connect_tcp(address, port, timeout=CONNECT_SECONDS)
 
 
 async def connection_pool(*, is_local: bool) -> Any:
-    """Return an HTTP client that keeps no cookies, reads no proxy from the environment, and judges where it connects.
+    """Return an HTTP client without cookies and proxies that checks each address before it connects.
 
-    Raises `ToolRefused` if the certificates to trust cannot be read.
+    Raises `ToolRefused` if the trusted certificates cannot be read.
     """
     import httpcore2
 
@@ -50,7 +50,7 @@ async def connection_pool(*, is_local: bool) -> Any:
 
 
 class _JudgedConnections:
-    """A network backend of httpcore2 that resolves each name once, judges all its addresses and connects to these."""
+    """Network backend of httpcore2 that resolves each name once, checks all its addresses and connects to them."""
 
     def __init__(self, is_local: bool) -> None:
         self._is_local = is_local
@@ -59,11 +59,11 @@ class _JudgedConnections:
         self,
         host: str,
         port: int,
-        timeout: float | None = None,  # noqa: ASYNC109  # as httpcore2 calls it
+        timeout: float | None = None,  # noqa: ASYNC109  # signature of httpcore2
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> Any:
-        """Return a connection to the host."""
+        """Connect to a host. Raises `ToolRefused` for one that is not public."""
         try:
             addresses = await resolve(host, port)
         except (OSError, UnicodeError):
@@ -77,11 +77,11 @@ class _JudgedConnections:
         return stream
 
     async def connect_unix_socket(self, path: str, *_: Any, **__: Any) -> Any:
-        """Refuse: no page is behind a socket of this machine."""
+        """Refuse sockets of this machine."""
         raise refused_host(path, [])
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Sleep."""
         await asyncio.sleep(seconds)
 
 
@@ -98,13 +98,13 @@ async def _first_connection(addresses: list[str], port: int) -> Any:
 
 
 def _is_own(stream: Any) -> bool:
-    """Return whether a connection ends at this machine, by a public address of its own."""
+    """True if a connection ends at this machine, through one of its own public addresses."""
     ends = [stream.get_extra_info(name) for name in ("client_addr", "server_addr")]
     return None not in ends and ends[0][0] == ends[1][0]
 
 
 def tls_problem(error: BaseException) -> str:
-    """Return why TLS failed; empty if the error is another one."""
+    """Return the reason of a TLS failure, or "" for another error."""
     cause = error.__cause__ or error.__context__
     if isinstance(cause, ssl.SSLCertVerificationError):
         return cause.verify_message.rstrip(".")
@@ -117,7 +117,7 @@ HEADERS = {"User-Agent": "agentnb (web_fetch)", "Accept": "text/html, text/*;q=0
 
 
 class Page(NamedTuple):
-    """A page as the server sent it, up to a limit."""
+    """A page as sent by the server, up to a size limit."""
 
     address: WebAddress
     content_type: str
@@ -126,7 +126,7 @@ class Page(NamedTuple):
 
 
 async def fetch(url: str, *, is_local: bool) -> str:
-    """Return the text of a page. ``is_local``: also from this machine and its network. Raises `ToolRefused`."""
+    """Return the text of a page. ``is_local``: allow this machine and its network. Raises `ToolRefused`."""
     try:
         async with asyncio.timeout(WEB_SECONDS):
             page = await _load(read_address(url), is_local)
@@ -146,7 +146,7 @@ def _with_heading(page: Page, text: str) -> str:
 
 
 async def _load(address: WebAddress, is_local: bool) -> Page:
-    """Return the page, also if the same server redirects to it."""
+    """Load a page, following redirects on the same server."""
     first = address
     async with await connection_pool(is_local=is_local) as pool:
         for _ in range(MAX_REDIRECTS + 1):
@@ -158,7 +158,7 @@ async def _load(address: WebAddress, is_local: bool) -> Page:
 
 
 async def _reply(pool: Any, address: WebAddress) -> Page | str:
-    """Return the page at an address, or the location to which it redirects."""
+    """Return the page at an address, or the target of a redirect."""
     import httpcore2
 
     url = httpcore2.URL(scheme=address.scheme, host=address.host, port=address.port, target=address.target)
@@ -192,9 +192,9 @@ async def _read(response: Any, address: WebAddress) -> Page | str:
             if body.add(chunk):
                 break
     except UnknownEncoding:
-        raise errors.unreadable(address.text, "it is compressed in a way that is not known") from None
+        raise errors.unreadable(address.text, "its compression is not supported") from None
     except zlib.error:
-        raise errors.unreadable(address.text, "it is compressed, and damaged") from None
+        raise errors.unreadable(address.text, "its compressed data is damaged") from None
     if not content_type and b"\0" in body.content[:1000]:
-        raise errors.unreadable(address.text, "it has no type, and bytes that no text has")
+        raise errors.unreadable(address.text, "it has no type, and contains binary data")
     return Page(address, content_type, body.content, body.is_cut)

@@ -1,4 +1,4 @@
-"""The group ``web``."""
+"""The tool group ``web``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentnb.tools.builtin.web.fetching import fetch
 class Web(ToolGroup):
     """The tool ``web_fetch``, which reads pages of public servers.
 
-    ``local``: also those of this machine and its network, which are refused otherwise.
+    ``local``: allow servers of this machine and its network, which are refused otherwise.
     """
 
     word = "web"
@@ -25,11 +25,11 @@ class Web(ToolGroup):
 
     def __post_init__(self) -> None:
         if not isinstance(self.local, bool):
-            raise SettingsError(f"local={self.local!r} of Web is not a switch", "Write Web(local=True) or leave it out")
+            raise SettingsError(f"local={self.local!r} of Web must be True or False", "Write Web(local=True) or leave it out")
 
     @classmethod
     def of_log(cls, logged: Mapping[str, Any], *, is_trusted: bool) -> Web:
-        """Return the group with logged settings; ``local`` counts only if they are trusted."""
+        """Return the group with logged settings. ``local`` is restored only from trusted ones."""
         return cls(local=is_trusted and logged.get("local") is True)
 
     def _make_tools(self) -> tuple[BuiltinTool, ...]:

@@ -1,4 +1,4 @@
-"""The text of a page: decoded, and of HTML what a reader sees."""
+"""Text of a page: decoded and, for HTML, reduced to what a reader sees."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ BLOCKS = _tags(
     "h4 h5 h6 header hr html legend li main menu nav ol p pre section summary table tbody tfoot thead title tr ul"
 )
 PARAGRAPHS = _tags("article blockquote dl figure h1 h2 h3 h4 h5 h6 ol p pre section table title ul")
-"""Blocks with an empty line before and after them."""
+"""Blocks surrounded by empty lines."""
 HEADINGS = {"title": "# ", **{f"h{level}": f"{'#' * level} " for level in range(1, 7)}}
 LEFT_OUT = _tags(
     "applet audio canvas iframe math noembed noframes noscript object script select style svg template textarea video"
 )
 VOID = _tags("area base br col embed hr img input link meta source track wbr")
 CLOSED_BY_NEXT = _tags("dd dt li option p td th tr")
-"""Elements whose end tag may be left out."""
+"""Elements with an optional end tag."""
 _HIDDEN_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|(?:font-size|opacity)\s*:\s*0*\.?0*(?:px|em|rem|pt|%)?\s*(?:;|!|$)",
     re.IGNORECASE,
 )
 _LONG_TAG = re.compile(r"<[^<>]{20000,}>?")
-"""A tag that holds a whole picture, or is made to fill the memory of the parser."""
+"""Tags with an embedded picture, or made to fill the parser's memory."""
 MAX_LINK_CHARACTERS = 500
 
 
 def html_text(html: str, address: str) -> str:
-    """Return the text of a page without what is hidden. ``address``: to which its links are relative."""
+    """Return the visible text of an HTML page. ``address``: base of its links."""
     reader = _Reader(address)
-    # It is not closed: what is unfinished at the end would be read again from each `<`.
+    # Not closed: the parser would rescan an unfinished end from each `<`.
     reader.feed(_LONG_TAG.sub("", html))
     return reader.text
 
 
 class _Reader(HTMLParser):
-    """Collects the text of a page."""
+    """Parser that collects the text of a page."""
 
     def __init__(self, address: str) -> None:
         super().__init__()
         self._address = address
         self._pieces: list[str] = []
         self._left_out = ""
-        """The element within which all is left out; empty for none."""
+        """Name of the open element whose content is skipped, or ""."""
         self._depth = 0
-        """Elements of that name which are open."""
+        """Number of open elements of that name."""
         self._preformatted = 0
         self._cells = 0
         self._link = ""
@@ -67,7 +67,7 @@ class _Reader(HTMLParser):
         return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin an element."""
+        """Start an element."""
         if self._left_out:
             if tag == self._left_out and tag not in CLOSED_BY_NEXT:
                 self._depth += 1
@@ -104,7 +104,7 @@ class _Reader(HTMLParser):
             self._preformatted += 1
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin an element: in HTML, a slash at the end of a tag means nothing."""
+        """Start an element: HTML ignores the slash at the end of a tag."""
         self.handle_starttag(tag, attrs)
 
     def handle_endtag(self, tag: str) -> None:
@@ -122,7 +122,7 @@ class _Reader(HTMLParser):
             self._break(tag)
 
     def handle_data(self, data: str) -> None:
-        """Add text."""
+        """Append text."""
         if self._left_out:
             return
         if not self._preformatted:
@@ -143,7 +143,7 @@ class _Reader(HTMLParser):
             self._link, self._link_start = target, len(self._pieces)
 
     def _end_link(self) -> None:
-        """Put the address of the open link behind its text; a link without text is left out."""
+        """Append the address of the open link to its text. Links without text are dropped."""
         target, self._link = self._link, ""
         text = "".join(self._pieces[self._link_start :]).strip() if target else ""
         if not text or len(target) > MAX_LINK_CHARACTERS:
@@ -170,18 +170,18 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 _TEXT_CODEC = re.compile(
     r"utf-(?:8|16|32).*|ascii|iso8859-\d+|cp\d+|koi8-\w|gb\w+|big5\w*|euc_\w+|iso2022_\w+|shift_\w+|mac-\w+"
 )
-"""The codecs of pages; Python knows others, which run long or are not of the web."""
+"""Codecs of web pages; Python has others that are slow or unrelated to the web."""
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
 
 def is_text(content_type: str) -> bool:
-    """Return whether a reply of this type is text. A reply without a type may be."""
+    """True for text types, and for a reply without a type."""
     kind = media_type(content_type)
     return not kind or kind.startswith("text/") or kind in TEXT_TYPES or kind.endswith(("+json", "+xml", "+yaml"))
 
 
 def page_text(content_type: str, body: bytes, address: str) -> str:
-    """Return the text of a page. ``address``: to which its links are relative."""
+    """Return the text of a page. ``address``: base of its links."""
     text = decoded(content_type, body).replace("\r\n", "\n")
     kind = media_type(content_type)
     is_html = kind in HTML_TYPES or (not kind and text.lstrip()[:15].lower().startswith(("<!doctype html", "<html")))
@@ -189,7 +189,7 @@ def page_text(content_type: str, body: bytes, address: str) -> str:
 
 
 def decoded(content_type: str, body: bytes) -> str:
-    """Return the text of a body, in the character set that it declares; UTF-8 by default."""
+    """Decode a body with its declared character set, by default UTF-8."""
     named = next((codec for mark, codec in _BYTE_ORDER_MARKS if body.startswith(mark)), "")
     declared = _CHARSET.search(content_type) or _CHARSET.search(body[:1024].decode("latin-1"))
     if not named and declared is not None:
@@ -198,16 +198,16 @@ def decoded(content_type: str, body: bytes) -> str:
 
 
 def _text_codec(name: str) -> str:
-    """Return the codec of a character set; empty if it is not one of pages."""
+    """Return the codec of a character set, or "" if web pages do not use it."""
     try:
         codec = codecs.lookup(name).name
     except (LookupError, ValueError):
         return ""
     if codec in ("iso8859-1", "ascii"):
-        return "cp1252"  # as all browsers read it
+        return "cp1252"  # as browsers do
     return codec if _TEXT_CODEC.fullmatch(codec) else ""
 
 
 def media_type(content_type: str) -> str:
-    """Return the type without its parameters, in lower case."""
+    """Return the media type without parameters, in lowercase."""
     return content_type.partition(";")[0].strip().lower()

@@ -1,1 +1,1 @@
-"""Connections to MCP servers: begun, owned and ended by one task each."""
+"""Connections to MCP servers, each opened, owned and closed by one task."""

@@ -1,4 +1,4 @@
-"""What an MCP server has: its lists of tools, resources and prompts, and the facts of its connection."""
+"""Offer of an MCP server: its tools, resources and prompts, and the facts of its connection."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
     from mcp import types as t
 
 MAX_PAGES = 100
-"""Pages of a list that are read: a server that never ends its list must not hang a run."""
+"""Maximum pages read of a list: an endless list must not hang a run."""
 METHOD_NOT_FOUND = -32601
 CONNECTION_CLOSED = -32000
-"""The client's code for a connection that ended. Servers use it for errors of their own, too."""
+"""Client error code of a closed connection. Servers use it for their own errors, too."""
 CLOSED = "Connection closed"
-"""What the client says of a connection that ended."""
+"""Client error message of a closed connection."""
 REFUSED = -32401
-"""The code that the client gets for a status that gives no leave to use the server."""
+"""Error code passed to the client for an HTTP status that refuses access."""
 SESSION_TERMINATED = -32600
-"""The client's code for a request of a session that the server does not know."""
+"""Client error code of a request in a session unknown to the server."""
 MAX_INSTRUCTIONS_CHARACTERS = 20_000
 
 
 class ServerFacts(NamedTuple):
-    """What is known of a server from the beginning of its connection."""
+    """Facts of a server from the start of its connection."""
 
     since: datetime
     protocol: str
-    """The version of the protocol that both sides speak."""
+    """Negotiated protocol version."""
     software: str
-    """The name and version that the server gives itself."""
+    """Name and version reported by the server."""
     instructions: str
-    """What the server says of its use: for the person only, never for a model."""
+    """Instructions of the server, shown to the person only, never to a model."""
 
 
 class Catalogue(NamedTuple):
-    """The resources and prompts of a server."""
+    """Resources and prompts of a server."""
 
     resources: tuple[t.Resource, ...] = ()
     templates: tuple[t.ResourceTemplate, ...] = ()
@@ -49,12 +49,12 @@ class Catalogue(NamedTuple):
 
     @property
     def has_resources(self) -> bool:
-        """Whether there is something to read."""
+        """True if the server has resources or templates."""
         return bool(self.resources or self.templates)
 
 
 def facts_of(client: Client) -> ServerFacts:
-    """Return the facts of a connection that has just begun."""
+    """Return the facts of a new connection."""
     software = client.server_info
     named = "" if software is None else f"{software.title or software.name} {software.version}"
     instructions = visible(client.instructions or "").strip()[:MAX_INSTRUCTIONS_CHARACTERS]
@@ -62,7 +62,7 @@ def facts_of(client: Client) -> ServerFacts:
 
 
 async def tools_of(client: Client) -> tuple[t.Tool, ...]:
-    """Ask for the tools. Raises the client's errors; a server without the request, or that tells of no tools, has none."""
+    """List the tools. Raises the client's errors. A server without tool support has no tools."""
     from mcp import MCPError
 
     try:
@@ -76,7 +76,7 @@ async def tools_of(client: Client) -> tuple[t.Tool, ...]:
 
 
 async def catalogue_of(client: Client, most_pages: int = MAX_PAGES) -> Catalogue:
-    """Ask for resources and prompts, of each the first pages. A list that the server fails to give is empty."""
+    """List the first pages of resources and prompts. A list that the server fails to return is empty."""
     from mcp import MCPError
     from pydantic import ValidationError
 
@@ -104,12 +104,12 @@ def _is_closed(error: Any) -> bool:
 
 
 async def _pages(ask: Callable[..., Awaitable[Any]], name: str, most: int) -> tuple[Any, ...]:
-    found: list[Any] = []
+    items: list[Any] = []
     cursor = None
     for _ in range(most):
         page = await ask(cursor=cursor, cache_mode="refresh")
-        found += getattr(page, name)
+        items += getattr(page, name)
         cursor = page.next_cursor
         if not cursor:
             break
-    return tuple(found)
+    return tuple(items)

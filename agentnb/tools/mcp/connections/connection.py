@@ -1,4 +1,4 @@
-"""One connection to an MCP server: begun, owned and ended by one task, as the client requires."""
+"""Connection to an MCP server, opened, owned and closed by one task, as the client requires."""
 
 from __future__ import annotations
 
@@ -39,34 +39,34 @@ if TYPE_CHECKING:
     from mcp.client.session import ElicitationFnT
 
 CLOSE_SECONDS = 9.0
-"""Seconds that a server has to end: a program is killed before; a server at an address may never answer the farewell."""
+"""Seconds to wait for a server to end: a program is killed earlier, a remote server may never confirm."""
 NO_STREAMABLE_HTTP = (400, 404, 405)
-"""The statuses with which a server of the older transport, SSE, refuses a request at its address."""
-NO_SSE = "the older transport do, SSE, which the installed version of mcp cannot speak"
+"""HTTP statuses with which servers of the older SSE transport refuse a request."""
+NO_SSE = "the older SSE transport, which the installed version of mcp does not support"
 REFUSED_BODY = f'{{"jsonrpc":"2.0","id":null,"error":{{"code":{REFUSED},"message":""}}}}'.encode()
-"""Tells a call that was refused from others that failed meanwhile: it can be made again."""
+"""Response body that marks a refused call, which can be repeated, unlike other failures."""
 FORM = "application/x-www-form-urlencoded"
 SSE_SECONDS = 86_400.0
-"""Seconds that the stream of a server of the older transport may be silent."""
+"""Maximum seconds of silence of an SSE stream."""
 
 
 class Connection:
-    """A connection to a server. Used on one event loop."""
+    """Connection to a server. Used on a single event loop."""
 
     def __init__(
         self, server: MCPServer, work_dir: Path, set_aside: SetAside, elicit: ElicitationFnT, changed: Callable[[], None]
     ) -> None:
-        """``server``: with the values of its variables. ``work_dir``: where a program without a folder of its own starts.
+        """``server``: with its variables filled in. ``work_dir``: default folder of a started program.
 
-        ``set_aside`` gets the tools that cannot be used; ``changed`` is called when the server says that its tools changed.
+        ``set_aside`` receives unusable tools; ``changed`` is called when the server announces changed tools.
         """
         self.server = server
         self.is_open = False
-        """Whether calls can be made: false before it is ready, and after the server has died or the connection was closed."""
+        """True while calls are possible: from readiness until the server dies or the connection is closed."""
         self.is_forgotten = False
-        """Whether the server no longer knows this connection, as after it was started anew: it reads no request of it."""
+        """True if the server no longer knows this session, as after a restart, and ignores its requests."""
         self.refusal: Refusal | None = None
-        """The last response that gave no leave to use the server."""
+        """The last response that refused access."""
         self._login: LoggedIn | None = None
         self._status = 0
         self._work_dir = work_dir
@@ -80,19 +80,19 @@ class Connection:
         self._task = asyncio.create_task(self._own())
 
     async def ready(self) -> Client:
-        """Return the client when the server has answered; raises what kept it from that."""
+        """Return the client once the server has answered. Raises the error that prevented it."""
         return await asyncio.shield(self._ready)
 
     @property
     def stderr(self) -> tuple[str, ...]:
-        """The last lines of the server's standard error."""
+        """Last lines of the server's standard error."""
         return () if self._tail is None else self._tail.lines
 
     async def close(self) -> None:
-        """End the connection, and the program if agentnb started it."""
+        """Close the connection, and end the program if agentnb started it."""
         self._over.set()
         if not self._ready.done() and not self._is_cancelled:
-            self._is_cancelled = True  # once: a second time would cut off the end of the program
+            self._is_cancelled = True  # only once: again would cut short the program's shutdown
             self._task.cancel()
         await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
         if not self._task.done():
@@ -111,7 +111,7 @@ class Connection:
         except BaseException as error:
             if not self._ready.done():
                 self._ready.set_exception(error if isinstance(error, Exception) else ConnectionError("It was stopped"))
-                self._ready.exception()  # retrieved: nobody may wait for it
+                self._ready.exception()  # mark as retrieved: possibly nothing awaits it
             if isinstance(error, asyncio.CancelledError) and not self._over.is_set():
                 raise
         finally:
@@ -120,7 +120,7 @@ class Connection:
                 self._tail.close()
 
     async def _connected(self, stack: AsyncExitStack) -> Client:
-        logging.getLogger("mcp").addHandler(SILENT)  # else also lines that are no messages of the protocol
+        logging.getLogger("mcp").addHandler(SILENT)  # else it reports lines that are not protocol messages
         first = self._over_http() if self.server.is_remote else self._over_stdio()
         try:
             client = await stack.enter_async_context(self._client(first))
@@ -130,10 +130,10 @@ class Connection:
             try:
                 client = await stack.enter_async_context(self._client(self._over_sse()))
             except ImportError:
-                raise ConnectionError(f"it answers {self._status} as servers of {NO_SSE}") from error
+                raise ConnectionError(f"it answers {self._status}, like servers of {NO_SSE}") from error
             except Exception:
                 raise error from None
-        # The client's own check loads a validator that takes a second beside JupyterLab; `outcome_of` has a faster one.
+        # The client's own check loads a slow validator (a second in JupyterLab); `outcome_of` has a faster one.
         client.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
         return client
 
@@ -173,10 +173,10 @@ class Connection:
             args=list(server.args),
             env=dict(server.env),
             cwd=cwd,
-            encoding_error_handler="replace",  # a byte that is no text must not end the reading of all further messages
+            encoding_error_handler="replace",  # an invalid byte must not end the stream of messages
         )
         async with stdio_client(started, errlog=tail.writer) as (read, write):
-            tail.writer.close()  # the program has it: the pipe ends with the program
+            tail.writer.close()  # inherited by the program: the pipe ends with it
             yield _EndNoticed(read, self._ended), write
 
     @asynccontextmanager
@@ -185,7 +185,7 @@ class Connection:
         from mcp.client.streamable_http import streamable_http_client
 
         hooks: dict[str, list[Callable[..., Any]]] = {"response": [self._on_response]}
-        # The transport follows a redirect only within the origin of the address, so no header reaches another host.
+        # The transport follows redirects only within the same origin, so headers never reach another host.
         async with (
             AsyncClient(
                 headers=dict(self.server.headers),
@@ -199,7 +199,7 @@ class Connection:
 
     @asynccontextmanager
     async def _over_sse(self) -> AsyncIterator[tuple[Any, Any]]:
-        """Reach a server of the older transport, which answers no request at its address but streams there."""
+        """Connect over SSE, the older transport."""
         from mcp.client.sse import sse_client
 
         at = self.server.command_or_url, dict(self.server.headers), CONNECT_SECONDS, SSE_SECONDS
@@ -207,25 +207,25 @@ class Connection:
             yield _EndNoticed(read, self._ended), write
 
     async def _logged_in(self) -> Any:
-        """Return what puts the person's login into requests; None if there is none, or they have a header for it."""
+        """Return the authentication with the person's login, or None without a login or with a header of their own."""
         kept = None if has_own_login(self.server) else await asyncio.to_thread(kept_login, self.server.command_or_url)
         self._login = None if kept is None else LoggedIn(kept)
         return None if self._login is None else self._login.auth
 
     async def take_login(self) -> None:
-        """Send the login that the person has just made; a connection that began without any ends, and the next sends it."""
+        """Use the person's new login. A connection that began without one is closed, and the next one uses it."""
         if self._login is None:
             await self.close()
         else:
             await self._login.reload()
 
     async def _on_response(self, response: Any) -> None:
-        if response.request.headers.get("content-type") == FORM:  # of an authorization server, which renews the login
+        if response.request.headers.get("content-type") == FORM:  # a token renewal by the authorization server
             return
         mend_response(response)
         if await is_session_unknown(response):
             self.is_forgotten, self.is_open = True, False
-            response.status_code, response.headers["content-type"] = SESSION_UNKNOWN, ""  # as the client knows it
+            response.status_code, response.headers["content-type"] = SESSION_UNKNOWN, ""  # in the form known to the client
         self._status = response.status_code
         if self._status in NOT_ALLOWED:
             replace_body(response, REFUSED_BODY)
@@ -233,12 +233,12 @@ class Connection:
             self.refusal = refusal_of(response, self.server)
 
     def _ended(self) -> None:
-        """Note that the server's output has ended: it has died, or this connection is being closed."""
+        """Handle the end of the server's output: it has died, or this connection is closing."""
         self.is_open = False
         self._over.set()
 
     async def _watch(self, client: Client) -> None:
-        """Note changes of the tools that a server of the newer protocol announces only to subscribers."""
+        """Watch for tool changes, which servers of the newer protocol announce only to subscribers."""
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
@@ -258,11 +258,11 @@ class Connection:
 
 
 async def _unchecked(name: str, result: t.CallToolResult) -> None:
-    """Take a result without a look at its schema."""
+    """Accept a result without validation against its schema."""
 
 
 def _readable(message: Any) -> Any:
-    """Return a message that the client cannot read in a form that it can, so that its request has an answer."""
+    """Convert a message that the client cannot parse into a readable one, so that its request gets an answer."""
     from mcp.shared.message import SessionMessage
     from mcp.types import jsonrpc_message_adapter
     from pydantic import ValidationError
@@ -274,7 +274,7 @@ def _readable(message: Any) -> Any:
 
 
 class _EndNoticed:
-    """A stream of messages that tells when it has ended."""
+    """A message stream with a callback at its end."""
 
     def __init__(self, stream: Any, ended: Callable[[], None]) -> None:
         self._stream = stream

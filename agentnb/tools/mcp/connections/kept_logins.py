@@ -1,6 +1,7 @@
-"""Logins at MCP servers that the person made: in the system's keyring if there is one, else in the person's folder.
+"""Stored logins of MCP servers: in the system's keyring if available, otherwise in the person's folder.
 
-A file for each address in `settings.personal_folder`, which no tool reads. Where the keyring has the tokens, the file says so.
+Files are named after the address, in `settings.personal_folder`, which no tool reads. The file marks tokens stored in the
+keyring.
 """
 
 from __future__ import annotations
@@ -16,54 +17,54 @@ from agentnb.tools.mcp.server import digest
 
 FOLDER = "mcp-logins"
 SECRETS = ("access_token", "refresh_token", "client_secret")
-"""What is redacted of tokens and clients from when they are known."""
+"""Fields of tokens and clients that are redacted once known."""
 
 
 class KeptLogin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The login at a server: what the authorization server gave, and what is needed to renew it."""
+    """Login at a server: data from the authorization server, with everything needed to renew it."""
 
     address: str
-    """The address of the MCP server. Another address has another login."""
+    """Address of the MCP server. Each address has its own login."""
     tokens: dict[str, Any]
     client: dict[str, Any]
-    """How agentnb is registered at the authorization server."""
+    """Client registration of agentnb at the authorization server."""
     metadata: dict[str, Any] = {}
-    """What the authorization server says of itself: its name, and where tokens are renewed."""
+    """Metadata of the authorization server, with its name and token endpoint."""
     resource: dict[str, Any] = {}
-    """What the MCP server says of itself to those who log in."""
+    """Protected-resource metadata of the MCP server."""
     expires: float | None = None
-    """When the access token expires, in seconds since 1970; None if that is not known."""
+    """Expiry of the access token in seconds since 1970, or None if unknown."""
     names_client: bool = False
-    """Whether the person named the client, which the next login uses again."""
+    """True if the person chose the client, which the next login reuses."""
 
 
 class _File(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The file of a login. Without ``login``, the keyring has it."""
+    """File of a login. Without ``login``, the login is in the keyring."""
 
     address: str
     login: KeptLogin | None = None
 
 
 _here: dict[str, KeptLogin] = {}
-"""The logins of this process that could be stored nowhere."""
+"""Logins of this process that could not be stored."""
 
 
 def kept_login(address: str) -> KeptLogin | None:
-    """Return the login at the server of this address; None if there is none. Blocks: a keyring may ask the person."""
-    found = _here.get(address)
+    """Return the login for an address, or None. Blocks: a keyring may prompt the person."""
+    login = _here.get(address)
     try:
         file = msgspec.json.decode(_path(address).read_bytes(), type=_File)
-        found = found or file.login or msgspec.json.decode(settings.from_keyring(_entry(address)), type=KeptLogin)
+        login = login or file.login or msgspec.json.decode(settings.from_keyring(_entry(address)), type=KeptLogin)
     except (OSError, msgspec.DecodeError, RecursionError):
         pass
-    if found is None or found.address != address:
+    if login is None or login.address != address:
         return None
-    redact_login(found.tokens, found.client)
-    return found
+    redact_login(login.tokens, login.client)
+    return login
 
 
 def keep_login(login: KeptLogin) -> bool:
-    """Keep a login in place of the one before; return False if it is kept in this process only. Blocks."""
+    """Store a login, replacing the previous one. Returns False if only this process has it. Blocks."""
     address = login.address
     is_in_keyring = settings.keep_in_keyring(_entry(address), msgspec.json.encode(login).decode())
     try:
@@ -76,7 +77,7 @@ def keep_login(login: KeptLogin) -> bool:
 
 
 def forget_login(address: str) -> bool:
-    """Forget the login at the server of this address; return whether there was one. Blocks. Raises `SettingsError`, OSError."""
+    """Delete the login for an address. Returns False if it did not exist. Blocks. Raises `SettingsError` and OSError."""
     was_there = _here.pop(address, None) is not None or _path(address).exists()
     settings.take_from_keyring(_entry(address))
     _path(address).unlink(missing_ok=True)
@@ -93,5 +94,5 @@ def _path(address: str) -> Path:
 
 
 def _entry(address: str) -> str:
-    """Return the name of a login in the keyring."""
+    """Return the keyring entry of a login."""
     return f"mcp:{digest([address])}"

@@ -1,4 +1,4 @@
-"""Results of servers that the client cannot model, read as far as they can be."""
+"""Lenient reading of server results that violate the protocol."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 BARE = "agentnb/bare"
-"""The key under which data goes through the client that its models would refuse."""
+"""Key that wraps data that the client's models would reject."""
 INTERNAL_ERROR = -32603
 MAX_LEVELS = MAX_DEPTH + 20
-"""Levels of a message that are read, fewer than the client's: a schema in it that was cut off is still too deep to be used."""
+"""Maximum nesting levels of a message, below the client's limit; a truncated schema is still too deep to be accepted."""
 MAX_LINE_BYTES = 64_000_000
-"""Bytes of a message over HTTP: pictures are far above the client's own limit of 1 MB for an event."""
+"""Maximum bytes of a message over HTTP: pictures exceed the client's own limit of 1 MB per event."""
 _PAGE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 _HINTS = ("readOnlyHint", "idempotentHint")
 SetAside = dict[str, str]
-"""Reasons why tools are not offered, by their names."""
+"""Reasons by name of tools that are not offered."""
 
 
 def read_leniently(client: Any, set_aside: SetAside) -> None:
-    """Have a client take beginnings, lists of tools and results of calls that the protocol does not allow.
+    """Make a client accept handshakes, tool lists and results that violate the protocol.
 
-    ``set_aside`` gets the tools of the last list that cannot be used, each with its reason.
+    ``set_aside`` receives the unusable tools of the last list with their reasons.
     """
     connect: Callable[..., Awaitable[Any]] = client._connect
     send: Callable[..., Any]
@@ -59,12 +59,12 @@ def read_leniently(client: Any, set_aside: SetAside) -> None:
 
 
 def unwrapped(data: Any) -> Any:
-    """Return data as the server sent it."""
+    """Return data as sent by the server."""
     return data.get(BARE, data) if isinstance(data, Mapping) else data
 
 
 def replace_body(response: Any, body: bytes) -> None:
-    """Have a response of HTTP end with this body, whatever is left of its own."""
+    """Replace the remaining body of an HTTP response."""
 
     async def replaced(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
         await response.aclose()
@@ -74,23 +74,23 @@ def replace_body(response: Any, body: bytes) -> None:
 
 
 def mend_response(response: Any) -> None:
-    """Have a response of HTTP give messages that the client can read: one as JSON, or one in a line of each event."""
-    given, is_stream = response.aiter_bytes, response.headers.get("content-type", "").startswith("text/event-stream")
+    """Make the messages of an HTTP response readable for the client: a JSON body, or a line of each event."""
+    read, is_stream = response.aiter_bytes, response.headers.get("content-type", "").startswith("text/event-stream")
 
     async def mended(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
-        left, size = list[bytes](), 0
-        async with aclosing(given(chunk_size)) as chunks:
+        pending, size = list[bytes](), 0
+        async with aclosing(read(chunk_size)) as chunks:
             async for chunk in chunks:
                 *lines, last = chunk.split(b"\n") if is_stream and size < MAX_LINE_BYTES else (chunk,)
                 for line in lines:
-                    yield _readable_line(b"".join([*left, line])) + b"\n"
-                    left, size = [], 0
-                left.append(last)
+                    yield _readable_line(b"".join([*pending, line])) + b"\n"
+                    pending, size = [], 0
+                pending.append(last)
                 size += len(last)
                 if size > MAX_LINE_BYTES:
-                    yield b"".join(left)
-                    left = []
-        yield _readable_line(b"".join(left))
+                    yield b"".join(pending)
+                    pending = []
+        yield _readable_line(b"".join(pending))
 
     response.aiter_bytes = mended
 
@@ -110,47 +110,47 @@ def _readable_line(line: bytes) -> bytes:
 
 
 def readable_message(error: ValidationError) -> dict[str, Any] | None:
-    """Return a message of JSON-RPC that the client has refused in a form that it can read; None if there is no such form.
+    """Convert a JSON-RPC message rejected by the client into a readable one, or return None if that is impossible.
 
-    What is nested deeper than `MAX_LEVELS` is cut off, half characters are replaced, a result that is no object is below
-    `BARE`, and an error has a code and a message.
+    Levels beyond `MAX_LEVELS` are cut off, lone surrogates replaced, results other than objects wrapped in `BARE`, and errors
+    completed with code and message.
     """
-    given = [one["input"] for one in error.errors(include_url=False)]
-    line = given[0].decode(errors="replace") if isinstance(given[0], bytes) else given[0]
+    candidates = [candidate["input"] for candidate in error.errors(include_url=False)]
+    line = candidates[0].decode(errors="replace") if isinstance(candidates[0], bytes) else candidates[0]
     if isinstance(line, str):
         with suppress(ValueError, RecursionError):
-            given = [json.loads(cut_deep(line.lstrip("\ufeff"), MAX_LEVELS), parse_int=_integer)]
-    given = [one for part in given for one in (part if isinstance(part, list) else [part])]
-    message = next((one for one in given if isinstance(one, dict) and "id" in one), None)
+            candidates = [json.loads(cut_deep(line.lstrip("\ufeff"), MAX_LEVELS), parse_int=_integer)]
+    candidates = [candidate for part in candidates for candidate in (part if isinstance(part, list) else [part])]
+    message = next((candidate for candidate in candidates if isinstance(candidate, dict) and "id" in candidate), None)
     if message is None:
         return None
     read = {**encodable_data(message), "jsonrpc": "2.0"}
     problem = read.get("error")
     if problem is not None or read.keys().isdisjoint(("result", "method")):
-        told = problem if isinstance(problem, dict) else {"message": problem or "the answer has no result"}
-        code, why = told.get("code"), told.get("message", told)
-        known = {
+        details = problem if isinstance(problem, dict) else {"message": problem or "the answer has no result"}
+        code, why = details.get("code"), details.get("message", details)
+        readable = {
             "code": code if type(code) is int else INTERNAL_ERROR,
             "message": why if isinstance(why, str) else msgspec.json.encode(why).decode(),
         }
-        return {"jsonrpc": "2.0", "id": read["id"], "error": known}
+        return {"jsonrpc": "2.0", "id": read["id"], "error": readable}
     return {**read, "result": {BARE: read["result"]}} if not isinstance(read.get("result", {}), dict) else read
 
 
 def _integer(digits: str) -> int | str:
     try:
         return int(digits)
-    except ValueError:  # more digits than Python reads: else the whole answer would be lost, and its call wait
+    except ValueError:  # more digits than Python converts: losing the whole answer would leave its call waiting
         return digits
 
 
 def readable_start(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what agentnb needs of the answer to the first request. An unknown version is read as the one before it."""
+    """Return the required fields of the handshake. An unknown protocol version is read as the latest known one before it."""
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS as KNOWN
 
     version, (info, can) = raw.get("protocolVersion"), (_object(raw.get(key)) for key in ("serverInfo", "capabilities"))
     return {
-        "protocolVersion": max((one for one in KNOWN if one <= str(version)), default=KNOWN[0]),
+        "protocolVersion": max((version_name for version_name in KNOWN if version_name <= str(version)), default=KNOWN[0]),
         "capabilities": {
             key: {"listChanged": _object(can[key]).get("listChanged") is True}
             for key in ("tools", "resources", "prompts")
@@ -162,24 +162,24 @@ def readable_start(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """Return a value that should be an object; empty for anything else."""
+    """Return a value if it is an object, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def readable_list(raw: Mapping[str, Any], key: str, read: Callable[[Any], Any], set_aside: SetAside) -> dict[str, Any]:
-    """Return a page of a list with the items that the client can model; the others are set aside, each with its reason."""
+    """Return a page of a list with its valid items; the others are set aside with their reasons."""
     items, cursor = list[Any](), raw.get("nextCursor")
-    for place, item in enumerate(list_of(raw.get(key, raw.get(BARE)))):
+    for position, item in enumerate(list_of(raw.get(key, raw.get(BARE)))):
         try:
             items.append(read(item))
         except ValueError as error:
             name = item.get("name") if isinstance(item, dict) else None
-            set_aside[name if isinstance(name, str) and name else f"number {place + 1}"] = str(error)
+            set_aside[name if isinstance(name, str) and name else f"number {position + 1}"] = str(error)
     return {**_PAGE, key: items, **({"nextCursor": cursor} if isinstance(cursor, str) else {})}
 
 
 def _modelled(model: str, item: Any) -> Any:
-    """Return an item of a list that the client can model. Raises `ValueError` for another."""
+    """Return a valid item of a list. Raises `ValueError` for an invalid one."""
     from mcp import types
 
     getattr(types, model).model_validate(item, by_name=False)
@@ -187,7 +187,7 @@ def _modelled(model: str, item: Any) -> Any:
 
 
 def _readable_tool(tool: Any) -> dict[str, Any]:
-    """Return what agentnb needs of a tool, its schemas as they are. Raises `ValueError` if there is no reading."""
+    """Return the required fields of a tool, with its schemas unchanged. Raises `ValueError` for an unusable tool."""
     from mcp.shared.inbound import find_invalid_x_mcp_header
 
     if not isinstance(tool, dict):
@@ -205,8 +205,8 @@ def _readable_tool(tool: Any) -> dict[str, Any]:
         raise ValueError(visible(problem))
     hints, output = _object(tool.get("annotations")), tool.get("outputSchema")
     if _object(tool.get("execution")).get("taskSupport") == "required":
-        raise ValueError("it runs only as a task, which agentnb does not do")
-    headers = {name: one for name, one in _object(properties).items() if isinstance(one, dict)}
+        raise ValueError("it runs only as a task, which agentnb does not support")
+    headers = {name: definition for name, definition in _object(properties).items() if isinstance(definition, dict)}
     return {
         "name": tool["name"],
         "inputSchema": {"type": "object", "properties": headers, BARE: schema},  # some properties are sent as headers
@@ -222,14 +222,14 @@ LISTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "resources/templates/list": ("resourceTemplates", partial(_modelled, "ResourceTemplate")),
     "prompts/list": ("prompts", partial(_modelled, "Prompt")),
 }
-"""The requests for lists: the key of each list, and what reads its items."""
+"""List requests, with the key and the parser of the items."""
 
 
 def readable_result(raw: Any) -> dict[str, Any]:
-    """Return the result of a call as one that the client can model: below `BARE`, whatever it is."""
+    """Return the result of a call in a form that the client accepts, wrapped in `BARE`."""
     if isinstance(raw, Mapping):
         if "content" not in raw and ("task" in raw or raw.get("resultType") == "task"):
-            raise RuntimeError("it does the call as a task, whose result agentnb cannot get")
+            raise RuntimeError("it runs the call as a task, which agentnb does not support")
         if raw.get("resultType") == "input_required" or ("content" not in raw and "inputRequests" in raw):
             return dict(raw)
     return {"resultType": "complete", "content": [], "structuredContent": {BARE: raw}}

@@ -1,4 +1,4 @@
-"""A server that runs may use: started when it is first needed, and again if it was found dead."""
+"""A server for runs: started on first use, and restarted if it died."""
 
 from __future__ import annotations
 
@@ -38,45 +38,45 @@ T = TypeVar("T")
 State: TypeAlias = Literal["configured", "starting", "ready", "dead", "failed", "stopped"]
 Asker: TypeAlias = Callable[[Any], Awaitable[Any]]
 _asker: ContextVar[Asker | None] = ContextVar("asker", default=None)
-"""Answers the questions of the call that is being made."""
+"""Answers questions of the current call."""
 MAX_REASON_CHARACTERS = 2_000
-"""Characters of an error, which may be the server's own words."""
+"""Maximum characters of an error, possibly the server's own text."""
 
 
 class Book(Protocol):
-    """The book of servers that this one is in."""
+    """The registry that owns a server."""
 
     async def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on the event loop of the connections."""
 
     def filled(self, server: MCPServer) -> MCPServer:
-        """Return the server with the values of its variables."""
+        """Return the server with its variables filled in."""
 
 
 class LiveServer:
-    """A server as configured, its connection, and what it has listed. Public methods may be called on any event loop."""
+    """A configured server with its connection and lists. Public methods may be called on any event loop."""
 
     def __init__(self, server: MCPServer, book: Book, work_dir: Path) -> None:
-        """``work_dir``: the folder of the first run."""
+        """``work_dir``: folder of the first run."""
         self.server = server
         self._state: State = "configured"
         self.problem = ""
-        """Why it could not be started."""
+        """Reason of a failed start."""
         self.version = 0
-        """Counts the changes of its tools."""
+        """Counter of tool changes."""
         self.facts: ServerFacts | None = None
-        """The facts of its last connection; None if none began."""
+        """Facts of the last connection, None before the first."""
         self.tools: tuple[t.Tool, ...] = ()
-        """Its tools as last listed."""
+        """Tools of the last list."""
         self.set_aside: SetAside = {}
-        """The tools of its last list that cannot be used, with the reason of each."""
+        """Unusable tools of the last list with their reasons."""
         self.catalogue = Catalogue()
-        """The first page of its resources and prompts, as last listed."""
+        """First page of resources and prompts of the last list."""
         self._askers: list[Asker] = []
-        """Answer its questions of which it does not say to which call they belong: the newest call's does, the last here."""
+        """Askers of the running calls. The last one answers questions that name no call."""
         self.work_dir = work_dir
         self.is_retired = False
-        """Whether it is never started again: nothing would end it."""
+        """True if it must not start again, as nothing would end it."""
         self._book = book
         self._connection: Connection | None = None
         self._starting = asyncio.Lock()
@@ -85,21 +85,21 @@ class LiveServer:
 
     @property
     def state(self) -> State:
-        """Its state; ``dead`` after it ended by itself."""
+        """State of the server; ``dead`` if it ended on its own."""
         is_gone = self._connection is None or not self._connection.is_open
         return "dead" if self._state == "ready" and is_gone else self._state
 
     @property
     def stderr(self) -> tuple[str, ...]:
-        """The last lines of its standard error."""
+        """Last lines of its standard error."""
         return () if self._connection is None else self._connection.stderr
 
     async def start(self) -> None:
-        """Connect, unless it is connected. Raises `ServerFailed`, with the end of its standard error."""
+        """Connect, unless connected. Raises `ServerFailed` with the end of its standard error."""
         await self._there(self._opened)
 
     async def relist(self) -> None:
-        """Ask for its tools again. Raises `ServerFailed`."""
+        """List the tools again. Raises `ServerFailed`."""
 
         async def list_again() -> None:
             connection = await self._opened()
@@ -111,10 +111,10 @@ class LiveServer:
         await self._there(list_again)
 
     async def request(self, make: Callable[[Client], Awaitable[T]], asker: Asker | None = None) -> T:
-        """Make a request; a server that is found dead is started again first.
+        """Send a request, restarting a dead server first.
 
-        ``asker``: from the parameters of a question that the server sends meanwhile to the protocol's result.
-        Raises `ServerFailed`, the client's errors, and `ConnectionError` if the server ended meanwhile.
+        ``asker``: answers questions that the server sends meanwhile, from their parameters to the protocol's result.
+        Raises `ServerFailed`, the client's errors, and `ConnectionError` if the server ends meanwhile.
         """
 
         async def send(*, is_again: bool = False) -> T:
@@ -129,29 +129,29 @@ class LiveServer:
                 if connection.is_open or isinstance(error, AgentnbError):
                     raise
                 if is_again or not (connection.is_forgotten and getattr(error, "code", None) == SESSION_TERMINATED):
-                    raise ConnectionResetError("the server ended") from error  # whatever the client says of that
+                    raise ConnectionResetError("the server ended") from error  # instead of the client's error
             finally:
                 _asker.reset(token)
                 if asker is not None:
                     self._askers.remove(asker)
-            return await send(is_again=True)  # the server has refused the request unread
+            return await send(is_again=True)  # the server rejected the request unread
 
         return await self._there(send)
 
     async def log_in(self, scope: str, ask: Callable[[str, str], Awaitable[None]]) -> None:
-        """Have the person log in; calls that were refused meanwhile share the login.
+        """Have the person log in. Calls refused meanwhile share the login.
 
-        ``ask`` brings a message and an address to the person. Raises what it raises, and `ServerFailed`.
+        ``ask`` shows a message and an address to the person. Raises its errors and `ServerFailed`.
         """
         await self._there(partial(self._log_in, scope, ask))
 
     async def _there(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine on the event loop of the connections, which has ended with a server that is retired."""
+        """Run a coroutine on the event loop of the connections, which is gone for a retired server."""
         self.check_retired()
         return await self._book.run(make)
 
     def check_retired(self) -> None:
-        """Raise `ServerFailed` if it is never started again."""
+        """Raise `ServerFailed` if the server must not start again."""
         if self.is_retired:
             raise ServerFailed(f"The MCP server {self.server.name} was replaced, or the run that started it is over")
 
@@ -165,9 +165,9 @@ class LiveServer:
             await self.stopped()
             self._state, self.problem = "starting", ""
             self.facts, self.tools, self.set_aside, self.catalogue = None, (), {}, Catalogue()
-            given = self.work_dir, self.set_aside, self._elicit, self._note_change
+            arguments = self.work_dir, self.set_aside, self._elicit, self._note_change
             try:
-                connection = self._connection = Connection(self._book.filled(self.server), *given)
+                connection = self._connection = Connection(self._book.filled(self.server), *arguments)
                 await self._list(connection)
             except BaseException as error:
                 await self.stopped()
@@ -180,7 +180,7 @@ class LiveServer:
             return connection
 
     async def _list(self, connection: Connection) -> None:
-        """Ask for the tools, and whether there are resources and prompts."""
+        """List the tools, and check for resources and prompts."""
         async with asyncio.timeout(max(START_SECONDS, self.server.timeout or 0)):
             client = await connection.ready()
             self.facts = self.facts or facts_of(client)
@@ -196,12 +196,12 @@ class LiveServer:
             await self._connection.take_login()
 
     async def _bring(self, login: Login, ask: Callable[[str, str], Awaitable[None]]) -> None:
-        """Bring a login to the person until it has its answer, or they have closed the question."""
+        """Show a login to the person until it completes or they close the question."""
 
         async def show() -> None:
             address = await asyncio.wrap_future(login.address)
             await ask(f"Log in to {self.server.target}: it refuses this call until you do{login.note}", address.opened)
-            login.give_up()  # where the person is done, and no answer has come here
+            login.give_up()  # the person is done, but no answer has arrived
 
         tasks = running, shown = asyncio.ensure_future(login.run()), asyncio.ensure_future(show())
         try:
@@ -212,10 +212,10 @@ class LiveServer:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)  # one may have failed beside the other
+            await asyncio.gather(*tasks, return_exceptions=True)  # both may have failed
 
     async def stopped(self) -> None:
-        """End the connection; the next use begins another. On the event loop of the connections."""
+        """Close the connection; the next use opens another. On the event loop of the connections."""
         if self._connection is not None:
             await self._connection.close()
         self._state = "stopped"
@@ -224,7 +224,7 @@ class LiveServer:
         from mcp.types import ElicitResult
 
         asker = _asker.get() or next(reversed(self._askers), None)
-        if asker not in self._askers:  # no call is running that a person waits for
+        if asker not in self._askers:  # no call with a person is running
             return ElicitResult(action="cancel")
         return await asker(params)
 
@@ -232,22 +232,22 @@ class LiveServer:
         self.version += 1
 
     def refusal(self, error: BaseException) -> Refusal | None:
-        """Return how the server refused a request that failed; None if it failed otherwise."""
+        """Return the server's refusal of a failed request, or None for other failures."""
         is_refused = any(getattr(cause, "code", None) == REFUSED for cause in leaves(error))
         return self._connection.refusal if is_refused and self._connection is not None else None
 
     def why(self, error: BaseException) -> str:
-        """Return why a request failed: that the server gave no leave, or else the error."""
+        """Return the reason of a failed request: the server's refusal, or the error."""
         refusal = self.refusal(error)
         return reason(error) if refusal is None else refusal.text
 
     def _failed(self, error: BaseException) -> ServerFailed:
-        """Note why the server could not be used, and return that as an error."""
+        """Record the reason of a failed start, and return it as an error."""
         self.problem = self.why(error)
         done = "reached" if self.server.is_remote else "started"
-        what = f"The MCP server {self.server.name} ({self.server.target}) could not be {done}: {self.problem}"
+        message = f"The MCP server {self.server.name} ({self.server.target}) could not be {done}: {self.problem}"
         lines = "\n".join(self.stderr)
-        return ServerFailed(f"{what}\nIt wrote:\n{lines}" if lines else what, self._advice(error))
+        return ServerFailed(f"{message}\nIt wrote:\n{lines}" if lines else message, self._advice(error))
 
     def _advice(self, error: BaseException) -> Advised:
         if (refusal := self.refusal(error)) is not None:
@@ -260,7 +260,7 @@ class LiveServer:
 
 
 def reason(error: BaseException) -> str:
-    """Return why a request failed, bounded and without control characters: the client wraps errors of its tasks in groups."""
+    """Return the reason of a failed request, truncated and printable. The client wraps task errors in groups."""
     causes = list(leaves(error))
     first = causes[0] if causes else error
     if is_no_program(first):
@@ -271,14 +271,14 @@ def reason(error: BaseException) -> str:
 
 
 def is_no_program(error: BaseException) -> bool:
-    """Return whether a program was not found; for one without a path, PATH may also have folders that may not be searched."""
+    """True if a program was not found, also because folders of PATH are inaccessible."""
     name = error.filename if isinstance(error, OSError) else None
     is_hidden = isinstance(error, PermissionError) and name == Path(name or "/").name and shutil.which(name, os.F_OK) is None
     return isinstance(error, FileNotFoundError) or is_hidden
 
 
 def leaves(error: BaseException) -> Iterable[BaseException]:
-    """Yield the errors in a group, however nested."""
+    """Yield the leaf errors of nested groups."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from leaves(inner)

@@ -1,4 +1,4 @@
-"""Logging in to an MCP server by OAuth, as the official SDK does it, and the requests of a person who is logged in."""
+"""OAuth login to an MCP server through the official SDK, and the requests of a logged-in person."""
 
 from __future__ import annotations
 
@@ -33,54 +33,54 @@ LOOPBACK = "127.0.0.1"
 ANSWER_PATH = "/callback"
 REQUEST_SECONDS = 30.0
 MAX_RESPONSE_BYTES = 1_000_000
-"""Bytes of a response of an authorization server that are read."""
+"""Maximum bytes read of a response of an authorization server."""
 MAX_WORDS = 300
-"""Characters of a server's words that an error repeats."""
+"""Maximum characters of server text repeated in an error."""
 UNREADABLE = (ValueError, ArithmeticError, RecursionError)
-"""Errors of reading a response that is no answer of an authorization server."""
+"""Errors of parsing an invalid response of an authorization server."""
 BASIC = "client_secret_basic"
 FLOW_LOGGER = "mcp.client.auth.oauth2"
 SILENT = logging.NullHandler()
-"""Without a handler of the person's, what the SDK logs would be printed into their cell."""
+"""Without any handler, SDK log messages would be printed into the person's cell."""
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-"""The request that asks for the login. Nothing comes of it without a session."""
+"""Request that triggers the login, without effect in the absence of a session."""
 PAGE = "<!doctype html><meta charset=utf-8><title>agentnb</title><p>"
 ARRIVED = f"{PAGE}Your answer has arrived. You can close this page and go back to your notebook.".encode()
-NOT_EXPECTED = f"{PAGE}This is not the login that agentnb waits for.".encode()
+NOT_EXPECTED = f"{PAGE}agentnb is not waiting for this login.".encode()
 
 
 class _Tokens:
-    """What the SDK gets at one address, and where it keeps that."""
+    """OAuth state for an address, and its storage, as required by the SDK."""
 
     def __init__(self, address: str, answered_at: str, **handlers: Any) -> None:
         from mcp.client.auth import OAuthClientProvider
         from mcp.shared.auth import OAuthClientMetadata
         from pydantic import AnyUrl
 
-        about = OAuthClientMetadata(client_name="agentnb", redirect_uris=[AnyUrl(answered_at)])
-        self._provider: OAuthClientProvider = OAuthClientProvider(address, about, self, **handlers)
+        client_metadata = OAuthClientMetadata(client_name="agentnb", redirect_uris=[AnyUrl(answered_at)])
+        self._provider: OAuthClientProvider = OAuthClientProvider(address, client_metadata, self, **handlers)
         self._is_stored = True
         self._named: OAuthClientInformationFull | None = None
-        """The client that the person named, now or for the login before."""
-        # The SDK logs its errors, which hold what servers have answered.
+        """Client chosen by the person, for this or the previous login."""
+        # The SDK logs errors with the content of responses.
         logger = logging.getLogger(FLOW_LOGGER)
         logger.addFilter(_without_cause)
         logger.addHandler(SILENT)
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return none: a login begins without those before."""
+        """Return None: a login starts without earlier tokens."""
         return None
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return none: a client is registered for each login, which waits at an address of its own."""
+        """Return None: each login registers its own client, for its own redirect address."""
         return None
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Redact the secret of the client."""
+        """Redact the client's secret."""
         redact_login(client_info.model_dump())
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep what the authorization server gave."""
+        """Store the tokens from the authorization server."""
         context = self._provider.context
         kept = KeptLogin(
             context.server_url,
@@ -96,7 +96,7 @@ class _Tokens:
 
 
 class LoggedIn(_Tokens):
-    """The requests of a person who is logged in. It renews tokens that expire or are refused, and asks for nothing else."""
+    """Authentication of requests. Renews expired or refused tokens, but starts no login."""
 
     def __init__(self, kept: KeptLogin) -> None:
         super().__init__(kept.address, f"http://{LOOPBACK}{ANSWER_PATH}")
@@ -104,7 +104,7 @@ class LoggedIn(_Tokens):
 
     @property
     def auth(self) -> Auth:
-        """The login in the form that the client takes."""
+        """The authentication as the HTTP client expects it."""
         from httpx2 import Auth
 
         auth = Auth()
@@ -112,7 +112,7 @@ class LoggedIn(_Tokens):
         return auth
 
     async def reload(self) -> None:
-        """Take the login as it is kept now: another kernel may have renewed it, or the person have made another."""
+        """Reload the stored login: another kernel may have renewed or replaced it."""
         self._take(await asyncio.to_thread(kept_login, self._provider.context.server_url))
 
     def _take(self, kept: KeptLogin | None) -> None:
@@ -121,7 +121,7 @@ class LoggedIn(_Tokens):
         if kept is None:
             return
         context = self._provider.context
-        with suppress(ValueError):  # another program has changed it: the person logs in anew
+        with suppress(ValueError):  # changed by another program: the person logs in again
             context.client_info = models.OAuthClientInformationFull.model_validate(kept.client)
             self._named = context.client_info if kept.names_client else None
             if kept.metadata:
@@ -132,14 +132,14 @@ class LoggedIn(_Tokens):
             context.token_expiry_time = kept.expires
 
     def _usable(self, refused: str) -> str:
-        """Return the token to send; empty if it is the refused one, or has expired and can be renewed."""
+        """Return the token to send, or "" if it was refused, or has expired and can be renewed."""
         context = self._provider.context
         is_spent = context.can_refresh_token() and not context.is_token_valid()
         token = context.current_tokens.access_token if context.current_tokens and not is_spent else ""
         return "" if token == refused else token
 
     async def _flow(self, request: Request) -> AsyncGenerator[Request, Response]:
-        # The SDK's own flow would log in anew, and holds its lock until the response: a call could not ask the person.
+        # The SDK's own flow would start a login, and holds its lock until the response: a call could not ask the person.
         from mcp.client.auth import OAuthFlowError
 
         context, refused = self._provider.context, ""
@@ -153,13 +153,13 @@ class LoggedIn(_Tokens):
                     _limit(answer)
                     with suppress(OAuthFlowError, *UNREADABLE):
                         await self._provider._handle_refresh_response(answer)
-                    if not context.current_tokens:  # refused: another kernel may have been quicker
+                    if not context.current_tokens:  # refused: another kernel may have renewed it first
                         await self.reload()
                 token = self._usable(refused)
             if token:
                 request.headers["Authorization"] = f"Bearer {token}"
             elif refused and answer is None:
-                return  # after a renewal, the server is asked for its refusal again: the last response is that of the flow
+                return  # after a renewal, repeat the request for its refusal: the last response is the result of the flow
             response = yield request
             if response.status_code != UNAUTHORIZED or not token:
                 return
@@ -167,12 +167,12 @@ class LoggedIn(_Tokens):
 
 
 class Login(_Tokens):
-    """A login that the person completes in the browser: `run` on an event loop, `take` and `give_up` in any thread."""
+    """A login that the person completes in the browser: call `run` on an event loop, `take` and `give_up` in any thread."""
 
     def __init__(self, server: MCPServer, scope: str = "", client: tuple[str, str] | None = None) -> None:
-        """``server``: with the values of its variables; ``scope``: rights to ask for besides those of before.
+        """``server``: with its variables filled in; ``scope``: scopes to request in addition to earlier ones.
 
-        ``client``: the id and secret of a client that is registered already; the secret may be empty.
+        ``client``: id and secret of a registered client; the secret may be empty.
         """
         self._socket = socket.create_server((LOOPBACK, 0))
         self._answered_at = f"http://{LOOPBACK}:{self._socket.getsockname()[1]}{ANSWER_PATH}"
@@ -183,26 +183,26 @@ class Login(_Tokens):
         self._state = ""
         self._is_challenged = False
         self._refusal = ""
-        """How a server refused the last step that it refused."""
+        """Last refusal of a server."""
         self.address: Future[WebAddress] = Future()
-        """Where the person logs in."""
+        """Address of the login page."""
         self.note = ""
-        """The host that gets the answer of the browser, if it is another than that of the address."""
+        """Host that receives the browser's answer, if it differs from the login page."""
         self._answer: Future[dict[str, str]] = Future()
 
     @property
     def is_answered(self) -> bool:
-        """Whether the browser has come back, or the login is over."""
+        """True once the browser has returned, or the login is over."""
         return self._answer.done()
 
     def take(self, address: str) -> bool:
-        """Take the address at which the browser ended; return whether it is one of this login."""
+        """Accept the final address of the browser. Returns False if it belongs to another login."""
         url = settings.parsed_url(address)
-        given = {name: values[0] for name, values in parse_qs(url.query if url else "").items()}
-        if not self._state or not secrets.compare_digest(given.get("state", "").encode(), self._state.encode()):
+        parameters = {name: values[0] for name, values in parse_qs(url.query if url else "").items()}
+        if not self._state or not secrets.compare_digest(parameters.get("state", "").encode(), self._state.encode()):
             return False
-        settings.redact_values({"AUTH_CODE": given.get("code", "")})
-        self._end(given)
+        settings.redact_values({"AUTH_CODE": parameters.get("code", "")})
+        self._end(parameters)
         return True
 
     def give_up(self) -> None:
@@ -210,11 +210,11 @@ class Login(_Tokens):
         self._end({"error": "given up"})
 
     def _end(self, answer: dict[str, str]) -> None:
-        with suppress(InvalidStateError):  # it has one
+        with suppress(InvalidStateError):  # answered already
             self._answer.set_result(answer)
 
     async def run(self) -> bool:
-        """Log in and keep the tokens; return whether they could be stored. Raises `ServerFailed`."""
+        """Log in and store the tokens. Returns False if they could not be stored. Raises `ServerFailed`."""
         from httpx2 import HTTPError, InvalidURL, TimeoutException
         from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 
@@ -226,13 +226,13 @@ class Login(_Tokens):
                 return self._is_stored
         except (TimeoutError, TimeoutException):
             is_waiting = self._state and not self.is_answered
-            why = f"nobody has logged in for {LOGIN_SECONDS / 60:.0f} minutes" if is_waiting else "it did not answer in time"
-        except OAuthRegistrationError:  # the texts of these hold what servers answered
-            why = self._refusal or "its authorization server registers no client"
+            why = f"there was no login for {LOGIN_SECONDS / 60:.0f} minutes" if is_waiting else "it did not answer in time"
+        except OAuthRegistrationError:  # their messages repeat responses of servers
+            why = self._refusal or "its authorization server does not register clients"
             lead = f"Register a client there, with the redirect address http://{LOOPBACK}{ANSWER_PATH}, and name it"
             advice = LogInToServer(name=self._server.name, scope=self._scope, client="ID", lead=lead)
         except (OAuthTokenError, *UNREADABLE):
-            why = self._refusal or "its authorization server gives no token that can be used"
+            why = self._refusal or "its authorization server returned no usable token"
         except (OAuthFlowError, HTTPError, InvalidURL, OSError) as error:
             why = self._refusal or _shown(str(error)) or type(error).__name__
         raise ServerFailed(f"The login at the MCP server {self._server.name} failed: {why}", advice) from None
@@ -270,7 +270,7 @@ class Login(_Tokens):
             if response.request.method == "POST" and response.status_code >= 400:
                 self._refusal = await _refusal(response)
             return
-        # Whatever the server lets everybody do, and whether its response ever ends: this is a login.
+        # A login takes place even if the server allows anonymous requests, or its response never ends.
         replace_body(response, b"")
         self._is_challenged, response.status_code = True, 403 if self._scope else UNAUTHORIZED
         if self._scope:
@@ -278,7 +278,7 @@ class Login(_Tokens):
             response.headers["www-authenticate"] = f'error="insufficient_scope", scope="{self._scope}", {wanted}'
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return the client that the person named, if they did: any other is registered for this login."""
+        """Return the client chosen by the person, or None to register one for this login."""
         from mcp.shared.auth import OAuthClientInformationFull
 
         if self._client is not None:
@@ -286,7 +286,7 @@ class Login(_Tokens):
             redact_login({"client_secret": secret})
             self._named = OAuthClientInformationFull(client_id=client_id, client_secret=secret or None)
         elif (before := await asyncio.to_thread(kept_login, self._server.command_or_url)) is not None and before.names_client:
-            with suppress(ValueError):  # another program has changed it
+            with suppress(ValueError):  # changed by another program
                 self._named = OAuthClientInformationFull.model_validate(before.client)
         return self._named
 
@@ -294,7 +294,7 @@ class Login(_Tokens):
         from httpx2 import URL
         from mcp.client.auth import OAuthFlowError
 
-        endpoint, _, query = address.rpartition("?")  # the endpoint may have a query of its own
+        endpoint, _, query = address.rpartition("?")  # the endpoint may have its own query
         try:
             shown = web_address(f"{endpoint}{'&' if '?' in endpoint else '?'}{query}")
         except SettingsError as error:
@@ -304,9 +304,9 @@ class Login(_Tokens):
         self._check_scheme(URL(shown.opened))
         client, metadata = self._provider.context.client_info, self._provider.context.oauth_metadata
         if self._client is not None and client is not None and client.client_secret:
-            taken = (metadata and metadata.token_endpoint_auth_methods_supported) or [BASIC]
-            client.token_endpoint_auth_method = BASIC if BASIC in taken else "client_secret_post"
-            client.issuer = self._provider._expected_issuer()  # no other authorization server gets the secret
+            methods = (metadata and metadata.token_endpoint_auth_methods_supported) or [BASIC]
+            client.token_endpoint_auth_method = BASIC if BASIC in methods else "client_secret_post"
+            client.issuer = self._provider._expected_issuer()  # the secret goes to no other authorization server
         self._state = parse_qs(query)["state"][-1]
         token_host = URL(self._provider._get_token_endpoint()).netloc.decode()
         self.note = "" if token_host == shown.ascii_host else f". {token_host} gets your answer"
@@ -316,23 +316,23 @@ class Login(_Tokens):
         from mcp.client.auth import OAuthFlowError
         from mcp.shared.auth import AuthorizationCodeResult
 
-        given = await asyncio.wrap_future(self._answer)
-        if "error" in given:
-            raise OAuthFlowError(": ".join(filter(None, [given["error"], given.get("error_description")])))
-        return AuthorizationCodeResult(code=given.get("code", ""), state=given["state"], iss=given.get("iss"))
+        answer = await asyncio.wrap_future(self._answer)
+        if "error" in answer:
+            raise OAuthFlowError(": ".join(filter(None, [answer["error"], answer.get("error_description")])))
+        return AuthorizationCodeResult(code=answer.get("code", ""), state=answer["state"], iss=answer.get("iss"))
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer a browser on this machine, which an authorization server has sent back."""
+        """Answer a browser on this machine, redirected by an authorization server."""
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
                 is_ours = self.take(head.split(b" ", 2)[1].decode("ascii", "replace"))
                 page, status = (ARRIVED, "200 OK") if is_ours else (NOT_EXPECTED, "400 Bad Request")
-                about = f"Content-Type: text/html\r\nContent-Length: {len(page)}\r\nConnection: close"
-                writer.write(f"HTTP/1.1 {status}\r\n{about}\r\n\r\n".encode() + page)
+                header = f"Content-Type: text/html\r\nContent-Length: {len(page)}\r\nConnection: close"
+                writer.write(f"HTTP/1.1 {status}\r\n{header}\r\n\r\n".encode() + page)
                 await writer.drain()
         except (OSError, IndexError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # no browser
+            pass  # not a browser
         finally:
             writer.close()
 
@@ -342,31 +342,31 @@ def _dumped(model: Any) -> dict[str, Any]:
 
 
 def _shown(text: str) -> str:
-    """Return words of a server for an error: in a line, bounded, without secrets."""
+    """Return server text for an error: one line, truncated, without secrets."""
     return redact(visible(text), settings.known_secrets()).replace("\n", " ").strip()[:MAX_WORDS]
 
 
 async def _refusal(response: Response) -> str:
-    """Return how an authorization server refused a step, in the words that the protocol has for that."""
+    """Return the refusal of an authorization server, with the error fields of OAuth."""
     reason = ""
     with suppress(*UNREADABLE):
-        given = await response.aread() and response.json()
-        words = [given.get(key) for key in ("error", "error_description")] if isinstance(given, dict) else []
+        answer = await response.aread() and response.json()
+        words = [answer.get(key) for key in ("error", "error_description")] if isinstance(answer, dict) else []
         reason = _shown(": ".join([word for word in words if isinstance(word, str)]))
     return f"{response.request.url.copy_with(query=None)} answers {response.status_code}" + (f" ({reason})" if reason else "")
 
 
 def _limit(response: Response) -> None:
-    """Have a response end with an error where it is longer than any of an authorization server."""
+    """Make a response raise an error if it exceeds the size limit."""
     from mcp.client.auth import OAuthFlowError
 
-    given = response.aiter_bytes
+    read = response.aiter_bytes
 
     async def limited(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
-        left = MAX_RESPONSE_BYTES
-        async with aclosing(given(chunk_size)) as chunks:
+        remaining = MAX_RESPONSE_BYTES
+        async with aclosing(read(chunk_size)) as chunks:
             async for chunk in chunks:
-                if (left := left - len(chunk)) < 0:
+                if (remaining := remaining - len(chunk)) < 0:
                     raise OAuthFlowError(f"{response.request.url.copy_with(query=None)} answers with too much")
                 yield chunk
 

@@ -1,4 +1,4 @@
-"""Answers with which an MCP server refuses a request: what it wants, and what the person can do; a session that is lost."""
+"""Refused requests of MCP servers: required authentication, advice for the person, and lost sessions."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from agentnb.tools.mcp.server import MCPServer
 
 UNAUTHORIZED = 401
 NOT_ALLOWED = {UNAUTHORIZED: "Unauthorized", 403: "Forbidden"}
-HEADER = 'give what it wants as a header, such as headers={"Authorization": "Bearer ${TOKEN}"}'
+HEADER = 'set the required header, such as headers={"Authorization": "Bearer ${TOKEN}"}'
 MAX_CHALLENGE = 500
 SESSION_HEADER, SESSION_UNKNOWN = "mcp-session-id", 404
-"""The header of requests of a session, and the status for one that the server does not know; the older protocol has both."""
+"""Session header of requests, and the status of an unknown session, in the older protocol."""
 MAX_REFUSAL_BYTES = 10_000
-"""Bytes of a response that are read for the words of a lost session."""
+"""Maximum bytes read of a response to detect a lost session."""
 _LOST_SESSION = re.compile(
     r"\b(?:no (?:valid|such|active)|invalid|unknown|expired|stale|unrecogni[sz]ed)\b[\w /-]{0,30}\bsession"
     r"|\bsession\b[\w /:'\"-]{0,80}(?:(?:\bnot|n.t) (?:found|exist|valid|active)|\b(?:unknown|invalid|expired|terminated)\b)"
     r"|\bserver not initialized",
     re.IGNORECASE,
 )
-"""Words of servers that answer so with another status: those made of the examples of the official SDKs, mcp-go and others."""
+"""Messages of servers that report a lost session with another status, from examples of the official SDKs, mcp-go and others."""
 _UNKNOWN_METHOD = re.compile(rf'"code"\s*:\s*{METHOD_NOT_FOUND}\b')
 _SCOPE = re.compile(r"(?!-)[\w:/.~+-]{1,100}(?: (?!-)[\w:/.~+-]{1,100}){0,19}", re.ASCII)
-"""Rights that a command can name: a server chooses these words, and a person copies them. None is an option of it."""
+"""Scopes that are safe in a command line: the server chooses them, and the person copies them. They cannot be options."""
 _BEARER = re.compile(r"(?:^|,)\s*bearer\b", re.IGNORECASE)
-"""The scheme of a login in a challenge, which may list several."""
+"""Bearer scheme in a challenge, which may list several schemes."""
 
 
 class Refusal(NamedTuple):
-    """A response with 401 or 403."""
+    """A response with status 401 or 403."""
 
     status: int
     challenge: str
-    """What it wants, in its own words."""
+    """The WWW-Authenticate header."""
     takes_login: bool = False
-    """Whether a login by OAuth may help."""
+    """True if an OAuth login may help."""
     scope: str = ""
-    """The rights that a login of now lacks."""
+    """Scopes missing from the current login."""
 
     @property
     def text(self) -> str:
-        """The status and what it wants, for the person."""
-        wanted = f"WWW-Authenticate: {self.challenge}" if self.challenge else "without saying what it wants"
+        """Status and challenge, for the person."""
+        wanted = f"WWW-Authenticate: {self.challenge}" if self.challenge else "without a challenge"
         return f"it answers {self.status} {NOT_ALLOWED[self.status]} ({wanted})"
 
     def advice(self, name: str) -> tuple[AnyAdvice, ...]:
-        """Return what the person can do about a server of this name."""
+        """Return the advice for the person about the server of this name."""
         if not self.takes_login:
             return (Plain(HEADER[:1].upper() + HEADER[1:]),)
         is_sure = self.scope or "resource_metadata=" in self.challenge
@@ -61,7 +61,7 @@ class Refusal(NamedTuple):
 
 
 def refusal_of(response: Any, server: MCPServer) -> Refusal:
-    """Return what a response with a status of `NOT_ALLOWED` refuses."""
+    """Return the refusal of a response with a status of `NOT_ALLOWED`."""
     from mcp.client.auth.utils import extract_field_from_www_auth
 
     challenge = redact(visible(response.headers.get("www-authenticate", ""))[:MAX_CHALLENGE], known_secrets())
@@ -73,7 +73,7 @@ def refusal_of(response: Any, server: MCPServer) -> Refusal:
 
 
 async def is_session_unknown(response: Any) -> bool:
-    """Return whether a server has refused a request unread, since it does not know its session."""
+    """True if a server has rejected a request unread, for an unknown session."""
     request, status, headers = response.request, response.status_code, response.headers
     if status < 400 or request.method != "POST" or SESSION_HEADER not in request.headers or "www-authenticate" in headers:
         return False
@@ -87,5 +87,5 @@ async def is_session_unknown(response: Any) -> bool:
 
 
 def has_own_login(server: MCPServer) -> bool:
-    """Return whether the person has given the server a header to log in with."""
+    """True if the person configured an Authorization header for the server."""
     return "authorization" in map(str.lower, server.headers)

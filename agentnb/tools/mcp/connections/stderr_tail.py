@@ -1,4 +1,4 @@
-"""The end of what a program writes to its standard error, without known keys."""
+"""End of a program's standard error, with known keys redacted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentnb.settings import known_secrets
 MAX_LINES = 40
 MAX_LINE_CHARACTERS = 500
 _PIPE_BYTES = 65_536
-"""Bytes that a pipe holds, and that are kept of a standard error."""
+"""Bytes that a pipe buffers, and maximum bytes kept."""
 
 
 class StderrTail:
@@ -25,28 +25,28 @@ class StderrTail:
         self._read, write = os.pipe()
         os.set_blocking(self._read, False)
         self.writer: TextIO = os.fdopen(write, "w")
-        """The standard error of the program."""
+        """Standard error of the program."""
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._read, self.take)
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The last lines, without known keys and control characters."""
+        """Last lines, without known keys and control characters."""
         lines = self._end.decode(errors="replace").splitlines()
         if len(self._end) == _PIPE_BYTES:
-            lines = lines[1:] or lines  # a first line without its beginning may begin within a key
+            lines = lines[1:] or lines  # a truncated first line may begin inside a key
         lines = lines[-MAX_LINES:]
         return tuple([redact(visible(line), known_secrets())[:MAX_LINE_CHARACTERS] for line in lines])
 
     def close(self) -> None:
-        """Read what is left and close the pipe. On the event loop."""
+        """Read the remaining bytes and close the pipe. On the event loop."""
         self.take()
         self._loop.remove_reader(self._read)
         os.close(self._read)
         self.writer.close()
 
     def take(self) -> None:
-        """Take what the program has written by now. On the event loop."""
+        """Read the bytes available now. On the event loop."""
         with suppress(BlockingIOError):
             if chunk := os.read(self._read, _PIPE_BYTES):
                 self._end = (self._end + chunk)[-_PIPE_BYTES:]
