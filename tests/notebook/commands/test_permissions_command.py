@@ -162,7 +162,8 @@ def test_a_grant_that_was_made_while_no_cell_ran_is_listed_as_such(kernel: Any, 
                         left_between_cells(kernel, f"get_ipython()._agentnb_session.current().answer({answer!r})")
                     kernel.wait_for("len(run.questions) == 2")  # that about the second call keeps the run live
                     listed = kernel.run("%agent permissions").printed
-                    assert "1  bash(git status *), in " in listed and (MADE in listed) == (who == "callback"), listed
+                    length = "until the kernel ends" if reach == "session" else "in run "
+                    assert f"1  bash(git status *), {length}" in listed and (MADE in listed) == (who == "callback"), listed
                     kernel.run("%agent permissions withdraw 1\n%agent answer deny")
                     kernel.wait_for("not run.should_continue")
     finally:
