@@ -54,7 +54,7 @@ settings](reference.md#settings-of-a-history) |
 {size(bounds.MAX_RECORD_BYTES)} a record, {bounds.MAX_RECORDS:,} records |
 | a zip or gzip file | {bounds.MAX_EXPANSION} times its size or {size(bounds.MIN_EXPANDED_BYTES)}, if that is more; \
 {MAX_MEMBERS:,} files; archives in archives three deep |
-| YAML | {size(MAX_YAML_BYTES)} and {MAX_YAML_TOKENS:,} texts and signs: write more as JSON |
+| YAML | {size(MAX_YAML_BYTES)} and {MAX_YAML_TOKENS:,} tokens: write more as JSON |
 """,
     }
 

@@ -94,8 +94,8 @@ class ContextSpec:
             raise self._wrong(f"load({entity!r}) returned {type(text).__name__}, not a text", "Return str, or None for nothing")
         return _BLANK_LINES.sub("", encodable(text or "")).rstrip()
 
-    def _wrong(self, what: str, hint: Any = "") -> SettingsError:
-        return SettingsError(f"The context {self.name}: {what}", hint)
+    def _wrong(self, problem: str, hint: Any = "") -> SettingsError:
+        return SettingsError(f"The context {self.name}: {problem}", hint)
 
     def _texts(self, key: str, value: Any) -> tuple[str, ...]:
         items = (value,) if isinstance(value, str) else value

@@ -110,9 +110,9 @@ class Archive(zipfile.ZipFile):
 def zip_file(archive: TraceFile) -> Iterator[Archive]:
     """Open a zip archive. Raises `TraceError` if it is damaged, `BoundExceeded` if its directory is too large."""
     with archive.open() as file:
-        whole = file if file.seekable() else io.BytesIO(archive.whole())
+        seekable = file if file.seekable() else io.BytesIO(archive.whole())
         with _unpacking(archive.name):
-            names = Archive(whole, archive.name, archive.expansion)
+            names = Archive(seekable, archive.name, archive.expansion)
         with names:
             yield names
 
@@ -133,8 +133,8 @@ def _is_hidden(name: str) -> bool:
 def _gzip(path: Path, expansion: Expansion) -> Callable[[], Any]:
     @contextmanager
     def expanded() -> Iterator[BinaryIO]:
-        with opened(path, MAX_STREAMED_BYTES) as file, gzip.GzipFile(fileobj=file) as whole:
-            yield _expanded(whole, expansion, str(path))
+        with opened(path, MAX_STREAMED_BYTES) as file, gzip.GzipFile(fileobj=file) as unpacked:
+            yield _expanded(unpacked, expansion, str(path))
 
     return expanded
 
@@ -192,7 +192,7 @@ class _Bounded(io.RawIOBase):
             data = self._inner.read(len(buffer))
             self._sum = self._sum if self._checksum is None else zlib.crc32(data, self._sum)
             if not data and self._checksum not in (None, self._sum):
-                raise zipfile.BadZipFile("its check sum is wrong")
+                raise zipfile.BadZipFile("its checksum is wrong")
         self._expansion.take(len(data))
         buffer[: len(data)] = data
         return len(data)

@@ -39,7 +39,7 @@ def detected_runs(
     for preset in preset_list:
         detectors_of(preset)  # fail for unknown presets before reading
     if type(processes) is not int or processes < 1:
-        raise SettingsError(f"processes={processes!r} is not a number of processes", "Write processes=2, or more")
+        raise SettingsError(f"processes= must be a positive integer, got {processes!r}", "Use processes=2, or more")
     return _detected(source, preset_list, processes, [] if problems is None else problems)
 
 

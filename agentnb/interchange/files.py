@@ -82,7 +82,7 @@ def load_traces(
     """Return all runs of a path, a folder, a glob, an archive, a store, or several of these, in order of their names.
 
     The returned list has ``problems``, the parts that could not be read. A file named explicitly must be a trace, and with
-    ``strict`` an intact one; other files in a folder, a glob, an archive or a store are skipped with a warning.
+    ``strict`` an intact one; in a folder, a glob, an archive or a store, other files are skipped with a warning.
     ``strict=False`` reads as much of each file as possible, without warnings.
 
     ``labels``: healthy or failed by ``run.id``, or a file that `agentnb.label` wrote; they decide the outcome of their runs,
@@ -250,10 +250,10 @@ def _files_in(folder: Path) -> list[str]:
     """
     files: list[str] = []
     refused: list[OSError] = []
-    for within, folders, names in os.walk(folder, onerror=refused.append):
+    for parent, folders, names in os.walk(folder, onerror=refused.append):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        named = (name for name in (*names, *folders) if not name.startswith("."))
-        files += [f"{within}{os.sep}{name}" for name in named if os.path.splitext(name)[1].lower() in ENDINGS]  # noqa: PTH122
+        visible = (name for name in (*names, *folders) if not name.startswith("."))
+        files += [f"{parent}{os.sep}{name}" for name in visible if os.path.splitext(name)[1].lower() in ENDINGS]  # noqa: PTH122
     files += [str(error.filename) for error in refused]
     files = [name.removeprefix(f".{os.sep}") for name in files]  # as in Path
     return sorted(files, key=lambda name: name.replace(os.sep, "\0"))  # in path order

@@ -63,16 +63,16 @@ def _add(run: Run, store: Store, what: Literal["added", "new", "replaced"] = "ad
 def _merge(run: Run, store: Store) -> Imported:
     if run.origin is None or run.origin.format != SAM:
         raise SettingsError(f"Run {run.id} cannot be merged: its messages have no ids", "Choose new, skip or replace")
-    before, more = conversation_export(store.load(run.id)), conversation_export(run)
-    messages: list[dict[str, Any]] = before["conversation"]["messages"]
+    stored, imported = conversation_export(store.load(run.id)), conversation_export(run)
+    messages: list[dict[str, Any]] = stored["conversation"]["messages"]
     known_ids, recorded = (
         {message["id"] for message in messages},
         {message.get("id") for message in run.settings["recorded"]["messages"]},
     )
-    added = [message for message in more["conversation"]["messages"] if message["id"] in recorded - known_ids]
+    added = [message for message in imported["conversation"]["messages"] if message["id"] in recorded - known_ids]
     messages += added
-    before["conversation"]["updated"] = more["conversation"]["updated"]
-    _save(run_of(before, run.origin.file, run.origin.position), store)
+    stored["conversation"]["updated"] = imported["conversation"]["updated"]
+    _save(run_of(stored, run.origin.file, run.origin.position), store)
     return Imported(run.id, "merged", len(added))
 
 

@@ -41,10 +41,10 @@ def parts_of(file: BinaryIO, most: int, decoded: Callable[[bytes], Any]) -> Iter
     ``decoded``: decodes the names of members.
     """
     reader = _Reader(file, most)
-    opened = reader.skip_to_bracket()
-    if opened == b"{":
+    bracket = reader.skip_to_bracket()
+    if bracket == b"{":
         yield from _members(reader, decoded)
-    elif opened == b"[":
+    elif bracket == b"[":
         yield from _items(reader, "")
     else:
         raise Malformed("it is neither an object nor a list")
@@ -140,9 +140,9 @@ class _Reader:
         """Read the next block, and drop the data before the part. Returns False at the end of the file."""
         if len(self.data) - self.start > self._most:
             raise TooLarge(f"a part of it has more than {self._most / 1e6:.0f} MB")
-        more = self._file.read(self._block)
+        block = self._file.read(self._block)
         self._block = min(2 * self._block, self._most + 1)
-        self.data = self.data[self.start :] + more
+        self.data = self.data[self.start :] + block
         self.place -= self.start
         self.start = 0
-        return bool(more)
+        return bool(block)

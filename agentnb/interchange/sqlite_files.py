@@ -39,18 +39,18 @@ def database(file: TraceFile) -> Iterator[sqlite3.Connection]:
         path = file.path if file.path is not None and not _has_wal(file.path) else _copied(file, Path(folder))
         options = "immutable=1" if path == file.path else "mode=rw"
         try:
-            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True)) as opened:
-                opened.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_RECORD_BYTES)
-                opened.execute("PRAGMA trusted_schema = OFF")
-                opened.execute("PRAGMA query_only = ON")
-                opened.row_factory = _CountedRows(file.name, path.stat().st_size)
-                opened.set_authorizer(_authorize)
-                opened.set_progress_handler(_Steps(), STEPS_BETWEEN_CHECKS)
-                yield opened
+            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True)) as connection:
+                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_RECORD_BYTES)
+                connection.execute("PRAGMA trusted_schema = OFF")
+                connection.execute("PRAGMA query_only = ON")
+                connection.row_factory = _CountedRows(file.name, path.stat().st_size)
+                connection.set_authorizer(_authorize)
+                connection.set_progress_handler(_Steps(), STEPS_BETWEEN_CHECKS)
+                yield connection
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", None)
             if code == sqlite3.SQLITE_AUTH:
-                problem = f"{file.name} has views in the place of tables, which are not read"
+                problem = f"{file.name} has views instead of tables, which agentnb does not read"
                 raise TraceError(problem, "Save what you need of it as JSON") from error
             if code == sqlite3.SQLITE_INTERRUPT:
                 problem = f"{file.name} takes more than {MAX_STEPS:,} steps of SQLite to read"

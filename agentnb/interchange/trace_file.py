@@ -80,7 +80,7 @@ class Problem(NamedTuple):
     names_file: bool = False
     """True if ``message`` names the file itself."""
     is_unknown: bool = False
-    """True if the file is of no format that agentnb reads."""
+    """True for a file of unknown format."""
 
     def worded(self, commands: Commands) -> str:
         """Return the problem with its position, with advice for this surface."""
@@ -247,16 +247,16 @@ class TraceFile:
 
         A document that is an object is its only item. Of a large document one item is held at a time.
         """
-        listed = self.first[key] if key else self.first
-        if not isinstance(listed, list):
+        items = self.first[key] if key else self.first
+        if not isinstance(items, list):
             yield "", self.document
         elif not self.is_large:
-            yield from ((str(index) if len(listed) > 1 else "", item) for index, item in enumerate(listed))
+            yield from ((str(index) if len(items) > 1 else "", item) for index, item in enumerate(items))
         else:
             for part in self.parts():
                 if part.key == key and part.place is not None:
                     check_json(part.data, self.name)
-                    yield str(part.place) if len(listed) > 1 else "", decoded(part.data)
+                    yield str(part.place) if len(items) > 1 else "", decoded(part.data)
 
     def parts(self) -> Iterator[Part]:
         """Yield a JSON document's parts: members of an object, and items of lists. Raises `TraceError` for invalid JSON."""
@@ -279,9 +279,9 @@ class TraceFile:
             for number, line in enumerate(iter(lambda: file.readline(MAX_RECORD_BYTES + 1), b""), 1):
                 check_bytes(len(line), MAX_RECORD_BYTES, f"{self.name}, line {number}")
                 check_records(number, self.name)
-                whole = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-                if whole.strip():
-                    yield number, whole
+                content = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                if content.strip():
+                    yield number, content
 
     def records(self, *, one_by_one: bool = False) -> Iterator[tuple[int, Any]]:
         """Yield the records of JSON Lines with their line numbers.
@@ -321,8 +321,8 @@ class TraceFile:
 
         ``benchmark``: benchmark of the task. None for a trace that does not name it; the file name is used instead.
         """
-        named = self.base_name.removesuffix(".gz").rpartition(".")[0] if benchmark is None else str(benchmark)
-        return RunWriter(Origin(format_name, self.name, position, task, trial, named), **about)
+        benchmark_name = self.base_name.removesuffix(".gz").rpartition(".")[0] if benchmark is None else str(benchmark)
+        return RunWriter(Origin(format_name, self.name, position, task, trial, benchmark_name), **about)
 
     def each(self, items: Iterable[tuple[str, T]], read: Callable[[str, T], Run]) -> Iterator[Run]:
         """Yield the run of each item, read with its position; a malformed item is a `problem`."""
@@ -357,7 +357,7 @@ class TraceFile:
 
     def wrong(self, message: str, position: str = "") -> TraceError:
         """Return an error with the problem and its position."""
-        return TraceError(str(Problem(self.name, position, message)), ReadLoosely(lead="What can be read of it"))
+        return TraceError(str(Problem(self.name, position, message)), ReadLoosely(lead="Read the intact parts"))
 
     def problem(self, message: str, position: str = "", cause: Exception | None = None) -> None:
         """Raise `TraceError` if the file is read strictly; otherwise note the skipped part."""
@@ -370,7 +370,7 @@ class TraceFile:
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(Problem(self.name, position, message, names_file=names_file))
         elif len(self.problems) == MAX_PROBLEMS:
-            self.problems.append(Problem(self.name, "", "More of it is left out"))
+            self.problems.append(Problem(self.name, "", "Further parts were left out"))
 
 
 KIND_WORDS: dict[Kind, str] = {
@@ -417,5 +417,5 @@ def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"It has no {error}"
     if isinstance(error, RecursionError):
-        return "It is nested too deep to be read"
-    return f"It is not as its format says ({type(error).__name__}: {error})"
+        return "It is nested too deep"
+    return f"It does not match its format ({type(error).__name__}: {error})"

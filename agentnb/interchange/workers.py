@@ -52,7 +52,7 @@ def results_of(parts: Iterable[Run | SourceFile], read: ReadFiles, processes: in
     except BrokenProcessPool as error:
         raise AgentnbError(
             "A worker process ended before its work was done",
-            "In a script, write it under: if __name__ == '__main__':. If memory ran out, take fewer processes",
+            "In a script, call it under: if __name__ == '__main__':. If memory ran out, use fewer processes",
         ) from error
     finally:
         pool.shutdown(wait=is_done, cancel_futures=True)  # do not wait for a large file after an interrupt
@@ -102,8 +102,7 @@ def _pickled(read: ReadFiles) -> bytes:
 def _unreachable(why: str) -> SettingsError:
     return SettingsError(
         f"A detector cannot be sent to worker processes: {why}",
-        "Write it into a module, at the top and not within a function, and import "
-        "it from there; or pip install cloudpickle; or leave out processes=",
+        "Define it at the top level of a module and import it; or pip install cloudpickle; or leave out processes=",
     )
 
 

@@ -39,7 +39,7 @@ def load_yaml(data: bytes, name: str) -> Any:
 
         def fetch_more_tokens(self) -> Any:
             if self.tokens_taken > MAX_YAML_TOKENS:
-                raise BoundExceeded(f"{name} holds more than {MAX_YAML_TOKENS:,} texts and signs of YAML", _AS_JSON)
+                raise BoundExceeded(f"{name} has more than {MAX_YAML_TOKENS:,} YAML tokens", _AS_JSON)
             return super().fetch_more_tokens()
 
         def fetch_flow_collection_start(self, *args: Any, **named: Any) -> None:
@@ -56,7 +56,7 @@ def load_yaml(data: bytes, name: str) -> Any:
         raise
     except (YAMLError, ValueError, TypeError, RecursionError) as error:
         reason = " ".join(str(error).split())
-        raise TraceError(f"{name} is not YAML that can be read: {reason[:300]}") from error
+        raise TraceError(f"{name} is not YAML: {reason[:300]}") from error
     _count(document, name, {}, set())
     return document
 

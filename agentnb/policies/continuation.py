@@ -46,7 +46,7 @@ class Complete:
 def stuck(run: Run) -> Stop | None:
     """Stop if the model reports with ``{"status": "stop"}`` that it is stuck.
 
-    Not applied with open todos; if all of them are blocked, the run ends as `blocked`.
+    Ignored with open todos; if all of them are blocked, the run ends as `blocked`.
     """
     if "stop" not in run.last_round.signals or has_open(run.todos):
         return None

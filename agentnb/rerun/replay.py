@@ -89,11 +89,11 @@ class _Walk:
     """Walk over a recorded run with its shadow run."""
 
     def __init__(
-        self, course: RecordedCourse, variant: Variant, found: Mapping[int, Sequence[Finding]], mode_is_chosen: bool
+        self, course: RecordedCourse, variant: Variant, findings: Mapping[int, Sequence[Finding]], mode_is_chosen: bool
     ) -> None:
         """``mode_is_chosen``: True if the variant decides whether an answer ends the run, even where the record does not."""
         self.shadow = ShadowRun(variant.bundle.detectors, variant.vary)
-        self._variant, self._found, self._mode_is_chosen = variant, found, mode_is_chosen
+        self._variant, self._found, self._mode_is_chosen = variant, findings, mode_is_chosen
         bundle = variant.bundle
         self._policies, self._after_calls = bundle.policies, bundle.after_calls
         self._guides, self._gates = bundle.direct_guides, bundle.direct_gates

@@ -40,9 +40,9 @@ class CountsByName(dict[str, int]):
 class Detected(dict[str, dict[str, int]]):
     """Findings of presets in a run up to a round: by preset, then by family, by rule, and in total."""
 
-    def __init__(self, found: Callable[[str], Iterable[Detection]], rounds: int) -> None:
+    def __init__(self, find: Callable[[str], Iterable[Detection]], rounds: int) -> None:
         super().__init__()
-        self._found, self._rounds = found, rounds
+        self._found, self._rounds = find, rounds
 
     def __contains__(self, name: object) -> bool:
         return name in presets.names()

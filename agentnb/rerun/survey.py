@@ -93,9 +93,9 @@ def survey(
     return _table([_row(variant, results, verdict) for variant, results in zip(variants, tried, strict=True)])
 
 
-def _listed(given: Any) -> Any:
+def _listed(variants: Any) -> Any:
     """Return an iterable of variants; a single variant becomes a list of one."""
-    return (given,) if isinstance(given, str) or callable(given) or not isinstance(given, Iterable) else given
+    return (variants,) if isinstance(variants, str) or callable(variants) or not isinstance(variants, Iterable) else variants
 
 
 def _judges(failed: Failed) -> dict[str, Callable[[Run], bool | None]]:
@@ -126,9 +126,9 @@ class Verdicts(NamedTuple):
     """Labels in the order of the runs; unknown ones are None."""
 
 
-def _verdicts(found: Mapping[str, Sequence[bool | None]]) -> Verdicts:
+def _verdicts(labels: Mapping[str, Sequence[bool | None]]) -> Verdicts:
     """Return the labels of the first source that knows any. Raises `SettingsError` without such a source."""
-    for judged_by, has_failed in found.items():
+    for judged_by, has_failed in labels.items():
         if any(label is not None for label in has_failed):
             return Verdicts(judged_by, has_failed)
     hint = "Give runs, or a folder of traces. If nothing records their outcome or end, say which failed: failed="
@@ -181,8 +181,8 @@ def _row(variant: tuple[Any, ...], tried: list[Tried], verdicts: Verdicts) -> di
     }
 
 
-def _name(given: Any) -> str:
-    return OWN if given is None else given if isinstance(given, str) else str(given.name)
+def _name(setting: Any) -> str:
+    return OWN if setting is None else setting if isinstance(setting, str) else str(setting.name)
 
 
 _TEXTS = frozenset({"guidance", "policy", "detect", "limits", "turns", "judged_by"})

@@ -153,16 +153,16 @@ def _in_mode(policy: PolicySet, workflow_mode: bool | None) -> PolicySet:
     return replace(policy, workflow_mode=False) if workflow_mode is False and isinstance(policy, Matrix) else policy
 
 
-def _amounts(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
+def _amounts(run: Run, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return the run's limits, updated with the given ones (None removes a limit)."""
-    for name, value in given.items():
+    for name, value in overrides.items():
         if name not in LIMITS:
             raise SettingsError(f"There is no limit {name!r}", near(name, LIMITS))
         if value is not None:
             LIMITS[name].check(value)
     logged_limits = Limits.logged(run.settings) if is_own(run) else {}
     logged = {name: value for name, value in logged_limits.items() if name in LIMITS}
-    return {name: value for name, value in {**logged, **given}.items() if value is not None}
+    return {name: value for name, value in {**logged, **overrides}.items() if value is not None}
 
 
 def _counted(amounts: Mapping[str, Any]) -> dict[str, Any]:

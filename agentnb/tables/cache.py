@@ -80,11 +80,11 @@ class TableCache:
                 raise  # from a log
             except OSError:  # folder or disk not writable
                 index = self._index()
-        whole = [part for part in index.parts if _is_whole(part, stamps)]
-        if sum(len(part.entries) for part in whole) == len(self.files):
-            return Cached(self._folder, whole, [])
-        held = {entry.name for part in whole for entry in part.entries}
-        return Cached(self._folder, whole, [name for name in self.files if name not in held])
+        intact = [part for part in index.parts if _is_whole(part, stamps)]
+        if sum(len(part.entries) for part in intact) == len(self.files):
+            return Cached(self._folder, intact, [])
+        held = {entry.name for part in intact for entry in part.entries}
+        return Cached(self._folder, intact, [name for name in self.files if name not in held])
 
     def discard(self) -> None:
         """Drop a damaged cache."""
@@ -135,10 +135,10 @@ class TableCache:
         first = next(fresh, None)
         if first is None and all(_is_whole(part, stamps) for part in index.parts):
             return index  # missing files are still being written
-        again = [part for part in index.parts if part.is_small or not _is_whole(part, stamps)]
+        rewritten = [part for part in index.parts if part.is_small or not _is_whole(part, stamps)]
         writer = PartWriter(self._folder, self._table)
         try:
-            for part in again:
+            for part in rewritten:
                 writer.take_over(part, held)
             for name, problems, runs in chain([] if first is None else [first], fresh):
                 writer.add(name, stamps[name], problems, runs)
@@ -148,12 +148,12 @@ class TableCache:
             if isinstance(error, arrow.Damaged):
                 return self._renewed(Index(index.made_by, index.made_of), stamps)
             raise
-        renewed = Index(index.made_by, index.made_of, [*(part for part in index.parts if part not in again), *new])
+        renewed = Index(index.made_by, index.made_of, [*(part for part in index.parts if part not in rewritten), *new])
         try:
             write_whole(self._folder / INDEX, [msgspec.json.encode(renewed)])
         except StoreError as error:
             raise OSError(str(error)) from error
-        self._clear({part.name for part in renewed.parts}, {part.name for part in again})
+        self._clear({part.name for part in renewed.parts}, {part.name for part in rewritten})
         return renewed
 
     def _fresh(self, names: Iterable[str]) -> Iterator[tuple[str, list[Problem], Iterator[Any]]]:

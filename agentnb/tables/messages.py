@@ -1,4 +1,4 @@
-"""The table of messages."""
+"""The table of messages: one row per message of the conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of rounds."""
+"""The table of rounds: one row per round."""
 
 from __future__ import annotations
 
@@ -99,9 +99,9 @@ def _open_after(run: Run) -> dict[int, int]:
     counts: dict[int, int] = {}
     at_start = todos_at_start(run)
     count = len(open_todos(at_start)) if at_start else None
-    changed = {index or 0: len(open_todos(change.todos)) for index, change in todo_changes(run)}
+    counts_by_round = {index or 0: len(open_todos(change.todos)) for index, change in todo_changes(run)}
     for current in run.rounds:
-        count = changed.get(current.index, count)
+        count = counts_by_round.get(current.index, count)
         if count is not None:
             counts[current.index] = count
     return counts

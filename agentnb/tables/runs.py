@@ -1,4 +1,4 @@
-"""The table of runs."""
+"""The table of runs: one row per run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of tool calls."""
+"""The table of tool calls: one row per call."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def _times(record: CallRecord, parts: Mapping[str, deque[Tool]]) -> tuple[dateti
     remaining = parts.get(record.call.id)
     if not remaining:  # never started
         return None, None
-    begun, ended = remaining[0].begun, remaining.popleft().ended
-    return None if begun is None else begun.at, None if ended is None else ended.at
+    start, end = remaining[0].begun, remaining.popleft().ended
+    return None if start is None else start.at, None if end is None else end.at
 
 
 TABLE = Table("tool_calls", COLUMNS, _rows, folded)

@@ -25,18 +25,18 @@ from agentnb.workflow.tasks.spec import TaskFile
 KEPT = w.StepStarted | w.StepEnd
 
 
-def check_agents_again(run: Run, given: Mapping[str, Agent]) -> tuple[str, ...]:
+def check_agents_again(run: Run, agents: Mapping[str, Agent]) -> tuple[str, ...]:
     """Return the names of the given agents. Raises `SettingsError` if the run used a Python agent that is missing."""
     logged = logged_workflow(run.settings)
     for declared in () if logged is None else with_files(logged):
         if not isinstance(declared, WorkflowSpec):
             continue
         for step in walk_all(declared.steps):
-            if isinstance(step, AgentStep) and step.agent not in declared.agents and step.agent not in given:
+            if isinstance(step, AgentStep) and step.agent not in declared.agents and step.agent not in agents:
                 problem = f"Run {run.id} worked with the agent {step.agent}, which was an object in Python"
                 advice = GiveAgent(step.agent, resumes=True, lead="Give it again")
-                raise SettingsError(problem, (*near(step.agent, given), advice))
-    return tuple(given)
+                raise SettingsError(problem, (*near(step.agent, agents), advice))
+    return tuple(agents)
 
 
 def needed_again(

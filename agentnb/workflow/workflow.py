@@ -278,12 +278,12 @@ class Workflow:
         fields: dict[str, Any] = {"name": self._name, "settings": {**logged, **(settings or {})}, "begins_with": of, **limits}
         return Orchestration(make=make, check=check, server_tools=servers, rule_scope=(*team.rule_scope, *inner), **fields)
 
-    def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:
+    def _price_check(self, team: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:
         """Return a check for prices that a budget needs. ``inner``: the runs of the workflow's files."""
         steps = [step for step in self._steps if isinstance(step, AgentStep)]
 
         def check(budget: Budget) -> None:
-            made.check_prices(steps, budget)
+            team.check_prices(steps, budget)
             for nested in inner:
                 if nested.check is not None:
                     nested.check(Budget(nested.budget, within=budget, is_of_file=OWN in nested.limits_of_file))
@@ -320,7 +320,7 @@ class Workflow:
         return Path(self.spec.source).stem if self.spec.source else "workflow"
 
     def _check_names(
-        self, made: WorkflowAgents, replies: Replies | None, agents: Mapping[str, Agent], model: str | Model | None
+        self, team: WorkflowAgents, replies: Replies | None, agents: Mapping[str, Agent], model: str | Model | None
     ) -> None:
         """Raise `SettingsError` for missing tools, forbidden model addresses, and replies for an unknown agent or step.
 
@@ -332,7 +332,7 @@ class Workflow:
         if not self.spec.text and names not in self._checked_with:
             check_made_in_python(self.spec, agents)
             self._checked_with.add(names)
-        made.check_tools(names_of_tool_steps(self._steps))
+        team.check_tools(names_of_tool_steps(self._steps))
         for name in replies or ():
             if not self.takes_replies(name, agents):
                 known_names = {*self.spec.agents, *agents, *(step.id for step in self._steps)}

@@ -90,7 +90,7 @@ def test_a_run_warns_where_the_agent_hides_functions_from_its_model(
     table["fake"] = replace(table["fake"], offers_functions=False)
     run = fake(tools=tools).run_sync("hello")
     warnings = [event.message for event in run.events if isinstance(event, Warned)]
-    assert ["not among the tools" in warning for warning in warnings] == [True] * len(tools)
+    assert ["does not show the functions" in warning for warning in warnings] == [True] * len(tools)
 
 
 def test_a_door_that_cannot_be_opened_leaves_nothing(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

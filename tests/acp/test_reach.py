@@ -21,10 +21,10 @@ from agentnb.errors import SettingsError
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"approve": "read_only"}, "read_only would not hold"),
-        ({"approve": "never"}, "never would not hold"),
-        ({"approve": "ask"}, "ask would not hold"),
-        ({"permissions": {"bash(rm *)": "deny"}}, r"bash\(rm \*\) would not hold"),
+        ({"approve": "read_only"}, "read_only would have no effect"),
+        ({"approve": "never"}, "never would have no effect"),
+        ({"approve": "ask"}, "ask would have no effect"),
+        ({"permissions": {"bash(rm *)": "deny"}}, r"bash\(rm \*\) would have no effect"),
     ],
 )
 def test_what_it_would_not_keep_is_refused_before_its_start(
@@ -42,7 +42,7 @@ def test_a_system_that_cannot_run_it_is_named(fake: Callable[..., Agent], monkey
 
 def test_the_person_is_warned_about_what_they_are_not_asked(fake: Callable[..., Agent]) -> None:
     run = fake(mode="auto").run_sync("hello", approve="auto")
-    assert ["asks nobody in its mode auto" in event.message for event in run.events if isinstance(event, Warned)] == [True]
+    assert ["does not ask in its mode auto" in event.message for event in run.events if isinstance(event, Warned)] == [True]
     assert not [event for event in fake().run_sync("hello").events if isinstance(event, Warned)]
 
 

@@ -114,7 +114,7 @@ def test_a_write_to_the_open_notebook_is_refused(fake: Make, notebook: Path, pro
     run = fake().run_sync(prompt, approve="auto")
     record = run.rounds[0].records[0]
     assert record.result is not None
-    assert (record.result.is_error, "the notebook that is open here" in record.result.text) == (True, True)
+    assert (record.result.is_error, "it is the open notebook" in record.result.text) == (True, True)
     assert run.text.startswith("Was rejected." if "through" in prompt else "refused ")
     assert notebook.read_text() == before
 

@@ -93,7 +93,7 @@ def test_an_expression_without_a_value_is_an_error_that_says_what_to_write(subte
         "len(x, y)": [", y"],
         "": ["blank"],
         "   ": ["blank"],
-        "iteration +": ["not complete"],
+        "iteration +": ["incomplete"],
         "iteration is 2": ["not allowed"],
         "2 in results[0:1]": [":1]"],
         "2 in iteration": ["a number holds nothing"],

@@ -62,7 +62,9 @@ def test_lift_of_results_takes_the_planned_outcome_and_clusters() -> None:
 
 def test_results_of_draws_compare_no_runs(tmp_path: Path) -> None:
     experiment = by_round(folder=tmp_path / "exp")
-    assert "how many draws there are" in repr(experiment.design()) and experiment.design(pass_rate=0.5).minimum_effect is None
+    assert (
+        "number of draws of each kind" in repr(experiment.design()) and experiment.design(pass_rate=0.5).minimum_effect is None
+    )
     results = experiment.run_sync(show=False)
     assert "lift(results)" in results_text(results)
     for names in ((), ("drawn", "off"), ("matrix", "off")):

@@ -103,17 +103,17 @@ GAPS: dict[str, tuple[list[Step], list[tuple[str, Any, str, str]], str]] = {
     "ids that are used again": (
         [GO, reply(None, [LOOK]), result("c1", "one"), reply(None, [LOOK]), result("c1", "two"), DONE],
         [("c1", {"at": 1}, "one", ""), ("c1-2", {"at": 1}, "two", "")],
-        "1 call had the id of an earlier call, and was given another.",
+        "1 call repeated the id of an earlier call and got another.",
     ),
     "two calls of one id in one reply": (
         [GO, reply(None, [LOOK, LOOK]), result("c1", "one"), result("c1", "two")],
         [("c1", {"at": 1}, "one", ""), ("c1-2", {"at": 1}, "two", "")],
-        "1 call had the id of an earlier call, and was given another.",
+        "1 call repeated the id of an earlier call and got another.",
     ),
     "no ids": (
         [GO, reply(None, [ToolCall("look"), ToolCall("look")]), result("", "one"), result("", "two", name="look")],
         [("call-1", {}, "one", ""), ("call-2", {}, "two", "")],
-        "2 calls had no id, and were given one.",
+        "2 calls had no id and got one.",
     ),
     "a result that never came": (
         [GO, reply(None, [LOOK]), DONE],
@@ -128,17 +128,17 @@ GAPS: dict[str, tuple[list[Step], list[tuple[str, Any, str, str]], str]] = {
     "a result that came twice": (
         [GO, reply(None, [LOOK]), result("c1", "one"), result("c1", "one")],
         [("c1", {"at": 1}, "one", "")],
-        "1 result was there twice.",
+        "1 result was duplicated.",
     ),
     "a second result that differs": (
         [GO, reply(None, [LOOK]), result("c1", "one"), result("c1", "two", name="look")],
         [("c1", {"at": 1}, "one", ""), ("c1-2", {}, "two", "")],
-        "1 result had no call: one without arguments was added.",
+        "1 result had no call: a call without arguments was added.",
     ),
     "a result before any reply": (
         [GO, result("c9", "found", name="look")],
         [("c9", {}, "found", "")],
-        "1 result had no call: one without arguments was added.",
+        "1 result had no call: a call without arguments was added.",
     ),
     "arguments as JSON": (
         [GO, reply(None, [ToolCall("look", '{"at": 1}', "c1")]), result("c1", "x")],
@@ -156,7 +156,7 @@ GAPS: dict[str, tuple[list[Step], list[tuple[str, Any, str, str]], str]] = {
         [("c1", {"at": 1}, "no", "timeout")],
         "",
     ),
-    "a blank message": ([GO, say("  "), DONE], [], "1 message was blank, and is left out."),
+    "a blank message": ([GO, say("  "), DONE], [], "1 blank message was left out."),
 }
 
 

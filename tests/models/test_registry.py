@@ -327,9 +327,9 @@ def test_a_name_that_is_none_is_told_with_how_to_write_it(subtests: pytest.Subte
         ("http://localhost:8000/v1", "compatible:NAME?url=http://localhost:8000/v1"),
         ('"anthropic:x', "without quotation marks"),
         ("anthropc:x", "Did you mean anthropic:"),
-        ("anthropic:x&effort=low", "behind ?, with & between"),
-        ("anthropic:x?effort=low?max_tokens=3", "behind ?, with & between"),
-        ("ollama:a\nb", "on one line"),
+        ("anthropic:x&effort=low", "They follow ?, separated by &"),
+        ("anthropic:x?effort=low?max_tokens=3", "They follow ?, separated by &"),
+        ("ollama:a\nb", "is one line"),
         ("compatible?url=http://localhost:1/v1", "compatible:NAME?url=http://localhost:1/v1"),
     ]
     for name, hint in cases:

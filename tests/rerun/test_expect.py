@@ -179,7 +179,7 @@ def test_what_cannot_be_an_expectation_is_refused_before_anything_is_looked_at(s
         "lops == 0": "there is no lops. Did you mean loops?",
         "loops = 0": "has no meaning",
         "": "blank",
-        "loops ==": "not complete",
+        "loops ==": "incomplete",
         "__import__('os')": "cannot be called",
     }.items():
         with subtests.test(expectation), pytest.raises(ExpressionError) as refused:

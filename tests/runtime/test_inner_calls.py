@@ -308,7 +308,7 @@ def test_a_context_without_a_run_says_so() -> None:
     async def nothing(work: Any, safe: bool) -> None: ...
 
     context = ToolContext("r", "c", Path(), nothing)
-    with pytest.raises(SettingsError, match="without a run"):
+    with pytest.raises(SettingsError, match="outside a run"):
         asyncio.run(context.call("add"))
 
 

@@ -275,7 +275,7 @@ def test_secrets_of_a_login_stand_only_in_its_file(
 def test_header_of_the_person_counts_instead_of_a_login(docs: ProtectedServer, servers: Servers) -> None:
     logged_in(servers, docs)
     docs.asked.clear()
-    with pytest.raises(ServerFailed, match="as a header"):
+    with pytest.raises(ServerFailed, match="required header"):
         played([CALL], [MCPServer("docs", docs.address, headers={"authorization": "Bearer of-the-person-01"})], servers)
     assert {sent for _, sent in docs.asked} == {"Bearer of-the-person-01"}
 

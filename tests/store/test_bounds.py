@@ -172,7 +172,7 @@ def test_what_a_file_holds_and_expands_to_is_bounded(
             b"interactions:\n" + b"- {request: {body: x}}\n" * 40,
             yaml_text,
             {"MAX_YAML_TOKENS": 100},
-            "100 texts and signs",
+            "100 YAML tokens",
         ),
     }
     for name, (data, module, changed, told) in files.items():
@@ -193,7 +193,7 @@ def test_of_very_many_problems_the_first_are_kept(tmp_path: Path, monkeypatch: p
     path.write_text(json.dumps({"messages": [ASKED, {"role": "assistant", "content": "x"}]}) + "\n" + "{broken\n" * 20)
     runs = load_traces(path, strict=False)
     assert len(runs) == 1 and [problem.position for problem in runs.problems] == ["line 2", "line 3", "line 4", ""]
-    assert runs.problems[-1].message == "More of it is left out"
+    assert runs.problems[-1].message == "Further parts were left out"
 
 
 def test_a_number_that_is_no_time_is_none() -> None:
@@ -230,7 +230,7 @@ ROWS = f"{NUMBERS} SELECT 'x' AS id, '2026' AS created_at, '[]' AS messages FROM
 
 
 def test_a_database_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(TraceError, match="has views in the place of tables"):
+    with pytest.raises(TraceError, match="has views instead of tables"):
         load_traces(database(tmp_path / "view.db", f"CREATE VIEW sessions AS {ROWS}"))
     table = "CREATE TABLE sessions (id TEXT, created_at TEXT, messages TEXT)"
     large = database(tmp_path / "table.db", table, f"INSERT INTO sessions {ROWS} LIMIT 500")
@@ -242,4 +242,4 @@ def test_a_database_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_trace_without_a_reply_says_so(tmp_path: Path) -> None:
     run = load_trace(chat(tmp_path / "chat.json"))
-    assert not run.rounds and "There is no reply of a model." in run.warnings[0]
+    assert not run.rounds and "There is no model reply." in run.warnings[0]

@@ -55,7 +55,7 @@ def test_without_patterns_a_run_is_itself_but_for_keys_known_by_now(run: Run, mo
 def test_a_pattern_that_is_none_is_refused(run: Run, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"'\(' is not a regular expression"):
         save_trace(run, tmp_path / "x.jsonl", redact="(")
-    with pytest.raises(SettingsError, match=r"no form 'sams'.*sam"):
+    with pytest.raises(SettingsError, match=r"no export format 'sams'.*sam"):
         save_trace(run, tmp_path / "x.jsonl", "sams")
     with pytest.raises(SettingsError, match="2 runs do not fit into one html file"):
         save_trace([run, run], tmp_path / "x.html")

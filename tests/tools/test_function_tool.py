@@ -384,7 +384,7 @@ def test_a_method_of_an_object_can_be_given_settings_or_is_refused_clearly() -> 
 @pytest.mark.req("R2.3")
 def test_settings_that_make_no_sense_are_refused_when_the_function_is_marked(subtests: pytest.Subtests) -> None:
     cases = [
-        ({"effects": ["fly"]}, "no such effect: fly.*read, write"),
+        ({"effects": ["fly"]}, "unknown effect: fly.*read, write"),
         ({"timeout": 0}, "timeout=0"),
         ({"timeout": -1}, "timeout=-1"),
         ({"timeout": float("nan")}, "timeout=nan"),

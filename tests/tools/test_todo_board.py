@@ -203,7 +203,7 @@ def test_a_change_inside_a_change_is_refused_and_does_not_hang() -> None:
         mine.start(1)
         return todos
 
-    with pytest.raises(SettingsError, match="being changed by this very function"):
+    with pytest.raises(SettingsError, match="already being changed by this function"):
         mine.change(nested)
     assert mine.read() is before
     assert mine.start(1).status == "in-progress"

@@ -291,7 +291,7 @@ def test_templates_that_lead_nowhere_are_problems(subtests: pytest.Subtests) -> 
         "$steps.par.outputs.inner.twu.output": ["no twu", "two"],
         "$item": ["Only the step of a map"],
         "$prompt.x": ["$prompt is a text"],
-        "$steps.qa.output +": ["not complete"],
+        "$steps.qa.output +": ["incomplete"],
         "qa.output": ["there is no qa"],
     }
     for path, words in wrong.items():

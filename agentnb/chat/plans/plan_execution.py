@@ -94,9 +94,9 @@ def limit_of_calls(most: int) -> Gate:
     return limit
 
 
-def model_of(given: str | Model | None) -> Model | None:
+def model_of(model: str | Model | None) -> Model | None:
     """Return a model of `Plans`, or None for the run's model."""
-    return None if given is None else make_model(given)
+    return None if model is None else make_model(model)
 
 
 def _about(run: Run, plan_id: str, call_id: str) -> dict[str, Any]:

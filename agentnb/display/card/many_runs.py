@@ -88,7 +88,7 @@ class ManyRuns:
         return " · ".join([f"{counted(self.count, 'run')}: {self.states}", *self._figures])
 
     def html(self) -> Html:
-        """Return the line, with a progress bar while runs are in progress; once all have ended it opens to a line for each."""
+        """Return the line, with a bar while runs are in progress; afterwards it opens to a line for each run."""
         kind = (
             next((candidate for candidate in WORST_FIRST if candidate in self._tones), "neutral") if self.is_over else "active"
         )

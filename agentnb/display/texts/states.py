@@ -67,7 +67,7 @@ STEP_STATES = {
 """The word for each state of a step of a workflow."""
 TODOS_OPEN, NOT_CHECKED, PLAN_REJECTED = "Done, todos open", "Done, not checked", "Plan rejected"
 ENDED_UNCHECKED = "Ended, unchecked"
-UNKNOWN_END = "Whether it failed is not known: this agent may report an error as its last words."
+UNKNOWN_END = "Success is uncertain: this agent may report an error as its last words."
 ENDED = {
     "todo_intervention_exhausted": "todos ignored",
     "workflow_mode_exhausted": "never completed",

@@ -29,19 +29,19 @@ FILLED = "Filled in what the trace lacks."
 _ONCE: dict[str, str] = {
     "model": "The model has no name: it is called unknown.",
     "prompt": "There is no prompt: a placeholder was added.",
-    "reply": "There is no reply of a model.",
+    "reply": "There is no model reply.",
     "tools": "The tools are not described: those that were called are listed by name.",
 }
 _COUNTED: dict[str, tuple[str, str]] = {
-    "blank message": ("1 message was blank, and is left out.", "{} messages were blank, and are left out."),
+    "blank message": ("1 blank message was left out.", "{} blank messages were left out."),
     "system message": (
-        "1 system message within the conversation is kept as a message of system.",
-        "{} system messages within the conversation are kept as messages of system.",
+        "1 later system message became a message by system.",
+        "{} later system messages became messages by system.",
     ),
-    "missing id": ("1 call had no id, and was given one.", "{} calls had no id, and were given one."),
+    "missing id": ("1 call had no id and got one.", "{} calls had no id and got one."),
     "repeated id": (
-        "1 call had the id of an earlier call, and was given another.",
-        "{} calls had the ids of earlier calls, and were given others.",
+        "1 call repeated the id of an earlier call and got another.",
+        "{} calls repeated the ids of earlier calls and got others.",
     ),
     "name": ("1 call named no tool: it is called unknown.", "{} calls named no tool: it is called unknown."),
     "arguments": ("1 call had arguments that are not a JSON object.", "{} calls had arguments that are not a JSON object."),
@@ -49,13 +49,13 @@ _COUNTED: dict[str, tuple[str, str]] = {
         "1 call has no result: a placeholder was added.",
         "{} calls have no result: placeholders were added.",
     ),
-    "second result": ("1 result was there twice.", "{} results were there twice."),
+    "second result": ("1 result was duplicated.", "{} results were duplicated."),
     "no call": (
-        "1 result had no call: one without arguments was added.",
+        "1 result had no call: a call without arguments was added.",
         "{} results had no calls: calls without arguments were added.",
     ),
-    "zone": ("1 time had no time zone, and is taken as UTC.", "{} times had no time zone, and are taken as UTC."),
-    "time": ("1 time cannot be, and is left out.", "{} times cannot be, and are left out."),
+    "zone": ("1 time had no time zone and counts as UTC.", "{} times had no time zone and count as UTC."),
+    "time": ("1 time was invalid and was left out.", "{} times were invalid and were left out."),
 }
 
 

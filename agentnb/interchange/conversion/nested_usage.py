@@ -31,11 +31,11 @@ def _add_all(runs: list[Run]) -> list[Run]:
     nested: dict[str, list[Run]] = {}
     done: list[Run] = []
     for run in reversed(runs):  # inner runs before outer ones
-        within = nested.pop(run.id, [])
-        complete = _add_usage(run, within)
+        inner_runs = nested.pop(run.id, [])
+        complete = _add_usage(run, inner_runs)
         done.append(complete)
         if run.parent_id is not None:
-            nested.setdefault(run.parent_id, []).extend([*within, complete])
+            nested.setdefault(run.parent_id, []).extend([*inner_runs, complete])
     return done[::-1]
 
 

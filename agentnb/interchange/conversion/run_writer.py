@@ -368,9 +368,9 @@ class RunWriter:
         return Fact(e.CommandReceived, {"message": Message("user", (Text(NO_PROMPT),), is_placeholder=True)})
 
     def _started(self, prompt: Fact) -> e.RunStarted:
-        named = {tool.name for tool in self._tools}
+        defined_names = {tool.name for tool in self._tools}
         called = dict.fromkeys(item.call.name for recorded in self._rounds for item in recorded.calls)
-        missing = [ToolSpec(name) for name in called if name not in named]
+        missing = [ToolSpec(name) for name in called if name not in defined_names]
         self._gaps["tools"] += bool(missing)
         self._gaps["model"] += not self._model
         self._gaps["reply"] += not self._rounds
@@ -487,7 +487,7 @@ class RunWriter:
         return f"{self._origin.file or self._origin.format} {self._origin.position}".rstrip()
 
     def _wrong(self, what: str) -> TraceError:
-        return TraceError(f"{self._source}: {what}", ReadLoosely(lead="What can be read of it"))
+        return TraceError(f"{self._source}: {what}", ReadLoosely(lead="Read the intact parts"))
 
     @contextmanager
     def _encoding(self) -> Iterator[None]:
@@ -506,7 +506,7 @@ class RunWriter:
 
     def _text(self, name: str, value: Any) -> str:
         if not isinstance(value, str | None):
-            raise self._wrong(f"the {name} is a {type(value).__name__}, and no text")
+            raise self._wrong(f"the {name} must be text, got {type(value).__name__}")
         return encodable(value or "")
 
     def _parts(self, content: Any) -> list[AnyPart]:
@@ -514,7 +514,7 @@ class RunWriter:
         if content is None or isinstance(content, str):
             return [Text(encodable(content))] if content and content.strip() else []
         if not isinstance(content, list | tuple) or not all(isinstance(part, AnyPart) for part in content):
-            raise self._wrong("the content of a message is neither a text nor its parts")
+            raise self._wrong("the content of a message must be text or parts")
         kept = [part for part in content if not isinstance(part, ToolCall | ToolResult)]
         return [part if isinstance(part, Image) else replace(part, text=self._text("text", part.text)) for part in kept]
 
@@ -522,7 +522,7 @@ class RunWriter:
         if at is None:
             return None
         if not isinstance(at, datetime):
-            raise self._wrong(f"a time is a {type(at).__name__}")
+            raise self._wrong(f"a time must be a datetime, got {type(at).__name__}")
         if at.year not in YEARS:
             self._gaps["time"] += 1
             return None

@@ -29,5 +29,5 @@ EXPORTS: dict[str, Export] = {form.NAME: form for form in (sam, openai_chat, ant
 def export_named(name: str) -> Export:
     """Return the format of this name. Raises `SettingsError` with the most similar names."""
     if name not in EXPORTS:
-        raise SettingsError(f"There is no form {name!r} to save runs in", near(name, EXPORTS))
+        raise SettingsError(f"There is no export format {name!r}", near(name, EXPORTS))
     return EXPORTS[name]

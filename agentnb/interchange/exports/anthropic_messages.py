@@ -23,7 +23,7 @@ TITLE = "messages of Anthropic's API"
 
 
 def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
-    """Yield the file: one request, or a request a line."""
+    """Yield the file: one request, or a request per line."""
     return one_or_lines(runs, request_of)
 
 

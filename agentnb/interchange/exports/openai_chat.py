@@ -25,7 +25,7 @@ MAX_METADATA = 512
 
 
 def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
-    """Yield the file: one request, or a request a line."""
+    """Yield the file: one request, or a request per line."""
     return one_or_lines(runs, request_of)
 
 
@@ -52,18 +52,18 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _messages(message: Message) -> Iterator[dict[str, Any]]:
-    named = {"name": message.author} if message.author else {}
+    name_field = {"name": message.author} if message.author else {}
     if message.role == "assistant":
-        yield {**_reply(message), **named}
+        yield {**_reply(message), **name_field}
         return
-    shown: list[Any] = []
+    images: list[Any] = []
     for part in message.parts:
         if isinstance(part, ToolResult):
             yield {"role": "tool", "tool_call_id": part.call_id, "content": part.text}
-            shown += [image for image in part.parts if isinstance(image, Image)]
-    content = [*shown, *[part for part in message.parts if isinstance(part, Text | Image)]]
+            images += [image for image in part.parts if isinstance(image, Image)]
+    content = [*images, *[part for part in message.parts if isinstance(part, Text | Image)]]
     if content:
-        yield {"role": "user", "content": _content(content), **named}
+        yield {"role": "user", "content": _content(content), **name_field}
 
 
 def _reply(message: Message) -> dict[str, Any]:

@@ -108,12 +108,12 @@ def _of_model(run: Run, span: Span) -> dict[str, Any]:
 def _of_tool(run: Run, span: Span) -> dict[str, Any]:
     call, result = span.call, span.result
     assert call is not None and result is not None
-    described = next((tool.description for tool in run.tools if tool.name == call.name), "")
+    description = next((tool.description for tool in run.tools if tool.name == call.name), "")
     pictures = {f"output.images.{n}.image.url": data_url(image) for n, image in enumerate(_images(result))}
     return {
         "tool.name": call.name,
         "tool.id": call.id,
-        "tool.description": described or None,
+        "tool.description": description or None,
         "tool.parameters": json_text(call.arguments),
         "input.value": json_text(call.arguments),
         "input.mime_type": _JSON,

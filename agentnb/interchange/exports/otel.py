@@ -145,12 +145,12 @@ def _of_model(run: Run, span: Span) -> dict[str, Any]:
 def _of_tool(run: Run, span: Span) -> dict[str, Any]:
     call, result = span.call, span.result
     assert call is not None and result is not None
-    described = next((tool.description for tool in run.tools if tool.name == call.name), "")
+    description = next((tool.description for tool in run.tools if tool.name == call.name), "")
     return {
         "gen_ai.tool.name": call.name,
         "gen_ai.tool.type": "function",
         "gen_ai.tool.call.id": call.id,
-        "gen_ai.tool.description": described or None,
+        "gen_ai.tool.description": description or None,
         "gen_ai.tool.call.arguments": json_text(call.arguments),
         "gen_ai.tool.call.result": response if isinstance(response := _response(result), str) else json_text(response),
         "agentnb.result.parts": None if isinstance(response, str) else True,
@@ -202,8 +202,8 @@ def _part(part: AnyPart) -> dict[str, Any]:
         data = base64.b64encode(part.data).decode()
         return {"type": "blob", "modality": "image", "mime_type": part.media_type, "content": data}
     if isinstance(part, ToolResult):
-        failed = {"agentnb.error_code": part.error_code or "tool_error"} if part.is_error else {}
-        return {"type": "tool_call_response", "id": part.call_id, "response": _response(part), **failed}
+        error_fields = {"agentnb.error_code": part.error_code or "tool_error"} if part.is_error else {}
+        return {"type": "tool_call_response", "id": part.call_id, "response": _response(part), **error_fields}
     if isinstance(part, ToolCall):
         converted: dict[str, Any] = {"type": "tool_call", "id": part.id, "name": part.name, "arguments": part.arguments}
     else:
@@ -224,8 +224,8 @@ def _response(result: ToolResult) -> Any:
 def _evaluations(run: Run, spans: list[Span], trace_id: str) -> Iterator[dict[str, Any]]:
     """Yield a log record for each finding, on the span of its last model call."""
     keys = {span.key for span in spans}
-    for noted in spans[0].events:
-        event = noted.event
+    for span_event in spans[0].events:
+        event = span_event.event
         if not isinstance(event, e.Found):
             continue
         key = f"round-{event.last}"
@@ -238,7 +238,7 @@ def _evaluations(run: Run, spans: list[Span], trace_id: str) -> Iterator[dict[st
             "agentnb.run.id": run.id,
         }
         yield {
-            "timeUnixNano": str(noted.at),
+            "timeUnixNano": str(span_event.at),
             "severityNumber": _SEVERITIES.get(event.severity, 9),
             "eventName": "gen_ai.evaluation.result",
             "attributes": _key_values(attributes),

@@ -45,9 +45,9 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        problem = "A Parquet file cannot be written: that needs the package pyarrow"
+        problem = "Writing Parquet needs the package pyarrow"
         raise StoreError(
-            problem, Install("agentnb[scale]", lead="Install it", rest=", or save the runs in another form")
+            problem, Install("agentnb[scale]", lead="Install it", rest=", or use another export format")
         ) from error
     return pyarrow, pyarrow.parquet
 
@@ -88,7 +88,7 @@ class _Pieces(io.RawIOBase):
         return self._length
 
     def write(self, data: Any) -> int:
-        """Take the next bytes."""
+        """Add the next bytes."""
         self._written.append(bytes(data))
         self._length += len(self._written[-1])
         return len(self._written[-1])

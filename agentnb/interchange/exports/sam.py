@@ -33,11 +33,11 @@ def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
     """Yield the file: a single export of one run, a bulk export of several."""
     exports = [conversation_export(run) for run in runs]
     if len(exports) == 1:
-        whole = exports[0]
+        document = exports[0]
     else:
         head = {"formatVersion": VERSION, "exportedAt": _time(datetime.now(UTC)), "samVersion": _sam_version(exports)}
-        whole = {**head, "conversationCount": len(exports), "conversations": exports}
-    yield msgspec.json.format(msgspec.json.encode(whole), indent=2)
+        document = {**head, "conversationCount": len(exports), "conversations": exports}
+    yield msgspec.json.format(msgspec.json.encode(document), indent=2)
     yield b"\n"
 
 
@@ -145,14 +145,14 @@ class _Messages:
 
     def _reply(self, message: Message) -> Iterator[dict[str, Any]]:
         thought = "\n\n".join(part.text for part in message.parts if isinstance(part, Thinking))
-        within = {}
+        reasoning_field = {}
         if thought and self._next_type() == "assistant":
-            within = {"reasoningContent": thought}
+            reasoning_field = {"reasoningContent": thought}
         elif thought:
             yield self._one("thinking", thought, reasoningContent=thought)
         calls = {"toolCalls": [call_data(call) for call in message.calls]} if message.calls else {}
         if message.text or calls or not thought:
-            yield self._one("assistant", message.text, **within, **calls)
+            yield self._one("assistant", message.text, **reasoning_field, **calls)
 
     def _result(self, result: ToolResult, seconds: float | None) -> dict[str, Any]:
         extra: dict[str, Any] = {} if seconds is None else {"toolDuration": seconds}

@@ -48,7 +48,7 @@ _SHOWN = frozenset(
         w.ModelCalled,
     }
 )
-"""Events that spans hold themselves; of a round the number and the status."""
+"""Events represented by spans; of a round only its number and status."""
 
 
 @dataclass(slots=True)

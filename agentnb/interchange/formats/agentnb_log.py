@@ -16,7 +16,7 @@ RECORDS_END = "the event `run_finished`"
 
 
 def sniff(file: TraceFile) -> str:
-    """Check the file. A log whose first line is damaged, or of a later version, is still a log."""
+    """Return an empty text for a log, otherwise what it lacks. Logs may have a damaged first line or a later version."""
     if file.start.startswith(LOG_BEGINS):
         return ""
     first = file.first

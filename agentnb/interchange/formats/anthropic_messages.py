@@ -121,8 +121,8 @@ def message_steps(message: dict[str, Any], *, author: str = "", at: datetime | N
 def _users_steps(content: Any, author: str, at: datetime | None) -> list[Step]:
     blocks = content if isinstance(content, list) else [content]
     results: list[Step] = [result_of(block, at) for block in blocks if _is_result(block)]
-    spoken = [part for block in blocks if not _is_result(block) for part in parts_of(block)]
-    return [*results, *([UserMessage(spoken, author, at)] if spoken or not results else [])]
+    parts = [part for block in blocks if not _is_result(block) for part in parts_of(block)]
+    return [*results, *([UserMessage(parts, author, at)] if parts or not results else [])]
 
 
 def _is_result(block: Any) -> bool:

@@ -72,13 +72,13 @@ def _exchanges(file: TraceFile, interactions: list[Any]) -> Iterator[Exchange]:
 
 def _exchange(one: dict[str, Any], position: str) -> Exchange | None:
     """Return an exchange, or None if it is with another server or does not request a reply."""
-    asked, answered = body_of(one["request"]), body_of(one.get("response") or {})
+    request, response = body_of(one["request"]), body_of(one.get("response") or {})
     status = _status(one.get("response") or {})
-    asked_of = [api for api in APIS if api.is_request(asked)]
-    api = next((api for api in asked_of if api.is_response(answered)), None)
-    if api is None and asked_of and (answered is None or status >= _FAILED or error_of(answered)):
+    asked_of = [api for api in APIS if api.is_request(request)]
+    api = next((api for api in asked_of if api.is_response(response)), None)
+    if api is None and asked_of and (response is None or status >= _FAILED or error_of(response)):
         api = asked_of[0]
-    exchange = exchange_of(api, {"request": asked, "response": answered}, position) if api is not None else None
+    exchange = exchange_of(api, {"request": request, "response": response}, position) if api is not None else None
     if exchange is None:
         return None
     error = exchange.error or (f"HTTP status {status}" if status >= _FAILED else "")
@@ -89,8 +89,8 @@ def _exchange(one: dict[str, Any], position: str) -> Exchange | None:
 def _timed(found: Exchange, one: dict[str, Any]) -> Exchange:
     """Return the exchange with the recorded time and duration of its reply, if any."""
     at = time_of(one.get("recorded_at") or one.get("startedDateTime"))
-    took = one.get("time")
-    seconds = took / 1000 if isinstance(took, int | float) and took >= 0 else None
+    milliseconds = one.get("time")
+    seconds = milliseconds / 1000 if isinstance(milliseconds, int | float) and milliseconds >= 0 else None
     reply = found.reply or []
     last = next((index for index in range(len(reply) - 1, -1, -1) if isinstance(reply[index], Reply)), None)
     if last is None or (at is None and seconds is None):

@@ -14,7 +14,7 @@ from agentnb.interchange.trace_file import TraceFile
 
 
 def sniff_records(file: TraceFile, api: Api) -> str:
-    """Check that the file holds exchanges or conversations of the API."""
+    """Return an empty text for a file with exchanges or conversations of the API, otherwise what it lacks."""
     return "" if any(_holds(api, record) for record in _looked_at(file)) else api.lacks
 
 

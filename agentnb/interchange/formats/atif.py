@@ -158,8 +158,8 @@ def _take(writer: RunWriter, step: dict[str, Any]) -> None:
 
 def _says_failed(step: dict[str, Any]) -> bool:
     """True if the step records a failed call. ATIF has no field for it; Harbor adds it for Claude Code."""
-    more = step.get("extra")
-    return isinstance(more, dict) and more.get("tool_result_is_error") is True
+    extra = step.get("extra")
+    return isinstance(extra, dict) and extra.get("tool_result_is_error") is True
 
 
 def _reply(writer: RunWriter, step: dict[str, Any], parts: list[AnyPart]) -> None:
@@ -171,8 +171,8 @@ def _reply(writer: RunWriter, step: dict[str, Any], parts: list[AnyPart]) -> Non
     metadata = {name: step[name] for name in ("model_name", "reasoning_effort") if step.get(name)}
     usage = _usage(step.get("metrics"))
     thoughts: list[AnyPart] = [Thinking(thought)] if isinstance(thought, str) and thought else []
-    more = step.get("extra")
-    stop = more.get("stop_reason") if isinstance(more, dict) else None  # ATIF has no field for it
+    extra = step.get("extra")
+    stop = extra.get("stop_reason") if isinstance(extra, dict) else None  # ATIF has no field for it
     writer.reply(
         [*thoughts, *parts],
         calls,

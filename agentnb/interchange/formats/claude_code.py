@@ -76,8 +76,8 @@ def runs_of(file: TraceFile, records: Iterable[tuple[int, Any]], name: str) -> I
             own_files.add(run.id)
             yield run
 
-    written = chain(_written(file, name, conversations, tree.titles), of_own_files())
-    yield from (run for run in with_nested_usage(written) if run.id not in own_files)
+    runs = chain(_written(file, name, conversations, tree.titles), of_own_files())
+    yield from (run for run in with_nested_usage(runs) if run.id not in own_files)
     if not conversations:
         file.note("It holds no message")
 

@@ -108,11 +108,11 @@ class ClaudeLog(SessionLog):
         text = texts_of(parts)
         failed = block.get("is_error") is True
         code = next((code for start, code in _ERRORS if text.startswith(start)), "tool_error") if failed else None
-        took = details.get("durationMs", details.get("totalDurationMs"))
+        milliseconds = details.get("durationMs", details.get("totalDurationMs"))
         call_id = text_of(block.get("tool_use_id"))
         if text_of(details.get("agentId")):
             self.recorded.setdefault("subagents", []).append({"call_id": call_id, "agent_id": details["agentId"]})
-        self.result(call_id, parts, error_code=code, at=at, seconds=seconds_of(took))
+        self.result(call_id, parts, error_code=code, at=at, seconds=seconds_of(milliseconds))
 
     def _assistant(self, record: dict[str, Any]) -> None:
         message, at = record["message"], time_of(record.get("timestamp"))

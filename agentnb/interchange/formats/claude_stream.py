@@ -105,8 +105,8 @@ class _Session:
             is_product = record.get("isSynthetic") is True
             is_summary = kind == "user" and is_product and self._is_compacted and not started_by
             self._is_compacted &= not is_summary
-            more = {"toolUseResult": record.get("tool_use_result"), "isMeta": is_product, "isCompactSummary": is_summary}
-            log.take({**record, **more})
+            flags = {"toolUseResult": record.get("tool_use_result"), "isMeta": is_product, "isCompactSummary": is_summary}
+            log.take({**record, **flags})
 
     def write(self, file: TraceFile, session: str, position: str) -> Iterator[Run]:
         """Yield the run, and those of the sub-agents."""
@@ -116,9 +116,11 @@ class _Session:
         model = self._log.model or text_of(self._opening.get("model"))
         recorded = known(**{name: self._opening.get(name) for name in _RECORDED}, session=session)
         recorded |= known(**{name: self._result.get(name) for name in _OF_RESULT}, **self._log.recorded)
-        named = self._opening.get("tools")
+        tool_names = self._opening.get("tools")
         tools = tuple(
-            ToolSpec(tool_name) for tool_name in (named if isinstance(named, list) else ()) if isinstance(tool_name, str)
+            ToolSpec(tool_name)
+            for tool_name in (tool_names if isinstance(tool_names, list) else ())
+            if isinstance(tool_name, str)
         )
         with file.guarded(position):
             writer = file.writer(NAME, position, run_id=run_id, model=model, tools=tools, settings={"recorded": recorded})

@@ -238,13 +238,13 @@ def _parent_of(source: Any) -> str:
 def _call(item: dict[str, Any]) -> ToolCall:
     kind = item["type"]
     function = item.get("function")
-    named = item.get("name") or (function.get("name") if isinstance(function, dict) else "")
+    name = item.get("name") or (function.get("name") if isinstance(function, dict) else "")
     arguments = item.get("arguments")
     if kind == "custom_tool_call":  # its input is free text
         arguments = {"input": item.get("input")}
     elif kind in ("local_shell_call", "web_search_call"):
-        named, arguments = named or kind.removesuffix("_call"), item.get("action")
-    return ToolCall(str(named or ""), arguments, text_of(item.get("call_id") or item.get("id")))
+        name, arguments = name or kind.removesuffix("_call"), item.get("action")
+    return ToolCall(str(name or ""), arguments, text_of(item.get("call_id") or item.get("id")))
 
 
 def _output(output: Any) -> tuple[list[AnyPart], dict[str, Any]]:

@@ -130,8 +130,8 @@ def _goes_on(one: OpenConversation, new: list[Step]) -> bool:
     echo = new[: _echo_length(new)]
     if not echo:
         return False
-    again, before = _spoken(echo), _spoken(one.reply)
-    return again == before or not any(before) or not any(again)
+    repeated, before = _spoken(echo), _spoken(one.reply)
+    return repeated == before or not any(before) or not any(repeated)
 
 
 def _spoken(steps: Iterable[Step]) -> tuple[str, list[str]]:
@@ -149,8 +149,8 @@ def _echo_length(steps: list[Step]) -> int:
 def _after_echo(steps: list[Step], reply: list[Step]) -> list[Step]:
     """Return the steps after the repeated reply. If the client changed its call ids, results get the reply's ids."""
     length = _echo_length(steps)
-    named = zip(_call_ids(steps[:length]), _call_ids(reply), strict=False)
-    ids = {client_id: own for client_id, own in named if client_id != own}
+    id_pairs = zip(_call_ids(steps[:length]), _call_ids(reply), strict=False)
+    ids = {client_id: own for client_id, own in id_pairs if client_id != own}
     return [
         step._replace(call_id=ids.get(step.call_id, step.call_id)) if isinstance(step, Result) else step
         for step in steps[length:]

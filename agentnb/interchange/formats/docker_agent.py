@@ -53,11 +53,11 @@ def _is_item(item: dict[str, Any]) -> bool:
 
 def _sniff_database(file: TraceFile) -> str:
     try:
-        with database(file) as opened:
-            if not {"id", "created_at"} <= columns(opened, "sessions"):
+        with database(file) as connection:
+            if not {"id", "created_at"} <= columns(connection, "sessions"):
                 return "it has no table of sessions with id and created_at"
-            has_items = {"session_id", "message_json", "item_type"} <= columns(opened, "session_items")
-            if has_items or "messages" in columns(opened, "sessions"):
+            has_items = {"session_id", "message_json", "item_type"} <= columns(connection, "session_items")
+            if has_items or "messages" in columns(connection, "sessions"):
                 return ""
             return "it has no table session_items with message_json, and its sessions have no messages"
     except TraceError as error:
@@ -67,8 +67,8 @@ def _sniff_database(file: TraceFile) -> str:
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of each session, followed by those of its sub-sessions."""
     if file.kind == "sqlite":
-        with database(file) as opened:
-            yield from _sessions(file, opened)
+        with database(file) as connection:
+            yield from _sessions(file, connection)
         return
     with file.guarded():
         yield from with_nested_usage(_runs(file, file.document, "", None, 0))
@@ -157,15 +157,15 @@ def _usage(message: dict[str, Any]) -> Usage:
 
 def _sessions(file: TraceFile, opened: sqlite3.Connection) -> Iterator[Run]:
     """Yield the runs of all top-level sessions, in order of creation."""
-    named, of_items = columns(opened, "sessions"), columns(opened, "session_items")
-    within = "SELECT DISTINCT subsession_id FROM session_items WHERE subsession_id IS NOT NULL"
-    inner = {row[0] for row in opened.execute(within)} if "subsession_id" in of_items else set()
-    parents = "parent_id" if "parent_id" in named else "NULL"
-    listed = opened.execute(f"SELECT id, {parents} FROM sessions ORDER BY created_at, id").fetchall()
-    ids = {row[0] for row in listed} - {None}  # a damaged session without an id is nobody's parent
-    outer = [session_id for session_id, parent in listed if session_id not in inner and parent not in ids]
-    if listed and not outer:
-        file.note("Its sessions are all within each other")
+    session_columns, item_columns = columns(opened, "sessions"), columns(opened, "session_items")
+    query = "SELECT DISTINCT subsession_id FROM session_items WHERE subsession_id IS NOT NULL"
+    inner = {row[0] for row in opened.execute(query)} if "subsession_id" in item_columns else set()
+    parents = "parent_id" if "parent_id" in session_columns else "NULL"
+    rows = opened.execute(f"SELECT id, {parents} FROM sessions ORDER BY created_at, id").fetchall()
+    ids = {row[0] for row in rows} - {None}  # a damaged session without an id is nobody's parent
+    outer = [session_id for session_id, parent in rows if session_id not in inner and parent not in ids]
+    if rows and not outer:
+        file.note("Its sessions all contain each other")
     for session_id in outer:
         position = f"session {session_id}"
         with file.guarded(position):
@@ -175,7 +175,7 @@ def _sessions(file: TraceFile, opened: sqlite3.Connection) -> Iterator[Run]:
 def _session(file: TraceFile, opened: sqlite3.Connection, session_id: str, above: tuple[str, ...]) -> dict[str, Any]:
     """Return a session in the form of the document, with its sub-sessions. Unreadable items become problems."""
     if session_id in above:
-        raise ValueError(f"the session {session_id} is within itself")
+        raise ValueError(f"the session {session_id} contains itself")
     row = opened.execute("SELECT * FROM sessions WHERE id = ?", (session_id,)).fetchone()
     if row is None:
         raise ValueError(f"there is no session {session_id}")

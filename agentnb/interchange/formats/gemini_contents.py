@@ -59,16 +59,16 @@ def steps_of(contents: Iterable[dict[str, Any]]) -> list[Step]:
             continue
         answers = [item["functionResponse"] for item in parts if "functionResponse" in item]
         steps += [_result(item) for item in answers]
-        spoken = [part for item in parts for part in parts_shown(item)]
-        steps += [UserMessage(spoken)] if spoken or not answers else []
+        visible = [part for item in parts for part in parts_shown(item)]
+        steps += [UserMessage(visible)] if visible or not answers else []
     return steps
 
 
 def reply_of(parts: Iterable[dict[str, Any]], **about: Any) -> Reply:
     """Return the reply with these parts of the model."""
     parts = list(parts)
-    shown = [part for item in parts for part in parts_shown(item)]
-    return Reply(shown, [_call(item["functionCall"]) for item in parts if "functionCall" in item], **about)
+    visible = [part for item in parts for part in parts_shown(item)]
+    return Reply(visible, [_call(item["functionCall"]) for item in parts if "functionCall" in item], **about)
 
 
 def parts_shown(part: dict[str, Any]) -> list[AnyPart]:
@@ -78,8 +78,8 @@ def parts_shown(part: dict[str, Any]) -> list[AnyPart]:
     data = part.get("inlineData") or part.get("inline_data")
     if isinstance(data, dict):
         kind = str(data.get("mimeType") or data.get("mime_type") or "")
-        shown = picture(kind, data.get("data")) if kind.startswith("image/") else Text(f"[file: {kind}]")
-        return [shown] if shown is not None else []
+        image = picture(kind, data.get("data")) if kind.startswith("image/") else Text(f"[file: {kind}]")
+        return [image] if image is not None else []
     if isinstance(linked := part.get("fileData"), dict):
         return [Text(f"[file: {linked.get('fileUri')}]")]
     if isinstance(code := part.get("executableCode"), dict):

@@ -155,10 +155,10 @@ class _Agent:
 
     def _result(self, payload: dict[str, Any], at: Any) -> None:
         self.log.open = None
-        returned = payload.get("return_value", payload.get("result"))
-        returned = returned if isinstance(returned, dict) else {"output": returned}
-        parts = parts_of(returned.get("output")) or parts_of(text_of(returned.get("message")) or None)
-        code = "tool_error" if returned.get("is_error") is True else None
+        output = payload.get("return_value", payload.get("result"))
+        output = output if isinstance(output, dict) else {"output": output}
+        parts = parts_of(output.get("output")) or parts_of(text_of(output.get("message")) or None)
+        code = "tool_error" if output.get("is_error") is True else None
         self.log.result(text_of(payload.get("tool_call_id")), parts, error_code=code, at=at)
 
     def _status(self, payload: dict[str, Any]) -> None:

@@ -89,17 +89,15 @@ def reply_of(fields: dict[str, Any], author: str = "", at: datetime | None = Non
 def _spoken(fields: dict[str, Any]) -> list[AnyPart]:
     extra = dict(object_of(fields.get("additional_kwargs")))
     thought = thinking(extra.get("reasoning_content") or extra.get("reasoning") or fields.get("reasoning_content"))
-    spoken = openai_chat.said_parts(
-        {"content": fields.get("content"), "refusal": extra.get("refusal") or fields.get("refusal")}
-    )
-    return [*thought, *spoken]
+    parts = openai_chat.said_parts({"content": fields.get("content"), "refusal": extra.get("refusal") or fields.get("refusal")})
+    return [*thought, *parts]
 
 
 def calls_of(fields: dict[str, Any]) -> list[ToolCall]:
     """Return the calls of a model's message, also those with invalid JSON arguments."""
     extra = object_of(fields.get("additional_kwargs"))
-    listed = [*(fields.get("tool_calls") or ()), *(fields.get("invalid_tool_calls") or ())]
-    calls = openai_chat.calls_of({"tool_calls": listed, "function_call": fields.get("function_call")})
+    tool_calls = [*(fields.get("tool_calls") or ()), *(fields.get("invalid_tool_calls") or ())]
+    calls = openai_chat.calls_of({"tool_calls": tool_calls, "function_call": fields.get("function_call")})
     if not calls:
         calls = openai_chat.calls_of({"tool_calls": extra.get("tool_calls"), "function_call": extra.get("function_call")})
     if not calls and isinstance(content := fields.get("content"), list):

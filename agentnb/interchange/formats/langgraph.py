@@ -63,9 +63,9 @@ def _thread_of(state: Any) -> str:
 
 
 def _thread(file: TraceFile, position: str, states: list[Any]) -> Iterator[Run]:
-    whole = [state for state in states if isinstance(state, dict)]
-    newest = max(whole, key=lambda one: len(_messages(one) or ()))
-    times = _times(whole)
+    valid_states = [state for state in states if isinstance(state, dict)]
+    newest = max(valid_states, key=lambda one: len(_messages(one) or ()))
+    times = _times(valid_states)
     thread = _thread_of(newest)
     yield from with_nested_usage(_runs(file, position, newest, times, thread, stable_id(file, position, thread), None))
 

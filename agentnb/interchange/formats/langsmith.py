@@ -59,9 +59,9 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 def _runs(file: TraceFile, position: str, root: Node, parent: str | None) -> Iterator[Run]:
     """Yield the run of a trace, and its nested runs."""
-    within = [*_within(root)]
-    conversations = _conversations(root, [node for node in within if node.kind == "llm"])
-    tools = [node for node in within if node.kind in _TOOLS]
+    own_nodes = [*_within(root)]
+    conversations = _conversations(root, [node for node in own_nodes if node.kind == "llm"])
+    tools = [node for node in own_nodes if node.kind in _TOOLS]
     texts = [_with_results(conversation.steps, tools) for conversation in conversations]
     if conversations:
         texts[0] = _with_calls(texts[0], tools)
@@ -73,10 +73,10 @@ def _runs(file: TraceFile, position: str, root: Node, parent: str | None) -> Ite
         conversations[0] if conversations else None,
         texts[0] if conversations else _plain(root, tools),
     )
-    nodes = {node.id: node for node in within}
+    nodes = {node.id: node for node in own_nodes}
     for conversation, steps in zip(conversations[1:], texts[1:], strict=True):
         yield _nested(file, position, root, conversation, steps, _agent(root, nodes[conversation.first.position]))
-    for tool in within:
+    for tool in own_nodes:
         if tool.is_sub_agent:
             yield from _runs(file, position, tool, root.id)
 
@@ -163,12 +163,12 @@ def _agent(root: Node, model: Node) -> str:
 def _with_results(steps: list[Step], tools: list[Node]) -> list[Step]:
     """Return the steps with the times of results, and results missing from later requests; removes their tools."""
     merged: list[Step] = []
-    answered = {step.call_id for step in steps if isinstance(step, Result)}
+    answered_ids = {step.call_id for step in steps if isinstance(step, Result)}
     names: dict[str, str] = {}
     for step in steps:
         if isinstance(step, Reply):
             names |= {call.id: call.name for call in step.calls}
-            merged += [step, *_missing_results([call for call in step.calls if call.id not in answered], tools)]
+            merged += [step, *_missing_results([call for call in step.calls if call.id not in answered_ids], tools)]
         elif isinstance(step, Result) and (tool := _taken(tools, step.call_id, names.get(step.call_id, step.name))) is not None:
             merged.append(step._replace(at=tool.end, seconds=tool.seconds, is_error=step.is_error or bool(tool.error)))
         else:
@@ -198,25 +198,25 @@ def _with_calls(steps: list[Step], tools: list[Node]) -> list[Step]:
     """Return the steps with tools that no model called, such as a search before the prompt, inserted by time."""
     ordered = list(steps)
     for tool in tools:
-        begun = tool.start
+        start = tool.start
         later = (
             index
             for index, step in enumerate(ordered)
-            if isinstance(step, Reply) and begun is not None and step.at is not None and begun < step.at
+            if isinstance(step, Reply) and start is not None and step.at is not None and start < step.at
         )
         index = next(later, len(ordered))
         call = tree.call_of(tool)
-        ordered[index:index] = [Reply([], [call], at=begun), tree.result_of(tool, call.id)]
+        ordered[index:index] = [Reply([], [call], at=start), tree.result_of(tool, call.id)]
     tools.clear()
     return ordered
 
 
 def _plain(root: Node, tools: list[Node]) -> list[Step]:
     """Return the steps of a trace without a model: its inputs, its tools and its outputs."""
-    asked, answered = tree.plain_text(root.fields.get("inputs") or ""), root.fields.get("outputs")
-    steps: list[Step] = [UserMessage(parts_of(asked), at=root.start)]
+    prompt, outputs = tree.plain_text(root.fields.get("inputs") or ""), root.fields.get("outputs")
+    steps: list[Step] = [UserMessage(parts_of(prompt), at=root.start)]
     if root.kind in _TOOLS:
         call = tree.call_of(root)
         return [*steps, Reply([], [call]), tree.result_of(root, call.id)]
-    last: list[Step] = [Reply([Text(tree.plain_text(answered))], [], at=root.end)] if answered else []
+    last: list[Step] = [Reply([Text(tree.plain_text(outputs))], [], at=root.end)] if outputs else []
     return [*_with_calls(steps, tools), *last]

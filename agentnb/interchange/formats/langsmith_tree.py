@@ -149,21 +149,21 @@ def _parent_id(node: Node) -> str:
 
 def exchange_of(node: Node) -> Exchange:
     """Return the exchange of a model run."""
-    asked, answered = object_of(node.fields.get("inputs")), object_of(node.fields.get("outputs"))
+    inputs, outputs = object_of(node.fields.get("inputs")), object_of(node.fields.get("outputs"))
     invoked = object_of(object_of(node.fields.get("extra")).get("invocation_params"))
-    tools = asked.get("tools") or invoked.get("tools") or asked.get("functions") or invoked.get("functions")
-    specs = openai_chat.tools_of(tools) if not anthropic_messages.is_request(asked) else anthropic_messages.tools_of(tools)
-    reply = None if node.error and not answered else [*_timed(reply_steps(dict(answered)), node)]
-    named = (node.metadata.get("ls_model_name"), asked.get("model"), invoked.get("model"), invoked.get("model_name"))
+    tools = inputs.get("tools") or invoked.get("tools") or inputs.get("functions") or invoked.get("functions")
+    specs = openai_chat.tools_of(tools) if not anthropic_messages.is_request(inputs) else anthropic_messages.tools_of(tools)
+    reply = None if node.error and not outputs else [*_timed(reply_steps(dict(outputs)), node)]
+    model_names = (node.metadata.get("ls_model_name"), inputs.get("model"), invoked.get("model"), invoked.get("model_name"))
     return Exchange(
         node.id,
-        asked_steps(dict(asked)),
+        asked_steps(dict(inputs)),
         reply or None,
         node.error,
-        next((str(name) for name in named if name), ""),
+        next((str(name) for name in model_names if name), ""),
         specs,
-        id=str(answered.get("id") or ""),
-        follows=str(asked.get("previous_response_id") or ""),
+        id=str(outputs.get("id") or ""),
+        follows=str(inputs.get("previous_response_id") or ""),
     )
 
 
@@ -234,13 +234,13 @@ def _usage(told: Usage, node: Node) -> Usage:
 
 def call_of(node: Node) -> ToolCall:
     """Return the call of a tool run."""
-    asked: Any = node.fields.get("inputs") or {}
-    if isinstance(asked, dict) and asked.keys() == {"input"}:
-        asked = asked["input"]
-    if isinstance(asked, str):
+    inputs: Any = node.fields.get("inputs") or {}
+    if isinstance(inputs, dict) and inputs.keys() == {"input"}:
+        inputs = inputs["input"]
+    if isinstance(inputs, str):
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            asked = ast.literal_eval(asked)
-    return ToolCall(node.name, asked if isinstance(asked, dict) else {"input": asked}, call_id_of(node) or node.id)
+            inputs = ast.literal_eval(inputs)
+    return ToolCall(node.name, inputs if isinstance(inputs, dict) else {"input": inputs}, call_id_of(node) or node.id)
 
 
 def call_id_of(node: Node) -> str:
@@ -254,15 +254,15 @@ def result_of(node: Node, call_id: str) -> Result:
     """Return the result of a tool run."""
     if node.error:
         return Result(call_id, parts_of(node.error), node.name, True, node.end, node.seconds)
-    answered: Any = node.fields.get("outputs")
-    if isinstance(answered, dict) and answered.keys() == {"output"}:
-        answered = answered["output"]
-    fields = langchain_messages.fields_of(answered) or {}
+    output: Any = node.fields.get("outputs")
+    if isinstance(output, dict) and output.keys() == {"output"}:
+        output = output["output"]
+    fields = langchain_messages.fields_of(output) or {}
     if "tool_call_id" in fields or langchain_messages.role_of(fields) == "tool":
         step = langchain_messages.message_steps(fields)[0]
         assert isinstance(step, Result)
         return step._replace(call_id=call_id, at=node.end, seconds=node.seconds)
-    parts = parts_of(json_text(answered)) if answered is not None else []
+    parts = parts_of(json_text(output)) if output is not None else []
     return Result(call_id, parts, node.name, False, node.end, node.seconds)
 
 

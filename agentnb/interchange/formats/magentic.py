@@ -49,8 +49,8 @@ def sniff(file: TraceFile) -> str:
         return "it has no history of messages with roles"
     if isinstance(document, dict) and "mistake_step" in document:
         return ""
-    named = any(message["role"] == "human" or _ROLE.fullmatch(str(message["role"])) for message in history)
-    return "" if named else "no role is human, or names an agent and what it does, such as Orchestrator (thought)"
+    has_known_role = any(message["role"] == "human" or _ROLE.fullmatch(str(message["role"])) for message in history)
+    return "" if has_known_role else "no role is human, or names an agent and what it does, such as Orchestrator (thought)"
 
 
 def read(file: TraceFile) -> Iterator[Run]:

@@ -47,8 +47,12 @@ def sniff(file: TraceFile) -> str:
     if not isinstance(document, dict) or "messages" not in document:
         return file.lacks("messages", kind="json")
     info = document.get("info")
-    named = str(document.get("trajectory_format") or "").startswith(HARNESS)
-    return "" if named or (isinstance(info, dict) and "mini_version" in info) else "it names no version of mini-swe-agent"
+    has_format_name = str(document.get("trajectory_format") or "").startswith(HARNESS)
+    return (
+        ""
+        if has_format_name or (isinstance(info, dict) and "mini_version" in info)
+        else "it names no version of mini-swe-agent"
+    )
 
 
 def _is_conversation(messages: list[Any]) -> bool:
@@ -203,8 +207,8 @@ def _code(extra: dict[str, Any], text: str) -> str:
     if (text.startswith(begins) and says in text) or says in str(extra.get("exception_info") or ""):
         return "timeout"
     match = _RETURNED.match(text)
-    returned = extra.get("returncode", int(match[1]) if match else 0)
-    return f"exit_{returned}" if returned else ""
+    exit_code = extra.get("returncode", int(match[1]) if match else 0)
+    return f"exit_{exit_code}" if exit_code else ""
 
 
 def _thought(message: dict[str, Any], extra: dict[str, Any]) -> list[AnyPart]:

@@ -73,8 +73,8 @@ def _run(file: TraceFile, position: str, state: dict[str, Any]) -> Run:
     last = _name(state.get("current_agent"))
     agent_field = {"agent": first} if (first := agents[0] if agents else last) else {}
     writer = file.writer(NAME, position, settings={"recorded": _recorded(state)}, **agent_field)
-    asked = state["original_input"]
-    hand_over(writer, [UserMessage(parts_of(asked))] if isinstance(asked, str) else openai_responses.steps_of(asked))
+    prompt = state["original_input"]
+    hand_over(writer, [UserMessage(parts_of(prompt))] if isinstance(prompt, str) else openai_responses.steps_of(prompt))
     hand_over(writer, _steps(items, state.get("model_responses") or (), several=len({*agents, last} - {""}) > 1))
     waiting = _waiting(state)
     for item in waiting:

@@ -112,9 +112,9 @@ def step_of(message: dict[str, Any]) -> Step:
 def said_parts(message: dict[str, Any]) -> list[AnyPart]:
     """Return the thinking and text of an assistant message, with a refusal or audio transcript as text."""
     parts = [*_thoughts(message), *parts_of(message.get("content"))]
-    spoken = message.get("audio")
-    if isinstance(spoken, dict) and spoken.get("transcript") and not text_of(message.get("content")):
-        parts += parts_of({"type": "audio", "audio": spoken})
+    audio = message.get("audio")
+    if isinstance(audio, dict) and audio.get("transcript") and not text_of(message.get("content")):
+        parts += parts_of({"type": "audio", "audio": audio})
     if isinstance(refusal := message.get("refusal"), str) and refusal:
         parts += parts_of(refusal)
     return parts

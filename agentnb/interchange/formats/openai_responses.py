@@ -84,10 +84,10 @@ def is_request(body: Any) -> bool:
     """True if this is a request body."""
     if not isinstance(body, dict) or "output" in body or "messages" in body:
         return False
-    asked = body.get("input")
-    if isinstance(asked, str):
+    request_input = body.get("input")
+    if isinstance(request_input, str):
         return isinstance(body.get("model"), str) and not body.keys() & {"encoding_format", "dimensions", "voice"}
-    return isinstance(asked, list) and bool(asked) and all(is_item(item) for item in asked)
+    return isinstance(request_input, list) and bool(request_input) and all(is_item(item) for item in request_input)
 
 
 def is_response(body: Any) -> bool:
@@ -196,12 +196,12 @@ def _result_inside(call: ToolCall, item: dict[str, Any]) -> Result:
     if error:
         return Result(call.id, result_parts(_error_text(error)), call.name, is_error=True, inside=True)
     if item["type"] == "image_generation_call" and isinstance(item.get("result"), str):
-        shown = picture(f"image/{item.get('output_format') or 'png'}", item["result"])
-        return Result(call.id, [shown] if shown is not None else [], call.name, is_error=failed, inside=True)
-    returned: Any = next((item[key] for key in _RETURNED if item.get(key)), None)
-    if returned is None and isinstance(action := item.get("action"), dict):
-        returned = action.get("sources")
-    return Result(call.id, _returned(returned), call.name, is_error=failed, inside=True)
+        image = picture(f"image/{item.get('output_format') or 'png'}", item["result"])
+        return Result(call.id, [image] if image is not None else [], call.name, is_error=failed, inside=True)
+    output: Any = next((item[key] for key in _RETURNED if item.get(key)), None)
+    if output is None and isinstance(action := item.get("action"), dict):
+        output = action.get("sources")
+    return Result(call.id, _returned(output), call.name, is_error=failed, inside=True)
 
 
 def _error_text(error: Any) -> str:
@@ -213,9 +213,9 @@ def result_of(item: dict[str, Any]) -> Result:
     if item["type"] == "mcp_approval_response":
         answer = "approved" if item.get("approve") else f"denied {item.get('reason') or ''}".strip()
         return Result(_id_of(item), parts_of(answer))
-    returned = next((item[key] for key in _RETURNED if key in item), None)
+    output = next((item[key] for key in _RETURNED if key in item), None)
     is_error = item.get("status") in _FAILED or bool(item.get("error"))
-    return Result(_id_of(item), _returned(returned), str(item.get("name") or ""), is_error, time_of(item.get("timestamp")))
+    return Result(_id_of(item), _returned(output), str(item.get("name") or ""), is_error, time_of(item.get("timestamp")))
 
 
 def _returned(value: Any) -> list[AnyPart]:
@@ -243,8 +243,8 @@ def response_steps(body: dict[str, Any]) -> list[Step]:
             take_item(pieces, item)
         else:
             pieces.result(result_of(item)._replace(inside=True))
-    if noted := [note for item in items for note in _annotations(item)]:
-        kept["annotations"] = noted
+    if annotations := [note for item in items for note in _annotations(item)]:
+        kept["annotations"] = annotations
     return pieces.steps(usage=read_usage(body.get("usage")), stop_reason=_stop(body, items), metadata=kept)
 
 
@@ -265,9 +265,11 @@ def _stop(body: dict[str, Any], items: list[dict[str, Any]]) -> str:
 def tools_of(request: dict[str, Any], response: dict[str, Any]) -> tuple[ToolSpec, ...]:
     """Return the tools of a request, and those that its MCP servers listed in the response."""
     own = [tool for tool in request.get("tools") or response.get("tools") or () if isinstance(tool, dict)]
-    listed = [tool for item in response.get("output") or () if item.get("type") == "mcp_list_tools" for tool in item["tools"]]
+    mcp_tools = [
+        tool for item in response.get("output") or () if item.get("type") == "mcp_list_tools" for tool in item["tools"]
+    ]
     plain = [{"name": tool["type"], **tool} for tool in own if tool.get("type") not in ("mcp", None)]
-    definitions = [{**tool, "parameters": tool.get("parameters") or tool.get("input_schema")} for tool in [*plain, *listed]]
+    definitions = [{**tool, "parameters": tool.get("parameters") or tool.get("input_schema")} for tool in [*plain, *mcp_tools]]
     return openai_chat.tools_of(definitions)
 
 

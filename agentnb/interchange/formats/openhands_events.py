@@ -66,12 +66,14 @@ def read_events(
     file.take_each(own, reader.take, about["position"], "event")
     yield reader.finish(error)
     for number, (action, inner) in enumerate(delegated, 1):
-        asked = _fields(action)
+        action_fields = _fields(action)
         inner_id = nested_id(run_id, f"event-{action['id']}" if "id" in action else "", number)
-        inputs = asked.get("inputs") or {}
+        inputs = action_fields.get("inputs") or {}
         task = inputs.get("task", inputs) if isinstance(inputs, dict) else inputs
-        more = about | {"run_id": inner_id, "parent_id": run_id, "settings": {}}
-        yield from read_events(file, inner, more, prompt=task or "", model=model, agent=str(asked.get("agent") or "agent"))
+        nested_about = about | {"run_id": inner_id, "parent_id": run_id, "settings": {}}
+        yield from read_events(
+            file, inner, nested_about, prompt=task or "", model=model, agent=str(action_fields.get("agent") or "agent")
+        )
 
 
 def _own_and_delegated(events: list[Any]) -> tuple[list[Any], list[tuple[dict[str, Any], list[Any]]]]:
@@ -98,10 +100,10 @@ class _Reader:
 
     def __init__(self, writer: RunWriter, events: list[Any], metrics: Mapping[str, Any]) -> None:
         self._writer = writer
-        whole = [event for event in events if isinstance(event, dict)]
-        self._calls = {event["id"]: _call_id(event) for event in whole if "id" in event and "action" in event}
-        self._of_response = _by_response(whole)
-        replies = sum(_is_reply(event) and self._is_first(event) for event in whole)
+        valid_events = [event for event in events if isinstance(event, dict)]
+        self._calls = {event["id"]: _call_id(event) for event in valid_events if "id" in event and "action" in event}
+        self._of_response = _by_response(valid_events)
+        replies = sum(_is_reply(event) and self._is_first(event) for event in valid_events)
         costs = [entry.get("cost") if isinstance(entry, dict) else entry for entry in metrics.get("costs") or ()]
         self._costs = iter(costs if len(costs) == replies else ())
         self._ended: tuple[str, str] | None = None
@@ -308,8 +310,8 @@ def _code(event: dict[str, Any], kind: str) -> str:
     if kind == "user_rejected":
         return "rejected"
     fields = _fields(event)
-    returned = (fields.get("metadata") or {}).get("exit_code") if isinstance(fields.get("metadata"), dict) else None
-    returned = fields.get("exit_code") if returned is None else returned
-    if isinstance(returned, int) and returned not in (0, -1):  # -1: the command goes on
-        return f"exit_{returned}"
+    exit_code = (fields.get("metadata") or {}).get("exit_code") if isinstance(fields.get("metadata"), dict) else None
+    exit_code = fields.get("exit_code") if exit_code is None else exit_code
+    if isinstance(exit_code, int) and exit_code not in (0, -1):  # -1: the command goes on
+        return f"exit_{exit_code}"
     return "tool_error" if fields.get("error") is True else ""

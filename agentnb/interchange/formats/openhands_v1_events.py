@@ -72,12 +72,12 @@ class ConversationReader:
         """Add the system prompt with its tools."""
         prompts = [event.get("system_prompt"), event.get("dynamic_context")]
         self._system += [text for text in map(text_of, prompts) if text.strip()]
-        named = [
+        definitions = [
             tool | {"name": tool.get("name") or tool.get("title")}
             for tool in event.get("tools") or ()
             if isinstance(tool, dict)
         ]
-        self.tools = self.tools or tools_of(named)
+        self.tools = self.tools or tools_of(definitions)
 
     def message(self, event: dict[str, Any]) -> None:
         """Add a message of the person, the agent or the product."""
@@ -142,10 +142,10 @@ class ConversationReader:
     def state(self, event: dict[str, Any]) -> None:
         """Record the conversation's state, and the usage of its responses if the update includes it."""
         key, value = event.get("key"), event.get("value")
-        whole = value if key == "full_state" and isinstance(value, dict) else {key: value}
-        status = whole.get(_STATUS, whole.get("agent_status"))
+        state = value if key == "full_state" and isinstance(value, dict) else {key: value}
+        status = state.get(_STATUS, state.get("agent_status"))
         self._state = status if isinstance(status, str) else self._state
-        self._note_usage(whole.get("stats"))
+        self._note_usage(state.get("stats"))
 
     def interrupted(self, event: dict[str, Any]) -> None:
         """Record that the person stopped the agent."""
@@ -277,9 +277,9 @@ def _error_code(seen: Any) -> str:
     if not isinstance(seen, dict):
         return ""
     metadata = seen.get("metadata")
-    returned = seen.get("exit_code", metadata.get("exit_code") if isinstance(metadata, dict) else None)
-    if isinstance(returned, int) and returned not in (0, -1):  # -1: the command goes on
-        return f"exit_{returned}"
+    exit_code = seen.get("exit_code", metadata.get("exit_code") if isinstance(metadata, dict) else None)
+    if isinstance(exit_code, int) and exit_code not in (0, -1):  # -1: the command goes on
+        return f"exit_{exit_code}"
     return "tool_error" if seen.get("is_error") is True or seen.get("error") else ""
 
 

@@ -111,8 +111,8 @@ CONVENTION = Convention(NAME, _kind, _model_call, _tool_use, _agent_use)
 
 
 def _messages(found: Any) -> list[SpanMessage]:
-    listed = [entry.get("message", entry) for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
-    return [_message_of(entry) for entry in listed if isinstance(entry, dict)]
+    messages = [entry.get("message", entry) for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    return [_message_of(entry) for entry in messages if isinstance(entry, dict)]
 
 
 def _message_of(message: dict[str, Any]) -> SpanMessage:
@@ -170,8 +170,8 @@ def _tools(found: Any) -> Iterator[ToolSpec]:
         name = function.get("name") or definition.get("name") if isinstance(function, dict) else None
         if isinstance(name, str):
             parameters = function.get("parameters") or function.get("input_schema")
-            described = str(function.get("description") or definition.get("description") or "")
-            yield ToolSpec(name, described, parameters if isinstance(parameters, dict) else {})
+            description = str(function.get("description") or definition.get("description") or "")
+            yield ToolSpec(name, description, parameters if isinstance(parameters, dict) else {})
 
 
 def _usage(span: Span) -> Usage:

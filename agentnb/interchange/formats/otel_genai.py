@@ -80,8 +80,8 @@ def _kind(span: Span) -> Kind:
     has_messages = any(
         name.startswith(("gen_ai.prompt", "gen_ai.completion", "gen_ai.input.", "gen_ai.output.")) for name in span.attributes
     )
-    asked = span.get("llm.request.type") in ("chat", "completion") or bool(span.get("gen_ai.request.model"))
-    return "model" if has_messages or (asked and bool(span.at("gen_ai"))) else ""
+    is_request = span.get("llm.request.type") in ("chat", "completion") or bool(span.get("gen_ai.request.model"))
+    return "model" if has_messages or (is_request and bool(span.at("gen_ai"))) else ""
 
 
 def _model_call(span: Span) -> ModelCall:
@@ -97,8 +97,8 @@ def _inputs(span: Span) -> list[SpanMessage]:
     messages = [message for item in list_at(span, "gen_ai.input.messages") for message in _message_of(item)]
     if not messages:
         numbered = json_value(_plain(span.at("gen_ai.prompt")))
-        listed = numbered if isinstance(numbered, list) else [numbered]
-        messages = [message for item in listed if isinstance(item, dict) for message in _message_of(item)]
+        items = numbered if isinstance(numbered, list) else [numbered]
+        messages = [message for item in items if isinstance(item, dict) for message in _message_of(item)]
         if not messages and isinstance(numbered, str) and numbered:
             messages = [SpanMessage("user", (Text(numbered),))]
     return messages or [*_from_events(span)]
@@ -106,21 +106,21 @@ def _inputs(span: Span) -> list[SpanMessage]:
 
 def _outputs(span: Span) -> tuple[SpanMessage | None, str]:
     """Return the first choice's reply and its finish reason."""
-    listed = list_at(span, "gen_ai.output.messages")
-    if not listed:
+    messages = list_at(span, "gen_ai.output.messages")
+    if not messages:
         numbered = json_value(_plain(span.at("gen_ai.completion")))
-        listed = [item for item in (numbered if isinstance(numbered, list) else [numbered]) if isinstance(item, dict)]
-        if not listed and isinstance(numbered, str) and numbered:
-            listed = [{"role": "assistant", "content": numbered}]
-    for event in span.events if not listed else ():
+        messages = [item for item in (numbered if isinstance(numbered, list) else [numbered]) if isinstance(item, dict)]
+        if not messages and isinstance(numbered, str) and numbered:
+            messages = [{"role": "assistant", "content": numbered}]
+    for event in span.events if not messages else ():
         fields = {**event.attributes, **_event_content(event.attributes)}
         if event.name == _CHOICE:
             message = json_value(fields.get("message", fields.get("content")))
             choice = message if isinstance(message, dict) else {"content": message, "tool_calls": fields.get("tool_calls")}
-            listed.append({"role": "assistant", **choice, "finish_reason": fields.get("finish_reason")})
+            messages.append({"role": "assistant", **choice, "finish_reason": fields.get("finish_reason")})
         elif event.name == _DETAILS:
-            listed += _objects(fields.get("gen_ai.output.messages"))
-    replies = [(reply, item) for item in listed for reply in _message_of({"role": "assistant", **item})]
+            messages += _objects(fields.get("gen_ai.output.messages"))
+    replies = [(reply, item) for item in messages for reply in _message_of({"role": "assistant", **item})]
     if not replies:
         return None, ""
     reply, item = replies[0]
@@ -142,8 +142,8 @@ def _from_events(span: Span) -> Iterator[SpanMessage]:
                 yield from _message_of(item)
         elif event.name == "gen_ai.content.prompt":
             prompt = fields.get("gen_ai.prompt")
-            listed = _objects(prompt)
-            for item in listed or ([{"role": "user", "content": prompt}] if prompt else []):
+            messages = _objects(prompt)
+            for item in messages or ([{"role": "user", "content": prompt}] if prompt else []):
                 yield from _message_of(item)
 
 
@@ -172,11 +172,11 @@ def _system(value: Any) -> list[SpanMessage]:
 def _message_of(message: dict[str, Any]) -> Iterator[SpanMessage]:
     """Yield the span messages of a message; each tool result is a message of its own."""
     role, name = role_of(message.get("role") or "user"), str(message.get("name") or "")
-    listed = message.get("parts")
-    if not isinstance(listed, list):
+    parts_data = message.get("parts")
+    if not isinstance(parts_data, list):
         yield _older(role, name, message)
         return
-    objects = [item for item in listed if isinstance(item, dict)]
+    objects = [item for item in parts_data if isinstance(item, dict)]
     results = [item for item in objects if item.get("type") == "tool_call_response"]
     for item in results:
         response = item.get("response", item.get("result"))
@@ -185,7 +185,7 @@ def _message_of(message: dict[str, Any]) -> Iterator[SpanMessage]:
             "tool", tuple(_response_parts(response)), name=name, call_id=str(item.get("id") or ""), error_code=code
         )
     calls = [_call(item) for item in objects if item.get("type") == "tool_call"]
-    parts = [part for item in listed for part in _parts(item)]
+    parts = [part for item in parts_data for part in _parts(item)]
     if parts or calls or not results:
         yield SpanMessage(role, tuple(parts), tuple(calls), name)
 
@@ -197,8 +197,8 @@ def _older(role: str, name: str, message: dict[str, Any]) -> SpanMessage:
     parts = [
         part for part in parts_of(body if isinstance(body, str | list) else None) if not isinstance(part, Text) or part.text
     ]
-    listed = json_value(message.get("tool_calls"))
-    calls = [_call(item) for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+    tool_calls = json_value(message.get("tool_calls"))
+    calls = [_call(item) for item in tool_calls if isinstance(item, dict)] if isinstance(tool_calls, list) else []
     if isinstance(body, list):
         calls += [_call(item) for item in body if item.get("type") in ("tool_use", "tool_call")]
     call_id = message.get("tool_call_id") or (message.get("id") if role == "tool" else "")
@@ -290,8 +290,8 @@ def _tools(span: Span) -> Iterator[ToolSpec]:
         definition = entry.get("function", entry) if isinstance(entry, dict) else None
         if isinstance(definition, dict) and isinstance(definition.get("name"), str):
             parameters = json_value(definition.get("parameters", definition.get("input_schema")))
-            described = str(definition.get("description") or "")
-            yield ToolSpec(definition["name"], described, parameters if isinstance(parameters, dict) else {})
+            description = str(definition.get("description") or "")
+            yield ToolSpec(definition["name"], description, parameters if isinstance(parameters, dict) else {})
 
 
 def _usage(span: Span) -> Usage:

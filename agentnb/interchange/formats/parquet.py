@@ -32,8 +32,8 @@ def sniff(file: TraceFile) -> str:
     except ImportError:
         return "reading Parquet needs the package pyarrow: pip install 'agentnb[scale]'"
     try:
-        with _opened(file) as whole:
-            missing = [name for name in COLUMNS if name not in whole.schema_arrow.names]
+        with _opened(file) as parquet_file:
+            missing = [name for name in COLUMNS if name not in parquet_file.schema_arrow.names]
     except (pyarrow.ArrowException, OSError) as error:
         return f"it cannot be read ({error})"
     return f"it has no column {', '.join(missing)}" if missing else ""
@@ -41,8 +41,8 @@ def sniff(file: TraceFile) -> str:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the runs in file order."""
-    with _opened(file) as whole:
-        for (run_id, _), rows in groupby(_numbered(_rows(file, whole)), key=lambda row: row[0]):
+    with _opened(file) as parquet_file:
+        for (run_id, _), rows in groupby(_numbered(_rows(file, parquet_file)), key=lambda row: row[0]):
             with file.guarded(f"run {run_id}"):
                 yield run_of_lines([line.encode() + b"\n" for _, line in rows], f"{file.name}, run {run_id}")
 
@@ -69,5 +69,5 @@ def _rows(file: TraceFile, whole: Any) -> Iterator[tuple[str, str]]:
 def _opened(file: TraceFile) -> Iterator[Any]:
     from pyarrow.parquet import ParquetFile
 
-    with file.open() as source, ParquetFile(source if source.seekable() else BytesIO(file.whole())) as whole:
-        yield whole
+    with file.open() as source, ParquetFile(source if source.seekable() else BytesIO(file.whole())) as parquet_file:
+        yield parquet_file

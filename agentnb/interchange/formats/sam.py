@@ -50,10 +50,10 @@ def read(file: TraceFile) -> Iterator[Run]:
     """Yield a run for each conversation."""
     document = file.document
     if isinstance(document.get("conversations"), list):
-        whole = [(str(index), conversation) for index, conversation in enumerate(document["conversations"])]
-        if (count := document.get("conversationCount")) and not whole:
-            file.problem(f"it says that it has {count} conversations, and holds none")
-        yield from file.each(whole, lambda position, one: run_of(one, file.name, position))
+        conversations = [(str(index), conversation) for index, conversation in enumerate(document["conversations"])]
+        if (count := document.get("conversationCount")) and not conversations:
+            file.problem(f"it states {count} conversations, but has none")
+        yield from file.each(conversations, lambda position, one: run_of(one, file.name, position))
     else:
         yield from file.each([("", document)], lambda position, one: run_of(one, file.name, position))
 

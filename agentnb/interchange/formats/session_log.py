@@ -167,7 +167,7 @@ class SessionLog:
         ``end``: finishes the writer as the log records, or returns None. Raises `TraceError` for an empty session.
         """
         if not self.items:
-            raise TraceError("The session holds no message", "Nothing was said in it")
+            raise TraceError("The session has no messages", "Choose a session with a conversation")
         copied = self.copied
         while copied and isinstance(next(iter(self.items[copied : copied + 1]), None), _Result):
             copied += 1  # result of a copied call

@@ -55,14 +55,14 @@ def _run(file: TraceFile, position: str, record: dict[str, Any]) -> Run:
     tools = record.get("tools")
     tools = decoded(tools.encode()) if isinstance(tools, str) else tools
     extra = {key: value for key, value in record.items() if key not in ("conversations", "tools", "system")}
-    listed = tools_of(tools) if isinstance(tools, list) else ()
+    specs = tools_of(tools) if isinstance(tools, list) else ()
     writer = file.writer(
         NAME,
         position,
         task=str(record.get("id") or ""),
         benchmark=None,
         model=str(record.get("model") or ""),
-        tools=listed,
+        tools=specs,
         settings=recorded(extra, *extra),
     )
     if isinstance(system := record.get("system"), str) and system:

@@ -163,8 +163,8 @@ class SpanConversation:
             start = floor if message.role == "tool" else position
             index = next((k for k in range(start, len(self._told)) if k not in used and _is_same(self._told[k], message)), None)
             if index is None:
-                begun = any(earlier.role == "user" for earlier in self._told)
-                self._hear(message, None if begun else (self._span or model.span).started)
+                has_prompt = any(earlier.role == "user" for earlier in self._told)
+                self._hear(message, None if has_prompt else (self._span or model.span).started)
                 used.add(len(self._told) - 1)
                 continue
             used.add(index)
@@ -205,8 +205,8 @@ class SpanConversation:
 
     def _restore_message(self, data: dict[str, Any], at: datetime | None) -> None:
         recorded = data.get("message")
-        whole = msgspec.convert(recorded, Message) if recorded else Message("user", (Text(str(data.get("text") or "")),))
-        self._hear(SpanMessage("user", whole.parts, name=whole.author), at)
+        message = msgspec.convert(recorded, Message) if recorded else Message("user", (Text(str(data.get("text") or "")),))
+        self._hear(SpanMessage("user", message.parts, name=message.author), at)
 
     # End
 

@@ -75,10 +75,12 @@ def _agents(spans: list[Span], convention: Convention) -> list[_Agent]:
             agents[span.span_id] = _Agent(span, parent=tree.around(span, "agent"))
     for span in ordered:
         kind = tree.kinds[span.span_id]
-        within = tree.around(span, "agent", "model", "tool")
-        if kind == "model" and (not within or tree.kinds[within] != "model"):  # otherwise two libraries recorded the same call
+        enclosing = tree.around(span, "agent", "model", "tool")
+        if kind == "model" and (
+            not enclosing or tree.kinds[enclosing] != "model"
+        ):  # otherwise two libraries recorded the same call
             agents[tree.around(span, "agent")].models.append(convention.model_call(span))
-        elif kind == "tool" and tree.kinds.get(within) != "tool":  # otherwise a tool made the call, not the model
+        elif kind == "tool" and tree.kinds.get(enclosing) != "tool":  # otherwise a tool made the call, not the model
             agents[tree.around(span, "agent")].uses.append(convention.tool_use(span))
     return _in_order([agent for agent in agents.values() if _is_run(agent, agents, convention)], agents)
 
@@ -88,8 +90,8 @@ def _is_run(agent: _Agent, agents: dict[str, _Agent], convention: Convention) ->
         return True
     if agent.span is None:
         return False
-    within = any(inner.parent == agent.span.span_id for inner in agents.values())
-    return "agentnb.run.id" in agent.span.attributes or (not within and bool(convention.agent_use(agent.span).inputs))
+    has_inner = any(inner.parent == agent.span.span_id for inner in agents.values())
+    return "agentnb.run.id" in agent.span.attributes or (not has_inner and bool(convention.agent_use(agent.span).inputs))
 
 
 def _in_order(kept: list[_Agent], agents: dict[str, _Agent]) -> list[_Agent]:
@@ -178,7 +180,7 @@ def _asker(models: list[ModelCall], use: ToolUse) -> ModelCall | None:
         ):
             return model
     for model in reversed(before):
-        asked = [call.name for call in model.output.calls] if model.output is not None else []
-        if asked.count(use.call.name) > sum(answered.call.name == use.call.name for answered in model.uses):
+        call_names = [call.name for call in model.output.calls] if model.output is not None else []
+        if call_names.count(use.call.name) > sum(answered.call.name == use.call.name for answered in model.uses):
             return model
     return before[-1] if before else None

@@ -339,8 +339,8 @@ def attributes_of(given: Any) -> dict[str, Any]:
     """Return attributes as a dict, from a dict or OTLP's list of keys and values."""
     if isinstance(given, dict):
         return given
-    listed = given if isinstance(given, list) else []
-    return {str(pair["key"]): _value(pair.get("value")) for pair in listed if isinstance(pair, dict) and "key" in pair}
+    pairs = given if isinstance(given, list) else []
+    return {str(pair["key"]): _value(pair.get("value")) for pair in pairs if isinstance(pair, dict) and "key" in pair}
 
 
 def _value(given: Any) -> Any:

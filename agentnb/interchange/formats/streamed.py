@@ -39,14 +39,16 @@ def events_of(text: str) -> Iterator[dict[str, Any]]:
 
 def _responses(events: list[dict[str, Any]]) -> dict[str, Any]:
     responses = [event["response"] for event in events if isinstance(event.get("response"), dict)]
-    whole = next((event["response"] for event in events if event.get("type") in _ENDS), responses[0] if responses else {})
+    response = next((event["response"] for event in events if event.get("type") in _ENDS), responses[0] if responses else {})
     items = {
         event.get("output_index", 0): event["item"] for event in events if event.get("type") == "response.output_item.done"
     }
-    output = whole.get("output") or [items[index] for index in sorted(items)]
-    failed = next((event for event in events if event.get("type") == "error"), None)
-    error = {"error": {"message": failed.get("message"), "code": failed.get("code")}} if failed is not None else {}
-    return {"object": "response", **whole, "output": output, **error}
+    output = response.get("output") or [items[index] for index in sorted(items)]
+    error_event = next((event for event in events if event.get("type") == "error"), None)
+    error = (
+        {"error": {"message": error_event.get("message"), "code": error_event.get("code")}} if error_event is not None else {}
+    )
+    return {"object": "response", **response, "output": output, **error}
 
 
 # Anthropic's
@@ -103,10 +105,10 @@ def _read(text: str) -> Any:
 def _chat(events: list[dict[str, Any]]) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": None}
     calls: dict[Any, dict[str, Any]] = {}
-    whole: dict[str, Any] = {}
+    response: dict[str, Any] = {}
     finish = None
     for event in events:
-        whole |= {key: value for key, value in event.items() if value is not None and key not in ("choices", "object")}
+        response |= {key: value for key, value in event.items() if value is not None and key not in ("choices", "object")}
         for choice in event["choices"]:
             if choice.get("index", 0) != 0:
                 continue
@@ -119,7 +121,7 @@ def _chat(events: list[dict[str, Any]]) -> dict[str, Any]:
                     message[field] = (message.get(field) or "") + value
     if calls:
         message["tool_calls"] = [*calls.values()]
-    return {**whole, "object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": finish}]}
+    return {**response, "object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": finish}]}
 
 
 def _extend_calls(calls: dict[Any, dict[str, Any]], fragments: Any) -> None:
@@ -137,10 +139,10 @@ def _extend_calls(calls: dict[Any, dict[str, Any]], fragments: Any) -> None:
 
 def _gemini(events: list[dict[str, Any]]) -> dict[str, Any]:
     parts: list[dict[str, Any]] = []
-    whole: dict[str, Any] = {}
+    response: dict[str, Any] = {}
     last: dict[str, Any] = {}
     for event in events:
-        whole |= event
+        response |= event
         for candidate in (event.get("candidates") or ())[:1]:
             last |= candidate
             for part in (candidate.get("content") or {}).get("parts") or ():
@@ -149,4 +151,4 @@ def _gemini(events: list[dict[str, Any]]) -> dict[str, Any]:
                     parts[-1] = {**before, "text": before["text"] + part["text"]}
                 else:
                     parts.append(part)
-    return {**whole, "candidates": [{**last, "content": {"role": "model", "parts": parts}}]}
+    return {**response, "candidates": [{**last, "content": {"role": "model", "parts": parts}}]}

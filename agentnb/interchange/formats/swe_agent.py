@@ -166,8 +166,8 @@ def _replayed(one: dict[str, Any], part: str, name: str) -> Any:
 
 def _task(one: dict[str, Any], name: str) -> str:
     """Return the task id from the replay configuration, or the file name."""
-    named = _replayed(one, "problem_statement", "id")
-    return str(named or name.replace("\\", "/").rpartition("/")[2].removesuffix(".gz").removesuffix(".traj"))
+    task_id = _replayed(one, "problem_statement", "id")
+    return str(task_id or name.replace("\\", "/").rpartition("/")[2].removesuffix(".gz").removesuffix(".traj"))
 
 
 def _shown(message: dict[str, Any]) -> Message:

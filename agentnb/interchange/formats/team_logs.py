@@ -69,7 +69,7 @@ def take_conversations(writer: RunWriter, conversations: dict[str, list[dict[str
 
     Keys name the agents. All get the task first; it is added once.
     """
-    asked: list[str] = []
+    seen: list[str] = []
     exchanges = [[*_exchanges(messages)] for messages in conversations.values()]
     for number in range(max(map(len, exchanges), default=0)):
         for name, own in zip(conversations, exchanges, strict=True):
@@ -77,8 +77,8 @@ def take_conversations(writer: RunWriter, conversations: dict[str, list[dict[str
                 text = message["content"]
                 if message["role"] == "assistant":
                     writer.reply(text, author=f"Agent {name}")
-                elif number or text not in asked:
-                    asked.append(text)
+                elif number or text not in seen:
+                    seen.append(text)
                     writer.say(text, author="system" if message["role"] == "system" else "")
     if not exchanges and prompt:
         writer.say(prompt)
@@ -132,17 +132,17 @@ def _messages(log: str) -> Iterator[Turn]:
 def _hyperagent(log: str) -> Iterator[Turn]:
     """Yield the agents' messages under their own names, with their actions as calls, whose results are not logged."""
     for line, text in _sections(_HYPERAGENT, log):
-        whole = f"{line['text']}\n{text}".strip()
-        spoken = _SPOKEN.match(whole)
-        if spoken is None:
-            yield Turn("", whole, is_note=True)
+        message = f"{line['text']}\n{text}".strip()
+        speaker = _SPOKEN.match(message)
+        if speaker is None:
+            yield Turn("", message, is_note=True)
             continue
-        text_of_turn = whole[spoken.end() :].strip()
-        if spoken["to"]:  # repeats its own actions
-            yield Turn(spoken["who"], text_of_turn, to=spoken["to"])
+        text_of_turn = message[speaker.end() :].strip()
+        if speaker["to"]:  # repeats its own actions
+            yield Turn(speaker["who"], text_of_turn, to=speaker["to"])
         else:
             words, calls = _without_actions(text_of_turn)
-            yield Turn(spoken["who"], words, calls=calls)
+            yield Turn(speaker["who"], words, calls=calls)
 
 
 def _without_actions(text_of_turn: str) -> tuple[str, tuple[ToolCall, ...]]:

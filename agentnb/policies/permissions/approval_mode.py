@@ -94,7 +94,7 @@ class ApprovalMode:
 
 
 NO_MODE = ApprovalMode()
-"""Mode of runs without any."""
+"""Mode of runs without an explicit one."""
 
 
 def advice_on_denial(tool: Tool) -> tuple[AnyAdvice, ...]:

@@ -239,9 +239,7 @@ def _logged_confirms(data: Any) -> tuple[Rule, ...]:
 
 
 def _asked(asks: RuleMatcher, subject: CallSubject, before: float = inf) -> Judgement | None:
-    """Return the question of the first rule that matches or may match, or None. ``before``: position of the last rule to
-    consider.
-    """
+    """Return the question of the first rule that matches or may match, or None. ``before``: last position to consider."""
     if not asks or asks.places[0] > before:
         return None
     matched, possible = asks.first(subject.reading), asks.first_possible(subject.reading)

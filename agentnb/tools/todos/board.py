@@ -74,12 +74,12 @@ class TodoBoard(Board):
         """Add a todo at the end."""
         values = _checked("Nothing was added", {"title": title, "description": description, **fields})
 
-        def added(todos: Todos) -> Todos:
+        def append(todos: Todos) -> Todos:
             new = _made(todos, values)
             _check("Nothing was added", (*todos, new), [len(todos)])
             return (*todos, new)
 
-        return self.change(added)[-1]
+        return self.change(append)[-1]
 
     def start(self, id: int) -> Todo:  # noqa: A002  # the field's name
         """Mark the todo as in progress."""
@@ -103,17 +103,17 @@ class TodoBoard(Board):
         """Remove the todo, completed or not, and drop it from the dependencies of the others."""
         removed: list[Todo] = []
 
-        def without(todos: Todos) -> Todos:
+        def drop(todos: Todos) -> Todos:
             removed.append(_find(todos, id))
             return tuple([_no_longer_waiting(todo, id) for todo in todos if todo is not removed[-1]])
 
-        self.change(without)
+        self.change(drop)
         return removed[-1]
 
     def move(self, id: int, before: int | None = None) -> Todo:  # noqa: A002
         """Move the todo before another one, or to the end. Its fields and dependent todos stay unchanged."""
 
-        def moved(todos: Todos) -> Todos:
+        def reorder(todos: Todos) -> Todos:
             todo, successor = _find(todos, id), None if before is None else _find(todos, before)
             if successor is todo:
                 return todos
@@ -121,24 +121,24 @@ class TodoBoard(Board):
             remaining.insert(len(remaining) if successor is None else remaining.index(successor), todo)
             return tuple(remaining)
 
-        return _find(self.change(moved), id)
+        return _find(self.change(reorder), id)
 
     def edit(self, id: int, **fields: Any) -> Todo:  # noqa: A002
         """Change fields of a todo, named as in `Todo` or in JSON. Fields set to None return to their default."""
         refusal = f"Todo {id} was not changed"
         values = _checked(refusal, fields)
 
-        def edited(todos: Todos) -> Todos:
+        def apply(todos: Todos) -> Todos:
             _find(todos, id)
             try:
                 return operations.change(todos, id, values, _now()) if values else todos
             except Refused as refused:
                 raise _error(refusal, [refused.what]) from refused
 
-        return _find(self.change(edited), id)
+        return _find(self.change(apply), id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy the board with its list."""
+        """Copy as an independent board."""
         return TodoBoard, (self._todos,)
 
     def __iter__(self) -> Iterator[Todo]:

@@ -131,7 +131,7 @@ class TodoTool:
             return TodoChange(todos, todos), report
         done: list[tuple[TodoChange, Report]] = []
 
-        def changed(todos: Todos) -> Todos:
+        def apply(todos: Todos) -> Todos:
             after, report = _CHANGES[asked.operation](todos, asked.given, datetime.now(UTC))
             unseen = todos
             if not self._shown:  # its first list: keep todos added by others meanwhile
@@ -141,7 +141,7 @@ class TodoTool:
             done.append((TodoChange(todos, after), report))
             return after
 
-        self.board.change(changed)
+        self.board.change(apply)
         if not done:
             raise RuntimeError("The board did not make the change")
         return done[-1]

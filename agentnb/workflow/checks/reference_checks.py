@@ -99,8 +99,8 @@ class ReferenceChecks:
             if check.step_id:
                 self.reads += [Read(viewer.step.path, check.step_id, written, line) for viewer in seen_from]
 
-    def _note(self, line: int, where: str, what: str, hint: Hint = "", code: str = "") -> None:
-        self.problems.add(line, f"{where}: {what}", hint, code)
+    def _note(self, line: int, where: str, problem: str, hint: Hint = "", code: str = "") -> None:
+        self.problems.add(line, f"{where}: {problem}", hint, code)
 
     def _name_of(self, use: Use) -> str:
         if use.is_of_agent:
@@ -113,7 +113,7 @@ class ReferenceChecks:
             return
         line, reference = use.node.line, Reference("$steps", (step_id,), step_id)
         note = partial(self._note, line, where)
-        _Check(self, [], reference, lambda what, hint="": note(what, hint or OUTPUT_HINT)).run(None)
+        _Check(self, [], reference, lambda problem, hint="": note(problem, hint or OUTPUT_HINT)).run(None)
 
 
 @dataclass(slots=True)

@@ -47,9 +47,9 @@ def check_ways(graph: Graph, unreached: Note, endless: Note) -> None:
 def warn_of_ways(graph: Graph, problems: Problems, located: Callable[[str], tuple[str, int]]) -> None:
     """Report the problems of `check_ways` as warnings. ``located``: returns the label and the line of a path."""
 
-    def note(code: str, path: str, what: str, hint: Hint) -> None:
+    def note(code: str, path: str, problem: str, hint: Hint) -> None:
         where, line = located(path)
-        problems.warn(line, f"{where}: {what}", hint, code=code)
+        problems.warn(line, f"{where}: {problem}", hint, code=code)
 
     check_ways(graph, partial(note, UNREACHED), partial(note, ENDLESS))
 

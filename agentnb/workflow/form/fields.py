@@ -41,9 +41,9 @@ class Fields:
         entry = self.node.entries.get(key)
         return entry.line if entry else self.line
 
-    def add(self, at: str | int, what: str, hint: Hint = "") -> None:
+    def add(self, at: str | int, problem: str, hint: Hint = "") -> None:
         """Report a problem at a key or line; at the start of the mapping if it lacks the key."""
-        self.problems.add(self.line_of(at) if isinstance(at, str) else at, f"{self.where}: {what}", hint)
+        self.problems.add(self.line_of(at) if isinstance(at, str) else at, f"{self.where}: {problem}", hint)
 
     def refuse_unknown(self, known: Collection[str], hints: Mapping[str, str] = MappingProxyType({})) -> None:
         """Report every unknown key, with its hint or similar known keys."""
@@ -74,21 +74,21 @@ class Fields:
 
     def whole(self, key: str, least: int = 0) -> int | None:
         """Return a whole number of at least ``least``."""
-        number: int | None = self._value(key, f"a whole number from {least}", lambda one: type(one) is int and one >= least)
+        number: int | None = self._value(key, f"a whole number from {least}", lambda item: type(item) is int and item >= least)
         return number
 
     def number(self, key: str, least: float = 0, *, above: bool = False, example: str = "") -> float | None:
         """Return a number of at least ``least``, or strictly ``above`` it; ``example``: notation for the message."""
 
-        def fits(one: Any) -> bool:
-            return type(one) in (int, float) and (one > least or (one == least and not above))
+        def fits(item: Any) -> bool:
+            return type(item) in (int, float) and (item > least or (item == least and not above))
 
         value: float | None = self._value(key, f"a number {'above' if above else 'from'} {least:g}", fits, example)
         return value
 
     def flag(self, key: str) -> bool | None:
         """Return a boolean."""
-        value: bool | None = self._value(key, "true or false", lambda one: isinstance(one, bool))
+        value: bool | None = self._value(key, "true or false", lambda item: isinstance(item, bool))
         return value
 
     def _value(self, key: str, wanted: str, fits: Callable[[Any], bool], example: str = "") -> Any:

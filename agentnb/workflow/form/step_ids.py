@@ -102,19 +102,21 @@ def _given(place: _Place, problems: Problems) -> str:
 class _Names:
     """Assigns ids in file order; a default id never equals an explicit one."""
 
-    def __init__(self, places: list[_Place], given: dict[str, str], problems: Problems) -> None:
+    def __init__(self, places: list[_Place], own_ids: dict[str, str], problems: Problems) -> None:
         self.done: dict[str, Named] = {}
-        self._given = given
+        self._given = own_ids
         self._problems = problems
-        self._taken = set(given.values())
+        self._taken = set(own_ids.values())
         self._first: dict[str, _Place] = {}
         """First step with each id."""
         self._unlike = 0
         """Branch steps whose id looks like a backward goto but matches no step."""
         self._gotos: set[str] = set()
         self._numbers: dict[str, int] = {}
-        self._defaults = {step_node.where: self._default(step_node) for step_node in places if step_node.where not in given}
-        self._known = {step_id for step_id in given.values() if not step_id.startswith(BACK_TO)} | set(self._defaults.values())
+        self._defaults = {step_node.where: self._default(step_node) for step_node in places if step_node.where not in own_ids}
+        self._known = {step_id for step_id in own_ids.values() if not step_id.startswith(BACK_TO)} | set(
+            self._defaults.values()
+        )
 
     def take(self, place: _Place) -> None:
         step_id = self._given.get(place.where)

@@ -147,10 +147,10 @@ def texts_in(node: Node) -> Iterator[ScalarNode]:
             yield from texts_in(item)
 
 
-def read_mapping(text: str, problems: Problems, what: str, hint: str) -> MappingNode | None:
+def read_mapping(text: str, problems: Problems, label: str, hint: str) -> MappingNode | None:
     """Parse a text as a mapping, without its `IGNORED` keys; report a problem and return None for anything else.
 
-    ``what``: label of the file in the message.
+    ``label``: name of the file in the message.
     """
     node = read_yaml(text, problems)
     if node is None:
@@ -158,7 +158,7 @@ def read_mapping(text: str, problems: Problems, what: str, hint: str) -> Mapping
     if isinstance(node, MappingNode):
         entries = {key: entry for key, entry in node.entries.items() if not key.startswith(IGNORED)}
         return MappingNode(node.line, entries)
-    problems.add(node.line, f"{what} must be a mapping, not {kind_of(node)}", hint)
+    problems.add(node.line, f"{label} must be a mapping, not {kind_of(node)}", hint)
     return None
 
 

@@ -75,11 +75,11 @@ def _with_offered_tools(call: ActionCall) -> ActionCall:
     return replace(call, tools=Toolbox(filter(None, selected)))
 
 
-def plan_of(given: Any) -> PlanSpec:
+def plan_of(value: Any) -> PlanSpec:
     """Return the plan of a plain-data input. Raises `SettingsError` for invalid data."""
-    if (written := plan_of_data(given)) is not None:
+    if (written := plan_of_data(value)) is not None:
         return written
-    data = plain_data(given, "The plan")
+    data = plain_data(value, "The plan")
     if not isinstance(data, dict) or not isinstance(data.get("steps"), list | None):
         raise SettingsError("plan is not a plan", EXAMPLE)
     steps = data.get("steps") or []
@@ -103,12 +103,12 @@ def plan_of(given: Any) -> PlanSpec:
 class _Hands:
     """Runs the steps of one plan execution and collects their results."""
 
-    def __init__(self, call: ActionCall, plan: PlanSpec, given: list[StepResult]) -> None:
+    def __init__(self, call: ActionCall, plan: PlanSpec, earlier: list[StepResult]) -> None:
         self._call = call
         self._guard = guard_of(call.input.get("guard"))
         self._plan = plan
-        self._given = given
-        before = {str(result["id"]): result for result in given if result["id"] not in (None, "")}
+        self._given = earlier
+        before = {str(result["id"]): result for result in earlier if result["id"] not in (None, "")}
         self._ids = result_ids(plan)
         own = self._ids if plan.form == "chat" else [step.id or "" for step in plan.steps]
         self._outputs = {position: before[name] for position, name in enumerate(own) if name in before}
@@ -120,11 +120,11 @@ class _Hands:
         self._taken: dict[int, StepResult] = {}
         """New results by step index."""
         self._window = CallWindow()
-        self._called = [*given]
+        self._called = [*earlier]
         """Results of calls, including those in the action's input."""
         self._seen = 0
         """Number of these results in the window, which is updated only when a call repeats."""
-        self._made = {call_key(call) for call, _ in calls_of(given)}
+        self._made = {call_key(call) for call, _ in calls_of(earlier)}
 
     async def do(self, execution: Execution) -> None:
         """Run a step and store its result."""

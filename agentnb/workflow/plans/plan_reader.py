@@ -61,17 +61,17 @@ class ReadPlan:
     """Answer text of a reply that has a plan without steps."""
 
 
-def read_any_plan(given: AnyPlan, problems: Problems) -> ReadPlan | None:
+def read_any_plan(source: AnyPlan, problems: Problems) -> ReadPlan | None:
     """Parse a plan from YAML or JSON text, a file, plain data, or a `PlanSpec`; return None if unreadable.
 
     Problems are added to ``problems``, with the file name.
     """
-    if isinstance(given, Path) or (isinstance(given, str) and "\n" not in given and given.endswith(_FILES)):
-        problems.source = str(given)
-        return read_plan_text(file_text(Path(given)), problems)
-    if isinstance(given, str):
-        return read_plan_text(given, problems)
-    node = node_of(plain_data(given.data if isinstance(given, PlanSpec) else dict(given), "The plan"))
+    if isinstance(source, Path) or (isinstance(source, str) and "\n" not in source and source.endswith(_FILES)):
+        problems.source = str(source)
+        return read_plan_text(file_text(Path(source)), problems)
+    if isinstance(source, str):
+        return read_plan_text(source, problems)
+    node = node_of(plain_data(source.data if isinstance(source, PlanSpec) else dict(source), "The plan"))
     assert isinstance(node, MappingNode), "it is a mapping"
     return read_plan(node, problems)
 
@@ -138,7 +138,7 @@ def as_yaml(text: str) -> str:
     """Escape the characters of a JSON text that YAML accepts only as escapes; return other texts unchanged."""
     if not text.lstrip().startswith("{"):
         return text
-    return _ONLY_ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _ONLY_ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def read_plan(node: MappingNode, problems: Problems) -> ReadPlan:

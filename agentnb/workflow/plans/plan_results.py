@@ -69,20 +69,20 @@ def calls_of(results: Sequence[StepResult], start: int = 0) -> list[tuple[ToolCa
     return [(ToolCall(result["name"], result["args"] or {}, str(index)), result) for index, result in pairs]
 
 
-def guard_of(given: Any) -> DuplicateGuard | None:
+def guard_of(value: Any) -> DuplicateGuard | None:
     """Return the duplicate guard of an input (settings by name, or null for the defaults), or None for false.
 
     Raises `SettingsError` for unknown settings.
     """
-    if given is False:
+    if value is False:
         return None
     names = [setting.name for setting in fields(DuplicateGuard)]
-    if not isinstance(given, Mapping | None):
+    if not isinstance(value, Mapping | None):
         raise SettingsError("guard is neither false nor an object", f"Its settings are {', '.join(names)}")
-    for name in given or ():
+    for name in value or ():
         if name not in names:
             raise SettingsError(f"guard has no setting {name}", near(str(name), names))
-    return DuplicateGuard(**(given or {}))
+    return DuplicateGuard(**(value or {}))
 
 
 def note_call(window: CallWindow, call: ToolCall, result: StepResult) -> None:

@@ -19,17 +19,17 @@ _FILES = (".md", ".txt", ".tmpl", ".vm")
 MAX_CHARACTERS = 1_000_000
 
 
-def template_text(given: Any, folder: Path) -> str:
+def template_text(template: Any, folder: Path) -> str:
     """Return the template of an input: its text, or the content of a file in this folder; empty if absent.
 
     Raises `SettingsError` for another template language, an unknown placeholder, or an unreadable file.
     """
-    if given is None or (isinstance(given, str) and not given.strip()):
+    if template is None or (isinstance(template, str) and not template.strip()):
         return ""
-    if not isinstance(given, str):
+    if not isinstance(template, str):
         raise SettingsError("promptTemplate is not a text", "Write a text, or the path of a file")
-    is_path = given.isprintable() and given.strip().endswith(_FILES)
-    text = _of_file(given, folder) if is_path else given
+    is_path = template.isprintable() and template.strip().endswith(_FILES)
+    text = _of_file(template, folder) if is_path else template
     check_template(text)
     return text
 

@@ -243,6 +243,6 @@ def _delegated(run: Run, store: ReopeningStore) -> Iterator[Run]:
                 yield from _delegated(inner, store)
 
 
-def _is_answered(run: Run, one: WorkflowRound) -> bool:
+def _is_answered(run: Run, round_: WorkflowRound) -> bool:
     """True if the model returned a reply, or an error, which is logged before the round ends."""
-    return one.reply is not None or one.status == "error" or (run.error is not None and one is run.open_round)
+    return round_.reply is not None or round_.status == "error" or (run.error is not None and round_ is run.open_round)

@@ -100,12 +100,12 @@ def log_result(output: tuple[str, ...], scope: Any, log: EventLog) -> None:
     log.warn_once(f"output: {'; '.join(missing)}. The result is the output of the last step")
 
 
-def _result(one: str, scope: Scope) -> dict[str, Any]:
-    if has_templates(one):
-        return {"output": plain_data(rendered(one, scope))}
-    entry = scope.steps.get(one)
+def _result(candidate: str, scope: Scope) -> dict[str, Any]:
+    if has_templates(candidate):
+        return {"output": plain_data(rendered(candidate, scope))}
+    entry = scope.steps.get(candidate)
     if entry is None:
-        raise NoOutput(f"the step {one} has no output")
+        raise NoOutput(f"the step {candidate} has no output")
     return {"output": _value(entry), "text": text_of(entry) if "outputs" in entry else ""}
 
 

@@ -71,9 +71,9 @@ class StepHandlers:
     async def _human(self, step: s.HumanStep, attempt: Attempt) -> Any:
         return await self._questions.ask(attempt, rendered_text(step.ask, attempt.place.scope), _schema(step))
 
-    async def _nested(self, attempt: Attempt, what: Runnable, prompt: str, before: Run | None = None) -> Run:
+    async def _nested(self, attempt: Attempt, runnable: Runnable, prompt: str, before: Run | None = None) -> Run:
         """Run to completion and return the nested run."""
-        run = await self._runs.run(attempt, what, prompt, before=before)
+        run = await self._runs.run(attempt, runnable, prompt, before=before)
         if run.status != "completed":
             raise StepEndedBadly(of_run(run))
         return run

@@ -182,11 +182,11 @@ class Walker:
                 raise StepFailed(f"step {place.path}: goto: {error.what}", error.advice) from error
         return None
 
-    def _go(self, way: _Way, at: int) -> int:
+    def _go(self, taken_jump: _Way, at: int) -> int:
         """Log a jump from a position in the list; return its target position."""
-        jump, source = way.jump, way.source
+        jump, source = taken_jump.jump, taken_jump.source
         count = self._loops.go_back(at, jump.place, source, jump.to) if jump.place <= at else 0
-        if jump.is_logged and not way.is_logged:
+        if jump.is_logged and not taken_jump.is_logged:
             self._steps.record(w.BranchTaken, source, to=jump.to, reason=jump.reason, count=count)
         return jump.place
 

@@ -82,11 +82,11 @@ class Calls:
         inputs = arguments if execution.problem is None else None
         return partial(self._act, call, function, arguments, execution), {"agent": self.label(execution.node), "inputs": inputs}
 
-    async def _act(self, does: Call, function: Action | None, given: Any, execution: Execution, attempt: Attempt) -> Any:
+    async def _act(self, does: Call, function: Action | None, arguments: Any, execution: Execution, attempt: Attempt) -> Any:
         if function is None:
-            result = await self.tool_steps.call(does.name, given, attempt)
+            result = await self.tool_steps.call(does.name, arguments, attempt)
         else:
-            call = ActionCall(self, execution, attempt.place, given, self.tool_steps.toolbox)
+            call = ActionCall(self, execution, attempt.place, arguments, self.tool_steps.toolbox)
             result = await function(call)
             if not execution.is_plain:
                 result = plain_data(result, f"The result of {does.name}")
@@ -145,9 +145,9 @@ class ActionCall:
         """Walk a graph of the action's steps; ``await hands.do(execution)`` runs each."""
         await Walker(self._calls.steps, graph, lambda *_: hands).walk(None)
 
-    async def run(self, key: str, what: Runnable, prompt: str) -> Run:
+    async def run(self, key: str, runnable: Runnable, prompt: str) -> Run:
         """Run an agent as a nested run and return that run, whatever its outcome."""
-        return await self._calls.steps.nested_run(*call_step(self._place, key), what, prompt)
+        return await self._calls.steps.nested_run(*call_step(self._place, key), runnable, prompt)
 
     async def ask(
         self, key: str, message: str, schema: dict[str, Any] | None = None, call: ToolCall | None = None

@@ -268,7 +268,7 @@ class TaskReader:
         return self._duration(Fields(node, "await", self._problems), "timeout") if isinstance(node, MappingNode) else None
 
 
-def _refuse(fields: Fields, keys: Iterable[str], what: str, hint: str) -> None:
+def _refuse(fields: Fields, keys: Iterable[str], problem: str, hint: str) -> None:
     for key in keys:
         if key in fields:
-            fields.add(key, f"{key} {what}", hint)
+            fields.add(key, f"{key} {problem}", hint)

@@ -79,7 +79,7 @@ def test_labels_that_say_nothing_are_refused(tmp_path: Path) -> None:
     label(runs, tmp_path / "labels.csv", labels=["good", "bad"]).judge(1)
     with pytest.raises(SettingsError, match="healthy or failed"):
         judge.quality(tmp_path / "labels.csv")
-    with pytest.raises(SettingsError, match="Which runs"):
+    with pytest.raises(SettingsError, match="do not identify their runs"):
         judge.quality(labels(tmp_path / "labels.csv"))
     with pytest.raises(TraceError, match="lacks the columns"):
         judge.quality(labels(tmp_path / "labels.csv").drop(columns="label"), runs)

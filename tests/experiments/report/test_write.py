@@ -168,7 +168,7 @@ def test_known_key_enters_no_file_of_a_report(tmp_path: Path) -> None:
 def test_reports_are_refused_with_what_to_write(results: Results, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"ending \.html or \.md"):
         results.report(tmp_path / "paper.pdf")
-    with pytest.raises(SettingsError, match="of no experiment"):
+    with pytest.raises(SettingsError, match="do not belong to an experiment"):
         results_of({"a": [1] * 6, "b": [0] * 6}).report(tmp_path / "paper.html")
     experiment = small(6, places=1)
     live: Any = experiment.start(show=False, watch=lambda progress: progress.done == 3 and live.stop())

@@ -120,7 +120,7 @@ def test_full_disk_is_an_error_and_no_row_is_lost_by_it(tmp_path: Path, monkeypa
     with folder.locked():
         folder.add(row("a"), None)
         disk = FullDisk(monkeypatch, 20)
-        with pytest.raises(StoreError, match=r"experiment\.rows cannot be written: No space left on device\. Make room"):
+        with pytest.raises(StoreError, match=r"experiment\.rows cannot be written: No space left on device\. Free disk space"):
             folder.add(row("b"), None)
     disk.room = 10_000
     with folder.locked():
@@ -140,7 +140,7 @@ def test_file_that_cannot_be_written_is_named(tmp_path: Path, subtests: pytest.S
         with subtests.test(name):
             folder = ExperimentFolder(tmp_path / name)
             (folder.path / name).mkdir(parents=True)
-            with pytest.raises(StoreError, match=f"{name} cannot be written: .*Make room"):
+            with pytest.raises(StoreError, match=f"{name} cannot be written: .*Free disk space"):
                 write(folder)
     folder = ExperimentFolder(tmp_path / "other")
     folder.keep_plan(plan)

@@ -161,7 +161,7 @@ def test_sessions_that_no_other_contains_are_read_or_noted(tmp_path: Path, subte
     cases: dict[str, tuple[list[tuple[str | None, str | None]], int, str]] = {
         "beside a session without an id": ([(None, None), ("a", None)], 1, "there is no session None"),
         "only a session without an id": ([(None, None)], 0, "there is no session None"),
-        "within each other": ([("a", "b"), ("b", "a")], 0, "all within each other"),
+        "within each other": ([("a", "b"), ("b", "a")], 0, "all contain each other"),
     }
     for name, (rows, count, problem) in cases.items():
         with subtests.test(name):

@@ -314,7 +314,7 @@ def test_a_member_that_cannot_be_unpacked_says_only_the_known_cause(tmp_path: Pa
         "password": (whole, directory + 8, b"\1", "is locked by a password"),
         "method": (whole, directory + 10, b"\x62", "cannot be unpacked: That compression method is not supported"),
         "check sum": (whole, directory + 16, b"0000", "cannot be unpacked: Bad CRC-32"),
-        "check sum of zstandard": (of_today, found + 16, b"0000", "cannot be unpacked: its check sum is wrong"),
+        "check sum of zstandard": (of_today, found + 16, b"0000", "cannot be unpacked: its checksum is wrong"),
     }
     for name, (data, place, change, error) in cases.items():
         with subtests.test(name):

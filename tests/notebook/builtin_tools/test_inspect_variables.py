@@ -171,7 +171,7 @@ def test_a_foreign_column_or_index_is_named_and_not_read(kernel: Kernel) -> None
     for name in ("odd_labels", "odd_column", "odd_frame"):
         kernel.run("ran.clear()")
         told = kernel.run(f"print(_shown(names=[{name!r}])); print(ran)").printed
-        assert "whose code is not known" in told and told.endswith("[]\n"), told
+        assert "has an unknown class" in told and told.endswith("[]\n"), told
 
 
 def test_long_texts_and_many_variables_are_bounded(kernel: Kernel) -> None:

@@ -206,7 +206,7 @@ def test_a_board_of_ones_own_that_raises_does_not_stop_the_card(browser: Browser
     browser.until(lambda: any(one.get("say") == "Running doze" for one in browser.said))
     browser.run("board.fails = True")
     assert "Sleep" in browser.greet()["slots"]["todos"]
-    assert "board of its own" in browser.ask(do="tick", key="1")
+    assert "custom board" in browser.ask(do="tick", key="1")
     assert browser.ask(do="pause") == ""
     assert browser.ask(do="stop") == ""
     browser.until(lambda: any("Stopped by you" in one.get("text/plain", "") for one in browser.shown))

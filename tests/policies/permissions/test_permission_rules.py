@@ -100,7 +100,7 @@ def test_brackets_that_mean_nothing_and_names_that_are_nearly_right_are_errors_o
     for given, words in (
         ({"plain(x)": "deny"}, "has brackets, but plain has no command, path or address"),
         ({"sav": "deny"}, "names no tool, flag or MCP server of this run.*save"),
-        ({"web_fetch(docs.example.org)": "allow"}, "not about an address"),
+        ({"web_fetch(docs.example.org)": "allow"}, "has no valid address"),
     ):
         with pytest.raises(SettingsError, match=words):
             Agent(ScriptedModel([]), tools=[save, plain, FETCH], permissions=given)

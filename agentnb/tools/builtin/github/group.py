@@ -206,7 +206,7 @@ def _read_bounded(response: Any, **_: Any) -> None:
                 if body.add(chunk):
                     raise unexpected(f"it has more than {MAX_BYTES:,} bytes")
         except (UnknownEncoding, zlib.error):
-            raise unexpected("its compression is not supported") from None
+            raise unexpected("its compression cannot be decoded") from None
         except ReadTimeoutError as error:
             raise ReadTimeout from error
         except HTTPError as error:

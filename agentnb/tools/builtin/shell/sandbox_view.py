@@ -314,7 +314,7 @@ def _python_folders() -> tuple[Path, ...]:
 
 
 def _without_dots(path: Path) -> Path:
-    """Return an absolute path without ``..``; links are resolved only if the path was neither."""
+    """Return an absolute path without ``..``, resolving links only if needed for that."""
     return path if path.is_absolute() and ".." not in path.parts else path.parent.resolve() / path.name
 
 

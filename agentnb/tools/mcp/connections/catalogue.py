@@ -82,7 +82,7 @@ async def catalogue_of(client: Client, most_pages: int = MAX_PAGES) -> Catalogue
 
     can = client.server_capabilities
 
-    async def listed(ask: Callable[..., Awaitable[Any]], name: str, there: object) -> tuple[Any, ...]:
+    async def list_all(ask: Callable[..., Awaitable[Any]], name: str, there: object) -> tuple[Any, ...]:
         try:
             return await _pages(ask, name, most_pages) if there is not None else ()
         except (MCPError, ValidationError) as error:
@@ -92,9 +92,9 @@ async def catalogue_of(client: Client, most_pages: int = MAX_PAGES) -> Catalogue
 
     return Catalogue(
         *await asyncio.gather(
-            listed(client.list_resources, "resources", can.resources),
-            listed(client.list_resource_templates, "resource_templates", can.resources),
-            listed(client.list_prompts, "prompts", can.prompts),
+            list_all(client.list_resources, "resources", can.resources),
+            list_all(client.list_resource_templates, "resource_templates", can.resources),
+            list_all(client.list_prompts, "prompts", can.prompts),
         )
     )
 

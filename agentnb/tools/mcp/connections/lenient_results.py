@@ -66,18 +66,18 @@ def unwrapped(data: Any) -> Any:
 def replace_body(response: Any, body: bytes) -> None:
     """Replace the remaining body of an HTTP response."""
 
-    async def replaced(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+    async def read_body(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
         await response.aclose()
         yield body
 
-    response.aiter_bytes = replaced
+    response.aiter_bytes = read_body
 
 
 def mend_response(response: Any) -> None:
     """Make the messages of an HTTP response readable for the client: a JSON body, or a line of each event."""
     read, is_stream = response.aiter_bytes, response.headers.get("content-type", "").startswith("text/event-stream")
 
-    async def mended(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+    async def read_messages(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
         pending, size = list[bytes](), 0
         async with aclosing(read(chunk_size)) as chunks:
             async for chunk in chunks:
@@ -92,7 +92,7 @@ def mend_response(response: Any) -> None:
                     pending = []
         yield _readable_line(b"".join(pending))
 
-    response.aiter_bytes = mended
+    response.aiter_bytes = read_messages
 
 
 def _readable_line(line: bytes) -> bytes:

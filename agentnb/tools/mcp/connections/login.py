@@ -362,7 +362,7 @@ def _limit(response: Response) -> None:
 
     read = response.aiter_bytes
 
-    async def limited(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+    async def read_limited(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
         remaining = MAX_RESPONSE_BYTES
         async with aclosing(read(chunk_size)) as chunks:
             async for chunk in chunks:
@@ -370,7 +370,7 @@ def _limit(response: Response) -> None:
                     raise OAuthFlowError(f"{response.request.url.copy_with(query=None)} answers with too much")
                 yield chunk
 
-    response.aiter_bytes = limited  # type: ignore[method-assign]
+    response.aiter_bytes = read_limited  # type: ignore[method-assign]
 
 
 def _without_cause(record: logging.LogRecord) -> bool:
