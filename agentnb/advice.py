@@ -342,7 +342,7 @@ class Command(str):
     __slots__ = ()
 
 
-def advised(advice: Advised) -> tuple[AnyAdvice, ...]:
+def as_advice(advice: Advised) -> tuple[AnyAdvice, ...]:
     """Return advice as a tuple of values."""
     if isinstance(advice, str):
         return (Plain(advice),) if advice else ()
@@ -394,7 +394,7 @@ def in_python(advice: Iterable[AnyAdvice]) -> str:
     return in_words(advice, PYTHON)
 
 
-def listed(names: Iterable[str]) -> str:
+def python_list(names: Iterable[str]) -> str:
     """Format names as a Python list."""
     return f"[{', '.join(names)}]"
 
@@ -447,8 +447,10 @@ PYTHON: Commands = {
     SetDefaultModel: lambda one: f'os.environ["AGENTNB_MODEL"] = "{one.name}"',
     ShowModels: lambda one: f"{'the' if one.lead else 'The'} documentation of {one.provider or 'agentnb'}",
     ShowRequest: lambda _: "agent.first_request(PROMPT)",
-    GiveTools: lambda one: f"recover(run, tools={listed(one.names)})" if one.resumes else f"tools={listed(one.names)}",
-    GiveGates: lambda one: f"recover(run, gates={listed(one.names)})",
+    GiveTools: lambda one: (
+        f"recover(run, tools={python_list(one.names)})" if one.resumes else f"tools={python_list(one.names)}"
+    ),
+    GiveGates: lambda one: f"recover(run, gates={python_list(one.names)})",
     GiveAgent: lambda one: (
         f'recover(run, agents={{"{one.name}": ...}})' if one.resumes else f'agents={{"{one.name}": Agent(...)}}'
     ),
@@ -460,7 +462,7 @@ PYTHON: Commands = {
     AskInstead: lambda _: 'approve="ask"',
     CountAsFree: lambda _: "Agent(unpriced=True)",
     RaiseSessionBudget: lambda _: "session_budget=",
-    Install: lambda one: f"pip install {'--upgrade ' if one.upgrade else ''}{quoted(one.package)}",
+    Install: lambda one: f"pip install {'--upgrade ' if one.upgrade else ''}{quote_for_shell(one.package)}",
     TryDetector: lambda _: "detect.findings(run, [...])",
     WriteExpression: lambda one: (
         f'Write paths such as {one.path}, len(x), comparisons, x in y, arithmetic, && || !, "texts", true, false, null'
@@ -470,7 +472,7 @@ PYTHON: Commands = {
 """The commands of Python."""
 
 
-def quoted(package: str) -> str:
+def quote_for_shell(package: str) -> str:
     """Quote the name of a package for a shell."""
     return package if package.isidentifier() else f"'{package}'"
 
@@ -481,7 +483,7 @@ class AdvisedWarning(UserWarning):
     def __init__(self, what: str, advice: Advised = "") -> None:
         super().__init__(what, advice)
         self.what = what
-        self.advice = advised(advice)
+        self.advice = as_advice(advice)
 
     def worded(self, commands: Commands) -> str:
         """Return the warning and its advice in the words of a surface."""

@@ -47,7 +47,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 
-from agentnb.advice import PYTHON, Advised, AnyAdvice, Commands, NameOne, advised, in_python, in_words, sentences
+from agentnb.advice import PYTHON, Advised, AnyAdvice, Commands, NameOne, as_advice, in_python, in_words, sentences
 
 T = TypeVar("T")
 MAX_PROBLEMS = 50
@@ -81,7 +81,7 @@ class AgentnbError(Exception):
     """Masks the known keys in the texts of every new error; set by `core.redaction`, a higher layer."""
 
     def __init__(self, what: str, advice: Advised = "", *, run: AnyRun | None = None) -> None:
-        self.replace(*AgentnbError.redact((what, advised(advice))))
+        self.replace(*AgentnbError.redact((what, as_advice(advice))))
         self.run = run
 
     def replace(self, what: str, advice: tuple[AnyAdvice, ...]) -> None:
@@ -328,16 +328,16 @@ MAX_KNOWN = 8
 """Maximum number of known names in advice without a similar name."""
 
 
-def nearest(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
+def suggest_similar(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
     """Return advice with the known names most similar to ``name``; empty without a similar name.
 
     Ignores leading hyphens.
     """
-    advice = near(name, known, most)
+    advice = suggest_names(name, known, most)
     return advice if advice and advice[0].similar else ()
 
 
-def near(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
+def suggest_names(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
     """Return advice with the known names, beginning with those most similar to ``name``; empty if no names are known."""
     names = [*known]
     bare = {candidate.lstrip("-"): candidate for candidate in names}
@@ -350,7 +350,7 @@ def module_getattr(module: str, known: Iterable[str]) -> Callable[[str], NoRetur
     """Return the ``__getattr__`` of a module, which suggests similar public names for a missing one."""
 
     def refuse(name: str) -> NoReturn:
-        hint = "" if name.startswith("_") else in_python(nearest(name, known))
+        hint = "" if name.startswith("_") else in_python(suggest_similar(name, known))
         raise AttributeError(sentences(f"module {module!r} has no attribute {name!r}", hint))
 
     return refuse
@@ -358,4 +358,4 @@ def module_getattr(module: str, known: Iterable[str]) -> Callable[[str], NoRetur
 
 def with_names(what: str, name: str, known: Iterable[str]) -> str:
     """Return the problem with a name and the names to use instead, as text for a model."""
-    return sentences(what, in_python(near(name, known)))
+    return sentences(what, in_python(suggest_names(name, known)))

@@ -31,13 +31,13 @@ def write_lines(file: str, lines: Iterable[str]) -> bool:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Write a file readable only by the person, atomically. Raises OSError."""
-    with _written(path, data) as written:
+    with _temporary_file(path, data) as written:
         written.replace(path)
 
 
 def create_file(path: Path, data: bytes) -> None:
     """Write a file like `replace_file`, unless it exists: a faster process wins. Raises OSError."""
-    with _written(path, data) as written:
+    with _temporary_file(path, data) as written:
         try:
             os.link(written, path)
         except FileExistsError:
@@ -48,7 +48,7 @@ def create_file(path: Path, data: bytes) -> None:
 
 
 @contextmanager
-def _written(path: Path, data: bytes) -> Iterator[Path]:
+def _temporary_file(path: Path, data: bytes) -> Iterator[Path]:
     """Provide a temporary file with this content beside the path, and delete it in the end unless it was moved."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # only its owner may read it

@@ -57,7 +57,7 @@ from urllib.parse import SplitResult, urlsplit
 import platformdirs
 
 from agentnb.advice import Install, NameOne, Plain, SetKey
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 
 _ROWS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "models" / "providers" / "servers.toml").read_text("utf-8"))
 REFUSALS: list[dict[str, Any]] = _ROWS.pop("refusal")
@@ -269,7 +269,7 @@ def agent_mode() -> str:
     if not word or word in SWITCH:
         return ""
     if word not in APPROVAL_MODES:
-        raise SettingsError(f"AGENT_MODE={word!r} is not an approval mode", near(word, APPROVAL_MODES))
+        raise SettingsError(f"AGENT_MODE={word!r} is not an approval mode", suggest_names(word, APPROVAL_MODES))
     return word
 
 
@@ -299,7 +299,7 @@ def key_variable(name: str) -> str:
         return KEY_NAMES[name]
     if _VARIABLE.fullmatch(name) and ("_" in name or not looks_like_a_key(name)):
         return name
-    meant = (NameOne((name.upper(),)),) if name.upper() in key_names() else near(name, KEY_NAMES)
+    meant = (NameOne((name.upper(),)),) if name.upper() in key_names() else suggest_names(name, KEY_NAMES)
     raise SettingsError("That is not the name of a key", (*meant, Plain("Or write its variable, such as OPENROUTER_API_KEY")))
 
 
@@ -398,7 +398,7 @@ def key_names() -> list[str]:
     return list(dict.fromkeys((*_USUAL_VARIABLES, *_held.asked_for.copy())))
 
 
-def known() -> KnownSecrets:
+def secrets_holder() -> KnownSecrets:
     """Return the holder behind `known_secrets`, for code that reads it very often."""
     return _held.known
 
@@ -433,7 +433,7 @@ def base_url(provider: str) -> str | None:
             f"{variable} {problem}",
             (Plain("Set it to a URL such as http://localhost:8000/v1"), SetKey("NAME", lead="A key is typed in")),
         )
-    url = parsed_url(whole)
+    url = parse_url(whole)
     if url is None or url.scheme not in ("http", "https") or not (url.hostname or may_be_host):
         raise SettingsError(f"{variable} is not a URL", "Set it to one, such as http://localhost:8000/v1")
     path: str = row.get("url_path", "")
@@ -443,7 +443,7 @@ def base_url(provider: str) -> str | None:
 
 def url_problem(url: str) -> str:
     """Return the forbidden part of a server's URL, without repeating it; empty for a valid URL."""
-    parts = parsed_url(url)
+    parts = parse_url(url)
     if parts is None:
         return ""
     if parts.username is not None or parts.password is not None:
@@ -584,7 +584,7 @@ def take_from_keyring(variable: str) -> bool:
     return True
 
 
-def parsed_url(text: str) -> SplitResult | None:
+def parse_url(text: str) -> SplitResult | None:
     """Return the parts of an address, or None if it is invalid."""
     try:
         url = urlsplit(text)

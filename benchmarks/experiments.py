@@ -24,7 +24,7 @@ from agentnb.experiments.planning.cells import Schedule
 from agentnb.experiments.results.folder import ExperimentFolder
 from agentnb.experiments.results.rows import Row
 from agentnb.models.model import Reply
-from agentnb.models.seeds import seeded
+from agentnb.models.seeds import with_seed
 
 PERSONA = "simulated:chatty?p=0.3&heed=0.5"
 AT_A_TIME = 8
@@ -170,7 +170,7 @@ class Scripted:
 def persona_over_script(count: int) -> str:
     """A round of a persona with todos over the same round with scripted replies."""
     prompt = "Do this.\n\n" + "\n".join(f"- Check line {n} `check('{n}')`" for n in range(8))
-    persona = Agent(seeded("simulated:disciplined", 0), tools=[check])
+    persona = Agent(with_seed("simulated:disciplined", 0), tools=[check])
     first = asyncio.run(persona.run(prompt, show=False))
     replies = [message for message in first.messages if message.role == "assistant"]
     script = Agent(Scripted(replies), tools=[check])

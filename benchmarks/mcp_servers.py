@@ -25,7 +25,7 @@ from agentnb import Agent, MCPServer, RunOptions, ToolCall, tool
 from agentnb.core.messages import Message, Text
 from agentnb.models.estimate import tokens_of_request
 from agentnb.models.model import Reply
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp import finding
 
@@ -122,7 +122,7 @@ def work_of(runner: asyncio.Runner, agent: Agent, host: Host, rounds: int, besid
     """Return what makes a run of these calls."""
 
     async def run() -> None:
-        with hosted(host):
+        with use_host(host):
             run = await agent.run("go", RunOptions(show=False))
         results = [result for one in run.rounds for result in one.results]
         assert len(results) == rounds * beside and not any(result.is_error for result in results), run
@@ -171,7 +171,7 @@ def offering_all() -> Iterator[None]:
 def first_request(server: MCPServer, held: Servers, **options: Any) -> int:
     """Return the tokens of the first request of a run with the tools of a server, as they are estimated."""
     model = Calls(0, "")
-    with hosted(Host(servers=held)):
+    with use_host(Host(servers=held)):
         asyncio.run(Agent(model, tools=[server], **options).run("Which vessels are in the harbour?", RunOptions(show=False)))
     return tokens_of_request(model.first)
 

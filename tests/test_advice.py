@@ -30,7 +30,7 @@ from agentnb.cli.shell_commands import SHELL
 from agentnb.core.log.events import ErrorRaised, RunStarted, Warned
 from agentnb.core.log.wire import decode_lines
 from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 
 KINDS = [kind for kind in get_args(AnyAdvice) if kind is not Plain]
 START = b'{"kind":"run_started","seq":0,"at":"2026-01-01T00:00:00Z","run_id":"r","schema":%d,"run_kind":"agent",'
@@ -94,7 +94,7 @@ def test_an_error_keeps_its_advice_in_another_process(snapshot: Snapshot) -> Non
 
 
 def test_an_error_of_an_unknown_name_carries_the_names(snapshot: Snapshot) -> None:
-    (advice,) = near("ad", ["add", "sub", *map(str, range(9))])
+    (advice,) = suggest_names("ad", ["add", "sub", *map(str, range(9))])
     assert (advice.similar, advice.known, advice.more) == (("add",), ("add", "sub", "0", "1", "2", "3", "4", "5"), 3)
     error = pickle.loads(pickle.dumps(SettingsError("There is no tool 'ad'", (advice, Plain("Or define it")))))
     assert error.advice[0] == advice and str(error) == snapshot

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentnb import Chat, ContextType
 from agentnb.chat.context_spec import PLAN_RULE, PROFILES, TOOLS
-from agentnb.chat.context_type import shipped
+from agentnb.chat.context_type import builtin_contexts
 from agentnb.chat.defaults import MAX_CHARACTERS
 from agentnb.core.run.timeline import CLARIFY_BLANK
 
@@ -51,7 +51,7 @@ def test_every_key_profile_context_and_limit_is_named() -> None:
         *TOOLS,
         *PROFILES,
         *PLAN_RULE,
-        *(one.name for one in shipped()),
+        *(one.name for one in builtin_contexts()),
         CLARIFY_BLANK,
         f"{MAX_CHARACTERS:,} characters",
     ]

@@ -19,7 +19,7 @@ from agentnb.core.usage import Usage
 from agentnb.models import defaults, make_model, prices
 from agentnb.models.estimate import tokens_of_request
 from agentnb.models.options import Options
-from agentnb.models.options import named as named_options
+from agentnb.models.options import format_options as named_options
 from agentnb.models.provider import DONE, CutOff
 from agentnb.models.providers import serialization
 from agentnb.models.registry import REMOTE, endpoint_of
@@ -324,8 +324,8 @@ def test_a_reply_without_a_sign_of_its_end_is_cut_off_whatever_server_it_is_of()
 
 def test_with_the_url_of_another_server_only_that_counts_for_the_price() -> None:
     used, at = Usage(input=1_000, output=1_000), datetime.now(UTC)
-    assert prices.priced(used, "openai", "gpt-4o", at, None).cost is not None
-    assert prices.priced(used, "openai", "gpt-4o", at, None, url="http://localhost:8000/v1").cost is None
+    assert prices.add_cost(used, "openai", "gpt-4o", at, None).cost is not None
+    assert prices.add_cost(used, "openai", "gpt-4o", at, None, url="http://localhost:8000/v1").cost is None
 
 
 def test_every_stop_reason_that_has_an_end_of_its_own_is_told() -> None:

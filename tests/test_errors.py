@@ -12,7 +12,7 @@ import pytest
 from agentnb import errors
 from agentnb.advice import in_python, sentences
 from agentnb.detect.run import Run
-from agentnb.errors import near, nearest
+from agentnb.errors import suggest_names, suggest_similar
 
 CLASSES = {name: value for name, value in vars(errors).items() if inspect.isclass(value) and issubclass(value, Exception)}
 
@@ -93,9 +93,9 @@ def test_the_names_most_like_it_are_offered(subtests: pytest.Subtests) -> None:
         ("zzz", [str(n) for n in range(10)], "Available: 0, 1, 2, 3, 4, 5, 6, 7 and 2 more."),
     ]:
         with subtests.test(name):
-            assert in_python(near(name, known)) == said
+            assert in_python(suggest_names(name, known)) == said
 
 
 def test_at_most_three_names_are_offered() -> None:
-    assert in_python(near("item", [f"item{n}" for n in range(9)])).count("item") == 3
-    assert nearest("zzz", ["add"]) == () and len(nearest("ad", ["add"])) == 1
+    assert in_python(suggest_names("item", [f"item{n}" for n in range(9)])).count("item") == 3
+    assert suggest_similar("zzz", ["add"]) == () and len(suggest_similar("ad", ["add"])) == 1

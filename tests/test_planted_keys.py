@@ -53,7 +53,7 @@ from agentnb.notebook.commands import tools
 from agentnb.notebook.commands.todos import todo_text
 from agentnb.notebook.dry import dry_text
 from agentnb.notebook.magic_errors import one_line_errors
-from agentnb.notebook.widgets import error_told
+from agentnb.notebook.widgets import error_words
 from agentnb.policies import Continue, Stop
 from agentnb.policies.gates.verdicts import Block
 from agentnb.rerun.undo.undoing import undo_run
@@ -638,7 +638,7 @@ def error_of_a_magic(bench: Bench) -> None:
 
 def error_in_a_widget(bench: Bench) -> None:
     refused = SettingsError(f"no {KEY}", f"take {KEY}")
-    bench.see("errors", *[error_told(error, "An action") for error in (refused, ValueError(f"That failed: {KEY}"))])
+    bench.see("errors", *[error_words(error, "An action") for error in (refused, ValueError(f"That failed: {KEY}"))])
 
 
 def todos_in_the_card(bench: Bench) -> None:

@@ -240,7 +240,7 @@ def test_documented_modules_keep_their_paths(subtests: pytest.Subtests) -> None:
 def test_moved_modules_warn_and_name_their_successor(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("agentnb.traces", "agentnb.traces.detecting"):
         monkeypatch.delitem(sys.modules, module, raising=False)
-    with pytest.warns(DeprecationWarning, match=r"goes with 0\.2.*from agentnb\.interchange\.detecting"):
+    with pytest.warns(DeprecationWarning, match=r"will be removed in 0\.2.*from agentnb\.interchange\.detecting"):
         moved = importlib.import_module("agentnb.traces.detecting")
     assert moved.detected_runs.__module__ == "agentnb.interchange.detecting"
 

@@ -23,7 +23,7 @@ from agentnb.display.card.page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.builtin.files.group import Files
@@ -201,7 +201,7 @@ class Seen:
         """``of_draft``: the question about a draft is looked at; else a draft is approved."""
         shutil.rmtree("runs", ignore_errors=True)
         self.card = LiveCard()
-        with hosted(Host(servers=servers)):
+        with use_host(Host(servers=servers)):
             self.live = start("Go", RunOptions(store=Store(Path("runs")), watch=self.card.take))
             wait_until(lambda: self.live.run.waiting or self.live.done)
             if self.run.waiting[0].kind == "plan_review" and not of_draft:
@@ -324,7 +324,7 @@ def test_suspended_run_shows_its_question_and_the_command_that_answers_it(server
     }
     starts |= {name: (start, wanted) for name, (start, wanted, _) in OTHERS.items()}
     for name, (start, wanted) in starts.items():
-        with subtests.test(name), hosted(Host(servers=servers)):
+        with subtests.test(name), use_host(Host(servers=servers)):
             store = Store(Path("suspended"))
             run_id = start()("Go", RunOptions(store=store, suspend=True, can_ask=False)).result(PATIENCE).id
             run = store.load(run_id)

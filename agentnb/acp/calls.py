@@ -13,7 +13,7 @@ import msgspec
 
 from agentnb.acp.terminals import Terminal
 from agentnb.core.messages import Image, Text, ToolCall
-from agentnb.tools.builtin.files.nature import nature_of_reading
+from agentnb.tools.builtin.files.nature import read_nature
 from agentnb.tools.builtin.group import NatureOf
 from agentnb.tools.subject import Flag, SubjectKind
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
@@ -37,7 +37,7 @@ class Kind(NamedTuple):
 _PATHS = ("path", "filePath", "file_path", "absolute_path")
 UNKNOWN_KIND = Kind("other", frozenset({"write", "execute", "network"}))
 KINDS: Mapping[str, Kind] = {
-    "read": Kind("read_file", frozenset({"read"}), "path", _PATHS, "file_read", nature_of_reading),
+    "read": Kind("read_file", frozenset({"read"}), "path", _PATHS, "file_read", read_nature),
     "search": Kind("search", frozenset({"read"})),
     "edit": Kind("write_file", frozenset({"write"}), "path", _PATHS, "file_write"),
     "delete": Kind("delete", frozenset({"write"})),
@@ -90,7 +90,7 @@ class ForeignCall:
         """True if the agent asked about something other than was judged, or after the end: such requests are rejected."""
         self._asked: dict[str, Any] | None = None
         """Arguments of the last permission request."""
-        self.made: ToolCall | None = None
+        self.tool_call: ToolCall | None = None
         """The call in a reply, or None before that."""
         self._reported: Any = None
         """Authoritative input, from reports: a permission request may show another form, such as a diff."""
@@ -103,7 +103,7 @@ class ForeignCall:
         self.end = asyncio.Event()
         self.inner: set[asyncio.Task[None]] = set()
         """Calls made within this one."""
-        self.given: ToolOutcome | None = None
+        self.own_outcome: ToolOutcome | None = None
         """Outcome of a function of the notebook, or the refusal by agentnb."""
         self.terminal: Terminal | None = None
         """Terminal in which agentnb runs the command."""
@@ -128,7 +128,9 @@ class ForeignCall:
         self.options = [option for option in options if isinstance(option, dict)] if isinstance(options, list) else []
         raw_input, places = question.get("rawInput", self.input), question.get("locations") or self.locations
         asked, before = _arguments(self.form, raw_input, places, self.title), self._asked
-        name, judged = (self.form.name, self.arguments) if self.made is None else (self.made.name, self.made.arguments)
+        name, judged = (
+            (self.form.name, self.arguments) if self.tool_call is None else (self.tool_call.name, self.tool_call.arguments)
+        )
         subjects = [arguments.get(self.form.subject or "") for arguments in (judged, asked)]
         is_other = name != self.form.name or not (
             None in subjects or _are_same(subjects[0], subjects[1], self.form.subject, folder)
@@ -155,10 +157,10 @@ class ForeignCall:
 
         A judged change of a file includes reading it.
         """
-        is_of_kind = self.kind == kind or (kind == "read" and self.kind == "edit" and self.made is not None)
+        is_of_kind = self.kind == kind or (kind == "read" and self.kind == "edit" and self.tool_call is not None)
         if not is_of_kind or self.end.is_set() or self.is_own or self.terminal is not None:
             return False
-        arguments = self.arguments if self.made is None else self.made.arguments  # the judged arguments apply
+        arguments = self.arguments if self.tool_call is None else self.tool_call.arguments  # the judged arguments apply
         named = arguments.get(self.form.subject or "")
         return _are_same(named, subject, self.form.subject, folder)
 
@@ -194,8 +196,8 @@ class ForeignCall:
 
     def take(self) -> ToolCall:
         """Return the call for a reply. Later messages do not change it."""
-        self.made, self._judged = ToolCall(self.function or self.form.name, self.arguments, self.id), self._reported
-        return self.made
+        self.tool_call, self._judged = ToolCall(self.function or self.form.name, self.arguments, self.id), self._reported
+        return self.tool_call
 
     @property
     def is_changed(self) -> bool:

@@ -67,7 +67,7 @@ class ForeignAgent:
 
 
 @dataclass(frozen=True, slots=True)
-class AsItEnds:
+class EndWithTurn:
     """Policy of external agents: the run ends with their turn."""
 
     name: ClassVar[str] = PROVIDER
@@ -77,7 +77,7 @@ class AsItEnds:
         return PolicyBundle((person_spoke, refused, cut_off, unchecked, natural_stop, *limits))
 
 
-def is_of_others(run: RunFacts) -> bool:
+def is_external(run: RunFacts) -> bool:
     """True if an external agent does the work of a run."""
     return run.model.startswith(f"{PROVIDER}:")
 

@@ -29,7 +29,7 @@ class Installed(NamedTuple):
     version: str
 
 
-def installed(agent: KnownAgent) -> Installed | None:
+def find_installed(agent: KnownAgent) -> Installed | None:
     """Return the program of an agent, or None if it is not on the ``PATH``."""
     program = shutil.which(agent.command[0])
     return None if program is None else Installed(Path(program), _version(Path(program), agent))
@@ -67,7 +67,7 @@ def acp_command(rest: str) -> str:
 
 def _line(name: str, agent: KnownAgent) -> str:
     """Return a line about an agent: its version, or how to install it."""
-    program = installed(agent)
+    program = find_installed(agent)
     if program is None:
         return f"{name:<9} not installed: {agent.install or f'there is no {agent.command[0]}'}"
     tried = "" if agent.tried in ("", program.version) else f", tried with {agent.tried}"

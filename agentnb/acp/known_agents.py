@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 
 AS_ERRORS = "error"
 UsageForm: TypeAlias = Literal["none", "turn", "last_request", "session", "requests"]
@@ -63,5 +63,5 @@ def agent_of(name: str) -> KnownAgent:
     """Return an agent by name. Raises `SettingsError` with the most similar names."""
     agent = known_agents().get(name)
     if agent is None:
-        raise SettingsError(f"No agent is known as {name!r}", near(name, known_agents()))
+        raise SettingsError(f"No agent is known as {name!r}", suggest_names(name, known_agents()))
     return agent

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from agentnb.acp.calls import ENDED, KINDS_BY_NAME, UNKNOWN_KIND, ForeignCall, Kind, within
 from agentnb.acp.folder import WatchedFolder
 from agentnb.acp.foreign_agent import UNCHECKED, ForeignAgent
-from agentnb.acp.installed import installed
+from agentnb.acp.installed import find_installed
 from agentnb.acp.known_agents import AS_ERRORS
 from agentnb.acp.reach import check_cost, check_holds
 from agentnb.acp.record import SESSION_COST, Pieces, Spending
@@ -200,7 +200,7 @@ class AcpModel:
         if self.start == "free":
             return None
         self.start = "asked"
-        program = installed(self._agent)
+        program = find_installed(self._agent)
         arguments = {"agent": self.name, "version": program.version if program is not None else "", "tried": self._agent.tried}
         return Reply(Message("assistant", (ToolCall(START, arguments),)), UNKNOWN, CALLS)
 
@@ -325,18 +325,18 @@ class ForeignTool:
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Allow the call and wait for its end."""
         call = self._model.call_of(context.call_id) or within.get()
-        if call is None or call.made is None:
+        if call is None or call.tool_call is None:
             return failure("no_result", "The agent has dropped this call.")
-        call.given = self._refusal(call, arguments)
+        call.own_outcome = self._refusal(call, arguments)
         if not call.answer.done():
-            call.answer.set_result(call.given is None)
+            call.answer.set_result(call.own_outcome is None)
             call.context.set_result(context)
         await call.wait()
-        return call.given or call.outcome
+        return call.own_outcome or call.outcome
 
     def _refusal(self, call: ForeignCall, arguments: Any) -> ToolOutcome | None:
         """Return the refusal of a call that was allowed but cannot run, or None."""
-        if call.made is None or arguments != redact(call.made).arguments:
+        if call.tool_call is None or arguments != redact(call.tool_call).arguments:
             return failure("edited", "The agent accepts only its own arguments: the call was rejected.")
         is_asked = call.options is not None or call.is_own  # otherwise it may have written already
         path = arguments.get(call.form.subject or "")
@@ -367,7 +367,7 @@ class FunctionAtDoor(VirtualTool):
     """A function of the notebook called by the agent, which also receives its result."""
 
     def __init__(self, model: AcpModel, behind: Tool) -> None:
-        super().__init__(behind.spec.name, _never, behind)
+        super().__init__(behind.spec.name, _unused, behind)
         self._model, self._function, self.refused = model, behind, model.refused
         self.parallel_safe, self.blocking = behind.parallel_safe, behind.blocking
 
@@ -380,11 +380,11 @@ class FunctionAtDoor(VirtualTool):
             if outcome.ok:
                 self._take_written(arguments)
         except Exception as error:
-            outcome = tool_errors.raised(self.spec.name, error)
+            outcome = tool_errors.from_exception(self.spec.name, error)
             raise
         finally:
             if call is not None:
-                call.given = outcome
+                call.own_outcome = outcome
                 if not call.answer.done():
                     call.answer.set_result(True)
                 call.end.set()
@@ -397,7 +397,7 @@ class FunctionAtDoor(VirtualTool):
             self._model.folder.take(value_of_subject(self, arguments) or "")
 
 
-def _never(arguments: Any, context: ToolContext) -> None:
+def _unused(arguments: Any, context: ToolContext) -> None:
     """Unused handler."""
 
 

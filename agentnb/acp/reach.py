@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from agentnb.acp.foreign_agent import ForeignAgent
-from agentnb.acp.installed import installed
+from agentnb.acp.installed import find_installed
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.core.run.approvals import AUTO
 from agentnb.errors import SettingsError
@@ -40,7 +40,7 @@ def _doubt(agent: KnownAgent) -> str:
     """Return the reason why it is unknown whether the agent asks before it writes and executes, or "" if tested."""
     if not agent.asks:
         return "it is not known whether it asks"
-    program = installed(agent)
+    program = find_installed(agent)
     if program is None or agent.tried in ("", program.version):
         return ""
     return f"it was tested with {agent.tried} that it asks, but this is {program.version or 'an unknown version'}"

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.core.log.events import ReplyDelta, TextDelta
-from agentnb.core.messages import Text, Thinking, joined
+from agentnb.core.messages import Text, Thinking, join_parts
 from agentnb.core.run.rounds import CONTEXT_TOKENS
-from agentnb.core.usage import COST_DIGITS, NOTHING_USED, UNKNOWN, Usage, checked
+from agentnb.core.usage import COST_DIGITS, NOTHING_USED, UNKNOWN, Usage, sanitize_usage
 from agentnb.models.model import Checkpoint
 
 SECONDS_OF_BATCH = 0.2
@@ -55,12 +55,12 @@ class Pieces:
         """Return the merged texts since the last batch."""
         new = self._pieces[len(self._pieces) - self._unlogged :]
         self._unlogged, self._characters, self.due = 0, 0, None
-        return Checkpoint(joined(new), metadata)
+        return Checkpoint(join_parts(new), metadata)
 
     @property
     def parts(self) -> tuple[Text | Thinking, ...]:
         """Parts of a message, with consecutive deltas of the same kind merged."""
-        return joined(self._pieces)
+        return join_parts(self._pieces)
 
 
 class Spending:
@@ -108,7 +108,7 @@ def _usage(reported: Mapping[str, Any]) -> Usage:
         "cache_write": "cachedWriteTokens",
     }
     counts: dict[str, Any] = {name: reported.get(key) for name, key in names.items()}
-    usage, total = checked(Usage(**counts)), reported.get("totalTokens")
+    usage, total = sanitize_usage(Usage(**counts)), reported.get("totalTokens")
     sent, received, cached = usage.input, usage.output, (usage.cache_read or 0) + (usage.cache_write or 0)
     if sent is None or received is None or not isinstance(total, int) or total < sent + received + cached:
         return usage

@@ -27,9 +27,9 @@ from agentnb.acp.terminals import Terminals, command_of
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
-from agentnb.errors import ModelError, ToolFailed, near
+from agentnb.errors import ModelError, ToolFailed, suggest_names
 from agentnb.tools import tool_errors
-from agentnb.tools.builtin.files.confined import place_of
+from agentnb.tools.builtin.files.confined import confine
 from agentnb.tools.builtin.files.reading import read_file
 from agentnb.tools.builtin.files.writing import write_file
 from agentnb.tools.builtin.shell.group import Shell
@@ -143,7 +143,7 @@ class Session:
                     raise ModelError(f"{self.name} opened no session", self._last_words())
                 if mode and mode != _mapping(opened.get("modes")).get("currentModeId"):
                     if (modes := _modes_of(opened)) and mode not in modes:  # vibe accepts any mode, and keeps its own
-                        raise ModelError(f"{self.name} has no mode {mode!r}", near(mode, modes))
+                        raise ModelError(f"{self.name} has no mode {mode!r}", suggest_names(mode, modes))
                     await self._request("session/set_mode", sessionId=self.id, modeId=mode)
                 if model:
                     await self._request("session/set_config_option", sessionId=self.id, configId="model", value=model)
@@ -310,10 +310,10 @@ class Session:
         call.terminal = call.terminal or next(filter(None, map(self._terminals.get, named)), None)
         names = {name.removeprefix("mcp__") for name in (call.title, _tool_name(update))}
         is_named = call.is_at_door or not names.isdisjoint(self._titles)
-        call.is_at_door = is_named and call.form is UNKNOWN_KIND and call.made is None  # the title may come from a model
+        call.is_at_door = is_named and call.form is UNKNOWN_KIND and call.tool_call is None  # the title may come from a model
         if call.is_at_door:
             self._announced.pop(call.id, None)
-        elif call.made is None:
+        elif call.tool_call is None:
             self._announced.setdefault(call.id, call)
         return call
 
@@ -359,7 +359,7 @@ class Session:
         """Call a function of the notebook for the agent."""
         call = self._begin_own_call("function", arguments, function=name)
         await call.end.wait()
-        return call.given or failure("denied", DENIED)
+        return call.own_outcome or failure("denied", DENIED)
 
     async def _serve(self, kind: str, arguments: Mapping[str, Any], work: Work) -> dict[str, Any]:
         """Perform work for the agent within the call that covers it, otherwise in a new one, so that rules and undo apply."""
@@ -372,14 +372,14 @@ class Session:
             self._judge_within(call)
             self._news.set()
         allowed = await asyncio.shield(call.answer) and (call.is_own or call.covers(kind, subject, self._work_dir))
-        outcome = call.given or failure("denied", DENIED)
+        outcome = call.own_outcome or failure("denied", DENIED)
         if allowed:
             try:
                 return await work(call, await asyncio.shield(call.context))
             except ToolRefused as refused:
                 outcome = refused.outcome
             except Exception as error:  # such as an invalid path, or a text instead of a number
-                outcome = tool_errors.raised(kind, error)
+                outcome = tool_errors.from_exception(kind, error)
         call.close("failed", outcome.text)
         raise RequestError.invalid_params({"details": outcome.text})
 
@@ -436,7 +436,7 @@ class Session:
     def _is_missing(self, path: str) -> bool:
         """True if the working folder has no such file."""
         try:
-            return not Path(place_of(path, self._work_dir).real).exists()
+            return not Path(confine(path, self._work_dir).real).exists()
         except ToolRefused:  # outside the working folder
             return False
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from agentnb.acp.process import guard_words
 from agentnb.commands.invocation import HARMLESS_NAME
 from agentnb.core.redaction import redact
-from agentnb.tools.builtin.files.confined import place_of
+from agentnb.tools.builtin.files.confined import confine
 from agentnb.tools.builtin.shell.group import Shell, command_outcome, run_command
 from agentnb.tools.builtin.shell.output import BoundedOutput, Bounds
 from agentnb.tools.builtin.shell.process import ProcessResult
@@ -57,7 +57,7 @@ def command_of(request: Mapping[str, Any], work_dir: Path) -> Command:
         line = words[1]
         if moved := MOVE.fullmatch(line):
             folder, line = str(Path(folder, *shlex.split(moved[1]))), moved[2]
-    target = place_of(folder, work_dir)
+    target = confine(folder, work_dir)
     variables = [variable for variable in request.get("env") or () if variable["name"] != OF_SHELL]
     exports = "".join(f"export {variable['name']}={shlex.quote(variable['value'])}\n" for variable in variables)
     is_plain = all(HARMLESS_NAME.fullmatch(variable["name"]) or variable["name"] in PLAIN_NAMES for variable in variables)

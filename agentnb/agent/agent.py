@@ -103,18 +103,18 @@ class Agent(AgentSettings):
         ``run``, folded from its log, keeps growing. Finished calls are not repeated. `recover` does all this for a run in a
         store.
         """
-        from agentnb.agent.start import resumed_run
+        from agentnb.agent.start import resume_run
         from agentnb.runtime.host.run_options import ResumeKeywords, answerable, options_of
 
         options = options_of(options, keywords, ResumeKeywords, "agent.resume(run, writer")
-        return resumed_run(self, run, writer, answerable(options)).start()
+        return resume_run(self, run, writer, answerable(options)).start()
 
     async def resume_here(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> Run:
         """Resume on the running event loop, as for a nested run, and return the run at its end; see `resume`."""
-        from agentnb.agent.start import resumed_run
+        from agentnb.agent.start import resume_run
         from agentnb.runtime.host.run_options import RunOptions
 
-        return await resumed_run(self, run, writer, options or RunOptions()).run_here()
+        return await resume_run(self, run, writer, options or RunOptions()).run_here()
 
     def run_sync(self, prompt: str | Message, options: RunOptions | None = None, **keywords: Unpack[AgentRunKeywords]) -> Run:
         """Run from scripts and from code that cannot await, even inside a running event loop; see `run`.
@@ -132,10 +132,10 @@ class Agent(AgentSettings):
         self, prompt: str | Message, options: RunOptions | None = None, **keywords: Unpack[AgentRunKeywords]
     ) -> AsyncIterator[AnyEvent | Delta]:
         """Yield the events and deltas of a run as they come; leaving the loop early cancels the run. Keywords as for `run`."""
-        from agentnb.agent.start import streamed
+        from agentnb.agent.start import stream_events
         from agentnb.runtime.host.run_options import AgentRunKeywords, options_of
 
-        return streamed(partial(self.run, prompt), options_of(options, keywords, AgentRunKeywords, "agent.stream(prompt"))
+        return stream_events(partial(self.run, prompt), options_of(options, keywords, AgentRunKeywords, "agent.stream(prompt"))
 
     def first_request(self, prompt: str | Message, *, continue_from: Run | None = None, board: Board | None = None) -> Request:
         """Return the first request of a run, without sending it."""

@@ -11,7 +11,15 @@ from agentnb import settings
 from agentnb.advice import NameOne
 from agentnb.agent.detection import NAME as DETECTION
 from agentnb.agent.detection import detection
-from agentnb.agent.extension import AGENT_SETTINGS, Extension, checked_extensions, context_of, each, extended, merged
+from agentnb.agent.extension import (
+    AGENT_SETTINGS,
+    Extension,
+    check_kinds_and_names,
+    context_of,
+    each,
+    extend_bundle,
+    merge_part,
+)
 from agentnb.agent.output import Output
 from agentnb.context.history import as_logged, find_history
 from agentnb.core.todos import TODO_TOOL
@@ -53,12 +61,12 @@ class TakenSettings(NamedTuple):
     limits: Limits
 
 
-def taken_settings(own: Mapping[str, Any], extensions: Iterable[Extension]) -> TakenSettings:
+def combine_settings(own: Mapping[str, Any], extensions: Iterable[Extension]) -> TakenSettings:
     """Combine the model, policy and limits of an agent and its extensions; the first extension with a setting wins.
 
     Raises `SettingsError` for an invalid limit or policy.
     """
-    added = merged(extensions, "agent_settings")
+    added = merge_part(extensions, "agent_settings")
     policy = find_policy(own["policy"] if own["policy"] is not None else added.get("policy", USUAL_POLICY))
     added = {**_of_policy(policy), **added}
     limits = {name: value for name in LIMIT_SETTINGS if (value := added.get(name)) is not None}
@@ -103,7 +111,7 @@ def derive_settings(agent: AgentSettings) -> None:
         raise SettingsError("An agent needs a model", 'Name it: Agent("provider:model")')
     _set(agent, "extensions", _all_extensions(agent))
     _set(agent, "context", context_of(agent.extensions))
-    model, policy, limits = taken_settings({name: getattr(agent, name) for name in _TAKEN}, agent.extensions)
+    model, policy, limits = combine_settings({name: getattr(agent, name) for name in _TAKEN}, agent.extensions)
     check_model(model)
     _set(agent, "used_model", model)
     _set(agent, "used_policy", policy)
@@ -117,15 +125,15 @@ def derive_settings(agent: AgentSettings) -> None:
         _set(agent, "rule_list", known_rules(agent.rule_list, agent.rule_scope))
         if agent.context is not None:
             check_confirms(agent.context.confirms([agent.context.name]), agent.rule_scope)
-    _set(agent, "gates", _checked_gates(agent))
+    _set(agent, "gates", _check_gates(agent))
     _check_names(agent)
     words = agent.guidance.first if isinstance(agent.guidance, RandomGuidance) else find_set(agent.guidance)
     repeatable = [tool.spec.name for tool in agent.toolbox if getattr(tool, "repeatable", False)]
     _set(agent, "output_form", Output.of(agent.output))
     bundle = limits.add_to(rules_of(policy, words, repeatable))
     if isinstance(agent.guidance, RandomGuidance):
-        bundle = _drawing(bundle, agent.guidance, policy.name)
-    bundle = extended(bundle, tuple(agent.extensions))
+        bundle = _with_draws(bundle, agent.guidance, policy.name)
+    bundle = extend_bundle(bundle, tuple(agent.extensions))
     if agent.gates:
         bundle = bundle._replace(gates=(*bundle.gates, *map(OnCopy, agent.gates)))
     if agent.output_form is not None:
@@ -137,9 +145,9 @@ def derive_settings(agent: AgentSettings) -> None:
 
 def _set_foreign(agent: AgentSettings) -> None:
     """Replace the model by an external agent. Raises `SettingsError` for a setting that cannot affect it."""
-    from agentnb.acp.foreign_agent import SHAPES_REQUESTS, AsItEnds, ForeignAgent, check_reach
+    from agentnb.acp.foreign_agent import SHAPES_REQUESTS, EndWithTurn, ForeignAgent, check_reach
 
-    derived = {"policy": AsItEnds(), "guidance": "off", "todos": False, "history": "full", "instructions": False}
+    derived = {"policy": EndWithTurn(), "guidance": "off", "todos": False, "history": "full", "instructions": False}
     values = {field.name: getattr(agent, field.name) for field in fields(agent) if field.init}
     foreign = ForeignAgent.of(agent.acp, agent.mode)
     if isinstance(agent.model, ForeignAgent):  # a copy: values derived for the original were not set by anybody
@@ -151,7 +159,7 @@ def _set_foreign(agent: AgentSettings) -> None:
         _set(agent, name, value)
 
 
-def _drawing(bundle: PolicyBundle, guidance: RandomGuidance, policy: str) -> PolicyBundle:
+def _with_draws(bundle: PolicyBundle, guidance: RandomGuidance, policy: str) -> PolicyBundle:
     """Return the bundle with draws of guidance sets. Raises `SettingsError` if the policy draws as well."""
     if bundle.draw is not None:
         raise SettingsError(f"The policy {policy} draws guidance sets itself", "Leave out RandomGuidance, or its draw")
@@ -193,7 +201,7 @@ def _check_kinds(agent: AgentSettings) -> None:
         raise SettingsError(f"todos={agent.todos!r} is not a todo board", "Write todos=True, or todos=TodoBoard([...])")
 
 
-def _checked_gates(agent: AgentSettings) -> tuple[Gate, ...]:
+def _check_gates(agent: AgentSettings) -> tuple[Gate, ...]:
     """Return the gates. Raises `SettingsError` if one is not callable."""
     gates = tuple(agent.gates) if isinstance(agent.gates, Iterable) else (agent.gates,)
     for gate in gates:
@@ -206,7 +214,7 @@ def _checked_gates(agent: AgentSettings) -> tuple[Gate, ...]:
 
 def _all_extensions(agent: AgentSettings) -> tuple[Extension, ...]:
     """Return the extensions, including that of its detectors, which a copy of the agent already has."""
-    extensions = checked_extensions(agent.extensions)
+    extensions = check_kinds_and_names(agent.extensions)
     if agent.detect is None or any(extension.name == DETECTION for extension in extensions):
         return extensions
     return (*extensions, detection(agent.detect))

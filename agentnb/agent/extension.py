@@ -14,7 +14,7 @@ from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.custom import FunctionDetector
 from agentnb.detect.detector import DetectorMaker
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.guidance.guides import Guide
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
@@ -80,7 +80,7 @@ class Extension:
         for name in self.agent_settings:
             if name not in AGENT_SETTINGS:
                 problem = f"The extension {self.name} cannot set {name!r} of its agent"
-                raise SettingsError(problem, near(str(name), AGENT_SETTINGS))
+                raise SettingsError(problem, suggest_names(str(name), AGENT_SETTINGS))
         if not isinstance(self.prompt, str) or not isinstance(self.settings, Mapping):
             raise SettingsError(f"The extension {self.name} has a prompt that is not a text, or settings that are not a dict")
         tools: Any = self.tools
@@ -114,7 +114,7 @@ class Extension:
         return not (any(added) or any(getattr(self, part) for part in _PARTS))
 
 
-def checked_extensions(extensions: Any) -> tuple[Extension, ...]:
+def check_kinds_and_names(extensions: Any) -> tuple[Extension, ...]:
     """Return the extensions. Raises `SettingsError` for a value of another type, and for duplicate names."""
     items = tuple(extensions) if isinstance(extensions, Iterable) and not isinstance(extensions, str) else (extensions,)
     names: set[str] = set()
@@ -129,7 +129,7 @@ def checked_extensions(extensions: Any) -> tuple[Extension, ...]:
     return items
 
 
-def extended(bundle: PolicyBundle, extensions: tuple[Extension, ...]) -> PolicyBundle:
+def extend_bundle(bundle: PolicyBundle, extensions: tuple[Extension, ...]) -> PolicyBundle:
     """Return the bundle with the parts of these extensions."""
     if not extensions:
         return bundle
@@ -153,7 +153,7 @@ def context_of(extensions: Iterable[Extension]) -> ConversationContext | None:
     return next((extension.context for extension in extensions if extension.context is not None), None)
 
 
-def merged(extensions: Iterable[Extension], part: str) -> dict[str, Any]:
+def merge_part(extensions: Iterable[Extension], part: str) -> dict[str, Any]:
     """Merge a part with values by name over all extensions; the first extension with a name wins."""
     values: dict[str, Any] = {}
     for extension in reversed([*extensions]):
@@ -183,5 +183,5 @@ def check_extensions(run: Run, extensions: Iterable[Extension]) -> None:
         if name not in names and not logged.get("inert"):
             raise SettingsError(
                 f"Run {run.id} had the extension {name}, which its log does not hold",
-                (Plain("Give it: recover(run, agent=Agent(..., extensions=[...]))"), *near(name, names)),
+                (Plain("Give it: recover(run, agent=Agent(..., extensions=[...]))"), *suggest_names(name, names)),
             )

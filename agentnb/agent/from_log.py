@@ -25,7 +25,7 @@ from agentnb.policies.gates import Gate
 from agentnb.policies.limits import LIMITS, OF_FILE, Limits
 from agentnb.policies.named import NAMED, OWN_POLICY, PolicySet, policy_as_logged
 from agentnb.runtime.budget import OWN
-from agentnb.runtime.runs.gate_names import check_gates, had_told
+from agentnb.runtime.runs.gate_names import check_gates, missing_subject
 from agentnb.tools.builtin.named import LOGGED, builtins_again, tools_of
 from agentnb.tools.mcp.logged import servers_of_log
 from agentnb.tools.mcp.server import ServerTools, servers_among
@@ -153,7 +153,7 @@ def has_guidance_texts(run: Run) -> bool:
 def _check_tools(run: Run, given: Iterable[Tool | ServerTools]) -> None:
     missing = missing_tools(run, {tool.spec.name for tool in given if not isinstance(tool, ServerTools)})
     if missing:
-        had, them = had_told(run, "tool", missing)
+        had, them = missing_subject(run, "tool", missing)
         raise UnknownTool(
             f"{had}, which you did not pass",
             GiveTools(tuple(missing), resumes=True, lead=f"Define {them}, then name {them}"),

@@ -10,7 +10,7 @@ import msgspec
 from agentnb.agent.output_schema import pydantic_adapter, schema_of
 from agentnb.core.messages import encodable
 from agentnb.core.run.output import MAX_PROBLEMS, logged_schema
-from agentnb.core.schema.json_schema import checked_schema, cut
+from agentnb.core.schema.json_schema import check_schema, cut
 from agentnb.errors import SettingsError
 from agentnb.guidance.prompts import prompt
 from agentnb.policies.answer_shape import AnswerShape
@@ -42,7 +42,7 @@ class Output:
             raise SettingsError(f"retries={self.retries!r} of the output is not a whole number from 0 to {MAX_RETRIES}")
         schema, by_pydantic = (self.type, False) if isinstance(self.type, dict) else schema_of(self.type, EXAMPLE)
         object.__setattr__(self, "by_pydantic", by_pydantic)
-        schema = checked_schema(schema, "output", EXAMPLE)
+        schema = check_schema(schema, "output", EXAMPLE)
         object.__setattr__(self, "schema", schema)
 
     @classmethod

@@ -64,7 +64,7 @@ def to_bytes(value: Any, name: str) -> bytes:
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc,name-defined]  # the package may be missing
         def reducer_override(self, value: Any) -> Any:
-            if (recipe := _made_again(value)) is not None:
+            if (recipe := _recipe_of(value)) is not None:
                 return recipe
             if isinstance(value, type) and MSGSPEC_CACHE in vars(value):
                 delattr(value, MSGSPEC_CACHE)
@@ -125,7 +125,7 @@ def _agent_again(kind: type[A], settings: dict[str, Any]) -> A:
     return kind(**settings)
 
 
-def _made_again(value: Any) -> Any:
+def _recipe_of(value: Any) -> Any:
     """Return the recipe or name from which a value is recreated, or None for a value to be pickled as usual."""
     if isinstance(value, AgentSettings):
         _check_model(value)
@@ -151,7 +151,7 @@ def _whole(value: Any, reduced: Any) -> Any:
     """Return cloudpickle's recipe for a value, corrected for tools and Struct classes."""
     marked = vars(value).get(MARK) if isinstance(value, FunctionType) else None
     if marked is not None:
-        return _function_unmarked(reduced, marked.settings)
+        return _unmark_function(reduced, marked.settings)
     if isinstance(value, type) and issubclass(value, msgspec.Struct):
         return _struct_again, _struct_parts(value)
     return reduced
@@ -168,7 +168,7 @@ def _tool_again(function: Any, settings: dict[str, Any]) -> Any:
     return default if default.settings == settings else FunctionTool(function, **settings)
 
 
-def _function_unmarked(reduced: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
+def _unmark_function(reduced: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
     """Return the recipe for a function marked as a tool: the mark is added once the function is complete."""
     make, arguments, (names, slots), *_, fill = reduced
     unmarked = {name: value for name, value in names.items() if name != MARK}

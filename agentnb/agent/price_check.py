@@ -38,6 +38,6 @@ def check_has_price(model: Model, agent: AgentSettings, budget: Budget, whose: s
 
 
 def _has_price(model: Model) -> bool:
-    if not (capabilities_of(model).has_price or prices.loaded()):
+    if not (capabilities_of(model).has_price or prices.is_loaded()):
         prices.load()
     return capabilities_of(model).has_price

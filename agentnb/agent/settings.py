@@ -110,9 +110,9 @@ class AgentSettings:
     @property
     def rule_scope(self) -> Iterable[Any]:
         """Names that rules about its runs may use: its tools, and virtual tools of its extensions."""
-        from agentnb.agent.extension import merged
+        from agentnb.agent.extension import merge_part
 
-        return (self.toolbox, *merged(self.extensions, "virtual_tools"))
+        return (self.toolbox, *merge_part(self.extensions, "virtual_tools"))
 
     @property
     def keeps_todos(self) -> bool:

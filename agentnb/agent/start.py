@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from agentnb.advice import AnswerRun
 from agentnb.agent.clarification import Clarification
 from agentnb.agent.conversation_context import ConversationContext
-from agentnb.agent.extension import check_extensions, each, merged
+from agentnb.agent.extension import check_extensions, each, merge_part
 from agentnb.agent.loop import Loop
 from agentnb.agent.price_check import check_has_price
 from agentnb.agent.settings import AgentSettings
@@ -28,8 +28,8 @@ from agentnb.core.log.stores import Writer
 from agentnb.core.messages import Message, Text, encodable, user
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request
-from agentnb.core.run.approvals import NEVER, answerable_later, checked_answers, waits_for_drafts
-from agentnb.core.schema.nesting import bounded
+from agentnb.core.run.approvals import NEVER, answerable_later, check_answers, waits_for_drafts
+from agentnb.core.schema.nesting import bound_message
 from agentnb.core.todos import Todo
 from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
@@ -49,7 +49,7 @@ from agentnb.runtime.host.consent import with_mode_to_continue
 from agentnb.runtime.host.host import host_here
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.replies.side_calls import SideModels
-from agentnb.runtime.runs.continued import end_waiting, opened_after
+from agentnb.runtime.runs.continued import end_waiting, open_after_ending
 from agentnb.runtime.runs.gate_names import check_gates
 from agentnb.runtime.runs.launch import Life, PendingRun, check_resumable
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
@@ -134,10 +134,10 @@ class AgentRun(PendingRun):
         if self.agent.context is not None and not self._has_system:
             _ = self.context_prompt
 
-    def _assembled(self) -> Life:
+    def _assemble(self) -> Life:
         """Return the factory of its coroutine, which ends the process of an external agent with the run."""
-        life = super()._assembled()
-        return life if self._foreign is None else partial(_closed_after, life, self._foreign)
+        life = super()._assemble()
+        return life if self._foreign is None else partial(_close_after, life, self._foreign)
 
     @property
     def context_prompt(self) -> str:
@@ -173,7 +173,7 @@ class AgentRun(PendingRun):
         toolbox = self.toolbox if self._foreign is None else self._foreign.tools
         if history.result_characters is not None and not toolbox.is_empty:
             toolbox = toolbox.knowing(ResultReader(log.run.result_of, history.result_characters - ROOM_FOR_HEADING))
-        handlers = merged(agent.extensions, "virtual_tools")
+        handlers = merge_part(agent.extensions, "virtual_tools")
         tools, bundle = RunTools(log, toolbox, earlier=self.earlier, handlers=handlers), agent.bundle
         if context.budget.may_run_out():
             bundle = bundle.also_asking(WithinBudget(context.budget))
@@ -191,21 +191,21 @@ class AgentRun(PendingRun):
         if context.servers is not None:
             context.servers.serve(tools)
         dispatch = Dispatch(log, calls, context.elicitation, can_suspend=context.is_kept)
-        builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
+        builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuild(log.run)
         if self._foreign is not None:
             return _ForeignLoop(self._foreign, lifecycle, builder, dispatch, bundle, self._todos, history)
         return Loop(self._model, lifecycle, builder, dispatch, bundle, self._todos, history)
 
     def first_request(self) -> Request:
         """Return the first request, without sending or storing anything."""
-        log, started, bundle = EventLog(self.context.log.id), self.started(), self.agent.bundle
+        log, started, bundle = EventLog(self.context.log.id), self.start_event(), self.agent.bundle
         log.append(started)
         log.emit(RoundStarted, index=0, reason="prompt", note=bundle.note(log.run))
         for guidance in filter(None, [guide(log.run) for guide in bundle.guides]):
             log.emit(GuidanceGiven, guidance=guidance)
         return RequestBuilder.of_run(started).request(log.run, ephemeral_text(log.run))
 
-    def started(self) -> RunStarted:
+    def start_event(self) -> RunStarted:
         """Return the first event of a new run, already redacted, as requests are built from it as well."""
         agent, options, log = self.agent, self.context.options, self.context.log
         before = options.continue_from
@@ -259,7 +259,7 @@ class _ForeignLoop(Loop):
             await self._foreign.folder.log_changes(self._log, self._foreign.name)
 
 
-async def _closed_after(life: Life, foreign: AcpModel) -> Run:
+async def _close_after(life: Life, foreign: AcpModel) -> Run:
     try:
         return await life()
     finally:
@@ -271,7 +271,7 @@ def first_request(agent: AgentSettings, prompt: str | Message, continue_from: Ru
     return pending_run(agent, prompt, RunOptions(continue_from=continue_from, board=board)).first_request()
 
 
-async def streamed(
+async def stream_events(
     begin: Callable[[RunOptions], Coroutine[Any, Any, Run]], options: RunOptions
 ) -> AsyncIterator[AnyEvent | Delta]:
     """Yield the events and deltas of a run as they occur. Closing the iterator early cancels the run."""
@@ -319,16 +319,16 @@ def pending_run(agent: AgentSettings, prompt: str | Message, options: RunOptions
         if context.open_log is None:
             end_waiting(before)
         else:
-            context.open_log = partial(opened_after, before, context.log.store, context.open_log)
+            context.open_log = partial(open_after_ending, before, context.log.store, context.open_log)
     return pending
 
 
-def resumed_run(agent: AgentSettings, run: Run, writer: Writer | None, options: RunOptions) -> AgentRun:
+def resume_run(agent: AgentSettings, run: Run, writer: Writer | None, options: RunOptions) -> AgentRun:
     """Return a pending run to be resumed. Raises `SettingsError` if it has ended. ``writer``: its log, open at its end."""
     check_resumable(run, options)
     check_extensions(run, agent.extensions)
     check_gates(run, agent.gates)
-    answers = _checked_answers(run, options)
+    answers = _check_answers(run, options)
     if answers:
         options = replace_option(options, answers=answers)
     board = board_of(agent, run) or TodoBoard(run.conversation_todos)
@@ -343,7 +343,7 @@ def resumed_run(agent: AgentSettings, run: Run, writer: Writer | None, options: 
     )
 
 
-def forked_run(agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptions, earlier: Sequence[str] = ()) -> AgentRun:
+def fork_run(agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptions, earlier: Sequence[str] = ()) -> AgentRun:
     """Return a run that starts with these events of another run, under its own id, and continues independently.
 
     ``earlier``: the tools of the other run up to then.
@@ -378,9 +378,9 @@ def _check_context(own: ConversationContext, options: RunOptions) -> None:
             raise SettingsError(f"{name}={requested!r}, but the agent works in the context {own.name}", hint)
 
 
-def _checked_answers(run: Run, options: RunOptions) -> dict[str, Any]:
+def _check_answers(run: Run, options: RunOptions) -> dict[str, Any]:
     """Validate the answers for a run that is being resumed. Raises `SettingsError` if they do not match its questions."""
-    answers = checked_answers(run, options.answers or {})
+    answers = check_answers(run, options.answers or {})
     has_anybody = options.can_ask or options.answer or options.approve or options.suspend or options.approval_mode == NEVER
     missing = [question for question in answerable_later(run) if question.id not in answers]
     if missing and not has_anybody:
@@ -436,4 +436,4 @@ def as_prompt(prompt: str | Message, *, may_be_blank: bool = False) -> Message:
     if message is not prompt:
         return message
     parts = tuple(Text(encodable(part.text)) if isinstance(part, Text) else part for part in message.parts)
-    return bounded(replace(message, parts=parts))
+    return bound_message(replace(message, parts=parts))

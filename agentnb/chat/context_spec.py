@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from agentnb.advice import AnyAdvice
 from agentnb.agent.derived_settings import NO_LIMIT
 from agentnb.core.messages import encodable
-from agentnb.errors import SettingsError, near, nearest
+from agentnb.errors import SettingsError, suggest_names, suggest_similar
 from agentnb.policies.limits import LIMIT_SETTINGS, LIMITS, ON_LIMIT
 from agentnb.policies.permissions.rules import Rule
 
@@ -50,9 +50,9 @@ class ContextSpec:
         for name, value in (
             ("behaviours", self._texts("behaviours", self.behaviours)),
             ("aliases", self._texts("aliases", self.aliases)),
-            ("tools", self._checked_tools()),
-            ("plan_rules", self._checked_plan_rules()),
-            ("limits", self._checked_limits()),
+            ("tools", self._check_tools()),
+            ("plan_rules", self._check_plan_rules()),
+            ("limits", self._check_limits()),
         ):
             object.__setattr__(self, name, value)
         for name, key in (("first", FIRST), ("confirms", CONFIRM)):
@@ -63,7 +63,7 @@ class ContextSpec:
         if not isinstance(self.intent, str):
             raise self._wrong(f"intent={self.intent!r} is not a text")
         if self.profile not in PROFILES:
-            raise self._wrong(f"there is no profile {self.profile!r}", near(str(self.profile), PROFILES))
+            raise self._wrong(f"there is no profile {self.profile!r}", suggest_names(str(self.profile), PROFILES))
         if self.load is not None and not callable(self.load):
             raise self._wrong(f"load={self.load!r} is not a function", "It takes the id of an entity and returns text about it")
 
@@ -106,13 +106,13 @@ class ContextSpec:
             raise self._wrong(f"{key}={value!r} is not a list of texts")
         return texts
 
-    def _checked_tools(self) -> Mapping[str, tuple[str, ...]]:
+    def _check_tools(self) -> Mapping[str, tuple[str, ...]]:
         if not isinstance(self.tools, Mapping):
             raise self._wrong(f"tools={self.tools!r} is not a mapping", 'Write tools={"first": [...], "confirm": [...]}')
         tools: dict[str, tuple[str, ...]] = {}
         for key, value in self.tools.items():
             if key not in TOOLS:
-                raise self._wrong(f"tools has no {key!r}", near(str(key), TOOLS))
+                raise self._wrong(f"tools has no {key!r}", suggest_names(str(key), TOOLS))
             tools[key] = self._texts(f"tools: {key}", value)
             for text in tools[key]:
                 rule = Rule.read(text, "ask")
@@ -120,7 +120,7 @@ class ContextSpec:
                     raise self._wrong(f"{text!r} has brackets", "Name tools, or a pattern of names")
         return MappingProxyType(tools)
 
-    def _checked_plan_rules(self) -> tuple[Mapping[str, Any], ...]:
+    def _check_plan_rules(self) -> tuple[Mapping[str, Any], ...]:
         rules: list[Mapping[str, Any]] = []
         if not isinstance(self.plan_rules, Iterable):
             raise self._wrong(f"plan_rules={self.plan_rules!r} is not a list", 'Write plan_rules=[{"tools": ["f"]}]')
@@ -128,7 +128,7 @@ class ContextSpec:
             if not isinstance(rule, Mapping) or not ({"tools", "hint"} & rule.keys()):
                 raise self._wrong(f"{rule!r} is not a rule about plans", 'Write {"tools": ["f"], "required": True}')
             if unknown := [key for key in rule if key not in PLAN_RULE]:
-                raise self._wrong(f"a rule about plans has no {unknown[0]!r}", near(str(unknown[0]), PLAN_RULE))
+                raise self._wrong(f"a rule about plans has no {unknown[0]!r}", suggest_names(str(unknown[0]), PLAN_RULE))
             if not isinstance(rule.get("hint", ""), str):
                 raise self._wrong(f"hint={rule['hint']!r} of a rule about plans is not a text")
             most, is_required = rule.get("most"), rule.get("required", False)
@@ -140,14 +140,14 @@ class ContextSpec:
             rules.append(MappingProxyType({**rule, **named}))
         return tuple(rules)
 
-    def _checked_limits(self) -> Mapping[str, Any]:
+    def _check_limits(self) -> Mapping[str, Any]:
         if not isinstance(self.limits, Mapping):
             raise self._wrong(f"limits={self.limits!r} is not a mapping", 'Write limits={"max_seconds": 90}')
         for name, value in self.limits.items():
             if name not in LIMIT_SETTINGS:
-                raise self._wrong(f"there is no limit {name!r}", near(str(name), LIMIT_SETTINGS))
+                raise self._wrong(f"there is no limit {name!r}", suggest_names(str(name), LIMIT_SETTINGS))
             if name == "on_limit" and value not in ON_LIMIT:
-                raise self._wrong(f"on_limit={value!r} is not known", near(str(value), ON_LIMIT))
+                raise self._wrong(f"on_limit={value!r} is not known", suggest_names(str(value), ON_LIMIT))
             if name != "on_limit":
                 LIMITS[name].check(value)
         return MappingProxyType(dict(self.limits))
@@ -190,4 +190,4 @@ class KnownContexts:
 
     def near(self, word: str) -> tuple[AnyAdvice, ...]:
         """Return advice if the word is similar to a name or an alias."""
-        return nearest(word, self._names)
+        return suggest_similar(word, self._names)

@@ -13,7 +13,7 @@ from agentnb.agent.extension import Extension
 from agentnb.chat.context_spec import NOTHING, PLAN_RULE, PROFILES, TOOLS, ContextSpec, KnownContexts
 from agentnb.chat.turn_context import EXTENSION, TurnContext
 from agentnb.core.messages import encodable
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.models.model import Model
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
@@ -61,7 +61,7 @@ def _function(fields: Fields, functions: Mapping[str, Any]) -> Any:
     function = functions.get(name)
     if not callable(function):
         names = [key for key, value in functions.items() if callable(value) and not key.startswith("_")]
-        fields.add("load", f"there is no function {name}", lambda: near(name, names))
+        fields.add("load", f"there is no function {name}", lambda: suggest_names(name, names))
         return None
     return function
 
@@ -95,9 +95,11 @@ class ContextType(ContextSpec):
     @classmethod
     def named(cls, name: str) -> ContextType:
         """Return a built-in context by name or alias. Raises `SettingsError` with a similar name."""
-        context = shipped().get(name)
+        context = builtin_contexts().get(name)
         if not isinstance(context, cls):
-            raise SettingsError(f"There is no context {name!r}", near(name, [item.name for item in shipped()]))
+            raise SettingsError(
+                f"There is no context {name!r}", suggest_names(name, [item.name for item in builtin_contexts()])
+            )
         return context
 
     def apply(
@@ -126,14 +128,14 @@ class ContextType(ContextSpec):
             raise SettingsError(f"entity={entity!r} is not a text", "Write the id of an entity: entity=str(ID)")
         for profile in models or {}:
             if profile not in PROFILES:
-                raise SettingsError(f"models has no profile {profile!r}", near(str(profile), PROFILES))
-        brought = shipped()
+                raise SettingsError(f"models has no profile {profile!r}", suggest_names(str(profile), PROFILES))
+        brought = builtin_contexts()
         own = KnownContexts((*others, self)).without(brought)
         return TurnContext(self, encodable(entity.strip()), brought.with_others(own), models or {}, own).extension
 
 
 @cache
-def shipped() -> KnownContexts:
+def builtin_contexts() -> KnownContexts:
     """Return the built-in contexts."""
     text = files("agentnb.chat").joinpath("context_types.yaml").read_text(encoding="utf-8")
     problems = Problems()

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentnb.agent.extension import Extension
 from agentnb.chat.context_spec import KnownContexts
-from agentnb.chat.context_type import ContextType, shipped
+from agentnb.chat.context_type import ContextType, builtin_contexts
 from agentnb.chat.turn_context import TurnContext, logged_settings
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
@@ -24,7 +24,7 @@ def contexts_of_log(run: Run) -> KnownContexts:
     except (TypeError, SettingsError) as error:
         problem = f"The contexts in the log of run {run.id} cannot be read: {error}"
         raise SettingsError(problem, "Give the agent: recover(run, agent=...)") from error
-    return shipped().with_others(own)
+    return builtin_contexts().with_others(own)
 
 
 def context_again(run: Run) -> tuple[Extension, ...]:
@@ -38,7 +38,7 @@ def context_again(run: Run) -> tuple[Extension, ...]:
     if context is None:
         raise SettingsError(f"Run {run.id} had the context {first!r}, which its log does not hold", "Start it again")
     applied = (str(logged.get("applied", first)), str(logged.get("applied_entity", "")))
-    own = contexts.without(shipped())
+    own = contexts.without(builtin_contexts())
     return (TurnContext(context, run.first_entity, contexts, {}, own, applied).extension,)
 
 

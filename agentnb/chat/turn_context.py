@@ -13,7 +13,7 @@ import msgspec
 from agentnb.agent.extension import Extension, logged_extensions
 from agentnb.chat.context_spec import CONFIRM, ContextSpec, KnownContexts
 from agentnb.chat.defaults import MAX_CHARACTERS
-from agentnb.chat.prompts import filled, prompt
+from agentnb.chat.prompts import fill, prompt
 from agentnb.core.guidance import Guidance
 from agentnb.detect.rules import CONTEXT_SHIFT
 from agentnb.detect.run import Run
@@ -24,7 +24,7 @@ from agentnb.policies.permissions.rules import Rule
 _TAG = re.compile(r"<(\s*/?\s*entity)", re.IGNORECASE)
 
 
-def _filled(name: str, context: ContextSpec, entity: str, first: str = "") -> str:
+def _fill_prompt(name: str, context: ContextSpec, entity: str, first: str = "") -> str:
     subject = f"{context.name}, {msgspec.json.encode(entity).decode()}" if entity else context.name
     confirmed = ", ".join(context.tools.get(CONFIRM, ()))
     return _text(name, subject, context.intent.strip(), tuple(context.behaviours), confirmed, first)
@@ -39,7 +39,7 @@ def _text(name: str, about: str, intent: str, behaviours: tuple[str, ...], confi
         "confirm": f"The person is asked before each of these calls: {confirmed}." if confirmed else "",
         "first": first,
     }
-    parts = [filled(part, values) for part in prompt(name).split("\n\n")]
+    parts = [fill(part, values) for part in prompt(name).split("\n\n")]
     return "\n\n".join(part for part in parts if part.strip())
 
 
@@ -92,12 +92,12 @@ class TurnContext:
         """Return the part of the system prompt; ``tools``: those listed first."""
         text, names = self.type.load_text(self.entity), ", ".join(tools)
         first = f"Use these tools first where they fit: {names}." if names else ""
-        section = _filled("context", self.type, self.entity, first)
+        section = _fill_prompt("context", self.type, self.entity, first)
         if not text:
             return section
         shown = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}\n[cut: {len(text):,} characters in all]"
         data = _TAG.sub(r"&lt;\1", shown)
-        return f"{section}\n\n{filled(prompt('entity'), {'text': data})}"
+        return f"{section}\n\n{fill(prompt('entity'), {'text': data})}"
 
     def confirms(self, contexts: Sequence[str]) -> Iterable[Rule]:
         """Return the calls confirmed by the person each time in any of these contexts."""
@@ -112,7 +112,7 @@ class TurnContext:
         if (run.context_type, run.entity) == ("".join(run.contexts[:1]), run.first_entity):
             return None
         context = self.known.get(run.context_type)
-        text = "" if context is None else _filled("context_shift", context, run.entity)
+        text = "" if context is None else _fill_prompt("context_shift", context, run.entity)
         return Guidance(EXTENSION, CONTEXT_SHIFT, text, trigger=f"shifted to {run.context_type}") if text else None
 
     def after(self, before: Run) -> TurnContext:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.advice import Plain
-from agentnb.errors import SettingsError, UnknownTool, near, nearest
+from agentnb.errors import SettingsError, UnknownTool, suggest_names, suggest_similar
 from agentnb.tools.agent_tool import tool_of_variable
 from agentnb.tools.builtin.named import WORDS, tools_of, tools_of_word
 from agentnb.tools.mcp.server import server_tools
@@ -109,13 +109,13 @@ def _import(option: str, name: str) -> Any:
         kind, words = ("tool", WORDS) if option == "--tools" else ("gate", ())
         raise UnknownTool(
             f"{option} {name}: there is no {kind} of that name",
-            (*nearest(name, words), Plain(f"Write MODULE:NAME, such as {option} my_tools:fetch")),
+            (*suggest_similar(name, words), Plain(f"Write MODULE:NAME, such as {option} my_tools:fetch")),
         )
     value = _module(module, option)
     for part in path.split("."):
         if not hasattr(value, part):
             names = [key for key, held in vars(value).items() if callable(held) and not key.startswith("_")]
-            raise UnknownTool(f"{option} {name}: {module} has no {path}", near(part, names))
+            raise UnknownTool(f"{option} {name}: {module} has no {path}", suggest_names(part, names))
         value = getattr(value, part)
     return value
 

@@ -16,7 +16,7 @@ from agentnb.cli.inputs import STDIN
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.terminal.streams import complain, forget_standard_output, tell, warnings_in_a_line, write_outcome
 from agentnb.cli.terminal.terminal_questions import ask, is_at_terminal
-from agentnb.errors import AgentnbError, SettingsError, WorkflowProblems, near
+from agentnb.errors import AgentnbError, SettingsError, WorkflowProblems, suggest_names
 from agentnb.models.destinations.allowed_urls import with_consent
 
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line with these arguments (by default the process's) and return its exit code."""
     try:
         with warnings_in_a_line():
-            return write_outcome(_done(list(sys.argv[1:] if argv is None else argv)))
+            return write_outcome(_run_command(list(sys.argv[1:] if argv is None else argv)))
     except BrokenPipeError:  # the reader has enough, such as `head`
         forget_standard_output()
         return BROKEN_PIPE
@@ -42,12 +42,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
 
 
-def _done(argv: list[str]) -> str | Outcome:
+def _run_command(argv: list[str]) -> str | Outcome:
     """Run the command."""
     if not argv:
         raise SettingsError(f"Which command? Commands: {', '.join(COMMANDS)}", "agentnb --help explains them")
     if argv[0] not in COMMANDS and not argv[0].startswith("-"):
-        raise SettingsError(f"There is no command {argv[0]}", (*near(argv[0], COMMANDS), Plain("agentnb --help explains them")))
+        raise SettingsError(
+            f"There is no command {argv[0]}", (*suggest_names(argv[0], COMMANDS), Plain("agentnb --help explains them"))
+        )
     arguments = _parser().parse_args(argv)
     do: Callable[[], str | Outcome] = partial(arguments.do, arguments)
     return with_consent(do, ask if _can_ask(arguments) else None)

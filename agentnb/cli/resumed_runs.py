@@ -16,7 +16,7 @@ from agentnb.cli.terminal.progress import Progress
 from agentnb.cli.terminal.streams import complain
 from agentnb.cli.terminal.terminal_questions import ask, is_at_terminal
 from agentnb.cli.workflow_options import options_again
-from agentnb.cli.workflow_runs import awaited, chosen_model, top_steps
+from agentnb.cli.workflow_runs import await_run, chosen_model, top_steps
 from agentnb.detect.run import Run
 from agentnb.display.texts.foreign_log import ANSWER_UNUSED, decide_trust
 from agentnb.models.destinations.allowed_urls import allow_urls
@@ -47,7 +47,7 @@ def resume(run: Run, store: Store, args: Namespace, answers: Mapping[str, Any] |
     start = partial(begin_recovery, run.id, tools=tools, gates=gates, model=model, store=store)
     progress = Progress(steps, after=len(run.events))
     with servers_of(args.mcp, asks=can_ask):
-        return awaited(start, progress, again=options_again(args), answers=answers, trust_log=trust)
+        return await_run(start, progress, again=options_again(args), answers=answers, trust_log=trust)
 
 
 def _started_with(run: Run) -> Invocation:

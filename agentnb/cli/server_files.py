@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from agentnb.cli.terminal.streams import complain
 from agentnb.cli.terminal.terminal_questions import ask
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.session.server_files import load_server_file
 
@@ -23,7 +23,7 @@ def servers_of(files: Sequence[str], *, asks: bool) -> Iterator[None]:
         for file in files:
             for note in load_server_file(servers, file, ask if asks else None).notes:
                 complain(note)
-        with hosted(Host(servers=servers)):
+        with use_host(Host(servers=servers)):
             yield
     finally:
         servers.close()

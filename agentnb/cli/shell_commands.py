@@ -9,7 +9,7 @@ from agentnb import advice as a
 from agentnb.display.texts.notebook_commands import OPTIONS
 
 
-def _needed(tools: Iterable[str] = (), gates: Iterable[str] = (), by: a.Invocation | None = None) -> str:
+def _format_resume_options(tools: Iterable[str] = (), gates: Iterable[str] = (), by: a.Invocation | None = None) -> str:
     """Return the options with the tools and gates of a resumed run; empty if its command named them."""
     if by is not None and by.surface == "shell":
         return ""
@@ -22,7 +22,7 @@ def _answer(advice: a.AnswerRun) -> str | a.Plain:
         return a.Plain("Answer it where it runs")
     question = f" --question {advice.question}" if advice.question else ""
     text = shlex.quote(advice.text) if advice.text else "TEXT"
-    return f"agentnb answer {advice.run} {text}{question}{_needed(advice.tools, advice.gates, advice.by)}"
+    return f"agentnb answer {advice.run} {text}{question}{_format_resume_options(advice.tools, advice.gates, advice.by)}"
 
 
 def _exec_again(advice: a.RerunSteps) -> a.Plain:
@@ -37,7 +37,7 @@ SHELL: a.Commands = {
     a.ContinueRun: lambda _: None,
     a.StartAgain: lambda _: "",
     a.RerunSteps: _exec_again,
-    a.RecoverRun: lambda advice: f"agentnb recover {advice.run}{_needed(advice.tools, advice.gates, advice.by)}",
+    a.RecoverRun: lambda advice: f"agentnb recover {advice.run}{_format_resume_options(advice.tools, advice.gates, advice.by)}",
     a.AnswerRun: _answer,
     a.StopRun: lambda _: "",
     a.LoadRun: lambda advice: f"agentnb show {advice.run}",
@@ -55,7 +55,7 @@ SHELL: a.Commands = {
     a.ShowModels: lambda _: None,
     a.ShowRequest: lambda _: None,
     a.GiveTools: lambda advice: f"--tools {','.join(f'MODULE:{name}' for name in advice.names)}",
-    a.GiveGates: lambda advice: _needed(gates=advice.names).strip(),
+    a.GiveGates: lambda advice: _format_resume_options(gates=advice.names).strip(),
     a.GiveAgent: lambda _: a.Plain("Declare it under agents:"),
     a.WriteGuidance: lambda _: None,
     a.FreeDisk: lambda _: a.Plain("Free some disk space"),

@@ -58,7 +58,7 @@ def top_steps(workflow: Workflow) -> list[str]:
     return [step.id for step in workflow.spec.steps if step.kind != "goto"]
 
 
-def awaited(
+def await_run(
     start: Callable[[RunOptions], LiveRun],
     progress: Progress,
     *,

@@ -225,7 +225,7 @@ class StartedCommand(NamedTuple):
     text: str = ""
 
 
-def started_by(invocation: Invocation) -> tuple[list[StartedCommand], bool]:
+def find_started(invocation: Invocation) -> tuple[list[StartedCommand], bool]:
     """Return the commands that a command starts through its operands, and True if the list is complete."""
     form, targets = invocation.form, invocation.targets
     if form is None:
@@ -282,7 +282,7 @@ def _started_words(invocation: Invocation, targets: Sequence[Word]) -> Iterator[
         if not words:
             return
         replaced = next((option.value or "{}" for option in invocation.options if option.names[0] in ("-I", "-i")), None)
-        words = [word if replaced is None or replaced not in word.raw else _computed(word, replaced) for word in words]
+        words = [word if replaced is None or replaced not in word.raw else _make_computed(word, replaced) for word in words]
         if replaced is None:
             words.append(Word("", None, "", may_split=True))
     if words or assignments:
@@ -308,10 +308,10 @@ def _with_found_files(words: Sequence[Word], invocation: Invocation) -> Iterator
     start = invocation.operands[0].value if invocation.operands else "."
     prefix = "" if start is None or start.startswith("-") else start
     for word in words:
-        yield _computed(word, "{}", prefix) if "{}" in word.raw else word
+        yield _make_computed(word, "{}", prefix) if "{}" in word.raw else word
 
 
-def _computed(word: Word, replaced: str, prefix: str = "") -> Word:
+def _make_computed(word: Word, replaced: str, prefix: str = "") -> Word:
     before = (word.value or word.prefix).partition(replaced)[0]
     return Word(word.raw, None, before or prefix)
 

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from agentnb.commands.globs import star_glob
-from agentnb.commands.invocation import ASSIGNMENT, Feature, Invocation, Option, features_of, invocation_of, started_by
+from agentnb.commands.invocation import ASSIGNMENT, Feature, Invocation, Option, features_of, find_started, invocation_of
 from agentnb.commands.programs import names_of_forms
 from agentnb.commands.script import Word
 from agentnb.commands.shell_command import PLAIN, Part, ShellCommand
@@ -84,10 +84,10 @@ def _covers(pattern: CommandPattern, call: Invocation, text: str) -> bool:
     shown = features_of(pattern.invocation) if features else []
     if not all(any(_is_shown(feature, shown_feature) for shown_feature in shown) for feature in features):
         return False
-    started, is_all = started_by(call)
+    started, is_all = find_started(call)
     if not started:
         return is_all or text == " ".join(word.raw for word in pattern.words)
-    of_pattern, _ = started_by(pattern.invocation)
+    of_pattern, _ = find_started(pattern.invocation)
     if not is_all or len(of_pattern) != len(started):
         return False
     return all(
@@ -114,10 +114,10 @@ def _is_shown(feature: Feature, shown: Feature) -> bool:
     if (feature.form, feature.name) != (shown.form, shown.name) or feature.name == "uncertain":
         return False
     is_option = feature.name.startswith("-")
-    return fnmatchcase(feature.value, _escaped(shown.value)) if is_option else feature.value == shown.value
+    return fnmatchcase(feature.value, _escape(shown.value)) if is_option else feature.value == shown.value
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     """Escape a pattern of `fnmatch` except for ``*``."""
     return re.sub(r"[\[?]", lambda match: f"[{match[0]}]", value)
 
@@ -180,11 +180,11 @@ def _is_option(shown: Option, option: Option) -> bool:
             *option.names,
             *(name for name, spec in option.form.options.items() if spec.name in option.names),
         }
-        return any(fnmatchcase(name, _escaped(shown.spelled)) for name in spelled)
+        return any(fnmatchcase(name, _escape(shown.spelled)) for name in spelled)
     is_same = bool(set(shown.names) & set(option.names)) or (
         option.spelled.startswith("--") and any(name.startswith(option.spelled) for name in shown.names)
     )
-    return is_same and (not shown.values or fnmatchcase(option.value, _escaped(shown.value)) or "\0" in option.value)
+    return is_same and (not shown.values or fnmatchcase(option.value, _escape(shown.value)) or "\0" in option.value)
 
 
 def _operands_match(shown: Sequence[Word], operands: Sequence[Word]) -> bool | None:
@@ -208,14 +208,14 @@ def why_refused(pattern: str) -> str:
     return f"{shown.words[0].raw} *" if shown.invocation.form is None else ""
 
 
-def offered_pattern(command: ShellCommand, parts: Iterable[Part]) -> str:
+def offer_pattern(command: ShellCommand, parts: Iterable[Part]) -> str:
     """Return the narrow pattern that allows each of these parts of a command, or an empty string."""
     asked = list(parts)
-    offered = {_offered(part) for part in asked if part.starter not in asked}
+    offered = {_offer(part) for part in asked if part.starter not in asked}
     return offered.pop() if len(offered) == 1 and not command.problem else ""
 
 
-def _offered(part: Part) -> str:
+def _offer(part: Part) -> str:
     """Return the pattern of a part: its form, or all of it if it runs code, or if its form is not in the table."""
     pattern = _shown_form(part.words) if part.words else ""
     return pattern if pattern and covers(pattern, part) else ""
@@ -228,7 +228,7 @@ EXACT = ("text", "written", "last", "output")
 def _shown_form(words: Sequence[Word]) -> str:
     call = invocation_of(words)
     form = call.form
-    started, _ = started_by(call)
+    started, _ = find_started(call)
     if started and form and form.is_offered and started[0].words:
         inner = _shown_form(started[0].words)
         return " ".join([*(word.raw for word in words[: -len(started[0].words)]), inner]) if inner else ""

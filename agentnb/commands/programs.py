@@ -135,7 +135,7 @@ def _form(name: str, row: Mapping[str, Any], forms: Mapping[str, ProgramForm]) -
     options = dict(like.options) if like else {}
     options |= {spelling: spec for text in row.get("options", "").split() for spelling, spec in _options(text)}
     starts, writes = (
-        (*(getattr(like, key) if like else ()), *_named(row.get(key, ""), options)) for key in ("starts", "writes")
+        (*(getattr(like, key) if like else ()), *_parse_named(row.get(key, ""), options)) for key in ("starts", "writes")
     )
     harmless = row.get("harmless", False)
     names = {key: frozenset(_first(options, option) for option in row.get(key, "").split()) for key in NAMING}
@@ -165,7 +165,7 @@ def _options(text: str) -> list[tuple[str, OptionSpec]]:
     return [(spelling, spec) for spelling in spellings]
 
 
-def _named(text: str, options: dict[str, OptionSpec]) -> list[tuple[str, str]]:
+def _parse_named(text: str, options: dict[str, OptionSpec]) -> list[tuple[str, str]]:
     """Return options with the pattern of relevant values, if any: ``-o=keyword``. Unlisted options are added."""
     named = [(name, value) for name, _, value in (word.partition("=") for word in text.split())]
     return [(options.setdefault(name, OptionSpec(name)).name, value) for name, value in named]

@@ -106,7 +106,7 @@ class CommandReader(WordReader):
 
     def _at(self, ends: tuple[str, ...]) -> bool:
         sign = self._blanks()
-        return bool({self._operator() or self._reserved()} & set(ends)) if sign else "" in ends
+        return bool({self._operator() or self._reserved_word()} & set(ends)) if sign else "" in ends
 
     def _operator(self) -> str:
         """Return the next operator, or an empty string."""
@@ -131,14 +131,14 @@ class CommandReader(WordReader):
             self._here_documents()
         return operator
 
-    def _reserved(self) -> str:
+    def _reserved_word(self) -> str:
         """Return the next reserved word, or ``none``."""
         self._blanks()
         match = RESERVED_WORD.match(self.text, self.pos)
         return match[0] if match and match[0] in RESERVED else "none"
 
     def _keyword(self, word: str) -> bool:
-        if self._reserved() != word:
+        if self._reserved_word() != word:
             return False
         self.pos += len(word)
         return True
@@ -155,7 +155,7 @@ class CommandReader(WordReader):
             self._pipeline()
 
     def _pipeline(self) -> None:
-        while self._reserved() in ("!", "time"):
+        while self._reserved_word() in ("!", "time"):
             self.facts.is_list = False
             if self._keyword("time"):
                 self._options_of_time()
@@ -172,11 +172,11 @@ class CommandReader(WordReader):
             if self._blanks() == "-":
                 start = self.pos
                 self.draft_word()
-                if _joined(self.text[start : self.pos]) != option:
+                if _join_lines(self.text[start : self.pos]) != option:
                     self.pos = start
 
     def _command(self) -> None:
-        sign, word = self._blanks(), self._reserved()
+        sign, word = self._blanks(), self._reserved_word()
         if sign == "(" or word != "none":
             self._compound(word)
         else:
@@ -213,7 +213,7 @@ class CommandReader(WordReader):
     def _block(self, *ends: str) -> str:
         """Parse commands and the word that ends them."""
         self.read_commands(*ends, may_be_empty=False)
-        word = self._reserved()
+        word = self._reserved_word()
         self._keyword(word)
         return word
 
@@ -329,13 +329,13 @@ class CommandReader(WordReader):
 
     def _body(self) -> None:
         self.skip_lines()
-        word = self._reserved()
+        word = self._reserved_word()
         if self.peek() != "(" and word not in COMPOUNDS:
             raise Unreadable("a function without a body")
         self._compound(word)
 
     def _coprocess(self) -> None:
-        if self._blanks() == "(" or self._reserved() in COMPOUNDS:
+        if self._blanks() == "(" or self._reserved_word() in COMPOUNDS:
             self._command()
             return
         start = len(self.facts.commands)
@@ -382,7 +382,7 @@ class CommandReader(WordReader):
         draft = self.draft_word(is_assignable=not words, takes_array=takes_array)
         mask, raw = draft.mask, self.text[start : self.pos]
         assignment = None if words else ASSIGNMENT.match(mask)
-        if assignment and re.match(rf"{assignment[1]}(?:\[[^=]*\])?\+?=", _joined(raw)):
+        if assignment and re.match(rf"{assignment[1]}(?:\[[^=]*\])?\+?=", _join_lines(raw)):
             value = draft.value(raw[raw.find("=") + 1 :], assignment.end())
             assignments.append((assignment[1], value))
             self.assign(assignment[1], is_number=NUMBER.fullmatch(value.raw.strip('"')) is not None)
@@ -397,7 +397,7 @@ class CommandReader(WordReader):
         start, operator = self.pos, self._operator()
         if not operator and self.at_word() and self.peek() in "{0123456789":
             self.draft_word()
-            mask = _joined(self.text[start : self.pos])
+            mask = _join_lines(self.text[start : self.pos])
             operator = self._operator() if DESCRIPTOR.fullmatch(mask) and self.peek() in ("<", ">") else ""
             if operator and mask.startswith("{"):
                 self.assign(mask[1:-1], is_number=True)
@@ -407,7 +407,7 @@ class CommandReader(WordReader):
         self._take_operator()
         self._blanks()
         if operator in (">&", "<&"):
-            return Redirection(operator, self._duplicated())
+            return Redirection(operator, self._read_duplicate())
         if operator in ("<<", "<<-"):
             start = self.pos
             draft = self.draft_word()
@@ -419,7 +419,7 @@ class CommandReader(WordReader):
         word = self.word()
         return Redirection(operator, None if operator == "<<<" else word)
 
-    def _duplicated(self) -> Word | None:
+    def _read_duplicate(self) -> Word | None:
         """Read the word after ``>&`` and return the file that it names. Bash expands this word twice, even in quotes."""
         if self.take("-"):
             return None
@@ -448,7 +448,7 @@ class CommandReader(WordReader):
             match = line.match(self.text, self.pos)
             end = match.end() if match else self.pos
             raw, self.pos = self.text[self.pos : end], end + 1
-            text = raw if is_quoted else _joined(raw)
+            text = raw if is_quoted else _join_lines(raw)
             text = text.lstrip("\t") if strips_tabs else text
             if text == delimiter:
                 return "".join(lines)
@@ -456,7 +456,7 @@ class CommandReader(WordReader):
         raise Unreadable("a here-document that does not end")
 
 
-def _joined(text: str) -> str:
+def _join_lines(text: str) -> str:
     """Remove line continuations; keep escaped characters with their backslash."""
     return re.sub(r"\\(\n)|(\\.)", lambda match: match[2] or "", text)
 

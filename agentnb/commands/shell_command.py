@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from agentnb.commands.invocation import Invocation, invocation_of, started_by
+from agentnb.commands.invocation import Invocation, find_started, invocation_of
 from agentnb.commands.programs import program_forms
 from agentnb.commands.reader import read_script
 from agentnb.commands.script import Script, SimpleCommand, Word
@@ -134,7 +134,7 @@ def _add_started(part: Part, into: list[Part], depth: int) -> str:
     """Add the parts that a part starts; return the reason why they may be incomplete."""
     if part.words and not part.invocation.program:
         return COMPUTED_PROGRAM
-    started, is_all = started_by(part.invocation)
+    started, is_all = find_started(part.invocation)
     if not is_all or depth > MAX_DEPTH:
         return NOT_TAKEN_APART
     problem = ""

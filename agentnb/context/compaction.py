@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from agentnb.context.history import History
-from agentnb.context.truncation import with_their_calls
+from agentnb.context.truncation import include_calls
 from agentnb.core.compaction import WhyCompacted
 from agentnb.core.messages import AnyPart, Image, Message, Thinking, ToolCall, ToolResult, encodable, user
 from agentnb.core.request import Request
-from agentnb.core.todos import Todo, has_open, headed
+from agentnb.core.todos import Todo, format_with_heading, has_open
 from agentnb.guidance.prompts import prompt
 from agentnb.models.estimate import tokens_of_message
 
@@ -45,7 +45,7 @@ def start_of_recent(messages: Sequence[Message], keep: int, most_tokens: float |
     start = max(2, len(messages) - keep)
     if most_tokens is not None:
         start = max(start, _start_within(messages, most_tokens))
-    start = with_their_calls(messages, min(start, len(messages) - 1))
+    start = include_calls(messages, min(start, len(messages) - 1))
     return start if start >= 2 else None
 
 
@@ -117,11 +117,11 @@ def _cut(text: str, most: int) -> str:
 def summary_text(summary: str, count: int, todos: tuple[Todo, ...]) -> str:
     """Return the summary to send: a heading, the model's text, and the todos; without a text, the todos alone."""
     if not summary.strip():
-        return f"As of this point:\n\n{headed(todos)}" if has_open(todos) else ""
+        return f"As of this point:\n\n{format_with_heading(todos)}" if has_open(todos) else ""
     noun = "message" if count == 1 else "messages"
     parts = [f"[Conversation Summary - {count} {noun} compacted]", encodable(summary).strip()]
     if has_open(todos):
-        parts.append(f"As of this point:\n\n{headed(todos)}")
+        parts.append(f"As of this point:\n\n{format_with_heading(todos)}")
     return "\n\n".join(parts)
 
 

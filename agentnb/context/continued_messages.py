@@ -9,7 +9,7 @@ from agentnb.context.request_builder import is_empty
 from agentnb.core.messages import Message
 from agentnb.core.run.approvals import waits_for_drafts
 from agentnb.core.run.timeline import CLARIFY_BLANK
-from agentnb.core.schema.nesting import bounded
+from agentnb.core.schema.nesting import bound_message
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.tools import tool_errors
@@ -25,7 +25,7 @@ def history_of(before: Run) -> tuple[Message, ...]:
         raise SettingsError(f"Run {before.id} waits for your answer", AnswerRun(before.id, lead="Give it"))
     if before.should_continue and not waits:
         raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you continue from it")
-    messages = tuple(map(bounded, _without_question_back(before)))  # older versions logged unbounded messages
+    messages = tuple(map(bound_message, _without_question_back(before)))  # older versions logged unbounded messages
     current = before.open_round
     if current is None or not current.records:
         return messages

@@ -65,7 +65,7 @@ AUTO = History(share=SHARE)
 FULL = History(result_characters=None)
 
 
-def documented() -> History:
+def read_documented() -> History:
     """Return the documented numbers, 40, 30 and 10 messages, or those of the environment.
 
     ``keep_recent`` is capped, so that not every other round pays for a summary.
@@ -82,7 +82,7 @@ def _auto() -> History:
     return AUTO if settings.compact_enabled() else History()
 
 
-NAMED: dict[str, Callable[[], History]] = {"auto": _auto, "documented": documented, "full": lambda: FULL}
+NAMED: dict[str, Callable[[], History]] = {"auto": _auto, "documented": read_documented, "full": lambda: FULL}
 
 
 def find_history(history: str | History) -> History:

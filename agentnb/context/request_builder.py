@@ -21,14 +21,14 @@ from msgspec.structs import replace
 from agentnb.context.history import FULL, History, as_sent_then
 from agentnb.context.result_truncation import truncate_results
 from agentnb.context.tool_pairing import answers, are_whole
-from agentnb.context.truncation import truncated
+from agentnb.context.truncation import truncate_messages
 from agentnb.core.compaction import Compacted
 from agentnb.core.log.events import RoundStarted, RunStarted, ToolsOffered
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request, Sent, ToolSpec
 from agentnb.core.run.output import logged_schema
 from agentnb.core.run.rounds import CONTEXT_TOKENS
-from agentnb.core.todos import has_open, headed
+from agentnb.core.todos import format_with_heading, has_open
 from agentnb.detect.run import Run
 from agentnb.detect.walk import walk_rounds
 from agentnb.guidance.reminder import system_reminder
@@ -96,7 +96,7 @@ class RequestBuilder:
         return builder
 
     @classmethod
-    def rebuilt(cls, run: Run) -> RequestBuilder:
+    def rebuild(cls, run: Run) -> RequestBuilder:
         """Return a builder for a run that has begun, by preparing each of its rounds again."""
         builder, folded = cls.of_run(run.opening), Run()
         for round_ in walk_rounds(run):
@@ -159,7 +159,9 @@ class RequestBuilder:
             settings = {**settings, "tool_choice": "none"}
         items, kept = self._as_sent()
         if self.truncated_by and has_open(run.conversation_todos):  # the calls that wrote the todos may be left out
-            ephemeral_text = "\n\n".join([headed(run.conversation_todos), *([ephemeral_text] if ephemeral_text else [])])
+            ephemeral_text = "\n\n".join(
+                [format_with_heading(run.conversation_todos), *([ephemeral_text] if ephemeral_text else [])]
+            )
         self.ephemeral = ephemeral_text
         last = None
         if ephemeral_text:  # a separate part of the last message, which is never the assistant's
@@ -216,7 +218,7 @@ class RequestBuilder:
         """
         summary = items[1] if self.is_summary(items[1]) else None
         plain = items if summary is None else [items[0], *items[2:]]
-        cut = truncated(plain, most if summary is None else max(2, most - 1))
+        cut = truncate_messages(plain, most if summary is None else max(2, most - 1))
         if cut is plain or not are_whole(cut):
             return None
         self.truncated_by = len(plain) - len(cut)
@@ -265,7 +267,7 @@ class RequestBuilder:
             if self._sent == len(messages):
                 # Requests already sent are views of this list: what they show must not change.
                 self._messages = messages = messages.copy()
-            message = messages[-1] = merged(messages[-1], message)
+            message = messages[-1] = merge_messages(messages[-1], message)
         self._open = message.calls if by_model else ()
 
     def _begin_anew(self, run: Run, compacted: Compacted) -> None:
@@ -355,8 +357,8 @@ def _alternating(messages: Sequence[Message], summary: Message | None) -> list[M
     if summary is not None and second.role != "assistant":
         return [first, summary, second, *newest]
     if summary is not None:
-        first = merged(first, Message("user", summary.parts))
-    return [first, second, *newest] if second.role == "assistant" else [merged(first, second), *newest]
+        first = merge_messages(first, Message("user", summary.parts))
+    return [first, second, *newest] if second.role == "assistant" else [merge_messages(first, second), *newest]
 
 
 def is_empty(part: AnyPart) -> bool:
@@ -364,7 +366,7 @@ def is_empty(part: AnyPart) -> bool:
     return type(part) is Text and not part.text.strip() and part.provider_metadata is None
 
 
-def merged(first: Message, second: Message) -> Message:
+def merge_messages(first: Message, second: Message) -> Message:
     """Merge two messages of one side: all parts in order, adjacent texts joined by a blank line, both authors named."""
     first_parts, second_parts = first.parts, second.parts
     end, start = first_parts[-1], second_parts[0]

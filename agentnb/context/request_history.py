@@ -91,7 +91,7 @@ def sent_request(run: Run, index: int) -> SentRequest:
 
 def _next(past: _Past, folded: Run, run: Run) -> tuple[int, SentRequest]:
     usage = run.rounds[len(folded.rounds) - 1].usage or Usage()
-    return folded.last_round.index, past.seen(folded, usage)
+    return folded.last_round.index, past.rebuild_request(folded, usage)
 
 
 class _Past:
@@ -104,7 +104,7 @@ class _Past:
         self._left_out: list[LeftOut] = []
         self._noted: set[int] = set()
 
-    def seen(self, run: Run, usage: Usage) -> SentRequest:
+    def rebuild_request(self, run: Run, usage: Usage) -> SentRequest:
         """Return the request of the open round of ``run``, which has been folded up to that round."""
         left_out_before = len(self._left_out)
         request = self._request_builder.request(run, ephemeral_text(run), may_call=not run.last_round.is_final)
@@ -143,7 +143,7 @@ class _Past:
 def _leading(last: Message, before: Sent, current: Sent, *, stored: bool = False) -> int:
     """Return the number of leading messages of ``now`` shared with the request before, whose last message is ``last``."""
     last_index = len(before) - 1
-    if not current.goes_on(before):
+    if not current.extends(before):
         return _in_common([*before[:-1], last], [*current[:-1], current.lasting if stored else current[-1]])
     same_place = current.lasting if stored and last_index == len(current) - 1 else current[last_index]
     return last_index + (same_place == last)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from agentnb.core.messages import Message, ToolResult
 
 
-def truncated(messages: Sequence[Message], most: int) -> Sequence[Message]:
+def truncate_messages(messages: Sequence[Message], most: int) -> Sequence[Message]:
     """Return the first message and the newest, ``most`` in all; more if a kept result has its call further back.
 
     Returns the same object if there are at most that many.
@@ -20,10 +20,10 @@ def kept_from(messages: Sequence[Message], most: int) -> int:
     """Return the index of the first kept message besides the very first; 1 or less if all are kept."""
     if len(messages) <= most:
         return 0
-    return with_their_calls(messages, len(messages) - most + 1)
+    return include_calls(messages, len(messages) - most + 1)
 
 
-def with_their_calls(messages: Sequence[Message], start: int) -> int:
+def include_calls(messages: Sequence[Message], start: int) -> int:
     """Return ``start``, or the nearest earlier index from which every result has its call.
 
     Repeats until stable: an added message may have results of its own.

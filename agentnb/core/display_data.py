@@ -32,11 +32,11 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     gap: Count = 0
     """Index in `rows` before which rows are omitted; 0 if they are omitted only at the end."""
 
-    def mapped(self, change: Callable[[str], str]) -> Table:
+    def map_texts(self, change: Callable[[str], str]) -> Table:
         """Apply a function to each text. Any value that is not a plain cell becomes text."""
         return Table(
             columns=tuple([change(str(name)) for name in self.columns]),
-            rows=tuple([tuple([_mapped(cell, change) for cell in row]) for row in self.rows]),
+            rows=tuple([tuple([_map_cell(cell, change) for cell in row]) for row in self.rows]),
             row_count=self.row_count,
             column_count=self.column_count,
             index=tuple([change(str(name)) for name in self.index]),
@@ -53,7 +53,7 @@ def plain_number(value: float) -> Cell:
     return str(value) if isinf(value) else float(value)
 
 
-def _mapped(cell: Any, change: Callable[[str], str]) -> Cell:
+def _map_cell(cell: Any, change: Callable[[str], str]) -> Cell:
     if cell is None or isinstance(cell, bool):
         return cell
     if isinstance(cell, int | float):

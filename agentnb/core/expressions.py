@@ -26,7 +26,7 @@ from simpleeval import SimpleEval
 from agentnb.advice import Advised, WriteExpression
 from agentnb.core.schema.data_paths import PathError, Reference, below, kind_of
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
-from agentnb.errors import ExpressionError, near
+from agentnb.errors import ExpressionError, suggest_names
 
 MAX_LENGTH = 2_000
 """Maximum characters of an expression."""
@@ -103,13 +103,13 @@ def evaluate(expression: str, names: Mapping[str, Any] | ValueOf, is_true: Calla
     ``&&`` and ``||`` return one of their operands, as in Python; ``len(null)`` is 0. ``is_true`` defines truth for them and
     ``!``. Paths are looked up lazily, so not after ``false &&``.
     """
-    tree, value_of = _parsed(expression), names if callable(names) else partial(_known, names)
+    tree, value_of = _parse(expression), names if callable(names) else partial(_look_up, names)
     try:
         if isinstance(tree, ast.Name) and tree.id not in CONSTANTS:  # creating an evaluator takes ten times as long
             return _plain(expression, value_of(Reference(tree.id, ())))
         return _Evaluator(expression, value_of, is_true).eval(expression, tree)
     except PathError as error:
-        raise refused(expression, error.what, error.advice, type(error)) from None
+        raise expression_error(expression, error.what, error.advice, type(error)) from None
     except ExpressionError:
         raise
     except ZeroDivisionError:
@@ -120,20 +120,20 @@ def evaluate(expression: str, names: Mapping[str, Any] | ValueOf, is_true: Calla
         _refuse(expression, f"it has no value ({type(error).__name__}: {error})")
 
 
-def _known(names: Mapping[str, Any], path: Reference) -> Any:
+def _look_up(names: Mapping[str, Any], path: Reference) -> Any:
     root = path.root.removeprefix("$")
     if root not in names:
-        hint = "Write len(x)" if root == "len" else near(root, map(str, names)) or "No names are available here"
+        hint = "Write len(x)" if root == "len" else suggest_names(root, map(str, names)) or "No names are available here"
         raise PathError(f"there is no {root}", hint)
     return below(names[root], path)
 
 
-def substituted(value: Any, names: Mapping[str, Any]) -> Any:
+def substitute(value: Any, names: Mapping[str, Any]) -> Any:
     """Replace each ``${expression}`` and ``$name`` in the texts of plain data by its value, in the syntax of task files."""
-    return filled(value, OF_TASKS, lambda expression: evaluate(expression, names), names)
+    return fill_in(value, OF_TASKS, lambda expression: evaluate(expression, names), names)
 
 
-def filled(value: Any, spelling: Spelling, value_of: Callable[[str], Any], known: Container[str] = ()) -> Any:
+def fill_in(value: Any, spelling: Spelling, value_of: Callable[[str], Any], known: Container[str] = ()) -> Any:
     """Replace each expression in the texts of plain data by its value. Keys remain unchanged.
 
     A text that is exactly one expression becomes its value, of any type. Within a text, strings are inserted unchanged and
@@ -177,7 +177,7 @@ def references_in(expression: str) -> tuple[Reference, ...]:
     ``len(plan.steps) > n`` reads ``plan.steps`` and ``n``. Allows checking a file before it runs. Raises `ExpressionError` for
     an invalid expression.
     """
-    nodes = [*ast.walk(_parsed(expression))]
+    nodes = [*ast.walk(_parse(expression))]
     within = {id(getattr(node, "func", None) or getattr(node, "value", None)) for node in nodes}
     references = [_reference(node) for node in nodes if isinstance(node, (*_PATHS, ast.Name)) and id(node) not in within]
     return tuple(sorted((reference for reference in references if reference is not None), key=lambda one: one.place))
@@ -211,7 +211,7 @@ def paths_in(expression: str) -> tuple[str, ...]:
     ``len(plan.steps) > n`` reads ``len(plan.steps)`` and ``n``. Each of them is an expression itself.
     """
     paths: dict[str, None] = {}
-    remaining = [_parsed(expression)]
+    remaining = [_parse(expression)]
     while remaining:
         node = remaining.pop()
         if isinstance(node, (*_PATHS, ast.Call, ast.Name)):
@@ -238,7 +238,7 @@ def pieces(text: str, spelling: Spelling) -> list[str | Piece]:
             parts.append(text[start : begin.start()])
         match = begin if begin.lastindex else spelling.ends.match(text, begin.end())
         if match is None:
-            raise ExpressionError(f"{_shown(text[begin.start() :], 60)} does not end", spelling.hint)
+            raise ExpressionError(f"{_shorten(text[begin.start() :], 60)} does not end", spelling.hint)
         parts.append(Piece(match[0], begin.start(), match[1]) if begin.lastindex else Piece(match[1], begin.end()))
         start = match.end()
     return [*parts, text[start:]] if start < len(text) else parts
@@ -256,10 +256,10 @@ def as_text(expression: str, value: Any, spelling: Spelling) -> str:
         _refuse(expression, f"its value cannot be written as text ({detail})")
 
 
-def _parsed(expression: str) -> ast.AST:
+def _parse(expression: str) -> ast.AST:
     """Parse the expression into a Python syntax tree, allowing only the supported syntax."""
     if not isinstance(expression, str):
-        raise ExpressionError(f"{_shown(expression)} is not an expression", "Write a text, such as len(results) > 0")
+        raise ExpressionError(f"{_shorten(expression)} is not an expression", "Write a text, such as len(results) > 0")
     if len(expression) > MAX_LENGTH:
         raise ExpressionError(f"An expression has at most {MAX_LENGTH:,} characters, this one {len(expression):,}", "Divide it")
     return _tree(expression)
@@ -305,7 +305,7 @@ def _tokens(expression: str, names: list[tuple[str, int]]) -> Iterator[str]:
     while position < len(expression):
         token = _TOKEN.match(expression, position)
         if token is None:
-            _refuse(expression, f"{_shown(expression[position:], 20)} has no meaning there", KNOWN)
+            _refuse(expression, f"{_shorten(expression[position:], 20)} has no meaning there", KNOWN)
         name, position = token["name"] or token["field"], token.end()
         has_dashes = has_dashes or token[0].startswith("$")
         if name is None or (token["name"] and iskeyword(name)):
@@ -429,7 +429,7 @@ def _mismatch(left: Any, right: Any) -> tuple[Any, Any] | None:
     return None
 
 
-def _compared(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+def _comparison(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def compare(left: Any, right: Any) -> bool:
         for value in (left, right):
             if isinstance(value, list | tuple | dict):
@@ -456,7 +456,7 @@ def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
     return calculate
 
 
-def _added(left: Any, right: Any) -> Any:
+def _add(left: Any, right: Any) -> Any:
     for kind in (str, list):
         if isinstance(left, kind) and isinstance(right, kind):
             if len(left) + len(right) > MAX_ITEMS:
@@ -465,7 +465,7 @@ def _added(left: Any, right: Any) -> Any:
     return _arithmetic(operator.add)(left, right)
 
 
-def _ordered(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+def _ordering(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def compare(left: Any, right: Any) -> bool:
         if not ((_is_number(left) and _is_number(right)) or (isinstance(left, str) and isinstance(right, str))):
             raise _OtherKind(f"it compares {kind_of(left)} with {kind_of(right)}")
@@ -474,7 +474,7 @@ def _ordered(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]
     return compare
 
 
-def _held(item: Any, holder: Any) -> bool:
+def _contains(item: Any, holder: Any) -> bool:
     """True if a list contains the item, an object the field, or a text the substring."""
     if isinstance(holder, str | dict) and not isinstance(item, str):
         raise TypeError(f"{kind_of(item)} is in no {'text' if isinstance(holder, str) else 'object'}")
@@ -498,48 +498,50 @@ def _like_it(item: Any) -> str:
     return " like it" if isinstance(item, list | tuple | dict) else ""
 
 
-def _signed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _unary_operator(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: _arithmetic(lambda _, number: function(number))(0, value)
 
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: _added,
+    ast.Add: _add,
     ast.Sub: _arithmetic(operator.sub),
     ast.Mult: _arithmetic(operator.mul),
     ast.Div: _arithmetic(operator.truediv),
     ast.FloorDiv: _arithmetic(operator.floordiv),
     ast.Mod: _arithmetic(operator.mod),
-    ast.USub: _signed(operator.neg),
-    ast.UAdd: _signed(operator.pos),
+    ast.USub: _unary_operator(operator.neg),
+    ast.UAdd: _unary_operator(operator.pos),
     ast.Not: operator.not_,
     ast.Invert: operator.not_,
-    ast.Eq: _compared(operator.eq),
-    ast.NotEq: _compared(operator.ne),
-    ast.Lt: _ordered(operator.lt),
-    ast.LtE: _ordered(operator.le),
-    ast.Gt: _ordered(operator.gt),
-    ast.GtE: _ordered(operator.ge),
-    ast.In: _held,
-    ast.NotIn: lambda item, holder: not _held(item, holder),
+    ast.Eq: _comparison(operator.eq),
+    ast.NotEq: _comparison(operator.ne),
+    ast.Lt: _ordering(operator.lt),
+    ast.LtE: _ordering(operator.le),
+    ast.Gt: _ordering(operator.gt),
+    ast.GtE: _ordering(operator.ge),
+    ast.In: _contains,
+    ast.NotIn: lambda item, holder: not _contains(item, holder),
 }
 
 
 def _path(node: ast.AST) -> str:
     """Return the part of the expression approximately as written."""
-    return _shown(ast.unparse(node).replace("~", "!"))
+    return _shorten(ast.unparse(node).replace("~", "!"))
 
 
-def _shown(value: Any, most: int = 80) -> str:
+def _shorten(value: Any, most: int = 80) -> str:
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _refuse(expression: str, why: str, hint: Advised = "") -> NoReturn:
-    raise refused(expression, why, hint)
+    raise expression_error(expression, why, hint)
 
 
-def refused(expression: str, why: str, hint: Advised = "", kind: type[ExpressionError] = ExpressionError) -> ExpressionError:
+def expression_error(
+    expression: str, why: str, hint: Advised = "", kind: type[ExpressionError] = ExpressionError
+) -> ExpressionError:
     """Return the error that quotes an expression and explains why it has no value."""
-    error = kind(f"{_shown(expression)}: {_shown(why, 300)}", hint)
-    error.why = _shown(why, 300)
+    error = kind(f"{_shorten(expression)}: {_shorten(why, 300)}", hint)
+    error.why = _shorten(why, 300)
     return error

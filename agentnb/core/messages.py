@@ -103,7 +103,7 @@ def user(text: str) -> Message:
     return Message("user", (Text(encodable(text)),))
 
 
-def joined(parts: Iterable[Text | Thinking]) -> tuple[Text | Thinking, ...]:
+def join_parts(parts: Iterable[Text | Thinking]) -> tuple[Text | Thinking, ...]:
     """Merge consecutive parts of the same kind in a streamed reply."""
     return tuple([kind("".join([part.text for part in pieces])) for kind, pieces in groupby(parts, type)])
 

@@ -18,7 +18,7 @@ from agentnb.core.schema.addresses import web_address
 from agentnb.core.schema.json_schema import UnusableSchema, cut, plain_data, schema_errors
 from agentnb.core.schema.nesting import is_too_deep
 from agentnb.core.schema.whole_numbers import whole_numbers
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 
 QuestionKind: TypeAlias = Literal["approval", "elicitation", "plan_review", "human_step"]
 """Kinds of questions: for a permission, information, a review of a plan, or a step done by the person."""
@@ -271,13 +271,13 @@ def new_question(
     if not isinstance(message, str) or not message.strip():
         raise SettingsError(f"{message!r} is not a question", 'Write: context.ask("...")')
     if kind not in KINDS:
-        raise SettingsError(f"{kind!r} is not a kind of question", near(str(kind), KINDS))
-    plain = checked_schema(DONE if url else schema)
+        raise SettingsError(f"{kind!r} is not a kind of question", suggest_names(str(kind), KINDS))
+    plain = check_answer_schema(DONE if url else schema)
     opened = web_address(url).url if url else ""
     return WaitingOnUser(kind, encodable(message), plain, "", call_id, about, encodable(asked_by), opened, caller=caller)
 
 
-def checked_schema(schema: Any) -> dict[str, Any]:
+def check_answer_schema(schema: Any) -> dict[str, Any]:
     """Return the JSON Schema of an answer as plain data. Raises `SettingsError` for an invalid schema. ``None`` means free
     text.
     """
@@ -286,10 +286,10 @@ def checked_schema(schema: Any) -> dict[str, Any]:
     example = 'Write a dict, such as {"enum": ["yes", "no"]}'
     if not isinstance(schema, dict):
         raise SettingsError(f"schema={schema!r} is not a JSON Schema", example)
-    return json_schema.checked_schema(schema, "The schema of the answer", example)
+    return json_schema.check_schema(schema, "The schema of the answer", example)
 
 
-def checked_answer(schema: dict[str, Any], value: Any) -> Any:
+def check_answer(schema: dict[str, Any], value: Any) -> Any:
     """Return the answer as plain data, or a `NoAnswer` unchanged.
 
     Raises `SettingsError` with the expected form if it does not fit the schema.
@@ -367,7 +367,7 @@ def _number_in(text: str) -> Any:
 def _problem(schema: dict[str, Any], value: Any) -> str:
     """Return the problem of the value in a few words; empty if it fits."""
     if schema == TEXT:
-        return "" if isinstance(value, str) else f"you entered {_shown(value)}"
+        return "" if isinstance(value, str) else f"you entered {_quote_value(value)}"
     try:
         error = next(iter(schema_errors(schema, value, formats=True)), None)
     except UnusableSchema as unusable:
@@ -375,7 +375,7 @@ def _problem(schema: dict[str, Any], value: Any) -> str:
     if error is None:
         return ""
     is_plain = bool(answer_form(schema).choices) or error.keyword in ("type", "enum")
-    return f"you entered {_shown(value)}" if not error.where and is_plain else error.sentence
+    return f"you entered {_quote_value(value)}" if not error.where and is_plain else error.sentence
 
 
 def _refusal(schema: dict[str, Any], value: Any) -> str:
@@ -389,7 +389,7 @@ def _refusal(schema: dict[str, Any], value: Any) -> str:
         return f"{_request(schema)} ({problem})"
     examples = named["properties"].get(error.where[0], {}).get("examples") if error.keyword == "pattern" else None
     if examples and isinstance(value[error.where[0]], str):
-        return f"Please enter {' or '.join(map(cut, examples))} (you entered {_shown(value[error.where[0]])})"
+        return f"Please enter {' or '.join(map(cut, examples))} (you entered {_quote_value(value[error.where[0]])})"
     return f"Please correct {error.sentence}"
 
 
@@ -404,10 +404,10 @@ def _named_form(schema: dict[str, Any], value: Any) -> dict[str, Any] | None:
 
 def _request(schema: dict[str, Any]) -> str:
     """Return the instruction to the person as the beginning of a sentence."""
-    return f"Please {'choose' if answer_form(schema).choices else 'enter'} {expected(schema)}"
+    return f"Please {'choose' if answer_form(schema).choices else 'enter'} {expected_form(schema)}"
 
 
-def expected(schema: dict[str, Any]) -> str:
+def expected_form(schema: dict[str, Any]) -> str:
     """Return the form of an answer in words, such as ``a whole number`` or ``one of: red, blue``."""
     if choices := answer_form(schema).choices:
         listed = ", ".join(cut(choice_in_words(choice)) for choice in choices[:MAX_CHOICES])
@@ -418,5 +418,5 @@ def expected(schema: dict[str, Any]) -> str:
     return f"{' or '.join(forms) or 'JSON'}{f' with {names}' if names else ''}"
 
 
-def _shown(value: Any) -> str:
+def _quote_value(value: Any) -> str:
     return repr(cut(value)) if isinstance(value, str) else cut(msgspec.json.encode(value).decode())

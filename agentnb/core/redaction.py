@@ -59,7 +59,7 @@ def redact(value: T, secrets: tuple[str, ...] | None = None) -> T:
     """
     if secrets is None:
         secrets = settings.secrets()
-    return _walked(value, _finder(secrets).masked) if secrets else value
+    return _walk(value, _finder(secrets).mask) if secrets else value
 
 
 def holds_key(data: bytes) -> bool:
@@ -96,12 +96,12 @@ class FileRedactor:
         """
         if self._finder is None or not self._finder.may_be_in(data, with_escapes=not is_log):
             return value
-        return _walked(value, self._finder.masked)  # type: ignore[no-any-return]  # of the same type
+        return _walk(value, self._finder.mask)  # type: ignore[no-any-return]  # of the same type
 
 
 def change_texts(value: T, change: Callable[[str], str]) -> T:
     """Apply ``change`` to all texts of a value, except fixed words of agentnb and the ids of runs."""
-    return _walked(value, change)  # type: ignore[no-any-return]  # of the same type
+    return _walk(value, change)  # type: ignore[no-any-return]  # of the same type
 
 
 def redact_error(error: AgentnbError) -> None:
@@ -144,7 +144,7 @@ def _end_to_show(text: str, secrets: tuple[str, ...]) -> int:
     """Return the position in a text from which it may be the beginning of a key, including a key written with escapes."""
     cut = _ESCAPE_BEGUN.search(text)
     end = len(text) if cut is None else cut.start()
-    plain, positions = _unescaped_text(text[:end])
+    plain, positions = _unescape_text(text[:end])
     length = max(_overlap(plain, secret) for secret in secrets)
     end = positions[len(plain) - length]
     for start, stop in _finder(secrets).spans(plain):
@@ -176,18 +176,18 @@ class _Finder:
         # Escaped letters are rare.
         return _CHARACTER_REFERENCE.search(data) is not None or (b"\\u00" in data and _ESCAPED_LETTER.search(data) is not None)
 
-    def masked(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         """Mask each secret in the text. Returns the same object without a match."""
         for beginning in self._beginnings:
             if beginning in text:
-                return self._replaced(text)
+                return self._mask_spans(text)
         if "\\" in text or "&" in text:
             for hint in self._hints:
                 if hint in text:
-                    return self._replaced(text)
+                    return self._mask_spans(text)
         return text
 
-    def _replaced(self, text: str) -> str:
+    def _mask_spans(self, text: str) -> str:
         return mask_spans(text, self.spans, MASK)
 
     def spans(self, text: str) -> Iterable[tuple[int, int]]:
@@ -215,15 +215,15 @@ def mask_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]], mask
 
 
 def _escaped_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]]) -> Iterable[tuple[int, int]]:
-    plain = _ESCAPE.sub(_unescaped, text) if "\\" in text or "&" in text else text
+    plain = _ESCAPE.sub(_unescape, text) if "\\" in text or "&" in text else text
     spans = () if plain == text else tuple(find(plain))
     if not spans:
         return ()
-    _, positions = _unescaped_text(text)
+    _, positions = _unescape_text(text)
     return [(positions[start], positions[end]) for start, end in spans]
 
 
-def _unescaped_text(text: str) -> tuple[str, Sequence[int]]:
+def _unescape_text(text: str) -> tuple[str, Sequence[int]]:
     """Return the text without escapes, and the position in ``text`` of each of its characters and its end."""
     if "\\" not in text and "&" not in text:
         return text, range(len(text) + 1)
@@ -231,11 +231,11 @@ def _unescaped_text(text: str) -> tuple[str, Sequence[int]]:
     position = 0
     for escape in _ESCAPE.finditer(text):
         positions += range(position, escape.start())
-        length = len(_unescaped(escape))
+        length = len(_unescape(escape))
         positions += [escape.start()] if length == 1 else range(escape.start(), escape.end())
         position = escape.end()
     positions += range(position, len(text) + 1)
-    return _ESCAPE.sub(_unescaped, text), positions
+    return _ESCAPE.sub(_unescape, text), positions
 
 
 @lru_cache(maxsize=4)
@@ -243,7 +243,7 @@ def _finder(secrets: tuple[str, ...]) -> _Finder:
     return _Finder(secrets)
 
 
-def _walked(value: Any, masked: Callable[[str], str]) -> Any:
+def _walk(value: Any, masked: Callable[[str], str]) -> Any:
     # One frame per level, in plain steps: this runs for every event, and arguments may be nested deeply.
     kind = type(value)
     if kind is str:
@@ -255,7 +255,7 @@ def _walked(value: Any, masked: Callable[[str], str]) -> Any:
         changes = {}
         for field in fields:
             before = getattr(value, field)
-            if (after := _walked(before, masked)) is not before:
+            if (after := _walk(before, masked)) is not before:
                 changes[field] = after
         return msgspec.structs.replace(value, **changes) if changes else value
     if isinstance(value, str):
@@ -264,7 +264,7 @@ def _walked(value: Any, masked: Callable[[str], str]) -> Any:
     items: list[Any] = []
     changed = False
     for before in [*value, *value.values()] if is_dict else value:
-        after = _walked(before, masked)
+        after = _walk(before, masked)
         changed = changed or after is not before
         items.append(after)
     if not changed:
@@ -303,7 +303,7 @@ def _may_hold_text(kind: inspect.Type) -> bool:
     return not isinstance(kind, _NO_TEXT)
 
 
-def _unescaped(escape: re.Match[str]) -> str:
+def _unescape(escape: re.Match[str]) -> str:
     """Return the single character of an escape, or the escape itself if invalid."""
     if escape[1]:
         return chr(int(escape[1], 16))

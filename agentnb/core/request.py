@@ -47,7 +47,7 @@ class Sent(View[Message]):
         """The last input message, without its ephemeral text and the paused reply that may follow it."""
         return self._items[len(self) - 1] if self._lasting is None else self._lasting
 
-    def goes_on(self, before: Sent) -> bool:
+    def extends(self, before: Sent) -> bool:
         """True if these begin with the messages of that earlier request; only its last message may differ."""
         return self._kept is before._kept and len(before) <= len(self)
 
@@ -59,7 +59,7 @@ class Sent(View[Message]):
         extended._lasting, extended.said_since = self.lasting, self.said_since + 1
         return extended
 
-    def made(self, form: Any, make: Callable[[Message], T], stop: int) -> list[T]:
+    def map_messages(self, form: Any, make: Callable[[Message], T], stop: int) -> list[T]:
         """Apply ``make`` to the first ``stop`` messages (at most all but the last), cached under ``form``."""
         results: list[T] = self._kept.setdefault(form, [])
         items = self._items

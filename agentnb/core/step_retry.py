@@ -69,6 +69,6 @@ ONCE = Retry()
 """No retries."""
 
 
-def retries_told(count: int) -> str:
+def format_retries(count: int) -> str:
     """Return ``2 retries``: attempts after the first."""
     return "1 retry" if count == 1 else f"{count:,} retries"

@@ -104,26 +104,26 @@ def _newly(is_so: Callable[[Todo], bool], before: Sequence[Todo], after: Sequenc
     return tuple([todo for todo in after if is_so(todo) and todo.id not in were])
 
 
-def counted(todos: Sequence[Todo]) -> str:
+def format_count(todos: Sequence[Todo]) -> str:
     """Return the count of completed todos, such as ``1 of 3 completed``."""
     return f"{len(todos) - len(open_todos(todos))} of {len(todos)} completed"
 
 
-def listed(todos: Sequence[Todo], most: int | None = None) -> str:
+def format_list(todos: Sequence[Todo], most: int | None = None) -> str:
     """Return a line per todo, such as ``2. [in-progress] Describe the table``; at most ``most`` of them, if set."""
     more = len(todos) - most if most is not None else 0
     lines = [_line(todo) for todo in todos[:most]]
     return "\n".join([*lines, f"and {more} more"] if more > 0 else lines)
 
 
-def headed(todos: Sequence[Todo]) -> str:
+def format_with_heading(todos: Sequence[Todo]) -> str:
     """Return the list with its heading, in the same form for all models; empty without todos."""
-    return f"Todos ({counted(todos)}):\n{listed(todos)}" if todos else ""
+    return f"Todos ({format_count(todos)}):\n{format_list(todos)}" if todos else ""
 
 
-def headed_or_none(todos: Sequence[Todo]) -> str:
+def format_or_none(todos: Sequence[Todo]) -> str:
     """Return the list with its heading, or a sentence for an empty list."""
-    return headed(todos) or "There are no todos."
+    return format_with_heading(todos) or "There are no todos."
 
 
 def on_one_line(text: str) -> str:

@@ -31,11 +31,11 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         if other is UNKNOWN:  # every round of a model without usage reports
             return self if self.cost is None else replace(self, cost=None)
         return Usage(
-            _known(self.input, other.input),
-            _known(self.output, other.output),
-            _known(self.cache_read, other.cache_read),
-            _known(self.cache_write, other.cache_write),
-            _known(self.reasoning, other.reasoning),
+            _add_known(self.input, other.input),
+            _add_known(self.output, other.output),
+            _add_known(self.cache_read, other.cache_read),
+            _add_known(self.cache_write, other.cache_write),
+            _add_known(self.reasoning, other.reasoning),
             None if self.cost is None or other.cost is None else self.cost + other.cost,
             self.estimated or other.estimated,
         )
@@ -115,7 +115,7 @@ def _less(a: int | None, b: int | None) -> int | None:
     return None if a is None else max(0, a - (b or 0))
 
 
-def _known(a: int | None, b: int | None) -> int | None:
+def _add_known(a: int | None, b: int | None) -> int | None:
     if a is None:
         return b
     return a if b is None else a + b
@@ -126,7 +126,7 @@ def counts(usage: Usage, error: str = "") -> bool:
     return usage != NOTHING_USED and not (error and usage == UNKNOWN)
 
 
-def checked(found: object) -> Usage:
+def sanitize_usage(found: object) -> Usage:
     """Sanitize usage reported by third-party models: invalid counts of tokens, or of dollars, become unknown."""
     if not isinstance(found, Usage):
         return UNKNOWN

@@ -119,7 +119,7 @@ def difference(one: Share, other: Share) -> Share:
 
 
 def auc(values: Sequence[tuple[float, bool]]) -> float | None:
-    """Return the probability that a positive has a higher value than a negative, with ties as half; None without both."""
+    """Return the probability that a positive has a higher value than a negative, with ties as half, or None without both."""
     positive = [value for value, is_positive in values if is_positive]
     negative = [value for value, is_positive in values if not is_positive]
     if not positive or not negative:

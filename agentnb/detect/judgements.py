@@ -18,7 +18,7 @@ from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import DUPLICATE, CallRecord, TodoViolation, WorkflowRound
 from agentnb.core.todos import Todo, all_open_are_blocked, has_one_in_progress, has_open, newly_completed, open_todos
 from agentnb.core.view import with_item
-from agentnb.detect.rules import CELLS, RoundFacts, judged
+from agentnb.detect.rules import CELLS, RoundFacts, judge
 from agentnb.detect.similarity import Answers
 from agentnb.detect.tool_failures import ToolFailures
 
@@ -153,10 +153,10 @@ def _check_tracked(self: Judgements, run: RunFacts, call_id: str) -> None:
         return
     todos = next((before for changed_at, before in self._todos_before if changed_at > position), run.todos)
     if records[position].is_work and records[position].ran and has_open(todos) and not has_one_in_progress(todos):
-        _violated(run, TodoViolation(UNTRACKED_WORK, call_id))
+        _add_violation(run, TodoViolation(UNTRACKED_WORK, call_id))
 
 
-def _violated(run: RunFacts, violation: TodoViolation) -> None:
+def _add_violation(run: RunFacts, violation: TodoViolation) -> None:
     run.annotate(todo_violations=with_item(run.last_round.todo_violations, violation))
 
 
@@ -166,7 +166,7 @@ def _todos_changed(self: Judgements, event: e.TodosChanged, run: RunFacts) -> No
         self._todos_before = with_item(self._todos_before, (run.place_of_call(event.call_id) or 0, before))
         for todo in newly_completed(before, event.todos):
             if todo.identity not in self._todos_begun:
-                _violated(run, TodoViolation(UNTRACKED_COMPLETION, event.call_id, todo.id))
+                _add_violation(run, TodoViolation(UNTRACKED_COMPLETION, event.call_id, todo.id))
     self._todos_begun &= {todo.identity for todo in event.todos}
     self._todos_begun |= {todo.identity for todo in event.todos if todo.status == "in-progress"}
 
@@ -207,7 +207,7 @@ def _judge_guidance(self: Judgements, run: RunFacts, run_round: WorkflowRound, w
     verdicts = []
     for guidance in run_round.guidance:
         failed_again = guidance.about and self.failures.failed_again(run_round, guidance.about)
-        verdict = judged(guidance, replace(facts, failed_again=failed_again) if guidance.about else facts)
+        verdict = judge(guidance, replace(facts, failed_again=failed_again) if guidance.about else facts)
         verdicts.append(verdict)
         if verdict.followed is not None:
             cell = MATRIX_CELLS if guidance.cell in CELLS else guidance.cell
@@ -259,7 +259,7 @@ def _facts(self: Judgements, run: RunFacts, run_round: WorkflowRound, worked: bo
         begun=begun and not is_parallel,
         begun_beside=is_parallel,
         planned=planned,
-        named_failure=answered and failed and failures.named(run_round.text),
+        named_failure=answered and failed and failures.mentions_failure(run_round.text),
         left_unfinished=answered and not failures.unfinished.isdisjoint(_in_progress(todos)),
         concluded=answered and not repeats and not has_open(todos),
         told_results=answered and not repeats and _uses_results(run_round, run),

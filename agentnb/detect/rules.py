@@ -157,21 +157,21 @@ INFORMS = frozenset([cell for cell, rule in RULES.items() if rule is None])
 """Cells that only inform; not judged."""
 
 
-def judged(guidance: Guidance, facts: RoundFacts) -> Followed:
+def judge(guidance: Guidance, facts: RoundFacts) -> Followed:
     """Judge whether a reply with these facts followed the guidance; unknown if it asks for unknown facts."""
     if guidance.asks or guidance.forbids:
-        return _judged_by(_own_rule(guidance), facts)
-    return _judged_by_cell(guidance.cell, facts)
+        return _judge_by(_own_rule(guidance), facts)
+    return _judge_by_cell(guidance.cell, facts)
 
 
 @lru_cache(maxsize=256)
-def _judged_by_cell(cell: str, facts: RoundFacts) -> Followed:
+def _judge_by_cell(cell: str, facts: RoundFacts) -> Followed:
     # Cached: most rounds of a run have the same facts.
     rule = RULES.get(cell, HAS_CALL)
-    return Followed(None, "it asks for nothing") if rule is None else _judged_by(rule, facts)
+    return Followed(None, "it asks for nothing") if rule is None else _judge_by(rule, facts)
 
 
-def _judged_by(rule: Rule, facts: RoundFacts) -> Followed:
+def _judge_by(rule: Rule, facts: RoundFacts) -> Followed:
     if not facts.replied:
         return Followed(None, "no reply came")
     if rule.unknown:

@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
     """The rounds with findings."""
 
 
-def labelled(runs: Iterable[Run], labels: Labels, groups: Mapping[str, str] | None = None) -> list[Labelled]:
+def pair_labels(runs: Iterable[Run], labels: Labels, groups: Mapping[str, str] | None = None) -> list[Labelled]:
     """Return the runs that have a label. Raises `SettingsError` for a wrong number of labels, or if no run has one."""
     all_runs = [*runs]
     if isinstance(labels, Mapping):
@@ -77,7 +77,7 @@ def score(
     than a negative one. All intervals are 95 per cent (Wilson). False alarms are rounds of negative runs with findings, per 100
     of these rounds.
     """
-    examples = labelled(runs, labels, groups)
+    examples = pair_labels(runs, labels, groups)
     wanted = set(families)
     detectors = [*preset] if isinstance(preset, Iterable) and not isinstance(preset, str) else [preset]
     kinds = [("detector", subject) for subject in detectors] + [
@@ -114,7 +114,7 @@ def sweep(
             f"sweep got {len(threshold)} thresholds", "Give one: sweep(runs, labels, RepeatedCall, times=range(2, 9))"
         )
     ((name, values),) = threshold.items()
-    examples, wanted = labelled(runs, labels), set(families)
+    examples, wanted = pair_labels(runs, labels), set(families)
     rows = []
     for value in values:
         outcomes = [_outcome(example, partial(detector, **{name: value}), wanted) for example in examples]

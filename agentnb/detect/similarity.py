@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-SHORTEST = 40
+MIN_CHARACTERS = 40
 """Minimum characters of a compared answer; short ones are alike by chance."""
-ALIKE = 90.0
+MIN_SIMILARITY = 90.0
 """Per cent of similarity from which two answers count as the same."""
-REMEMBERED = 5
+MAX_ANSWERS = 5
 """Number of earlier answers compared with a new one."""
 MAX_COMPARED = 1_000
 """Maximum characters compared, half of them at the end; more would take longer than the whole rest of a round."""
@@ -28,11 +28,11 @@ class Answers(msgspec.Struct, gc=False):
     def add(self, index: int, text: str) -> int | None:
         """Store this round's answer; return the newest of the last five rounds with nearly the same answer, if any."""
         text = text.strip()
-        if len(text) < SHORTEST:
+        if len(text) < MIN_CHARACTERS:
             return None
         part = both_ends(text, MAX_COMPARED)
         similar_round = self._like(len(text), part)
-        self._last = (*self._last[1 - REMEMBERED :], (index, len(text), part))
+        self._last = (*self._last[1 - MAX_ANSWERS :], (index, len(text), part))
         return similar_round
 
     def clear(self) -> None:
@@ -46,7 +46,7 @@ class Answers(msgspec.Struct, gc=False):
 
         for index, length_before, before in reversed(self._last):
             longer, shorter = max(length, length_before), min(length, length_before)
-            similar_length = longer <= MAX_COMPARED or 100 * shorter >= ALIKE * longer
-            if similar_length and fuzz.ratio(text, before, score_cutoff=ALIKE):
+            similar_length = longer <= MAX_COMPARED or 100 * shorter >= MIN_SIMILARITY * longer
+            if similar_length and fuzz.ratio(text, before, score_cutoff=MIN_SIMILARITY):
                 return index
         return None

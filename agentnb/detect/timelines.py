@@ -55,7 +55,7 @@ class WatchedRun(Run):
     __slots__ = ("_watches",)
 
     def __init__(self, presets: Presets = (DEFAULT,)) -> None:
-        self._watches = [_Watch(preset) for preset in listed(presets)]
+        self._watches = [_Watch(preset) for preset in as_detectors(presets)]
         super().__init__([lambda watch=watch: watch for watch in self._watches])  # type: ignore[misc]  # of each its own
 
     def detections(self) -> list[Detection]:
@@ -63,7 +63,7 @@ class WatchedRun(Run):
         for _, error in self.take_failures():
             raise error
         return sorted(
-            [detection for watch in self._watches for detection in _merged(watch.name, watch.found)], key=lambda one: one.made
+            [detection for watch in self._watches for detection in _merge(watch.name, watch.found)], key=lambda one: one.made
         )
 
 
@@ -83,12 +83,12 @@ class _Watch:
         return ()
 
 
-def listed(presets: Presets) -> list[Detectors]:
+def as_detectors(presets: Presets) -> list[Detectors]:
     """Return the detectors to report separately, as a list."""
     return [presets] if isinstance(presets, str) or callable(presets) else [*presets]
 
 
-def watched(events: Iterable[AnyEvent], presets: Presets = (DEFAULT,)) -> WatchedRun:
+def fold_watched(events: Iterable[AnyEvent], presets: Presets = (DEFAULT,)) -> WatchedRun:
     """Return the run of these events with each detector's findings."""
     run = WatchedRun(presets)
     run.extend(events)
@@ -97,7 +97,7 @@ def watched(events: Iterable[AnyEvent], presets: Presets = (DEFAULT,)) -> Watche
 
 def detections(run: RunFacts, presets: Presets = (DEFAULT,)) -> list[Detection]:
     """Return each detector's findings in order of detection."""
-    return watched(run.events, presets).detections()
+    return fold_watched(run.events, presets).detections()
 
 
 def timeline(run: RunFacts, presets: Presets = (DEFAULT,)) -> pd.DataFrame:
@@ -128,7 +128,7 @@ def timeline(run: RunFacts, presets: Presets = (DEFAULT,)) -> pd.DataFrame:
     )
 
 
-def _merged(name: str, findings: Iterable[Finding]) -> list[Detection]:
+def _merge(name: str, findings: Iterable[Finding]) -> list[Detection]:
     merged: dict[tuple[str, int], Detection] = {}
     for finding in findings:
         key = finding.rule, finding.first

@@ -90,7 +90,7 @@ class ToolFailures(msgspec.Struct, gc=False):
         """True if all work of this new round repeats, unchanged, failed calls of the last round."""
         return bool(self.calls and one.records) and all(call_key(record.call) in self.calls for record in _work_of(one))
 
-    def named(self, text: str) -> bool:
+    def mentions_failure(self, text: str) -> bool:
         """True if an answer mentions a failure in English words, or quotes half of an error's words."""
         words = {*_QUOTED.findall(text.lower())}
         errors = [{*_QUOTED.findall(error.lower())} for error in self.errors]

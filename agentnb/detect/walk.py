@@ -134,14 +134,14 @@ class ShadowRun:
         ``judge``: returns the result and the rule of a call to block; nothing else of such a call is copied.
         """
         self.take_over(one.prepared)
-        self.take_over(one.answered if judge is None else self._judged(one.answered, judge))
+        self.take_over(one.answered if judge is None else self._replace_blocked(one.answered, judge))
 
     def log_findings(self) -> None:
         """Record new findings of the detectors, as a live run does after a round."""
         for finding in self.run.take_unlogged():
             self._apply(w.FindingMade(seq=0, at=None, run_id=self.run.id, **msgspec.structs.asdict(finding)))
 
-    def _judged(self, events: Iterable[e.AnyEvent], judge: JudgeCall) -> Iterator[e.AnyEvent]:
+    def _replace_blocked(self, events: Iterable[e.AnyEvent], judge: JudgeCall) -> Iterator[e.AnyEvent]:
         """Yield the events of the answer, with calls to block replaced by `CallBlocked`."""
         judged: set[str] = set()
         blocked: set[str] = set()

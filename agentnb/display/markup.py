@@ -41,9 +41,9 @@ def tag(name: str, kind: str, *content: str, **attributes: str | bool | None) ->
     for key, value in attributes.items():
         if value is not None and value is not False:
             written += f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(clean(value))}"')
-    return Html(f"{written}>" if name in WITHOUT_CONTENT else f"{written}>{joined(*content)}</{name}>")
+    return Html(f"{written}>" if name in WITHOUT_CONTENT else f"{written}>{join_html(*content)}</{name}>")
 
 
-def joined(*content: str) -> Html:
+def join_html(*content: str) -> Html:
     """Join pieces, escaping those that are not `Html`."""
     return Html("".join(piece if isinstance(piece, Html) else words(piece) for piece in content))

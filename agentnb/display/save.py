@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentnb.advice import NameOne
 from agentnb.display.card.page import page_html
-from agentnb.errors import SettingsError, StoreError, nearest
+from agentnb.errors import SettingsError, StoreError, suggest_similar
 from agentnb.interchange.exports import EXPORTS, export_named
 from agentnb.interchange.files import RunSource, iter_traces
 from agentnb.store.redacting import redacted
@@ -41,7 +41,7 @@ def save_trace(
 
     Raises `SettingsError` for an unknown format or pattern, `StoreError` if the file cannot be written.
     """
-    path = _expanded(path)
+    path = _expand(path)
     name = format or _format_of(path)
     redacted_runs = (redacted(item, redact) for item in iter_traces(run))
     if name in (PAGE, LOG):
@@ -61,14 +61,14 @@ def _format_of(path: Path) -> str:
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         hint = (
-            nearest(ending, [known_ending for known_ending in ENDINGS if known_ending])
+            suggest_similar(ending, [known_ending for known_ending in ENDINGS if known_ending])
             or "End the name with .jsonl, .html or .parquet, or give format="
         )
         raise SettingsError(f"No format is named by the ending of {path.name}", hint)
     return ENDINGS[ending]
 
 
-def _expanded(path: str | Path) -> Path:
+def _expand(path: str | Path) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError as error:

@@ -43,16 +43,16 @@ def style_sheet() -> str:
     return plain + "\n" + (STYLES / LIVE).read_text("utf-8")
 
 
-def kept(html: str) -> Html:
+def wrap_output(html: str) -> Html:
     """Return the HTML as a notebook output that survives saving: with inline styles, and without formulas except our own.
 
     In any output, JupyterLab would typeset text between dollar signs: prices would become formulas, and a formula may contain
     links that run code. Ours are MathML already.
     """
-    return Html(f'<div class="{NO_FORMULAS}">{inlined(html)}</div>')
+    return Html(f'<div class="{NO_FORMULAS}">{inline_css(html)}</div>')
 
 
-def inlined(html: str) -> Html:
+def inline_css(html: str) -> Html:
     """Return the HTML with its classes' rules inlined in each element.
 
     Each declaration with a theme variable is preceded by its plain value: in an untrusted notebook, JupyterLab drops values

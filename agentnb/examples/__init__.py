@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 
 FILES = {
     "complex-fails": "complex-fails.json",
@@ -28,7 +28,7 @@ def path(name: str) -> Path:
     """Return the file of an example, by its short name or its file name; raises `SettingsError` with the names there are."""
     found = find(name)
     if found is None:
-        raise SettingsError(f"There is no example {name!r}", near(name, FILES) or f"Examples: {', '.join(FILES)}")
+        raise SettingsError(f"There is no example {name!r}", suggest_names(name, FILES) or f"Examples: {', '.join(FILES)}")
     return found
 
 

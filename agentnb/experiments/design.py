@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from agentnb.display.texts.labels import counted
+from agentnb.display.texts.labels import pluralize
 from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.planning.checks import Check
 from agentnb.experiments.planning.looks import Look
@@ -62,13 +62,13 @@ class Design:
     def __repr__(self) -> str:
         cost = "unknown" if self.cost is None else f"${self.cost:.4g}"
         seconds = "unknown" if self.seconds is None else f"{self.seconds:.3g} s"
-        effect = f"Minimum detectable effect: {effect_told(self)} ({ground_told(self)})."
+        effect = f"Minimum detectable effect: {describe_effect(self)} ({explain_ground(self)})."
         unseeded = [f"Without a seed: {', '.join(self.unseeded)}; {DRAWS}"] if self.unseeded else []
-        budget = [] if self.budget is None else [f"Budget: ${self.budget:.4g}, {aside_told(self)}."]
-        walls = [f"{AROUND}: {around_told(self.sandboxes)}."] if self.sandboxes else []
+        budget = [] if self.budget is None else [f"Budget: ${self.budget:.4g}, {describe_reserve(self)}."]
+        walls = [f"{AROUND}: {list_sandboxes(self.sandboxes)}."] if self.sandboxes else []
         hint = [RUN_A_PILOT] if None in (self.cost, self.seconds) else []
-        looks = [f"Looks: {looks_told(self)}; {price_told(self.price)}."] if self.looks else []
-        lines = [shape_told(self), f"Cost: {cost}. Time: {seconds}.", *budget, effect, *looks, *walls, *hint, *unseeded]
+        looks = [f"Looks: {describe_looks(self)}; {describe_price(self.price)}."] if self.looks else []
+        lines = [describe_shape(self), f"Cost: {cost}. Time: {seconds}.", *budget, effect, *looks, *walls, *hint, *unseeded]
         return "\n".join(lines)
 
     @property
@@ -98,22 +98,22 @@ GROUNDS = {
 """Explanations of a minimum effect, or of a missing one."""
 
 
-def ground_told(design: Design) -> str:
+def explain_ground(design: Design) -> str:
     """Explain the minimum effect, or its absence, with the assumption about clusters."""
     is_clustered = design.minimum_effect is not None and design.clusters < design.tasks
     return GROUNDS[design.ground] + (", if tasks of a cluster vary like others" if is_clustered else "")
 
 
-def shape_told(design: Design) -> str:
+def describe_shape(design: Design) -> str:
     """Return the counts of tasks, variants, models and repeats, and their product in runs."""
-    clusters = f" in {counted(design.clusters, 'cluster')}" if design.clusters < design.tasks else ""
-    parts = [counted(design.tasks, "task") + clusters, counted(len(design.variants), "variant")]
+    clusters = f" in {pluralize(design.clusters, 'cluster')}" if design.clusters < design.tasks else ""
+    parts = [pluralize(design.tasks, "task") + clusters, pluralize(len(design.variants), "variant")]
     parts += [f"{len(design.models)} models"] if len(design.models) > 1 else []
     parts += [f"{design.repeats} repeats"] if design.repeats > 1 else []
-    return f"{' x '.join(parts)} = {counted(design.cells, 'run')}"
+    return f"{' x '.join(parts)} = {pluralize(design.cells, 'run')}"
 
 
-def effect_told(design: Design) -> str:
+def describe_effect(design: Design) -> str:
     """Format the minimum effect with its power: ``unknown`` without an estimate, a range without a pass rate."""
     if design.minimum_effect is None:
         return "unknown"
@@ -121,25 +121,25 @@ def effect_told(design: Design) -> str:
     return f"{least}{design.minimum_effect:.2g} with a power of 80 %"
 
 
-def aside_told(design: Design) -> str:
+def describe_reserve(design: Design) -> str:
     """Describe the share of the budget that is reserved for active runs."""
     if design.set_aside is None:
         return "all of it set aside for the first run of a variant and model, before a pilot"
     return f"up to ${design.set_aside:.4g} of it set aside for each run under way"
 
 
-def around_told(sandboxes: Mapping[str, str]) -> str:
+def list_sandboxes(sandboxes: Mapping[str, str]) -> str:
     """List the sandbox of each agent of others."""
     return ", ".join([f"{name}: {wall}" for name, wall in sandboxes.items()])
 
 
-def looks_told(design: Design) -> str:
+def describe_looks(design: Design) -> str:
     """List the planned looks with their levels."""
     levels = [f"{look.tasks:,} (p below {look.level:.2g})" for look in design.looks]
-    return f"after {', '.join(levels)} of {counted(design.looks[-1].of_tasks, 'task')}"
+    return f"after {', '.join(levels)} of {pluralize(design.looks[-1].of_tasks, 'task')}"
 
 
-def price_told(price: float) -> str:
+def describe_price(price: float) -> str:
     """Describe how much wider planned looks make the interval."""
     return f"the interval is {price - 1:.1%} wider than without looks"
 
@@ -155,9 +155,9 @@ def size_problems(tasks: Sequence[ExperimentTask], variants: int, *, is_planned:
         return []
     needed = f"a comparison needs {MIN_TASKS}"
     if not is_clustered:
-        return [f"{counted(clusters, 'task')}: {needed}. Add tasks, or run these without a comparison"]
+        return [f"{pluralize(clusters, 'task')}: {needed}. Add tasks, or run these without a comparison"]
     return [
-        f"{counted(len(tasks), 'task')} in {counted(clusters, 'cluster')}: {needed}, as the tasks of a cluster count once."
+        f"{pluralize(len(tasks), 'task')} in {pluralize(clusters, 'cluster')}: {needed}, as the tasks of a cluster count once."
         " Add tasks of other clusters, or leave out the column cluster if the tasks have nothing in common"
     ]
 

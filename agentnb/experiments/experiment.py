@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from agentnb.agent.agent import Agent
 from agentnb.core.run.approvals import AUTO, NEVER
-from agentnb.display.texts.labels import counted
+from agentnb.display.texts.labels import pluralize
 from agentnb.errors import ExperimentProblems, SettingsError, StoreError
 from agentnb.experiments.defaults import AT_A_TIME
 from agentnb.experiments.design import Design, design_of, expected_cost, size_problems
@@ -38,17 +38,17 @@ from agentnb.experiments.planning.variants import Variant, model_names_of, name_
 from agentnb.experiments.report.setup import Setup
 from agentnb.experiments.report.versions import versions_here
 from agentnb.experiments.report.write import write_report
-from agentnb.experiments.results.folder import FOLDER, LOOK, PLANNED, ExperimentFolder, Memory, Plan, Records, with_note
+from agentnb.experiments.results.folder import FOLDER, LOOK, PLANNED, ExperimentFolder, Memory, Plan, Records, add_note
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import NOT_RUN, Row
 from agentnb.experiments.running.cell_runs import Work
 from agentnb.experiments.running.control import Control, ProgressWatcher
-from agentnb.experiments.running.cut_runs import continued_job
+from agentnb.experiments.running.cut_runs import continue_job
 from agentnb.experiments.running.engine import Engine, Executor, InKernel
 from agentnb.experiments.running.live import LiveExperiment, watched
 from agentnb.experiments.running.pools import InPool, Pool, threads_of
 from agentnb.experiments.running.processes import InProcesses, cores
-from agentnb.experiments.running.spending import CellSpending, Group, known_bounds, most_of
+from agentnb.experiments.running.spending import CellSpending, Group, find_maximum, known_bounds
 from agentnb.guidance.draws import Assign
 from agentnb.models.model import Model
 from agentnb.runtime.questions.answerers import Approve
@@ -142,7 +142,7 @@ class Experiment:
             records = self._records.path if isinstance(self._records, ExperimentFolder) else None
             options = {"outside_sandbox": self.outside_sandbox, "executor": self.executor}
             problems += folder_problems(self._works, rows, records=records, **options)
-            problems += size_problems(self._read.tasks, self._assignment.compared(self._read.variants))
+            problems += size_problems(self._read.tasks, self._assignment.count_compared(self._read.variants))
             problems += look_problems((self._original or self)._read.tasks, self._read.looks, self.seed)
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:
             problems.append(
@@ -163,7 +163,7 @@ class Experiment:
             raise SettingsError(f"pass_rate={pass_rate!r} is not a share of runs", "Give a number between 0 and 1, such as 0.6")
         self.check()
         read = self._read
-        if problems := size_problems(read.tasks, self._assignment.compared(read.variants), is_planned=True):
+        if problems := size_problems(read.tasks, self._assignment.count_compared(read.variants), is_planned=True):
             raise ExperimentProblems.of(problems)
         design = design_of(
             tasks=read.tasks,
@@ -180,7 +180,7 @@ class Experiment:
             is_by_round=self._assignment.is_by_round,
             looks=tuple([look for look, _ in self._steps if look is not None]),
         )
-        set_aside = most_of(self._bounds(()), read.variants, self._models)
+        set_aside = find_maximum(self._bounds(()), read.variants, self._models)
         return replace(design, budget=self.budget, set_aside=set_aside, sandboxes=self._sandboxes)
 
     async def pilot(self, n: int = 5, *, watch: ProgressWatcher | None = None, show: bool = True) -> Pilot:
@@ -191,7 +191,7 @@ class Experiment:
         self.check()
         schedule, records = self._pilot_schedule(n), self._pilot_records
         control = Control(f"{self.id}-pilot", len(schedule), budget=self.budget)
-        with watched(control, watch, show=show), records.locked():
+        with watched(control, watch, show=show), records.hold_lock():
             await self._run_cells([schedule], records, control)
         return pilot_of(self._read.primary, self._pilot_rows(), self._variant_names)
 
@@ -239,12 +239,12 @@ class Experiment:
         if not isinstance(reason, str) or not reason.strip():
             raise SettingsError("A retry needs a reason", 'Write retry("the server was down")')
         plan, rows = self._plan, self._own_rows()
-        marked = {} if plan is None else _retried(plan, rows)
+        marked = {} if plan is None else _find_retries(plan, rows)
         failed = tuple([key for key, row in rows.items() if not row.is_completed and key not in marked])
         if plan is None or not failed:
             problem = "All failed runs are marked already" if marked else "There is no failed run to make again"
             raise SettingsError(problem, "Run it: await exp.run()" if marked else "See exp.results().table()")
-        self._records.keep_plan(with_note(plan, "retried", f"{counted(len(failed), 'run')} again: {reason.strip()}", failed))
+        self._records.keep_plan(add_note(plan, "retried", f"{pluralize(len(failed), 'run')} again: {reason.strip()}", failed))
         return self
 
     def results(self, *, peek: bool = False) -> Results:
@@ -263,10 +263,10 @@ class Experiment:
             looks = [sum(row.at is None or row.at <= looked_at for row in rows), *looks]
         for text in [f"looked at after {count} of {total} runs" for count in looks if count < total]:
             if all(note.text != text for note in plan.notes):
-                plan = with_note(plan, "looked", text)
+                plan = add_note(plan, "looked", text)
                 self._records.keep_plan(plan)
         if look is not None and all(note.text != str(look) for note in plan.notes):
-            plan = with_note(plan, LOOK, str(look))
+            plan = add_note(plan, LOOK, str(look))
             self._records.keep_plan(plan)
         return Results(
             rows,
@@ -400,7 +400,7 @@ class Experiment:
         if not self._read.looks:
             return self._schedules
         plan, rows = self._plan, self._records.rows()
-        done = rows.keys() - (_retried(plan, rows) if plan else {})
+        done = rows.keys() - (_find_retries(plan, rows) if plan else {})
         return next((schedules for _, schedules in self._steps if not _keys_of(schedules) <= done), self._schedules)
 
     def _schedule(self, places: Sequence[int], repeats: int, **options: Any) -> Schedule:
@@ -480,7 +480,7 @@ class Experiment:
 
     async def _run(self, control: Control) -> Results:
         records = self._records
-        with records.locked():
+        with records.hold_lock():
             records.cover(True)
             await self._run_cells(self._due, records, control, self._begin())
             if (plan := self._plan) is None:
@@ -488,7 +488,7 @@ class Experiment:
             end = control.progress
             if end.state == "budget":
                 text = f"the budget of ${self.budget:g} was reached after {end.done:,} of {end.total:,} runs"
-                records.keep_plan(with_note(plan, end.state, text))
+                records.keep_plan(add_note(plan, end.state, text))
             results = self.results()
             records.cover(bool(results.missing))
             return results
@@ -502,9 +502,9 @@ class Experiment:
         for number, (more, extra) in enumerate(self._more):
             of_extension = content_hash(number, [(task.id, task.content) for task in more], extra)
             if all(of_extension not in note.keys for note in plan.notes):
-                added = [*([counted(len(more), "task")] if more else []), *([counted(extra, "repeat")] if extra else [])]
+                added = [*([pluralize(len(more), "task")] if more else []), *([pluralize(extra, "repeat")] if extra else [])]
                 text = f"extended by {' and '.join(added)} after its first run"
-                plan = with_note(plan, PLANNED if is_new else "extended", text, (of_extension,))
+                plan = add_note(plan, PLANNED if is_new else "extended", text, (of_extension,))
                 self._records.keep_plan(plan)
         return plan
 
@@ -516,7 +516,7 @@ class Experiment:
         plan: Plan | None = None,
     ) -> None:
         rows, work = records.rows(), self._work
-        retried = {} if plan is None else _retried(plan, rows)
+        retried = {} if plan is None else _find_retries(plan, rows)
         spent = sum(row.known_cost for row in records.attempts())
         spending = CellSpending(self.budget, spent, self._bounds(rows.values()))
         executor = self._executor(work, records, spending)
@@ -548,7 +548,7 @@ class Experiment:
         if self.executor == "kernel":
             return in_kernel
         if self.executor == "processes":
-            return InProcesses(work, records, spending, self.places, partial(continued_job, records, work))
+            return InProcesses(work, records, spending, self.places, partial(continue_job, records, work))
         return InPool(self.executor, work, records, spending, self.places, in_kernel)
 
 
@@ -569,7 +569,7 @@ def _keys_of(schedules: Iterable[Schedule]) -> set[str]:
     return {cell.key for schedule in schedules for cell in schedule}
 
 
-def _retried(plan: Plan, rows: Mapping[str, Row]) -> dict[str, int]:
+def _find_retries(plan: Plan, rows: Mapping[str, Row]) -> dict[str, int]:
     """Return the cells marked for a retry and not run since, with the number of their next attempt."""
     marks: dict[str, int] = {}
     for note in plan.notes:

@@ -60,7 +60,9 @@ def pilot_of(primary: str, rows: Sequence[Row], variants: Sequence[str]) -> Pilo
     pairs = combinations([cell_values(arm, primary) for arm in arms], 2)
     components = [estimate for a, b in pairs if (estimate := estimate_components(differences_of(a, b))) is not None]
     values_by_arm = [values_by_task(arm, primary) for arm in arms]
-    correlations = [estimate for values in values_by_arm if (estimate := estimate_intraclass_correlation(values)) is not None]
+    correlations = [
+        correlation for values in values_by_arm if (correlation := estimate_intraclass_correlation(values)) is not None
+    ]
     values = [value for row in rows if (value := row.value(primary)) is not None]
     passes = {*values} <= {0.0, 1.0} and values
     costs, seconds = [row.spent for row in rows], [row.seconds for row in rows if row.seconds is not None]

@@ -67,7 +67,7 @@ class Returned:
         return "; ".join(f"{words}: {', '.join(dict.fromkeys(names))}" for words, names in parts.items() if names)
 
 
-def give_back(copies: Iterable[GitCopy], program: str, work_dir: Path) -> Returned:
+def transfer_changes(copies: Iterable[GitCopy], program: str, work_dir: Path) -> Returned:
     """Transfer a command's changes in copies of git directories, those with the refs before their worktrees."""
     result = Returned()
     for copy in sorted(copies, key=lambda copy: copy.shared is not None):

@@ -104,7 +104,7 @@ class RandomGuidance:
         (chosen,) = random.choices([*self.sets], [*self.sets.values()])
         return DrawnSet(chosen, self.sets[chosen], self.among)
 
-    def seeded(self, seed: int) -> RandomGuidance:
+    def with_seed(self, seed: int) -> RandomGuidance:
         """Return a copy with this seed; itself if it has a seed."""
         return self if self.seed is not None else replace(self, seed=seed)
 

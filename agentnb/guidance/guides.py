@@ -14,7 +14,7 @@ from agentnb.detect.rules import ALREADY_SAID, FAILURE_LOOP, INTERVENTION, TODO_
 from agentnb.detect.run import Run
 from agentnb.detect.tool_failures import LOOP_FROM
 from agentnb.guidance.parts import LEVELS, NOTE, PLANNING, STRONGER, TOOL_FAILED_AGAIN
-from agentnb.guidance.template import failed_rounds, failed_tools, rendered
+from agentnb.guidance.template import failed_rounds, failed_tools, render
 
 Guide: TypeAlias = Callable[[Run], "Guidance | None"]
 """Called at the start of a round; the texts of all guides form one reminder, in order."""
@@ -125,9 +125,9 @@ def workflow_reminder(run: Run) -> tuple[Guidance, ...]:
 
 def where_it_stands(run: Run) -> str:
     """Return the status line for every request: the round number and the maximum."""
-    return rendered(run.guidance_in_force.texts.get(NOTE, ""), run)
+    return render(run.guidance_in_force.texts.get(NOTE, ""), run)
 
 
 def _guidance_for(cell: str, text: str, level: int, trigger: str, run: Run, about: tuple[str, ...] = ()) -> Guidance:
     used = run.guidance_in_force
-    return Guidance(used.set, cell, rendered(text, run, about), level, trigger, used.version, about=about)
+    return Guidance(used.set, cell, render(text, run, about), level, trigger, used.version, about=about)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from agentnb.detect.rules import ALREADY_SAID, CELLS, FAILURE_LOOP, TODO_LIST, TOOL_FAILED, WORKFLOW
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 
 LEVELS = ("reminder", "warning", "final_warning")
 """Parts for the first, the second, and any later intervention."""
@@ -42,7 +42,7 @@ def part_name(heading: object) -> str:
     name = "_".join(heading.strip().strip("`:*").lower().replace("-", " ").split())
     name = _OTHER_NAMES.get(name, name)
     if name not in PARTS:
-        raise SettingsError(f"There is no part {heading.strip()!r} of a guidance set", near(name, PARTS, most=2))
+        raise SettingsError(f"There is no part {heading.strip()!r} of a guidance set", suggest_names(name, PARTS, most=2))
     return name
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from agentnb.advice import WriteGuidance
 from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.messages import encodable
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.guidance.parts import PARTS, part_name, read_parts
 from agentnb.guidance.prompts import prompt
 from agentnb.guidance.template import check_variables
@@ -50,7 +50,7 @@ class GuidanceSet:
         for name, text in self.parts.items():
             if part_name(name) in own:
                 raise SettingsError(f"The part {part_name(name)} appears twice", "Keep one of them")
-            own[part_name(name)] = _checked(name, text)
+            own[part_name(name)] = _check_text(name, text)
         parts = dict.fromkeys(PARTS, "") if self.name == OFF else {**_matrix_parts(), **own}
         self._set_parts(parts)
 
@@ -70,7 +70,7 @@ class GuidanceSet:
 
         The name may be that of a built-in set: another version of agentnb may have had other texts under it.
         """
-        parts = {part: _checked(part, texts[part]) if part in texts else "" for part in PARTS}
+        parts = {part: _check_text(part, texts[part]) if part in texts else "" for part in PARTS}
         if name not in BUILT_IN:
             return cls(name, parts)
         usual = built_in(name)
@@ -107,7 +107,7 @@ class GuidanceSet:
         return f"<GuidanceSet {self.name}, version {self.version}>"
 
 
-def _checked(name: str, text: object) -> str:
+def _check_text(name: str, text: object) -> str:
     if not isinstance(text, str):
         raise SettingsError(f"The part {name} must be a text, got {text!r}")
     check_variables(text)
@@ -140,5 +140,5 @@ def find_set(guidance: str | GuidanceSet, known: Mapping[str, GuidanceSet] | Non
         return built_in(guidance)
     raise SettingsError(
         f"There is no guidance set {guidance!r}",
-        (*near(guidance, [*BUILT_IN, *(known or {})]), WriteGuidance(guidance, lead="Write one")),
+        (*suggest_names(guidance, [*BUILT_IN, *(known or {})]), WriteGuidance(guidance, lead="Write one")),
     )

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeAlias
 
-from agentnb.core.todos import headed, listed, next_todo, on_one_line, open_todos
+from agentnb.core.todos import format_list, format_with_heading, next_todo, on_one_line, open_todos
 from agentnb.detect.run import Run
 from agentnb.detect.tool_failures import LOOP_FROM
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 
 NO_TODO = "(no todo is open)"
 """Replacement for a missing todo."""
@@ -41,7 +41,7 @@ def _next(run: Run, about: _About) -> str:
 
 
 def _open(run: Run, about: _About) -> str:
-    return listed(open_todos(run.todos), MAX_LISTED) or NO_TODO
+    return format_list(open_todos(run.todos), MAX_LISTED) or NO_TODO
 
 
 def _completing_call(run: Run, about: _About) -> str:
@@ -75,7 +75,7 @@ VARIABLES: dict[str, Callable[[Run, _About], object]] = {
     "round": lambda run, about: run.round_number,
     "max_rounds": lambda run, about: run.max_rounds or "?",
     "open_todos": _open,
-    "todos": lambda run, about: headed(run.todos) or NO_TODO,
+    "todos": lambda run, about: format_with_heading(run.todos) or NO_TODO,
     "next_todo": _next,
     "completing_call": _completing_call,
     "ignored": lambda run, about: run.judged.ignored_cells,
@@ -90,25 +90,25 @@ def check_variables(template: str) -> None:
     """Raise `SettingsError` for an unknown variable, or a variable in the wrong syntax."""
     for name in _FIELD.findall(template):
         if name not in VARIABLES:
-            raise SettingsError(f"{{{{ {name} }}}} is not a variable of guidance", near(name, VARIABLES, most=2))
+            raise SettingsError(f"{{{{ {name} }}}} is not a variable of guidance", suggest_names(name, VARIABLES, most=2))
     for written, name in _NEARLY.findall(template):
         if name in VARIABLES and not _FIELD.fullmatch(written):
             raise SettingsError(f"{written} is not a valid variable", f"Write {{{{ {name} }}}}, exactly so")
 
 
 @lru_cache(maxsize=256)
-def _parsed(template: str) -> tuple[str, tuple[Callable[[Run, _About], object], ...]]:
+def _parse(template: str) -> tuple[str, tuple[Callable[[Run, _About], object], ...]]:
     """Return the text as a ``%`` format, and the functions of its values."""
     pieces = _FIELD.split(template)
     return "%s".join(piece.replace("%", "%%") for piece in pieces[::2]), tuple(VARIABLES[name] for name in pieces[1::2])
 
 
-def rendered(template: str, run: Run, about: tuple[str, ...] = ()) -> str:
+def render(template: str, run: Run, about: tuple[str, ...] = ()) -> str:
     """Replace the variables of a text. Inserted values are not searched for variables again.
 
     ``about``: the tools that the text is about, if any.
     """
-    text, values = _parsed(template)
+    text, values = _parse(template)
     filled: list[object] = []
     for value in values:  # a plain loop: used twice in every round
         filled.append(value(run, about))  # noqa: PERF401

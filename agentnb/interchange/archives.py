@@ -20,7 +20,7 @@ from agentnb.errors import TraceError
 from agentnb.examples import shown
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.store.bounds import MAX_STREAMED_BYTES, BoundExceeded, Expansion
-from agentnb.store.regular_files import check_file, opened
+from agentnb.store.regular_files import check_file, open_regular
 
 if sys.version_info >= (3, 14):
     from compression.zstd import ZstdError, ZstdFile
@@ -47,10 +47,10 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, ZstdError, gzip.BadGzipFil
 
 def trace_file(path: Path, *, strict: bool = True) -> TraceFile:
     """Return the file, expanded if it is compressed with gzip. Raises `TraceError` unless it is a regular file."""
-    with opened(path, MAX_STREAMED_BYTES) as file:
+    with open_regular(path, MAX_STREAMED_BYTES) as file:
         is_gzip = file.read(2) == _GZIP
         expansion = Expansion(shown(path), os.fstat(file.fileno()).st_size)
-    opener = _gzip(path, expansion) if is_gzip else lambda: opened(path, MAX_STREAMED_BYTES)
+    opener = _gzip(path, expansion) if is_gzip else lambda: open_regular(path, MAX_STREAMED_BYTES)
     beside = partial(_beside, path)
     trace = TraceFile(shown(path), opener, path=None if is_gzip else path, strict=strict, expansion=expansion, beside=beside)
     if not is_gzip and trace.kind not in _STREAMED:
@@ -133,8 +133,8 @@ def _is_hidden(name: str) -> bool:
 def _gzip(path: Path, expansion: Expansion) -> Callable[[], Any]:
     @contextmanager
     def expanded() -> Iterator[BinaryIO]:
-        with opened(path, MAX_STREAMED_BYTES) as file, gzip.GzipFile(fileobj=file) as unpacked:
-            yield _expanded(unpacked, expansion, str(path))
+        with open_regular(path, MAX_STREAMED_BYTES) as file, gzip.GzipFile(fileobj=file) as unpacked:
+            yield _count_expanded(unpacked, expansion, str(path))
 
     return expanded
 
@@ -159,10 +159,10 @@ def _open_member(names: Archive, member: zipfile.ZipInfo, name: str) -> Iterator
             with _unpacking(name):
                 file = stack.enter_context(ZstdFile(stack.enter_context(names.open(packed))))
             checksum = member.CRC
-        yield _expanded(file, names.expansion, name, checksum)
+        yield _count_expanded(file, names.expansion, name, checksum)
 
 
-def _expanded(file: Any, expansion: Expansion, name: str, checksum: int | None = None) -> BinaryIO:
+def _count_expanded(file: Any, expansion: Expansion, name: str, checksum: int | None = None) -> BinaryIO:
     return cast(BinaryIO, io.BufferedReader(_Bounded(file, expansion, name, checksum), _BUFFER_BYTES))
 
 

@@ -10,7 +10,7 @@ from agentnb.core.run.facts import RunFacts
 from agentnb.detect.finding import detectors_of
 from agentnb.detect.presets.registry import DEFAULT
 from agentnb.detect.run import Run
-from agentnb.detect.timelines import Detection, Presets, WatchedRun, detections, listed, watched
+from agentnb.detect.timelines import Detection, Presets, WatchedRun, as_detectors, detections, fold_watched
 from agentnb.errors import SettingsError
 from agentnb.interchange.files import RunSource, SourceFile, parts_of
 from agentnb.interchange.trace_file import Problem
@@ -35,15 +35,15 @@ def detected_runs(
     Unreadable parts are appended to ``problems``. Raises `SettingsError` for an unknown preset, or for a detector of your own
     that a worker process cannot import. Errors in detectors propagate.
     """
-    preset_list = listed(presets)
+    preset_list = as_detectors(presets)
     for preset in preset_list:
         detectors_of(preset)  # fail for unknown presets before reading
     if type(processes) is not int or processes < 1:
         raise SettingsError(f"processes= must be a positive integer, got {processes!r}", "Use processes=2, or more")
-    return _detected(source, preset_list, processes, [] if problems is None else problems)
+    return _detect(source, preset_list, processes, [] if problems is None else problems)
 
 
-def _detected(source: RunSource, presets: Presets, processes: int, problems: list[Problem]) -> Iterator[DetectedRun]:
+def _detect(source: RunSource, presets: Presets, processes: int, problems: list[Problem]) -> Iterator[DetectedRun]:
     parts = parts_of(source)
     if processes == 1:
         for part in parts:
@@ -66,7 +66,7 @@ def in_files(files: Iterable[SourceFile], presets: Presets) -> tuple[list[Detect
 
 def in_file(file: SourceFile, presets: Presets, problems: list[Problem]) -> Iterator[DetectedRun]:
     """Yield the detections of each run of a file. A run's log is folded once for all detectors."""
-    for run in file.runs(problems, partial(watched, presets=presets)):
+    for run in file.runs(problems, partial(fold_watched, presets=presets)):
         yield _of_run(run, presets)
 
 

@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple, TypeAlias, cast, overload
 from agentnb.advice import AdvisedWarning, ListProblems, LoadTraces
 from agentnb.core.run.facts import RunFacts
 from agentnb.detect.run import Run
-from agentnb.errors import StoreError, TraceError, nearest
+from agentnb.errors import StoreError, TraceError, suggest_similar
 from agentnb.examples import FILES, find
 from agentnb.interchange.archives import members, trace_file
 from agentnb.interchange.formats import UnknownFormat, format_of, is_superseded
-from agentnb.interchange.labelled import Assessments, Labels, LabelsBeside, given_labels
+from agentnb.interchange.labelled import Assessments, FolderLabels, Labels, read_given_labels
 from agentnb.interchange.trace_file import Problem, TraceFile
 from agentnb.store.check_values import note_look
 from agentnb.store.follow import FollowedRun
@@ -54,7 +54,7 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -
     ``strict=False`` skips damaged parts. ``follow=True`` returns a `FollowedRun`, which grows with a log that another process
     writes. Raises `TraceError` if the file cannot be read or holds several runs, `StoreError` if it cannot be opened.
     """
-    path = _expanded(path)
+    path = _resolve(path)
     if path.is_dir():
         raise TraceError(f"{path} is a folder", LoadTraces(str(path), lead="Load all runs in it"))
     if follow:
@@ -90,7 +90,7 @@ def load_traces(
     do.
     """
     problems: list[Problem] = []
-    runs = Runs(_judged(_whole(source, strict, problems), labels, threshold))
+    runs = Runs(_apply_labels(_whole(source, strict, problems), labels, threshold))
     runs.problems += problems
     if strict:
         warn_of(problems)
@@ -109,7 +109,7 @@ def iter_traces(
 
     Unreadable parts are appended to ``problems``.
     """
-    yield from _judged(_whole(source, strict, [] if problems is None else problems), labels, threshold)
+    yield from _apply_labels(_whole(source, strict, [] if problems is None else problems), labels, threshold)
 
 
 def labels_beside(source: RunSource) -> Assessments:
@@ -118,7 +118,7 @@ def labels_beside(source: RunSource) -> Assessments:
         return {}
     if isinstance(source, Store):
         return assessments_in(source.folder)
-    beside, assessments = LabelsBeside(), Assessments()
+    beside, assessments = FolderLabels(), Assessments()
     for folder, root in dict.fromkeys((file.folder, file.root) for file in files_of(source)):
         assessments |= beside.of(folder, root)
     return assessments
@@ -128,9 +128,9 @@ def _whole(source: RunSource, strict: bool, problems: list[Problem]) -> Iterator
     return cast("Iterator[Run]", each_run(source, problems, Run.from_events, strict=strict))
 
 
-def _judged(runs: Iterator[Run], labels: Labels | None, threshold: float | None) -> Iterator[Run]:
+def _apply_labels(runs: Iterator[Run], labels: Labels | None, threshold: float | None) -> Iterator[Run]:
     """Yield the runs with the caller's labels and threshold applied."""
-    by_run = given_labels(labels)
+    by_run = read_given_labels(labels)
     for run in runs:
         if run.id in by_run:
             run.set_labels(by_run[run.id])
@@ -144,7 +144,7 @@ def each_run(source: RunSource, problems: list[Problem], fold: Fold[AnyRun], *, 
 
     ``fold``: makes a run from the events of an agentnb log, as `Run.from_events` does; other runs are always whole.
     """
-    beside = LabelsBeside()
+    beside = FolderLabels()
     for part in parts_of(source):
         if isinstance(part, Run):
             yield part
@@ -193,7 +193,7 @@ class SourceFile(NamedTuple):
     def runs(self, problems: list[Problem], fold: Fold[AnyRun], *, strict: bool = True) -> Iterator[AnyRun | Run]:
         """Yield its runs, as `each_run` does. If it was not named explicitly, reading errors become problems."""
         read = _of_log(self.name, fold) if self.is_log else _of_path(self.path, strict, problems, fold, is_named=self.is_named)
-        return read if self.is_named else _sound([(self.name, lambda: read)], problems)
+        return read if self.is_named else _collect_problems([(self.name, lambda: read)], problems)
 
 
 def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
@@ -214,7 +214,7 @@ def _files_of(source: Store | str | Path) -> Iterator[SourceFile]:
     if isinstance(source, Store):
         yield from (SourceFile(name, is_log=True, root=source.folder) for name in source.log_files())
         return
-    path = _expanded(source)
+    path = _resolve(source)
     if path.is_dir():
         yield from (SourceFile(file, root=path) for file in _files_in(path))
     elif path.exists() or not glob.has_magic(str(path)):
@@ -239,7 +239,7 @@ def _with_files_in(found: list[Path], folders: list[Path]) -> list[Path]:
 
 def folder_of(source: Store | str | Path) -> Path | None:
     """Return the folder of a store or at this path, or None."""
-    path = source.folder if isinstance(source, Store) else _expanded(source)
+    path = source.folder if isinstance(source, Store) else _resolve(source)
     return path if path.is_dir() else None
 
 
@@ -259,7 +259,9 @@ def _files_in(folder: Path) -> list[str]:
     return sorted(files, key=lambda name: name.replace(os.sep, "\0"))  # in path order
 
 
-def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[AnyRun]]]], problems: list[Problem]) -> Iterator[AnyRun]:
+def _collect_problems(
+    sources: Iterable[tuple[str, Callable[[], Iterator[AnyRun]]]], problems: list[Problem]
+) -> Iterator[AnyRun]:
     """Yield the runs of these named sources; an unreadable one becomes a problem, and the others continue."""
     for name, read in sources:
         try:
@@ -293,7 +295,7 @@ def _of_path(
         raise
     except FileNotFoundError as error:
         missing = unreadable(path, error)
-        missing.replace(missing.what, nearest(path.name, FILES) or missing.advice)
+        missing.replace(missing.what, suggest_similar(path.name, FILES) or missing.advice)
         raise missing from None
     except OSError as error:
         raise unreadable(path, error) from None
@@ -307,9 +309,9 @@ def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
         if file.kind != "zip":
             raise
         kept = (member for member in members(file) if not is_superseded(member))
-        yield from _sound(((member.name, partial(_of_file, member, problems)) for member in kept), problems)
+        yield from _collect_problems(((member.name, partial(_of_file, member, problems)) for member in kept), problems)
         return
-    with file.guarded():
+    with file.guard():
         yield from trace_format.read(file)
     problems += file.problems
 
@@ -328,12 +330,12 @@ def warn_of(problems: list[Problem]) -> None:
         warnings.warn(AdvisedWarning(message, ListProblems(rest=" lists all of them")), stacklevel=3)
 
 
-def is_there(source: str | Path) -> bool:
+def source_exists(source: str | Path) -> bool:
     """True if this file, folder or example exists."""
-    return _expanded(source).exists()
+    return _resolve(source).exists()
 
 
-def _expanded(source: str | Path) -> Path:
+def _resolve(source: str | Path) -> Path:
     """Return the path, or that of an example if there is no such file."""
     try:
         path = Path(source).expanduser()

@@ -15,7 +15,7 @@ from agentnb.interchange.exports.sam import conversation_export
 from agentnb.interchange.files import RunSource, load_traces
 from agentnb.interchange.formats.sam import NAME as SAM
 from agentnb.interchange.formats.sam import run_of
-from agentnb.store.regular_files import opened
+from agentnb.store.regular_files import open_regular
 from agentnb.store.run_file import is_being_written
 from agentnb.store.store import Store
 from agentnb.store.writing import save_log
@@ -77,7 +77,7 @@ def _merge(run: Run, store: Store) -> Imported:
 
 
 _WAYS: dict[str, Callable[[Run, Store], Imported]] = {
-    "new": lambda run, store: _add(_renamed(run, str(uuid4()).upper()), store, "new"),
+    "new": lambda run, store: _add(_copy_as(run, str(uuid4()).upper()), store, "new"),
     "skip": lambda run, store: Imported(run.id, "skipped", 0),
     "replace": lambda run, store: _add(run, store, "replaced"),
     "merge": _merge,
@@ -88,7 +88,7 @@ def _save(run: Run, store: Store) -> None:
     path = store.path(run.id)
     try:
         if path.exists():
-            with opened(path) as file:
+            with open_regular(path) as file:
                 if is_being_written(file):
                     raise StoreError(f"Run {run.id} is running: it cannot be replaced", StopRun(run.id, lead="Stop it first"))
         store.prepare()
@@ -102,7 +102,7 @@ def _save(run: Run, store: Store) -> None:
         ) from error
 
 
-def _renamed(run: Run, run_id: str) -> Run:
+def _copy_as(run: Run, run_id: str) -> Run:
     """Return the run under another id, with a title that marks it as imported."""
     events = [replace(event, run_id=run_id) for event in run.events]
     settings = run.opening.settings

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-BLOCK = 1_000_000
+BLOCK_BYTES = 1_000_000
 """Bytes per read; doubled while a part continues."""
 _NEXT_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+([{}\[\]])', re.DOTALL)
 _NEXT_COMMA = re.compile(rb'(?:[^"{}\[\],]++|"(?:[^"\\]++|\\.)*+")*+([{}\[\],])', re.DOTALL)
@@ -41,7 +41,7 @@ def parts_of(file: BinaryIO, most: int, decoded: Callable[[bytes], Any]) -> Iter
     ``decoded``: decodes the names of members.
     """
     reader = _Reader(file, most)
-    bracket = reader.skip_to_bracket()
+    bracket = reader.skip_to_first()
     if bracket == b"{":
         yield from _members(reader, decoded)
     elif bracket == b"[":
@@ -55,7 +55,7 @@ def _members(reader: _Reader, decoded: Callable[[bytes], Any]) -> Iterator[Part]
         end = reader.next(_NEXT_COMMA)
         name = _KEY.match(reader.data, reader.start)
         if name is None:
-            if end == b"}" and not reader.taken().strip():
+            if end == b"}" and not reader.part_data().strip():
                 return
             raise Malformed("a member has no name")
         key = str(decoded(b'"' + name[1] + b'"'))
@@ -73,7 +73,7 @@ def _members(reader: _Reader, decoded: Callable[[bytes], Any]) -> Iterator[Part]
             if end == b"{":
                 reader.skip_open()
                 end = reader.next(_NEXT_COMMA)
-            yield Part(key, None, reader.taken())
+            yield Part(key, None, reader.part_data())
         reader.start = reader.place
         if end == b"}":
             return
@@ -88,7 +88,7 @@ def _items(reader: _Reader, key: str) -> Iterator[Part]:
         if end in (b"{", b"["):
             reader.skip_open()
             end = reader.next(_NEXT_COMMA)
-        data = reader.taken()
+        data = reader.part_data()
         reader.start = reader.place
         if data.strip():
             yield Part(key, index, data)
@@ -103,12 +103,12 @@ class _Reader:
     """A window on a file, from the start of the current part to the scan position."""
 
     def __init__(self, file: BinaryIO, most: int) -> None:
-        self._file, self._most, self._block = file, most, BLOCK
+        self._file, self._most, self._block = file, most, BLOCK_BYTES
         self.data = b""
         self.start = self.place = 0
         """Start of the part, and scan position, in ``data``."""
 
-    def skip_to_bracket(self) -> bytes:
+    def skip_to_first(self) -> bytes:
         """Return the first byte that is not white space, and move past it."""
         self._read_on()
         first = self.data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
@@ -121,7 +121,7 @@ class _Reader:
             match = sign.match(self.data, self.place)
             if match is not None:
                 self.place = match.end()
-                self._block = BLOCK
+                self._block = BLOCK_BYTES
                 return match[1]
             if not self._read_on():
                 raise Malformed("its end is missing")
@@ -132,7 +132,7 @@ class _Reader:
         while depth:
             depth += 1 if self.next(_NEXT_BRACKET) in (b"{", b"[") else -1
 
-    def taken(self) -> bytes:
+    def part_data(self) -> bytes:
         """Return the part, without the delimiter after it."""
         return self.data[self.start : self.place - 1]
 

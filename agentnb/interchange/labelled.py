@@ -16,7 +16,7 @@ Assessments: TypeAlias = dict[str, tuple[Assessment, ...]]
 """Assessments from labels, by run id."""
 
 
-class LabelsBeside:
+class FolderLabels:
     """Labels in folders of traces, read once for each folder."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class LabelsBeside:
         return self._known[folder, root]
 
 
-def given_labels(labels: Labels | None) -> Assessments:
+def read_given_labels(labels: Labels | None) -> Assessments:
     """Return the assessments of the given labels. Raises `SettingsError` for other values, and the errors of `read_labels`."""
     if labels is None:
         return {}

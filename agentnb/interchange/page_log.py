@@ -15,7 +15,7 @@ from agentnb.errors import TraceError
 
 ELEMENT = "agentnb-log"
 _ELEMENT = re.compile(rb'<template id="agentnb-log">([A-Za-z0-9+/=\s]*)</template>')
-_MAX_LOG = 1_000_000_000
+_MAX_LOG_BYTES = 1_000_000_000
 """Maximum expanded size of a log in a page, in bytes."""
 
 
@@ -37,7 +37,7 @@ def log_lines(page: bytes, source: str) -> list[bytes]:
         raise TraceError(f"{source} holds no log of its run", "Load the .jsonl file of the run instead")
     try:
         unpacker = zlib.decompressobj()
-        data = unpacker.decompress(base64.b64decode(match[1]), _MAX_LOG)
+        data = unpacker.decompress(base64.b64decode(match[1]), _MAX_LOG_BYTES)
         if unpacker.unconsumed_tail or not unpacker.eof:
             raise TraceError(f"The log in {source} is cut off, or too large to be read")
     except (binascii.Error, zlib.error) as error:

@@ -36,7 +36,7 @@ def database(file: TraceFile) -> Iterator[sqlite3.Connection]:
     import sqlite3  # imported lazily: only needed for databases
 
     with TemporaryDirectory(prefix="agentnb-") as folder:
-        path = file.path if file.path is not None and not _has_wal(file.path) else _copied(file, Path(folder))
+        path = file.path if file.path is not None and not _has_wal(file.path) else _copy_database(file, Path(folder))
         options = "immutable=1" if path == file.path else "mode=rw"
         try:
             with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True)) as connection:
@@ -110,7 +110,7 @@ def _has_wal(path: Path) -> bool:
     return wal.is_file() and wal.stat().st_size > 0
 
 
-def _copied(file: TraceFile, folder: Path) -> Path:
+def _copy_database(file: TraceFile, folder: Path) -> Path:
     """Copy the database with its ``-wal`` file; retry if another process writes meanwhile."""
     target = folder / _COPIED
     if file.path is None:

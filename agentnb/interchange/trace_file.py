@@ -40,9 +40,9 @@ Kind: TypeAlias = Literal["json", "lines", "zip", "sqlite", "parquet", "html", "
 """``json``: one document; ``lines``: JSON Lines of two or more records."""
 LARGE_BYTES = 100_000_000
 """Size above which a document is recognized by its `outline`, and read in parts by formats that can."""
-OUTLINED = 50
+MAX_OUTLINE_ITEMS = 50
 """Number of items of each list in an `outline`; of large items two."""
-START = 65_536
+START_BYTES = 65_536
 """Bytes at the beginning of a file by which its kind is recognized."""
 _MAGIC: tuple[tuple[bytes, Kind], ...] = (
     (b"PK\x03\x04", "zip"),
@@ -134,7 +134,7 @@ class TraceFile:
     def start(self) -> bytes:
         """The first bytes of the file, without a byte order mark."""
         with self.open() as file:
-            return file.read(START).removeprefix(b"\xef\xbb\xbf")
+            return file.read(START_BYTES).removeprefix(b"\xef\xbb\xbf")
 
     @cached_property
     def kind(self) -> Kind:
@@ -158,7 +158,7 @@ class TraceFile:
         if not second or len(first) > MAX_RECORD_BYTES:
             return False
         check_json(first, f"{self.name}, line 1")
-        return decoded(first.removeprefix(b"\xef\xbb\xbf")) is not None
+        return decode_json(first.removeprefix(b"\xef\xbb\xbf")) is not None
 
     @cached_property
     def first(self) -> Any:
@@ -182,7 +182,7 @@ class TraceFile:
         """True if it has more than `LARGE_BYTES` bytes."""
         with self.open() as file:
             remaining = LARGE_BYTES
-            while remaining >= 0 and (block := file.read(min(START, remaining + 1))):
+            while remaining >= 0 and (block := file.read(min(START_BYTES, remaining + 1))):
                 remaining -= len(block)
         return remaining < 0
 
@@ -195,10 +195,10 @@ class TraceFile:
         try:
             for part in self.parts():
                 if part.place is None:
-                    members[part.key] = decoded(part.data) if len(part.data) <= LARGE_BYTES // 10 else {}
-                elif part.place in (0, 1) or (part.place < OUTLINED and remaining > 0):
+                    members[part.key] = decode_json(part.data) if len(part.data) <= LARGE_BYTES // 10 else {}
+                elif part.place in (0, 1) or (part.place < MAX_OUTLINE_ITEMS and remaining > 0):
                     held.add(part.data)
-                    members.setdefault(part.key, []).append(decoded(part.data))
+                    members.setdefault(part.key, []).append(decode_json(part.data))
                     remaining -= len(part.data)
         except BoundExceeded:
             raise
@@ -233,7 +233,7 @@ class TraceFile:
     def _json(self) -> Any:
         data = self.whole()
         check_json(data, self.name)
-        return decoded(data)
+        return decode_json(data)
 
     def whole(self) -> bytes:
         """Return the whole file. Raises `BoundExceeded` if it is too large."""
@@ -256,13 +256,13 @@ class TraceFile:
             for part in self.parts():
                 if part.key == key and part.place is not None:
                     check_json(part.data, self.name)
-                    yield str(part.place) if len(items) > 1 else "", decoded(part.data)
+                    yield str(part.place) if len(items) > 1 else "", decode_json(part.data)
 
     def parts(self) -> Iterator[Part]:
         """Yield a JSON document's parts: members of an object, and items of lists. Raises `TraceError` for invalid JSON."""
         try:
             with self.open() as file:
-                for count, part in enumerate(parts_of(file, MAX_RECORD_BYTES, decoded), 1):
+                for count, part in enumerate(parts_of(file, MAX_RECORD_BYTES, decode_json), 1):
                     check_records(count, self.name)
                     yield part
         except Malformed as error:
@@ -296,7 +296,7 @@ class TraceFile:
                 check_json(line, f"{self.name}, line {number}")
             else:
                 held.add(line)
-            record = decoded(line)
+            record = decode_json(line)
             if record is not None:
                 yield number, record
             elif line.endswith(b"\n"):
@@ -304,11 +304,11 @@ class TraceFile:
             else:
                 self.note("It was cut off", f"line {number}")
 
-    def numbered(self) -> Iterable[tuple[int, Any]]:
+    def numbered_records(self) -> Iterable[tuple[int, Any]]:
         """Return the records of JSON Lines with their line numbers, as `records` does, or the only document as line 1."""
         return self.records() if self.kind == "lines" else [(1, self.document)]
 
-    def placed(self) -> Iterator[tuple[str, Any]]:
+    def positioned_records(self) -> Iterator[tuple[str, Any]]:
         """Yield the records of JSON Lines, or the `items` of a document, with their positions; one is held at a time."""
         if self.kind == "lines":
             return ((f"line {number}", record) for number, record in self.records(one_by_one=True))
@@ -327,7 +327,7 @@ class TraceFile:
     def each(self, items: Iterable[tuple[str, T]], read: Callable[[str, T], Run]) -> Iterator[Run]:
         """Yield the run of each item, read with its position; a malformed item is a `problem`."""
         for position, item in items:
-            with self.guarded(position):
+            with self.guard(position):
                 yield read(position, item)
 
     def take_each(
@@ -338,11 +338,11 @@ class TraceFile:
         ``first``: index of the first item.
         """
         for index, item in enumerate(items, first):
-            with self.guarded(", ".join(filter(None, (position, f"{what} {index}")))):
+            with self.guard(", ".join(filter(None, (position, f"{what} {index}")))):
                 take(item)
 
     @contextmanager
-    def guarded(self, position: str = "") -> Iterator[None]:
+    def guard(self, position: str = "") -> Iterator[None]:
         """Convert exceptions from malformed data to a `problem`."""
         try:
             yield
@@ -385,7 +385,7 @@ KIND_WORDS: dict[Kind, str] = {
 }
 
 
-def decoded(data: bytes) -> Any:
+def decode_json(data: bytes) -> Any:
     """Return the JSON value, or None if it is invalid. Accepts NaN, infinities and lone surrogates, as Python writes them.
 
     NaN, infinities and numbers that are too large become None.

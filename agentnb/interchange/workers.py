@@ -23,7 +23,7 @@ from agentnb.store.folder_cache import stamp_of
 BATCH_BYTES = 2_000_000
 """Bytes of a worker's batch of files: some tenths of a second of work. A larger file is a batch of its own."""
 BATCH_FILES = 256
-AHEAD = 3
+BATCHES_AHEAD = 3
 """Batches read ahead for each process."""
 
 ReadFiles: TypeAlias = Callable[[Sequence[SourceFile]], Any]
@@ -37,14 +37,14 @@ def results_of(parts: Iterable[Run | SourceFile], read: ReadFiles, processes: in
     Reads only a little ahead, so that pending results fit into memory. Raises `SettingsError` if ``read`` cannot be sent to a
     worker, `AgentnbError` if a worker dies; errors in ``read`` propagate.
     """
-    job = _pickled(read)
+    job = _pickle_job(read)
     waiting: Waiting = deque()
     pool = ProcessPoolExecutor(processes, get_context("spawn"), _begin, (job,))
     is_done = False
     try:
-        for part in batched(parts):
+        for part in batch_files(parts):
             waiting.append(part if isinstance(part, Run) else pool.submit(_do, part))
-            while len(waiting) >= AHEAD * processes:
+            while len(waiting) >= BATCHES_AHEAD * processes:
                 yield _next(waiting)
         while waiting:
             yield _next(waiting)
@@ -58,7 +58,7 @@ def results_of(parts: Iterable[Run | SourceFile], read: ReadFiles, processes: in
         pool.shutdown(wait=is_done, cancel_futures=True)  # do not wait for a large file after an interrupt
 
 
-def batched(parts: Iterable[Run | SourceFile]) -> Iterator[Run | list[SourceFile]]:
+def batch_files(parts: Iterable[Run | SourceFile]) -> Iterator[Run | list[SourceFile]]:
     """Yield the runs, and the files between them in batches."""
     batch: list[SourceFile] = []
     size = 0
@@ -84,7 +84,7 @@ def _next(waiting: Waiting) -> Any:
     return first if isinstance(first, Run) else first.result()
 
 
-def _pickled(read: ReadFiles) -> bytes:
+def _pickle_job(read: ReadFiles) -> bytes:
     """Pickle the job for the workers. Raises `SettingsError` if a part of it cannot be imported by name.
 
     With cloudpickle, functions of a notebook are sent with their code.

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agentnb.core.messages import Message
 from agentnb.core.request import Request
-from agentnb.core.usage import UNKNOWN, Usage, checked
+from agentnb.core.usage import UNKNOWN, Usage, sanitize_usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def used_until_cut(model: Any, request: Request, heard: Message) -> Usage:
     """
     reckon = getattr(model, "used_until_cut", None)
     try:
-        usage = checked(reckon(request, heard) if callable(reckon) else None)
+        usage = sanitize_usage(reckon(request, heard) if callable(reckon) else None)
     except Exception:  # another error is being raised; do not mask it
         return UNKNOWN
     return usage if usage == UNKNOWN else replace(usage, estimated=True)

@@ -113,7 +113,7 @@ def tokens_of_request(request: Request) -> int:
     messages = request.messages
     last = len(messages) - 1
     if isinstance(messages, Sent) and last >= 0:
-        counts = sum(messages.made("tokens", tokens_of_message, last)) + tokens_of_message(messages[last])
+        counts = sum(messages.map_messages("tokens", tokens_of_message, last)) + tokens_of_message(messages[last])
     else:
         counts = sum(map(tokens_of_message, messages))
     return tokens_of_text(request.system) + tokens_of_tools(request.tools) + counts

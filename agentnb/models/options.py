@@ -113,13 +113,15 @@ class Options:
                 "key= takes the name of a variable, not a key", SetKey("MY_KEY", lead="Write key=MY_KEY, and set it")
             )
         if self.effort is not None and self.effort not in EFFORTS:
-            raise SettingsError(f"effort={shown(self.effort)} is unknown", NameOne(known=tuple(EFFORTS), lead="It is one of"))
+            raise SettingsError(
+                f"effort={mask_text(self.effort)} is unknown", NameOne(known=tuple(EFFORTS), lead="It is one of")
+            )
         for name, words in WORDS.items():
             value = getattr(self, name)
             if value is not None and value not in words:
-                raise SettingsError(f"{name}={shown(value)} is unknown", f"It is one of {', '.join(words)}")
+                raise SettingsError(f"{name}={mask_text(value)} is unknown", f"It is one of {', '.join(words)}")
         if self.thinking is not None and self.thinking not in ("off", "adaptive") and not NUMBER.fullmatch(self.thinking):
-            raise SettingsError(f"thinking={shown(self.thinking)} is unknown", "It is off, adaptive, or a number of tokens")
+            raise SettingsError(f"thinking={mask_text(self.thinking)} is unknown", "It is off, adaptive, or a number of tokens")
         if "" in self.stop:
             raise SettingsError("stop= is blank", "Give the text at which a reply should end")
         for name, least in LEAST.items():
@@ -149,12 +151,12 @@ def read_options(name: str, given: Iterable[tuple[str, str]], known: frozenset[s
     for key, text in given:
         if key not in known:
             # The value may be a secret: do not repeat it.
-            raise UnknownModel(f"{name} has no option {shown(key)!r}", f"It has {', '.join(sorted(known))}")
+            raise UnknownModel(f"{name} has no option {mask_text(key)!r}", f"It has {', '.join(sorted(known))}")
         values[key] = (*values.get("stop", ()), text) if key == "stop" else _read(name, key, text)
     return Options(**values)
 
 
-def named(options: Options) -> str:
+def format_options(options: Options) -> str:
     """Return the options that differ from the defaults, as written in a name; empty if all are defaults."""
     usual = Options()
     pieces = []
@@ -167,7 +169,7 @@ def named(options: Options) -> str:
     return "?" + "&".join(pieces) if pieces else ""
 
 
-def shown(text: str) -> str:
+def mask_text(text: str) -> str:
     """Return the person's text if it is safe to repeat, ``...`` if it is too long or may hold a key."""
     holds_key = mask_shapes(text) != text or (looks_like_a_key(text) and ":" not in text)
     return "..." if len(text) > MAX_SHOWN or holds_key or url_problem(text) else text
@@ -185,9 +187,9 @@ def _read(name: str, key: str, text: str) -> Any:
     try:
         value = read(text)
     except (ValueError, KeyError):
-        raise UnknownModel(f"{key}={shown(text)} of {name} is not {wanted}") from None  # the cause repeats the text
+        raise UnknownModel(f"{key}={mask_text(text)} of {name} is not {wanted}") from None  # the cause repeats the text
     if key == "price":
-        if shown(text) != text:
+        if mask_text(text) != text:
             raise SettingsError("price= is not a price", "Write dollars for a million tokens: input/output as in 3/15")
         return Price.parse(text)
     return value
@@ -206,7 +208,7 @@ def check_url(url: str) -> None:
         raise SettingsError(f"The URL of a model {problem}", advice)
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not url.isprintable() or " " in url:
         raise SettingsError(
-            f"url={shown(url)} is not the URL of a server", "It begins with http://, as in url=http://localhost:8000/v1"
+            f"url={mask_text(url)} is not the URL of a server", "It begins with http://, as in url=http://localhost:8000/v1"
         )
     if problem:
         raise SettingsError(f"The URL of a model {problem}", "Write url=http://localhost:8000/v1")

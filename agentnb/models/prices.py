@@ -96,7 +96,7 @@ class Price(msgspec.Struct, frozen=True):
         return "/".join(f"{number:f}" for number in numbers)
 
 
-def priced(
+def add_cost(
     usage: Usage,
     provider: str,
     model: str,
@@ -127,7 +127,7 @@ def priced(
     return msgspec.structs.replace(usage, cost=max(known_costs) if costs and len(known_costs) == len(costs) else None)
 
 
-def known_of(provider: str, model: str, url: str | None = None) -> tuple[int | None, bool]:
+def look_up(provider: str, model: str, url: str | None = None) -> tuple[int | None, bool]:
     """Return the model's context window in tokens, and whether its price is known. Loads the table if necessary."""
     entry = _model(IN_TABLE.get(provider) if url is None else None, model, url)
     return (None, False) if entry is None else (entry.context_window, entry.price(datetime.now(UTC), 0, False) is not None)
@@ -142,7 +142,7 @@ def load() -> None:
         _loaded.set()
 
 
-def loaded() -> bool:
+def is_loaded() -> bool:
     """Return whether the table has been loaded."""
     return _loaded.is_set()
 

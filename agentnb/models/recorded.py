@@ -51,12 +51,12 @@ def pieces(request: Request) -> list[Piece]:
     tools = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in request.tools]
     compared = [Piece("the system prompt", request.system)]
     for number, message in enumerate(request.messages, 1):
-        compared.append(Piece(f"message {number} ({message.role})", "\n".join(_told(part, ids) for part in message.parts)))
+        compared.append(Piece(f"message {number} ({message.role})", "\n".join(_part_text(part, ids) for part in message.parts)))
     compared += [Piece(f"the tool {tool['name']}", _encode(tool).decode()) for tool in tools]
     return [*compared, Piece("the settings", _encode(request.settings).decode())]
 
 
-def _told(part: AnyPart, ids: dict[str, str]) -> str:
+def _part_text(part: AnyPart, ids: dict[str, str]) -> str:
     if isinstance(part, Text):
         return part.text
     if isinstance(part, Thinking):
@@ -67,7 +67,7 @@ def _told(part: AnyPart, ids: dict[str, str]) -> str:
     if isinstance(part, Image):
         return f"[{part.media_type} {hashlib.sha256(part.data).hexdigest()[:16]}]"
     number = ids.setdefault(part.call_id, f"call {len(ids) + 1}")
-    inner = "\n".join(_told(inner_part, ids) for inner_part in part.parts)
+    inner = "\n".join(_part_text(inner_part, ids) for inner_part in part.parts)
     return f"[result of {number}, {part.name}{', an error' if part.is_error else ''}] {inner}"
 
 
@@ -140,7 +140,7 @@ class RecordedModel:
         recordings, key = self.recordings, digest(request)
         matches = self._by_digest.get(key)
         if matches is None:
-            raise _missed(recordings, request, self.name)
+            raise _missing_reply(recordings, request, self.name)
         index = self._given[key] = self._given.get(key, -1) + 1
         return matches[min(index, len(matches) - 1)]
 
@@ -148,7 +148,7 @@ class RecordedModel:
 HINT = "Record it again with the model itself, or undo what changed"
 
 
-def _missed(recordings: Iterable[Recording], request: Request, name: str) -> ReplayDiverged:
+def _missing_reply(recordings: Iterable[Recording], request: Request, name: str) -> ReplayDiverged:
     wanted = pieces(request)
     nearest = max(recordings, key=lambda one: _alike(pieces(one.request), wanted), default=None)
     if nearest is None:

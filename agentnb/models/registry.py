@@ -15,7 +15,7 @@ from agentnb import settings
 from agentnb.advice import Advised, Plain, SetKey, SetModel, ShowModels
 from agentnb.core.key_shapes import mask_shapes
 from agentnb.core.request import Request
-from agentnb.errors import MissingKey, SettingsError, UnknownModel, nearest
+from agentnb.errors import MissingKey, SettingsError, UnknownModel, suggest_similar
 from agentnb.models.destinations import chosen_destination
 from agentnb.models.destinations.destination import FileModelName, is_local
 from agentnb.models.model import Model
@@ -40,19 +40,19 @@ REMOTE: dict[str, Provider] = {name: (_OF_OTHER_WIRES | openai.PROVIDERS)[name] 
 """Providers of language models."""
 
 
-def _simulated(persona: str, given: Given) -> Model:
+def _make_simulated(persona: str, given: Given) -> Model:
     numbers: dict[str, Any] = read_persona_options(persona, dict(given))
     return SimulatedModel(persona, **numbers)
 
 
-def _scripted(name: str, given: Given) -> Model:
+def _refuse_scripted(name: str, given: Given) -> Model:
     raise UnknownModel(
         f"scripted:{name} cannot be made from its name",
         SetModel(again=True, lead="Make the object in Python and give that"),
     )
 
 
-def _recorded(name: str, given: Given) -> Model:
+def _make_recorded(name: str, given: Given) -> Model:
     path = Path(name).expanduser()
     if not has_magic(name) and not path.exists():
         raise SettingsError(f"recorded:{name}: there is no file or folder {path}", "Name a run log, or a folder of them")
@@ -62,7 +62,11 @@ def _recorded(name: str, given: Given) -> Model:
 RECORDED = "recorded:"
 SEED = "seed"
 """Option of models that sample with a seed."""
-OTHERS: dict[str, Callable[[str, Given], Model]] = {"simulated": _simulated, "scripted": _scripted, "recorded": _recorded}
+OTHERS: dict[str, Callable[[str, Given], Model]] = {
+    "simulated": _make_simulated,
+    "scripted": _refuse_scripted,
+    "recorded": _make_recorded,
+}
 """Constructors of models that are not language models, from the rest of the name and the options."""
 PLAIN_URL = re.compile(r"https?://[\w.:/-]{1,200}")
 OPTIONS_FORM = "They follow ?, separated by &: provider:NAME?effort=high&max_tokens=8000"
@@ -133,7 +137,7 @@ def is_usual_or_allowed(model: str) -> bool:
 
 def _parts(model: str) -> tuple[Provider, Options] | None:
     """Return the provider and the options in this name, or None for other kinds of models."""
-    provider, name, query_options = _taken_apart(model)
+    provider, name, query_options = _split_name(model)
     return (REMOTE[provider], _options(provider, name, query_options)) if provider in REMOTE else None
 
 
@@ -145,7 +149,7 @@ def names() -> list[str]:
 def check_model(model: object) -> None:
     """Raise `UnknownModel` unless this is a model or a valid name of one. Needs no key."""
     if isinstance(model, str):
-        provider, name, query_options = _taken_apart(model)
+        provider, name, query_options = _split_name(model)
         if provider in REMOTE:
             _options(provider, name, query_options)
         else:
@@ -157,7 +161,7 @@ def check_model(model: object) -> None:
 
 def check_key(model: str) -> None:
     """Raise `MissingKey` if the model of this name needs a key that is not set."""
-    provider, name, query_options = _taken_apart(model)
+    provider, name, query_options = _split_name(model)
     if provider in REMOTE:
         endpoint_of(REMOTE[provider], _options(provider, name, query_options), by_person=_is_by_person(model))
 
@@ -194,7 +198,7 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
         raise SettingsError(
             "output_schema is a JSON Schema, a dict", "Of a pydantic model: output_schema=Model.model_json_schema()"
         )
-    provider, name, query_options = _taken_apart(model)
+    provider, name, query_options = _split_name(model)
     if provider in REMOTE:
         options = replace(_options(provider, name, query_options), output_schema=output_schema)
         endpoint = endpoint_of(REMOTE[provider], options, by_person=_is_by_person(model))
@@ -211,7 +215,7 @@ def seed_in(model: str, seed: int) -> str:
     """Return the name with this seed in place of any other; the name itself if its models take none. A `FileModelName` stays
     one.
     """
-    provider, name, query_options = _taken_apart(model)
+    provider, name, query_options = _split_name(model)
     options = REMOTE[provider].options if provider in REMOTE else options_of(name) if provider == "simulated" else ()
     if SEED not in options:
         return model
@@ -225,7 +229,7 @@ def wire_form(model: str | Model, request: Request) -> bytes | None:
     """Return the JSON that would be sent for this request, or None if the model is not a provider's. Needs no key."""
     if isinstance(model, RemoteModel):
         return model.body(request)
-    provider, name, query_options = _taken_apart(model) if isinstance(model, str) else ("", "", ())
+    provider, name, query_options = _split_name(model) if isinstance(model, str) else ("", "", ())
     if provider not in REMOTE:
         return None
     options = _options(provider, name, query_options)
@@ -250,7 +254,7 @@ def _options(provider: str, name: str, given: Given) -> Options:
 def _check_recorded(model: str) -> None:
     """Raise `SettingsError` if a file names recorded runs outside its own folder."""
     if isinstance(model, FileModelName) and model.startswith(RECORDED):
-        chosen_destination.check_recorded(_taken_apart(model)[1], model.folder)
+        chosen_destination.check_recorded(_split_name(model)[1], model.folder)
 
 
 def _is_by_person(model: str) -> bool:
@@ -258,7 +262,7 @@ def _is_by_person(model: str) -> bool:
     return not isinstance(model, FileModelName)
 
 
-def _taken_apart(model: str) -> tuple[str, str, Given]:
+def _split_name(model: str) -> tuple[str, str, Given]:
     """Split a name into provider, model and options. Raises `UnknownModel`, with the most similar names, for an invalid one."""
     called, _, query = model.partition("?")
     provider, colon, name = called.partition(":")
@@ -297,7 +301,7 @@ def _how_to_name(called: str, provider: str) -> Advised:
     _, family = max((match for match in begun if called.lower().startswith(match[0])), default=("", ""))  # the longest match
     if family and (":" not in called or not REMOTE[family].needs_key):  # whose names may have a tag
         return f"Name its provider: {family}:{called}"
-    if ":" in called and (like := nearest(called, [DEFAULT, *(f"{prefix}:" for prefix in PROVIDERS), *names()[1:]])):
+    if ":" in called and (like := suggest_similar(called, [DEFAULT, *(f"{prefix}:" for prefix in PROVIDERS), *names()[1:]])):
         return like
     example = f"Write provider:NAME, such as anthropic:{called.rpartition(':')[2]}"
     return (Plain(example), ShowModels(rest=" shows the providers"))

@@ -54,28 +54,30 @@ class ScriptedModel:
         self.requests.append(request)
         count = self.used + len(self.requests)
         if count > len(self._replies) and not (self._repeat and self._replies):
-            raise self._ended(count)
+            raise self._end_error(count)
         reply = _as_reply(self._replies[(count - 1) % len(self._replies)], request)
         if self._stream:
             for word in re.findall(r"\S+\s*|\s+", reply.message.text):
                 yield TextDelta(word)
         yield reply
 
-    def _ended(self, count: int) -> ScriptEnded:
+    def _end_error(self, count: int) -> ScriptEnded:
         """Return the error after the last reply, which says whether earlier conversations have used replies."""
         begun = [index for index, request in enumerate(self.requests) if len(request.messages) == 1]
         if self._replies and begun and begun[-1]:
             before = min(self.used + begun[-1], len(self._replies))
-            problem = f"The script of {self.name} has {_counted(len(self._replies))}, and earlier runs used {before} of them"
+            problem = (
+                f"The script of {self.name} has {_reply_count(len(self._replies))}, and earlier runs used {before} of them"
+            )
             hint = "Make the model again, or let its script begin again: ScriptedModel(..., repeat=True)"
             return ScriptEnded(problem, hint)
         return ScriptEnded(
-            f"The script of {self.name} has {_counted(len(self._replies))} and was asked for number {count}",
+            f"The script of {self.name} has {_reply_count(len(self._replies))} and was asked for number {count}",
             "Give it one more reply, or fewer tool calls: each reply with calls is followed by another request",
         )
 
 
-def _counted(count: int) -> str:
+def _reply_count(count: int) -> str:
     return "1 reply" if count == 1 else f"{count} replies"
 
 

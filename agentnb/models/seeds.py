@@ -8,10 +8,10 @@ from agentnb.models.registry import seed_in
 
 def takes_seed(model: str | Model) -> bool:
     """Return whether the model samples with a seed: a persona, a provider's model with the option, or an object that can."""
-    return seeded(model, 0) is not model
+    return with_seed(model, 0) is not model
 
 
-def seeded(model: str | Model, seed: int) -> str | Model:
+def with_seed(model: str | Model, seed: int) -> str | Model:
     """Return the model with this seed; the model itself if it takes none.
 
     ``seed``: a whole number from 0. A custom model takes one if its class has a method ``with_seed(seed)``.

@@ -93,7 +93,7 @@ def _foreign_agent(chosen: AgentOptions, session: Session, variables: Mapping[st
 
 
 def _policy(chosen: AgentOptions, usual: str) -> Any:
-    """Return the policy; None if the context provides one. ``usual``: the session's default."""
+    """Return the policy, or None if the context provides one. ``usual``: the session's default."""
     policy = chosen.policy or (None if chosen.context.context is not None else usual)
     return in_workflow_mode(find_policy(policy or usual)) if chosen.workflow_mode else policy
 

@@ -19,7 +19,7 @@ from agentnb.guidance import BUILT_IN, GuidanceSet
 from agentnb.models.registry import is_model
 from agentnb.models.registry import names as model_names
 from agentnb.notebook.commands import COMMANDS
-from agentnb.notebook.commands.answer import MODEL_OPTIONS, offered
+from agentnb.notebook.commands.answer import MODEL_OPTIONS, answers_to_offer
 from agentnb.notebook.commands.delete import OPTIONS as DELETE_OPTIONS
 from agentnb.notebook.commands.history import KINDS
 from agentnb.notebook.commands.keys import OPTIONS, names_to_offer
@@ -131,7 +131,7 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any], 
         "answer": lambda: (
             model_names() + names_of(variables, is_model)
             if before[-1] in MODEL_OPTIONS
-            else [*TYPED_NO_ANSWER, *offered(session), *islice(session.suspended(), MAX_IDS)]
+            else [*TYPED_NO_ANSWER, *answers_to_offer(session), *islice(session.suspended_ids(), MAX_IDS)]
         ),
         "stop": lambda: [
             ALL,
@@ -150,7 +150,7 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any], 
 
 def _recover_words(before: list[str], session: Session, variables: dict[str, Any], fragment: str) -> list[str]:
     candidates = _cell_words(before, RECOVER_OPTIONS, session, variables, fragment)
-    return candidates if before else [*islice(session.interrupted(), MAX_IDS), *candidates]
+    return candidates if before else [*islice(session.interrupted_ids(), MAX_IDS), *candidates]
 
 
 def _defaults(session: Session) -> list[str]:

@@ -18,7 +18,7 @@ from agentnb.notebook.lookup.server_names import shown_later
 from agentnb.policies.limits import LIMITS
 from agentnb.tools.mcp.server import ServerTools
 
-LINE = 100
+MAX_LINE_CHARACTERS = 100
 """Maximum characters of a schema's list or object on one line."""
 SHOWN_ABOVE = frozenset({"messages", "input", "system", "instructions", "tools"})
 """Fields of a request's wire form already shown as text."""
@@ -56,7 +56,7 @@ def dry_text(
     for message in request.messages:
         lines += ["", f"--- {message.role} (about {tokens_of_message(message):,}) ---", _message_text(message)]
     lines += ["", f"--- tools (about {tokens_of_tools(request.tools):,}) ---"]
-    tools = [_folded(tool) if tool.name == TODO_TOOL else tool_text(tool) for tool in request.tools]
+    tools = [_fold(tool) if tool.name == TODO_TOOL else tool_text(tool) for tool in request.tools]
     lines += [*tools, *shown_later(servers)] or ["(none)"]
     if wire is not None:
         fields = msgspec.json.decode(wire)
@@ -65,7 +65,7 @@ def dry_text(
     return clean("\n".join(lines))
 
 
-def _folded(tool: ToolSpec) -> str:
+def _fold(tool: ToolSpec) -> str:
     """Return a line for the todo tool, whose description is long and always the same."""
     return f"{tool.name}: {tool.description.splitlines()[0]} (built in, about {tokens_of_tools((tool,)):,} tokens)"
 
@@ -78,7 +78,7 @@ def tool_text(tool: ToolSpec) -> str:
 
 def _on_one_line(match: re.Match[str]) -> str:
     line = " ".join(match.group().split())
-    return line if len(line) <= LINE else match.group()
+    return line if len(line) <= MAX_LINE_CHARACTERS else match.group()
 
 
 def _message_text(message: Message) -> str:

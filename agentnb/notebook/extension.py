@@ -208,7 +208,7 @@ def _new_cell(shell: Any, source: str) -> BegunCell:
 def _begin_cell(shell: Any, source: str = "", info: Any = None) -> None:
     """Route runs started by the next cell's Python code to that cell. ``source``: its id or its text.
 
-    ``info``: IPython's execution info; None for the cell that loads the extension.
+    ``info``: IPython's execution info (None for the cell that loads the extension).
     """
     if info is not None:
         running_cells[:] = [*filter(None, running_cells), info]

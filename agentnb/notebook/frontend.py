@@ -46,13 +46,13 @@ def is_attended(kernel: Any) -> bool:
 
 
 def asker(shell: Any) -> Callable[[str], str] | None:
-    """Return the function that asks the person for a line of input; None if nobody is present."""
+    """Return the function that asks the person for a line of input, or None if nobody is present."""
     kernel = getattr(shell, "kernel", None)
     is_present = sys.stdin is not None and sys.stdin.isatty() if kernel is None else is_attended(kernel)
     return input if is_present else None
 
 
-def masked(question: str, what: str) -> str:
+def ask_masked(question: str, what: str) -> str:
     """Return a line of hidden input; blank if the person ends the input.
 
     ``what``: the subject of the question. Raises `SettingsError` if the input would be visible.

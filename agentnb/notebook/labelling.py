@@ -20,12 +20,12 @@ from agentnb.detect.run import Run
 from agentnb.display.lists.blind_view import blind_html
 from agentnb.display.markup import tag
 from agentnb.display.style import style_sheet
-from agentnb.display.texts.labels import counted
+from agentnb.display.texts.labels import pluralize
 from agentnb.errors import SettingsError
 from agentnb.experiments.results.recorded import arm_of
 from agentnb.interchange.files import RunSource, folder_of, load_traces
 from agentnb.notebook.frontend import is_attended
-from agentnb.notebook.widgets import STATIC, close, error_told, heard_while_busy, script, view_bundle
+from agentnb.notebook.widgets import STATIC, close, error_words, hear_while_busy, script, view_bundle
 from agentnb.notebook.worker import Worker
 from agentnb.store.labels import FILE, Label, append_label, assessments_by_run, read_labels, subject_of
 from agentnb.store.store import Store
@@ -64,12 +64,12 @@ def label(
     """
     if labels is None:
         labels = FOLLOWED_OR_NOT if followed else HEALTHY_OR_FAILED
-    runs = _drawn(load_traces(source), sample, seed)
+    runs = _draw_sample(load_traces(source), sample, seed)
     subjects = [subject for run in runs for subject in (_reminders(run) if followed else [Subject(run)])]
-    return Labeller(subjects, _beside(source) if path is None else Path(path), _checked(labels), who)
+    return Labeller(subjects, _beside(source) if path is None else Path(path), _check_labels(labels), who)
 
 
-def _drawn(runs: Sequence[Run], sample: int | None, seed: int) -> Sequence[Run]:
+def _draw_sample(runs: Sequence[Run], sample: int | None, seed: int) -> Sequence[Run]:
     """Return a sample of each variant's runs, in random order; a single variant without a ``sample`` unchanged."""
     if sample is not None and (type(sample) is not int or sample < 1):
         raise SettingsError(f"sample={sample!r} is not a number of runs", "Give a whole number from 1, such as 30")
@@ -120,7 +120,7 @@ def _beside(source: RunSource) -> Path:
     return Path(FILE) if folder is None else folder / FILE
 
 
-def _checked(labels: Mapping[str, Value] | Iterable[str]) -> dict[str, Value]:
+def _check_labels(labels: Mapping[str, Value] | Iterable[str]) -> dict[str, Value]:
     values: dict[Any, Any] = dict(labels) if isinstance(labels, Mapping) else {}
     if not isinstance(labels, Mapping | str):
         values = {word: word for word in labels}
@@ -159,7 +159,7 @@ class Labeller:
         judged = sum(subject.key in self.given for subject in self.subjects)
         position = f"{self._what.capitalize()} {self.place + 1:,} of {len(self.subjects):,}"
         if judged == len(self.subjects):
-            return f"{position}. All {counted(judged, self._what)} are judged: {self.path}"
+            return f"{position}. All {pluralize(judged, self._what)} are judged: {self.path}"
         return f"{position}, {judged:,} judged"
 
     def judge(self, number: int) -> None:
@@ -210,7 +210,7 @@ class Labeller:
     @property
     def _saved(self) -> str:
         """The text that remains in the notebook without a kernel, valid at any time, so without a count."""
-        path, amount = str(self.path), counted(len(self.subjects), self._what)
+        path, amount = str(self.path), pluralize(len(self.subjects), self._what)
         return f"{amount} to judge by hand. Judgements are in {path}: agentnb.labels({path!r}) reads them. {AGAIN}"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
@@ -220,7 +220,7 @@ class Labeller:
             return plain
         if self._widget is None:
             key, remains = uuid4().hex, tag("p", "", self._saved)
-            self._widget = heard_while_busy(_widget_class()(words=[*self.labels], model_id=key, key=key, remains=remains))
+            self._widget = hear_while_busy(_widget_class()(words=[*self.labels], model_id=key, key=key, remains=remains))
             self._widget.on_msg(self._hear)
             self._show()
         return view_bundle(self._widget) | {"text/plain": self._saved, "text/html": tag("p", "", self._saved)}
@@ -259,7 +259,7 @@ class Labeller:
         try:
             actions.get(str(message.get("do")), lambda: None)()
         except Exception as broken:  # including messages from other senders, and runs that cannot be drawn
-            error = error_told(broken, "An action of label")
+            error = error_words(broken, "An action of label")
         self._widget.error = error
 
 

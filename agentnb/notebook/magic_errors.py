@@ -13,8 +13,8 @@ from IPython.core.magic_arguments import parse_argstring
 
 from agentnb.core.redaction import redact_error
 from agentnb.display.texts.notebook_commands import error_in_notebook
-from agentnb.errors import RENDERER, AgentnbError, ExpectationFailed, SettingsError, nearest
-from agentnb.models.options import shown
+from agentnb.errors import RENDERER, AgentnbError, ExpectationFailed, SettingsError, suggest_similar
+from agentnb.models.options import mask_text
 from agentnb.runtime.workers.foreground import RunInterrupted
 from agentnb.tools.tool_errors import CARRIERS, LIBRARIES, PACKAGE
 
@@ -93,31 +93,31 @@ def _quiet(error: E, line: str) -> E:
     return error if RENDERER in vars(error) or isinstance(error, ExpectationFailed) else in_one_line(error, line)
 
 
-def _hyphenated(option: str, options: list[str]) -> str:
+def _hyphenate(option: str, options: list[str]) -> str:
     """Return the known option that differs only in hyphens, such as ``--max-rounds`` for ``--max_rounds``."""
     better = option.replace("_", "-")
     return better if better in options and option not in options else option
 
 
-def parsed(magic: Any, line: str, *, see: str = "") -> Any:
+def parse_options(magic: Any, line: str, *, see: str = "") -> Any:
     """Parse the options of a line. Raises `SettingsError` for unknown ones.
 
     ``see``: a reference to the options, for a line magic, which has no text below it.
     """
     options = [option for action in magic.parser._actions for option in action.option_strings]
-    line = _UNDERSCORED.sub(lambda match: _hyphenated(match.group(), options), line)
+    line = _UNDERSCORED.sub(lambda match: _hyphenate(match.group(), options), line)
     own = f"%{magic.parser.prog}?"
     try:
         return parse_argstring(magic, line)
     except ValueError as error:  # an unclosed quotation
         raise SettingsError(f"{error} in: {line}", "Close it, or leave it out") from None
     except UsageError as error:
-        sentence = " ".join(shown(word) for word in str(error).split(" "))
+        sentence = " ".join(mask_text(word) for word in str(error).split(" "))
         problem = sentence[:1].upper() + sentence[1:]
         unrecognized = problem.removeprefix("Unrecognized arguments: ")
         if not see and unrecognized != problem and not unrecognized.startswith("-"):
             as_tool = f"To give it as a tool: -t {unrecognized}. " if "-t" in options and unrecognized.isidentifier() else ""
             raise SettingsError(problem, f"{as_tool}The text goes below the %{magic.parser.prog} line") from None
         wrong = next((word for word in line.split() if word in problem and word.startswith("-")), "")
-        suggestion = nearest(wrong, options) if wrong not in options else ""
+        suggestion = suggest_similar(wrong, options) if wrong not in options else ""
         raise SettingsError(problem, suggestion or see or f"{own} shows the options") from None

@@ -17,7 +17,7 @@ from agentnb.agent.agent import Agent
 from agentnb.chat.context_type import ContextType
 from agentnb.detect.run import Run
 from agentnb.display.texts.labels import clean, first_line, short_id
-from agentnb.errors import SettingsError, StoreError, nearest
+from agentnb.errors import SettingsError, StoreError, suggest_similar
 from agentnb.guidance import GuidanceSet
 from agentnb.interchange.importing import CHOICES
 from agentnb.models.destinations.allowed_urls import with_consent
@@ -28,16 +28,16 @@ from agentnb.notebook.cells.cell_runs import Answer, cell_runs
 from agentnb.notebook.cells.extension_options import chosen_extensions, extension_options
 from agentnb.notebook.cells.interpolation import interpolate, near_misses
 from agentnb.notebook.cells.invocation import invocation_of
-from agentnb.notebook.cells.limit_options import allow_url_option, approve_option, given, run_options
+from agentnb.notebook.cells.limit_options import allow_url_option, approve_option, run_options, typed_settings
 from agentnb.notebook.commands import command
-from agentnb.notebook.commands.contexts import context_written
-from agentnb.notebook.commands.guidance import written
+from agentnb.notebook.commands.contexts import context_message
+from agentnb.notebook.commands.guidance import written_message
 from agentnb.notebook.commands.replay import replay_named
 from agentnb.notebook.commands.traces import show_traces
 from agentnb.notebook.dry import dry_text, limits_line
 from agentnb.notebook.frontend import asker
-from agentnb.notebook.magic_errors import one_line_errors, parsed
-from agentnb.notebook.names import check_variable, run_names, tools_before, unquoted, words_of
+from agentnb.notebook.magic_errors import one_line_errors, parse_options
+from agentnb.notebook.names import check_variable, run_names, tools_before, unquote, words_of
 from agentnb.rerun.replay_result import Replay
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.workers.foreground import Foreground
@@ -55,9 +55,9 @@ def continued_run(session: Session, variables: Mapping[str, Any], name: str, out
     ``name``: a variable that holds a run, the id of a run or a part of it, or empty; ``out``: the variable of ``-o``, or empty.
     Raises `SettingsError` for an unknown run, or if it has no conversation or has not ended.
     """
-    name = unquoted(name)
+    name = unquote(name)
     if name:
-        return session.conversation(_named(session, variables, name)), ""
+        return session.conversation(_find_run(session, variables, name)), ""
     value = variables.get(out)
     is_held = isinstance(value, Run) and value.started_at is not None
     run = session.conversation(value if is_held else None)
@@ -66,12 +66,12 @@ def continued_run(session: Session, variables: Mapping[str, Any], name: str, out
     return run, f"Continuing run {clean(short_id(run.id))} ({location}): {prompt}"
 
 
-def _named(session: Session, variables: Mapping[str, Any], name: str) -> Run:
+def _find_run(session: Session, variables: Mapping[str, Any], name: str) -> Run:
     """Return the run of a variable or of an id."""
     value = variables.get(name)
     if isinstance(value, Run):
         return value
-    hint = nearest(name, run_names(variables)) or ListRuns(rest=" lists the runs")
+    hint = suggest_similar(name, run_names(variables)) or ListRuns(rest=" lists the runs")
     if name in variables:
         raise SettingsError(f"--continue {name}: the variable holds a {type(value).__name__}, not a run", hint)
     try:
@@ -185,7 +185,7 @@ class AgentMagics(Magics):
         cell, and keep the results so far; --continue continues at that point, also after a limit. Options you omit come from
         %agent defaults, where limits can be set for all cells; none, such as --budget none, means no limit.
         """
-        options = parsed(AgentMagics.agent_cell, line)
+        options = parse_options(AgentMagics.agent_cell, line)
         cell = cell.replace("\r\n", "\n")
         variables = self.shell.user_ns
         given_out, options.out = options.out, check_variable(options.out or USUAL_OUT)
@@ -203,7 +203,7 @@ class AgentMagics(Magics):
         """Start the run of a cell, or show its first request; wait for it unless it is in the background."""
         foreground = None if options.background or options.dry else Foreground()
         with nullcontext() if foreground is None else foreground.own_interrupts():
-            choice = self.session.contexts.choose(unquoted(options.context), before)
+            choice = self.session.contexts.choose(unquote(options.context), before)
             if not prompt.strip() and choice.context is None:
                 raise SettingsError("This cell has no task", "Write what the agent should do below the %%agent line")
             agent, note = self._agent(options, before, choice)
@@ -265,7 +265,7 @@ class AgentMagics(Magics):
 
         No model is called. ``replayed.table()`` is the table as a data frame.
         """
-        options = parsed(AgentMagics.replay_line, line, see="%replay? shows the options")
+        options = parse_options(AgentMagics.replay_line, line, see="%replay? shows the options")
         return replay_named(self.session, self.shell.user_ns, options)
 
     @one_line_errors
@@ -288,7 +288,7 @@ class AgentMagics(Magics):
 
         What cannot be read is left out and named; ``runs.problems`` has all of it.
         """
-        return show_traces(self.session, self.shell, parsed(AgentMagics.traces_line, line, see=SEE_TRACES), line.strip())
+        return show_traces(self.session, self.shell, parse_options(AgentMagics.traces_line, line, see=SEE_TRACES), line.strip())
 
     @one_line_errors
     @magic_arguments("%guidance")
@@ -304,14 +304,14 @@ class AgentMagics(Magics):
         {{ completing_call }} {{ ignored }} {{ failed_tools }} {{ failed_rounds }}.
         Use it: %%agent -g NAME
         """
-        options = parsed(AgentMagics.guidance_cell, line)
+        options = parse_options(AgentMagics.guidance_cell, line)
         out = check_variable(options.out) if options.out else ""
         guidance_set = self.session.write_set(options.name, cell)
         before = self.shell.user_ns.get(options.name)
         for name in (out, options.name if isinstance(before, GuidanceSet) and before.name == guidance_set.name else ""):
             if name:  # also a variable set by an earlier version of this cell
                 self.shell.user_ns[name] = guidance_set
-        print(written(guidance_set))
+        print(written_message(guidance_set))
 
     @one_line_errors
     @magic_arguments("%context")
@@ -325,28 +325,28 @@ class AgentMagics(Magics):
         and load, the name of a function in the notebook that returns text about an entity. %agent contexts NAME shows one.
         Use it: %%agent --context NAME, or NAME:ENTITY
         """
-        options = parsed(AgentMagics.context_cell, line)
+        options = parse_options(AgentMagics.context_cell, line)
         out = check_variable(options.out) if options.out else ""
-        context = ContextType.read(cell, unquoted(options.name), self.shell.user_ns)
+        context = ContextType.read(cell, unquote(options.name), self.shell.user_ns)
         self.session.contexts.write(context)
         if out:
             self.shell.user_ns[out] = context
-        print(context_written(context))
+        print(context_message(context))
 
     def _agent(self, options: Namespace, before: Run | None, choice: ContextChoice) -> tuple[Agent, str]:
         chosen = AgentOptions(
-            unquoted(options.model),
+            unquote(options.model),
             words_of(options.tools),
             options.guidance or "",
             options.policy or "",
             options.workflow_mode,
-            unquoted(options.output),
+            unquote(options.output),
             words_of([options.gate]),
-            given(options),
+            typed_settings(options),
             chosen_extensions(options),
             choice,
-            unquoted(options.acp),
-            unquoted(options.mode),
+            unquote(options.acp),
+            unquote(options.mode),
         )
         return make_agent(chosen, self.session, self.shell.user_ns, before)
 

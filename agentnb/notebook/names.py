@@ -10,14 +10,14 @@ from typing import Any, TypeGuard, get_origin
 
 from msgspec.structs import replace
 
-from agentnb.advice import Advised, NameOne, Plain, advised
+from agentnb.advice import Advised, NameOne, Plain, as_advice
 from agentnb.agent.agent import Agent
 from agentnb.agent.output import Output
 from agentnb.context import history
 from agentnb.core.questions import ASK_PERSON
 from agentnb.detect.run import Run
 from agentnb.display.texts.notebook_commands import is_variable
-from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, near
+from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, suggest_names
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model, why_no_model
 from agentnb.notebook.lookup.dotted_names import find_dotted, is_dotted, proposed_names, typed_names
@@ -35,10 +35,10 @@ from agentnb.workflow.files.text_inputs import read_inputs
 
 def words_of(groups: Iterable[Iterable[str]] | None) -> list[str]:
     """Return the names after ``-t``: the option may be repeated, and its names separated by spaces or commas."""
-    return [part for group in groups or [] for word in group for part in re.split(r"[,\s]+", unquoted(word)) if part]
+    return [part for group in groups or [] for word in group for part in re.split(r"[,\s]+", unquote(word)) if part]
 
 
-def unquoted(name: str | None) -> str:
+def unquote(name: str | None) -> str:
     """Return the name without the quotation marks that a shell would have removed."""
     return (name or "").strip("\"'")
 
@@ -60,7 +60,7 @@ def _unusable(
     kind = held or f"a {type(variables.get(name)).__name__}"
     problem = f"The variable {name} holds {kind}" if name in variables else f"There is no variable {name!r}"
     return SettingsError(
-        f"{option} {name}: {problem}", (*near(name, [other for other in candidates if other != name]), Plain(hint))
+        f"{option} {name}: {problem}", (*suggest_names(name, [other for other in candidates if other != name]), Plain(hint))
     )
 
 
@@ -158,7 +158,7 @@ def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
         lacks = why_no_model(variables[name], name) if _is_nearly_a_model(name, variables) else ""
         models = _models_here(name, names_of(variables, is_model))
         names = "Model names have the form provider:NAME; %agent models lists the providers"
-        raise UnknownModel(f"The variable {name} {problem}", (*advised(lacks), *models, Plain(names)))
+        raise UnknownModel(f"The variable {name} {problem}", (*as_advice(lacks), *models, Plain(names)))
     return name
 
 
@@ -176,7 +176,7 @@ def find_history(name: str | history.History, variables: Mapping[str, Any]) -> h
         return value
     if name in history.NAMED:
         return history.find_history(name)
-    advice = near(str(name), [*history.NAMED, *names_of(variables, is_kind(history.History))])
+    advice = suggest_names(str(name), [*history.NAMED, *names_of(variables, is_kind(history.History))])
     raise SettingsError(f"There is no history {name!r}", (*advice, Plain(f"Or make one: {name} = agentnb.History(...)")))
 
 
@@ -194,7 +194,7 @@ def find_inputs(given: str, variables: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises `SettingsError` for unusable values.
     """
-    name = unquoted(given)
+    name = unquote(given)
     if not name.isidentifier():
         return read_inputs(name or None)
     value = variables.get(name)
@@ -280,7 +280,7 @@ def _tools_in(value: Any) -> tuple[Tool, ...]:
 
 def _models_here(name: str, models: list[str]) -> tuple[NameOne, ...]:
     """Return advice to name an available model: a bare "Available: model." would not explain itself."""
-    return tuple([replace(advice, lead="Variables that hold a model:") for advice in near(name, models)])
+    return tuple([replace(advice, lead="Variables that hold a model:") for advice in suggest_names(name, models)])
 
 
 def tool_names(variables: Mapping[str, Any]) -> list[str]:

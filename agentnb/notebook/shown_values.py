@@ -33,7 +33,7 @@ USUAL_PLAN = "plan"
 
 
 def run_html(run: Run) -> str | None:
-    """Return a run as HTML, or a line if its card is right above; None without events."""
+    """Return a run as HTML, a line if its card is right above, or None without events."""
     if not run.events:
         return None
     kernel = getattr(get_ipython(), "kernel", None)

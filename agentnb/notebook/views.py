@@ -45,7 +45,7 @@ from agentnb.runtime.threads import running_loop
 
 INTERVAL = 1 / 15
 """Seconds between updates. An update per token costs time, and can even lose messages."""
-LOAD = 10
+WAIT_RATIO = 10
 """Minimum ratio of waiting to drawing: drawing takes at most a tenth of the time."""
 
 
@@ -108,7 +108,7 @@ class DisplayView:
             self._draw()
         elif (loop := running_loop()) is not None and (self._timer is None or loop is not self._loop):
             self._loop = loop
-            self._timer = loop.call_later(max(INTERVAL, self._cost * LOAD), self._draw)
+            self._timer = loop.call_later(max(INTERVAL, self._cost * WAIT_RATIO), self._draw)
 
     def _draw(self) -> None:
         started = perf_counter()

@@ -23,7 +23,7 @@ def script(*names: str, **constants: Any) -> str:
     return "\n".join([*lines, *[(STATIC / name).read_text("utf-8") for name in names]])
 
 
-def heard_while_busy(widget: Any) -> Any:
+def hear_while_busy(widget: Any) -> Any:
     """Set up the widget to receive messages while a cell runs, if the kernel supports that, and return it.
 
     Its messages do not fire the hooks of a cell.
@@ -39,7 +39,7 @@ def heard_while_busy(widget: Any) -> Any:
     return widget
 
 
-def error_told(error: Exception, what: str) -> str:
+def error_words(error: Exception, what: str) -> str:
     """Return the words for an error shown by a widget, with keys redacted; unexpected errors are logged.
 
     ``what``: the action that failed.

@@ -14,7 +14,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
-from agentnb.advice import advised
+from agentnb.advice import as_advice
 from agentnb.detect.run import Run
 from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook
 from agentnb.errors import SettingsError
@@ -25,7 +25,7 @@ from agentnb.notebook.cells.invocation import invocation_of
 from agentnb.notebook.cells.limit_options import allow_url_option, approve_option, run_option
 from agentnb.notebook.commands.recover import TRUST_LOG, trust_of
 from agentnb.notebook.frontend import asker
-from agentnb.notebook.magic_errors import one_line_errors, parsed
+from agentnb.notebook.magic_errors import one_line_errors, parse_options
 from agentnb.notebook.names import (
     check_variable,
     find_agents,
@@ -33,7 +33,7 @@ from agentnb.notebook.names import (
     find_inputs,
     find_model,
     tools_for_file,
-    unquoted,
+    unquote,
     words_of,
 )
 from agentnb.rerun.expect import EXTENSION as EXPECT
@@ -144,7 +144,7 @@ class WorkflowMagics(Magics):
         orchestration, note = with_consent(partial(self._orchestration, workflow, options), asker(self.shell))
         if note:
             print(note)
-        prompt = unquoted(options.prompt) or ("" if earlier is None else earlier.prompt)
+        prompt = unquote(options.prompt) or ("" if earlier is None else earlier.prompt)
         start = partial(self.session.start, orchestration, workflow.prompt_of(prompt, options.inputs))
         with nullcontext() if foreground is None else foreground.own_interrupts():
             return self._runs.run(start, out, run_options, on_stop=options.on_stop)
@@ -167,7 +167,7 @@ class WorkflowMagics(Magics):
         All that is wrong with it is told at once, with the lines of the cell, and then the variable stays as it was. Nothing is
         run: await plan.run(tools=[...]) does that.
         """
-        options = parsed(WorkflowMagics.plan_cell, line)
+        options = parse_options(WorkflowMagics.plan_cell, line)
         out, text = check_variable(options.out), cell.replace("\r\n", "\n")
         if not text.strip():
             raise SettingsError("This cell has no plan", "Write it in YAML or JSON below the %%plan line")
@@ -184,9 +184,9 @@ class WorkflowMagics(Magics):
 
         ``{name}`` and ``$name`` are replaced as in every magic, except in JSON.
         """
-        written = parsed(WorkflowMagics.workflow_cell, line).inputs
-        options: Namespace = parsed(WorkflowMagics.workflow_cell, self.shell.var_expand(line, depth=NO_FRAME))
-        options.inputs = find_inputs(written if _JSON.match(unquoted(written)) else options.inputs, self.shell.user_ns)
+        written = parse_options(WorkflowMagics.workflow_cell, line).inputs
+        options: Namespace = parse_options(WorkflowMagics.workflow_cell, self.shell.var_expand(line, depth=NO_FRAME))
+        options.inputs = find_inputs(written if _JSON.match(unquote(written)) else options.inputs, self.shell.user_ns)
         return options, written
 
     def _workflow(self, text: str, options: Namespace) -> Workflow:
@@ -203,7 +203,7 @@ class WorkflowMagics(Magics):
         return replace(workflow, agents={name: agent for name, agent in agents.items() if name not in workflow.spec.agents})
 
     def _orchestration(self, workflow: Workflow, options: Namespace) -> tuple[Orchestration, str]:
-        name, note = unquoted(options.model), advised("")
+        name, note = unquote(options.model), as_advice("")
         if not name:
             chosen, note = choose_model_of_workflow(workflow, self.session.defaults["model"])
             name = chosen or ""
@@ -224,7 +224,7 @@ class WorkflowMagics(Magics):
             "inputs": options.inputs,
             **limits,
             **({"budget": options.budget} if hasattr(options, "budget") else {}),
-            "rerun_from": unquoted(options.rerun_from) or None,
+            "rerun_from": unquote(options.rerun_from) or None,
             "of": self._earlier(options),
         }
         check_planner_inputs(workflow.declared, options.inputs, workflow.tools, Path.cwd())
@@ -232,7 +232,7 @@ class WorkflowMagics(Magics):
         return workflow.orchestration(**arguments), in_notebook(note)
 
     def _earlier(self, options: Namespace) -> Run | None:
-        """Return the run whose outputs ``--rerun-from`` uses; None without that option."""
+        """Return the run whose outputs ``--rerun-from`` uses, or None without that option."""
         if not options.rerun_from:
             return None
         earlier = self.shell.user_ns.get(options.out)

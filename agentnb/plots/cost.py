@@ -16,13 +16,13 @@ from agentnb.plots.drawing.style import (
     amounts,
     bar_axis,
     bar_label,
-    counted,
     distinct,
     empty,
     finish,
     first_bars,
     panels,
     plot_style,
+    pluralize,
     stack,
 )
 from agentnb.tables.model_calls import NESTED
@@ -38,7 +38,7 @@ INPUT, OUTPUT = Look("input tokens", BLUE), Look("output tokens", ORANGE, "///")
 
 
 class Operation(NamedTuple):
-    """Usage of the calls for one purpose; None if unknown for all of them."""
+    """Usage of the calls for one purpose; values unknown for all of them are None."""
 
     name: str
     calls: int
@@ -82,7 +82,7 @@ def cost(source: RunSource) -> Figure:
     operations = _operations(usage(runs))
     if not operations:
         return empty(TITLE, about(runs), "No model was called." if runs else "There are no runs.")
-    shown = first_bars(operations, _summed)
+    shown = first_bars(operations, _sum_up)
     priced = any(operation.cost is not None for operation in operations)
     if not any(operation.counted or operation.priced for operation in operations):
         return empty(TITLE, about(runs), "Neither tokens nor cost are recorded.")
@@ -96,7 +96,7 @@ def cost(source: RunSource) -> Figure:
         own = [operation for operation in operations if operation.name != NESTED]
         calls = sum(operation.calls for operation in own)
         nested = sum(operation.calls for operation in operations) - calls
-        more = [counted(calls, "model call"), *([counted(nested, "nested run")] if nested else [])]
+        more = [pluralize(calls, "model call"), *([pluralize(nested, "nested run")] if nested else [])]
         looks = [*([DOLLARS] if priced else []), INPUT, OUTPUT]
         title = TITLE if priced else "Tokens, by operation (no price is known)"
         says = "; ".join(f"{operation.name}: {operation.cost_label}, {operation.tokens_label} tokens" for operation in shown)
@@ -123,7 +123,7 @@ def _operations(calls: Any) -> list[Operation]:
     return sorted(rows, key=lambda one: (-(one.cost or 0.0), -one.tokens))
 
 
-def _summed(name: str, others: Sequence[Operation]) -> Operation:
+def _sum_up(name: str, others: Sequence[Operation]) -> Operation:
     costs = [operation.cost for operation in others if operation.cost is not None]
     return Operation(
         name,
@@ -161,9 +161,9 @@ def _notes(operations: list[Operation]) -> list[str]:
     uncounted = calls - sum(operation.counted for operation in operations)
     notes = []
     if unpriced:
-        notes.append(f"{unpriced:,} of {counted(calls, 'call')} without a known price: their cost is not 0, it is unknown")
+        notes.append(f"{unpriced:,} of {pluralize(calls, 'call')} without a known price: their cost is not 0, it is unknown")
     if uncounted:
-        notes.append(f"{uncounted:,} of {counted(calls, 'call')} without recorded tokens")
+        notes.append(f"{uncounted:,} of {pluralize(calls, 'call')} without recorded tokens")
     return notes
 
 

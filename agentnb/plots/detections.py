@@ -20,12 +20,12 @@ from agentnb.plots.drawing.style import (
     VERMILLION,
     Look,
     bar_axis,
-    counted,
     distinct,
     empty,
     finish,
     panels,
     plot_style,
+    pluralize,
     round_axis,
 )
 
@@ -51,7 +51,7 @@ def detections(source: RunSource, presets: Iterable[Detectors] = (DEFAULT,)) -> 
     run = one_run(source, "detections")
     findings = detections_of(run, presets)
     if not findings:
-        return empty(TITLE, about([run], counted(len(run.rounds), "round")), "Nothing was found.")
+        return empty(TITLE, about([run], pluralize(len(run.rounds), "round")), "Nothing was found.")
     lanes: dict[str, list[Detection]] = {}
     for finding in findings:
         lanes.setdefault(f"{finding.preset}: {finding.rule}", []).append(finding)
@@ -69,7 +69,7 @@ def detections(source: RunSource, presets: Iterable[Detectors] = (DEFAULT,)) -> 
         used = [look for severity, look in LOOKS.items() if any(finding.severity == severity for finding in findings)]
         notes = [f"{omitted} more rules found something and are not drawn."] if omitted else []
         says = "; ".join(
-            f"{name}: first after round {lane[0].made + 1}, {counted(len(lane), 'time')}" for name, lane in shown.items()
+            f"{name}: first after round {lane[0].made + 1}, {pluralize(len(lane), 'time')}" for name, lane in shown.items()
         )
-        heading = about([run], counted(len(run.rounds), "round"), counted(len(findings), "finding"))
+        heading = about([run], pluralize(len(run.rounds), "round"), pluralize(len(findings), "finding"))
         return finish(figure, TITLE, heading, used, ["A line marks the round after which it was first found.", *notes], says)

@@ -17,12 +17,12 @@ from agentnb.plots.drawing.style import (
     amounts,
     bar_axis,
     bar_label,
-    counted,
     distinct,
     empty,
     finish,
     panels,
     plot_style,
+    pluralize,
     stack,
 )
 from agentnb.tables.guidance import guidance as guidance_table
@@ -79,7 +79,7 @@ def guidance(source: RunSource) -> Figure:
         axes.set_xlabel("times given")
         total = sum(bar.given for bar in bars)
         described = [f"{name}: {bar.label}" for name, bar in zip(names, shown, strict=True)]
-        return finish(figure, TITLE, about(runs, f"{counted(total, 'piece')} of guidance"), looks, says="; ".join(described))
+        return finish(figure, TITLE, about(runs, f"{pluralize(total, 'piece')} of guidance"), looks, says="; ".join(described))
 
 
 def _parts(bars: list[_Bar]) -> list[tuple[Look, list[int]]]:

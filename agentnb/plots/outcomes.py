@@ -14,8 +14,8 @@ from agentnb.plots.drawing.style import (
     VERMILLION,
     WHITE,
     Look,
-    counted,
     empty,
+    pluralize,
 )
 
 if TYPE_CHECKING:
@@ -48,5 +48,5 @@ def outcomes(source: RunSource) -> Figure:
         )
         for (outcome, origin), count in bars
     ]
-    shares = f"runs; shares are of the {counted(known_count, 'run')} with a known outcome"
+    shares = f"runs; shares are of the {pluralize(known_count, 'run')} with a known outcome"
     return draw_run_bars(TITLE, about(runs), drawn, LOOKS.values(), shares)

@@ -9,7 +9,7 @@ import msgspec
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.interchange.files import RunSource
 from agentnb.plots.drawing.sources import about, one_run
-from agentnb.plots.drawing.style import counted, empty, finish, panels, plot_style, whole_ticks
+from agentnb.plots.drawing.style import empty, finish, panels, plot_style, pluralize, whole_ticks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +30,7 @@ def similarity(source: RunSource) -> Figure:
     run = one_run(source, "similarity")
     texts = [(run_round.index + 1, text) for run_round in run.rounds if (text := _text_of(run_round))]
     if len(texts) < 2:
-        return empty(TITLE, about([run], counted(len(run.rounds), "round")), "There are not two rounds to compare.")
+        return empty(TITLE, about([run], pluralize(len(run.rounds), "round")), "There are not two rounds to compare.")
     step = -(-len(texts) // MAX_ROUNDS)
     shown = texts[::step]
     with plot_style():
@@ -56,7 +56,7 @@ def similarity(source: RunSource) -> Figure:
             f"{similar_count:,} of {len(pairs):,} pairs are 80 per cent alike or more; rounds {first} and {second}: {best:.0f}"
         )
         notes = [f"Every {step}. round is drawn."] if step > 1 else []
-        return finish(figure, TITLE, about([run], f"n = {counted(len(shown), 'round')}"), (), notes, says)
+        return finish(figure, TITLE, about([run], f"n = {pluralize(len(shown), 'round')}"), (), notes, says)
 
 
 def _text_of(run_round: WorkflowRound) -> str:

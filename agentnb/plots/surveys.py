@@ -13,12 +13,12 @@ from agentnb.plots.drawing.style import (
     VERMILLION,
     amounts,
     bar_axis,
-    counted,
     distinct,
     empty,
     finish,
     panels,
     plot_style,
+    pluralize,
 )
 
 if TYPE_CHECKING:
@@ -79,13 +79,13 @@ def survey(table: pd.DataFrame) -> Figure:
         rounds.set_xlim(left=-0.03 * rounds.get_xlim()[1])
         rounds.set_xlabel("rounds of a run")
         first = rows[0]
-        heading = f"n = {counted(first['runs'], 'run')}: {first['failures']:,} failed, {first['healthy']:,} healthy"
+        heading = f"n = {pluralize(first['runs'], 'run')}: {first['failures']:,} failed, {first['healthy']:,} healthy"
         heading += f"; how turns end: {first['turns']}" if first.get("turns") else ""
         notes = ["Lines: intervals of 95 per cent by run (Wilson; resampled runs)."]
         if unknown := first.get("unknown"):
-            notes.append(f"{counted(unknown, 'run')} left out: nothing says whether they failed.")
+            notes.append(f"{pluralize(unknown, 'run')} left out: nothing says whether they failed.")
         notes += [f"{len(table) - len(rows)} more variants are not drawn."] if len(table) > len(rows) else []
-        return finish(figure, TITLE, heading, drawn, notes, "; ".join(map(_told, names, rows)))
+        return finish(figure, TITLE, heading, drawn, notes, "; ".join(map(_describe, names, rows)))
 
 
 def _draw(shares: Axes, rounds: Axes, rows: Sequence[dict[Any, Any]], series: Series) -> Any:
@@ -109,6 +109,8 @@ def _names(rows: Sequence[dict[Any, Any]]) -> list[str]:
     return [", ".join(f"{name} {row[name]}" for name in differing) for row in rows]
 
 
-def _told(name: str, row: dict[Any, Any]) -> str:
+def _describe(name: str, row: dict[Any, Any]) -> str:
     caught = f"caught {row['caught']} of {row['failures']}"
-    return f"{name}: {caught}, disturbed {row['disturbed']} of {row['healthy']}, saved {counted(row['rounds_saved'], 'round')}"
+    return (
+        f"{name}: {caught}, disturbed {row['disturbed']} of {row['healthy']}, saved {pluralize(row['rounds_saved'], 'round')}"
+    )

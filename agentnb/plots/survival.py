@@ -12,8 +12,8 @@ from agentnb.detect.run import Run
 from agentnb.interchange.files import load_traces
 from agentnb.plots.drawing.several import SIGNS
 from agentnb.plots.drawing.sources import about
-from agentnb.plots.drawing.style import INK, amounts, counted, empty, finish, panels, plot_style, round_axis, short
-from agentnb.plots.experiments.arms import MAX_CURVES, is_comparison, left_out, rows_by_variant, runs_by_tag
+from agentnb.plots.drawing.style import INK, amounts, empty, finish, panels, plot_style, pluralize, round_axis, short
+from agentnb.plots.experiments.arms import MAX_CURVES, is_comparison, omission_note, rows_by_variant, runs_by_tag
 from agentnb.plots.experiments.protocols import ArmRow, ArmSource
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Arm(NamedTuple):
         if not self.name:
             return "with a loop"
         loops = sum(end.end == "loop" for end in self.ends)
-        return f"{short(self.name)} (n = {counted(len(self.ends), 'run')}, {loops:,} with a loop)"
+        return f"{short(self.name)} (n = {pluralize(len(self.ends), 'run')}, {loops:,} with a loop)"
 
 
 def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterable[str] = LOOPS) -> Figure:
@@ -95,7 +95,7 @@ def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterab
         axes.set_xlim(0, last + 0.6)
         amounts(axes, "y", 1.0)
         axes.set_ylabel("share of runs")
-        notes = ["Shaded: intervals of 95 per cent", *left_out([arm.name for arm in arms])]
+        notes = ["Shaded: intervals of 95 per cent", *omission_note([arm.name for arm in arms])]
         if is_comparison(source) and (p_value := source.survival.p_value) is not None:  # type: ignore[union-attr]
             notes[0] += f". Gray's test, with the arms of whole tasks swapped: p = {p_value:.2g}"
         return finish(figure, TITLE, heading, [*lines, *marks[:1]], notes, ". ".join(says))
@@ -115,7 +115,7 @@ def _arms(source: ArmSource, preset: Detectors, families: set[str]) -> tuple[lis
     more = f"{ends['completed']:,} completed without, {ends['censored']:,} censored"
     if rows is None:
         return arms, about(runs, f"{loops:,} with a loop by {detect_name(preset)}", more)
-    return arms, f"n = {counted(total, 'run')}: {loops:,} with a loop, {more}"
+    return arms, f"n = {pluralize(total, 'run')}: {loops:,} with a loop, {more}"
 
 
 def _draw(axes: Axes, arm: Arm, steps: list[Step], index: int, arms: int) -> tuple[list[Any], list[Any]]:

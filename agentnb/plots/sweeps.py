@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agentnb.plots.drawing.sources import check_columns
-from agentnb.plots.drawing.style import BLUE, GREEN, VERMILLION, amounts, counted, empty, finish, panels, plot_style
+from agentnb.plots.drawing.style import BLUE, GREEN, VERMILLION, amounts, empty, finish, panels, plot_style, pluralize
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +45,6 @@ def sweep(table: pd.DataFrame) -> Figure:
         if len(rows) <= 15:
             axes.set_xticks([*rows["value"].astype(float)], [f"{value:g}" for value in rows["value"]])
         axes.set_xlabel(str(first["threshold"]))
-        heading = f"{first['detector']}: n = {counted(int(first['runs']), 'run')}, {int(first['positives'])} of them positive"
+        heading = f"{first['detector']}: n = {pluralize(int(first['runs']), 'run')}, {int(first['positives'])} of them positive"
         says = "; ".join(f"{row['value']}: F1 {row['f1']:.2f}" for _, row in rows.iterrows() if row["f1"] == row["f1"])
         return finish(figure, TITLE, heading, drawn, ["Shaded: intervals of 95 per cent (Wilson)."], says)

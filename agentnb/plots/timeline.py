@@ -41,12 +41,12 @@ from agentnb.plots.drawing.style import (
     Look,
     amounts,
     bar_axis,
-    counted,
     distinct,
     empty,
     finish,
     panels,
     plot_style,
+    pluralize,
     round_axis,
     whole_ticks,
 )
@@ -89,10 +89,10 @@ def timeline(run: RunSource) -> Figure:
         return empty(TITLE, about([run]), "The run has no rounds.")
     spans = spans_of(run)
     with plot_style():
-        return _drawn(run, spans)
+        return _draw(run, spans)
 
 
-def _drawn(run: Run, parts: Spans) -> Figure:
+def _draw(run: Run, parts: Spans) -> Figure:
     spans = _few_lanes(parts.spans)
     lanes = _lanes(spans)
     lanes += [mark for mark in MARKS if any(lane == mark for lane, _ in parts.marks)]
@@ -110,7 +110,7 @@ def _drawn(run: Run, parts: Spans) -> Figure:
     bar_axis(axes, [LANES[lane].label if lane in LANES else names.get(lane, lane) for lane in lanes])
     _time_axis(axes, parts, end)
     calls = sum(span.is_tool for span in spans)
-    more = [counted(len(parts.rounds), "round"), counted(calls, "tool call")]
+    more = [pluralize(len(parts.rounds), "round"), pluralize(calls, "tool call")]
     return finish(figure, TITLE, about([run], *more), used, _notes(parts))
 
 

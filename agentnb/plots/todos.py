@@ -19,11 +19,11 @@ from agentnb.plots.drawing.style import (
     SKY,
     VERMILLION,
     amounts,
-    counted,
     empty,
     finish,
     panels,
     plot_style,
+    pluralize,
     whole_ticks,
 )
 
@@ -137,12 +137,12 @@ def _draw_one(axes: Axes, run: Run, history: list[Change]) -> list[object]:
 
 
 def _notes(left_out: int) -> list[str]:
-    return [f"Left out: {counted(left_out, 'run')} without todos"] if left_out else []
+    return [f"Left out: {pluralize(left_out, 'run')} without todos"] if left_out else []
 
 
 def _says(kept: list[tuple[Run, list[Change]]]) -> str:
     if len(kept) > 1:
         ended = sum(history[-1].open == 0 for _, history in kept)
-        return f"{ended} of {counted(len(kept), 'run')} ended with no todo open"
+        return f"{ended} of {pluralize(len(kept), 'run')} ended with no todo open"
     last = kept[0][1][-1]
-    return f"At the end {last.open} of {counted(last.total, 'todo')} open"
+    return f"At the end {last.open} of {pluralize(last.total, 'todo')} open"

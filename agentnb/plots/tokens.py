@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agentnb.core.run.rounds import CONTEXT_TOKENS, WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource, load_traces
-from agentnb.models.prices import IN_TABLE, known_of
+from agentnb.models.prices import IN_TABLE, look_up
 from agentnb.plots.drawing.several import Curve, draw_curves
 from agentnb.plots.drawing.sources import about
 from agentnb.plots.drawing.style import (
@@ -20,11 +20,11 @@ from agentnb.plots.drawing.style import (
     VERMILLION,
     Look,
     amounts,
-    counted,
     empty,
     finish,
     panels,
     plot_style,
+    pluralize,
     round_axis,
 )
 
@@ -39,7 +39,7 @@ WORTH_A_LINE = 0.1
 
 
 class RoundTokens(NamedTuple):
-    """The tokens of a round's request and reply; None if not recorded."""
+    """The tokens of a round's request and reply; unrecorded values are None."""
 
     number: int
     input: int | None
@@ -97,7 +97,7 @@ def round_tokens(run: Run) -> list[RoundTokens]:
 
 
 def window_of(run: Run) -> int | None:
-    """Return the context window of the run's model, in tokens; None if unknown."""
+    """Return the context window of the run's model, in tokens, or None if unknown."""
     history = run.settings.get("history")
     own = history.get("window") if isinstance(history, dict) else None
     if isinstance(own, int) and not isinstance(own, bool) and own > 0:
@@ -105,8 +105,8 @@ def window_of(run: Run) -> int | None:
     name, _, options = run.model.partition("?")
     provider, _, model = name.partition(":")
     if model:
-        return None if "url=" in options else known_of(provider, model)[0]  # another server may have another window
-    sizes = (known_of(provider_name, name)[0] for provider_name in IN_TABLE)  # other products log the model alone
+        return None if "url=" in options else look_up(provider, model)[0]  # another server may have another window
+    sizes = (look_up(provider_name, name)[0] for provider_name in IN_TABLE)  # other products log the model alone
     return next((size for size in sizes if size), None)
 
 
@@ -173,7 +173,7 @@ def _draw_window(axes: Axes, window: int | None, share: float | None, top: int) 
 
 
 def _share(kept: list[tuple[Run, list[RoundTokens]]]) -> float | None:
-    """Return the share of the window that triggers compaction in all these runs; None if it differs or is missing."""
+    """Return the share of the window that triggers compaction in all these runs, or None if it differs or is missing."""
     shares = {history.get("share") if isinstance(history := run.settings.get("history"), dict) else None for run, _ in kept}
     share = shares.pop() if len(shares) == 1 else None
     return share if isinstance(share, float) and 0 < share < 1 else None
@@ -182,10 +182,10 @@ def _share(kept: list[tuple[Run, list[RoundTokens]]]) -> float | None:
 def _notes(runs: list[Run], kept: list[tuple[Run, list[RoundTokens]]]) -> list[str]:
     notes = []
     if len(runs) > len(kept):
-        notes.append(f"Left out: {counted(len(runs) - len(kept), 'run')} without token counts")
+        notes.append(f"Left out: {pluralize(len(runs) - len(kept), 'run')} without token counts")
     unknown = sum(not count.known for _, counts in kept for count in counts)
     if unknown:
-        notes.append(f"Not recorded: the tokens of {counted(unknown, 'round')}")
+        notes.append(f"Not recorded: the tokens of {pluralize(unknown, 'round')}")
     if any(run_round.usage is not None and run_round.usage.estimated for run, _ in kept for run_round in run.rounds):
         notes.append("Estimated by agentnb, at least in part: the model did not report all counts")
     return notes

@@ -20,13 +20,13 @@ from agentnb.plots.drawing.style import (
     amounts,
     bar_axis,
     bar_label,
-    counted,
     distinct,
     empty,
     finish,
     first_bars,
     panels,
     plot_style,
+    pluralize,
     stack,
 )
 
@@ -71,7 +71,7 @@ def tools(source: RunSource) -> Figure:
     tool_calls = tool_calls_of(runs)
     if not tool_calls:
         return empty(TITLE, about(runs), "No tool was called." if runs else "There are no runs.")
-    shown = first_bars(tool_calls, _summed)
+    shown = first_bars(tool_calls, _sum_up)
     with plot_style():
         figure, (axes,) = panels(0.7 + 0.27 * len(shown))
         used = stack(axes, [(look, [tool.counts[look] for tool in shown]) for look in OUTCOMES])
@@ -82,7 +82,7 @@ def tools(source: RunSource) -> Figure:
         axes.set_xlabel("calls")
         total = sum(tool.calls for tool in tool_calls)
         says = "; ".join(f"{tool.name}: {tool.label}" for tool in shown)
-        return finish(figure, TITLE, about(runs, counted(total, "call")), used, says=says)
+        return finish(figure, TITLE, about(runs, pluralize(total, "call")), used, says=says)
 
 
 def tool_calls_of(runs: list[Run]) -> list[ToolCalls]:
@@ -106,6 +106,6 @@ def _outcome(record: CallRecord) -> Look:
     return FAILED if record.result.is_error else SUCCEEDED
 
 
-def _summed(name: str, others: Sequence[ToolCalls]) -> ToolCalls:
+def _sum_up(name: str, others: Sequence[ToolCalls]) -> ToolCalls:
     times = [tool.seconds for tool in others if tool.seconds is not None]
     return ToolCalls(name, sum((tool.counts for tool in others), Counter()), sum(times) if times else None)

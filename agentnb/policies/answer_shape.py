@@ -35,7 +35,7 @@ class AnswerShape:
 
     def over(self, bundle: PolicyBundle) -> PolicyBundle:
         """Return the bundle with each policy wrapped, so that none can complete a run with an invalid answer."""
-        return bundle._replace(policies=tuple([HeldToShape(policy, self) for policy in bundle.policies]))
+        return bundle._replace(policies=tuple([ShapedPolicy(policy, self) for policy in bundle.policies]))
 
     def problems(self, run: Run) -> tuple[str, ...]:
         """Return the problems with the answer of the last round, empty for a valid one."""
@@ -50,7 +50,7 @@ class AnswerShape:
         if not problems:
             return stop
         if _retries(run) < self.retries and stop.loop is None:
-            message = prompt("output_refused").replace("{{ problems }}", "\n".join(_listed(problems)))
+            message = prompt("output_refused").replace("{{ problems }}", "\n".join(_list_items(problems)))
             return Continue(INVALID_OUTPUT, message, round_status=INVALID_OUTPUT)
         return Stop(
             INVALID_OUTPUT,
@@ -65,7 +65,7 @@ class AnswerShape:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldToShape:
+class ShapedPolicy:
     """Wraps a policy whose verdict counts unless it completes a run with an invalid answer."""
 
     policy: Policy
@@ -91,5 +91,5 @@ def _retries(run: Run) -> int:
     return count
 
 
-def _listed(problems: tuple[str, ...]) -> Iterator[str]:
+def _list_items(problems: tuple[str, ...]) -> Iterator[str]:
     return (f"- {problem}" for problem in problems)

@@ -11,7 +11,7 @@ from agentnb.detect.detector import DetectorMaker
 from agentnb.detect.run import Run
 from agentnb.guidance.draws import Draw
 from agentnb.guidance.guides import Guide
-from agentnb.policies.direct import called_directly
+from agentnb.policies.direct import bind_calls
 from agentnb.policies.gates.verdicts import Gate
 from agentnb.policies.verdict import Ending, Policy, after_calls
 
@@ -50,21 +50,21 @@ class PolicyBundle(_BundleFields):
     @cached_property
     def after_calls(self) -> tuple[Policy, ...]:
         """Policies for a reply with tool calls, as `called_directly` returns them."""
-        return called_directly(after_calls(self.policies))
+        return bind_calls(after_calls(self.policies))
 
     @cached_property
     def direct_guides(self) -> tuple[Guide, ...]:
         """Guides, as `called_directly` returns them."""
-        return called_directly(self.guides)
+        return bind_calls(self.guides)
 
     @cached_property
     def direct_gates(self) -> tuple[Gate, ...]:
         """Gates, as `called_directly` returns them."""
-        return called_directly(self.gates)
+        return bind_calls(self.gates)
 
     def also_asking(self, policy: Policy) -> PolicyBundle:
         """Return the bundle with one more policy at the end. Cached values are reused: each nested run has such a bundle."""
         more = self._replace(policies=(*self.policies, policy))
-        more.__dict__["after_calls"] = (*self.after_calls, *called_directly(after_calls((policy,))))
+        more.__dict__["after_calls"] = (*self.after_calls, *bind_calls(after_calls((policy,))))
         more.__dict__["direct_guides"], more.__dict__["direct_gates"] = self.direct_guides, self.direct_gates
         return more

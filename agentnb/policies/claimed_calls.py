@@ -40,10 +40,10 @@ def claimed_call(text: str, tool_names: Collection[str]) -> str | None:
     if not tool_names or not (text := text.strip()):
         return None
     whole = _whole(text, tool_names) if len(text) <= MAX_CHARACTERS else None
-    return whole or next((name for name in _tagged(text[:MAX_CHARACTERS]) if name in tool_names), None)
+    return whole or next((name for name in _tagged_names(text[:MAX_CHARACTERS]) if name in tool_names), None)
 
 
-def _tagged(text: str) -> Iterator[str]:
+def _tagged_names(text: str) -> Iterator[str]:
     """Yield the tool names of tags at the beginning of a line."""
     if "<" not in text and "[TOOL_CALLS]" not in text:
         return
@@ -96,10 +96,10 @@ def _in_json(text: str) -> str | None:
         return None
     if isinstance(value, list) and value:
         value = value[0]
-    return _called(value) if isinstance(value, dict) else None
+    return _tool_of_call(value) if isinstance(value, dict) else None
 
 
-def _called(value: dict[str, Any]) -> str | None:
+def _tool_of_call(value: dict[str, Any]) -> str | None:
     """Return the tool of an object in the form of a call: a tool name, and an object of arguments."""
     if isinstance(value.get("function"), dict):
         value = value["function"]

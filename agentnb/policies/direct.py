@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def called_directly(rules: Iterable[F]) -> tuple[F, ...]:
+def bind_calls(rules: Iterable[F]) -> tuple[F, ...]:
     """Return policies, guides or gates as functions that are faster to call."""
     functions: list[Any] = [*rules]
     for index, rule in enumerate(functions):
@@ -18,6 +18,6 @@ def called_directly(rules: Iterable[F]) -> tuple[F, ...]:
     return tuple(functions)
 
 
-def as_given(rule: Any) -> Any:
+def unbind_call(rule: Any) -> Any:
     """Return the rule as it was before `called_directly`, for error messages."""
     return rule.__self__ if isinstance(rule, MethodType) and rule.__name__ == "__call__" else rule

@@ -101,7 +101,7 @@ def reply_cut(run: Run) -> Continue | Stop | None:
         return Continue(REPLY_CUT, prompt("reply_cut"))
     if last.records or last.stop_reason not in CUT:
         return None
-    if last.text.strip() and not _tried(run, REPLY_CUT):
+    if last.text.strip() and not _attempts(run, REPLY_CUT):
         return Continue(REPLY_CUT, prompt("reply_cut"))
     return Stop(
         "reply_cut",
@@ -116,7 +116,7 @@ def paused(run: Run) -> Continue | Stop | None:
     last = run.last_round
     if last.records or last.stop_reason != PAUSED:
         return None
-    if _tried(run, PAUSED) < MAX_PAUSES:
+    if _attempts(run, PAUSED) < MAX_PAUSES:
         return Continue(PAUSED)
     return Stop(
         "error",
@@ -151,24 +151,24 @@ def two_empty_answers(run: Run) -> Stop | None:
 
 def call_in_words(run: Run) -> Continue | None:
     """Report a call written as text to the model, once. After that, such a text counts as an answer."""
-    return _told_once(run, CLAIMED_CALL, claimed_call)
+    return _notify_once(run, CLAIMED_CALL, claimed_call)
 
 
 def call_announced(run: Run) -> Continue | None:
     """Report an announced call that was not made to the model, once. After that, such a text counts as an answer."""
-    return _told_once(run, ANNOUNCED_CALL, announced_call)
+    return _notify_once(run, ANNOUNCED_CALL, announced_call)
 
 
-def _told_once(run: Run, reason: str, find: FindCall) -> Continue | None:
+def _notify_once(run: Run, reason: str, find: FindCall) -> Continue | None:
     """Continue, once, with the prompt for this reason if the reply mentions a call that it does not make."""
-    text, named = _searched(run)
+    text, named = _search_text(run)
     tool = find(text, named) if named else None
-    if tool is None or _tried(run, reason):
+    if tool is None or _attempts(run, reason):
         return None
     return Continue(reason, prompt(reason).replace("{{ tool }}", tool), round_status="narration_without_tool_call")
 
 
-def _tried(run: Run, reason: str) -> int:
+def _attempts(run: Run, reason: str) -> int:
     """Return the continuations for this reason in the current row of rounds."""
     count = 0
     for round_ in reversed(run.rounds):
@@ -181,10 +181,10 @@ def _tried(run: Run, reason: str) -> int:
 def _was_empty_before(run: Run) -> bool:
     """True if the last answer was empty and the person has not spoken since, or an earlier one of this row was empty."""
     before = run.rounds[-2] if len(run.rounds) > 1 and run.last_round.reason != "said" else None
-    return (before is not None and is_empty_answer(before)) or bool(_tried(run, EMPTY_ANSWER))
+    return (before is not None and is_empty_answer(before)) or bool(_attempts(run, EMPTY_ANSWER))
 
 
-def _searched(run: Run) -> tuple[str, Collection[str]]:
+def _search_text(run: Run) -> tuple[str, Collection[str]]:
     """Return the text of the reply to search for tool calls, and the tools that it may name.
 
     Only text-only replies are searched, but not structured answers, which may resemble calls.
@@ -203,7 +203,7 @@ def _oddities(run: Run) -> Iterator[str]:
     why = run.last_round.stop_reason
     if why not in WHOLE and why not in ASKED_FOR_TOOLS:
         yield f"The reply ended for an unknown reason: {why[:80]!r}"
-    text, named = _searched(run)
+    text, named = _search_text(run)
     if not named:
         return
     name = claimed_call(text, named)

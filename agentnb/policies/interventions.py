@@ -38,10 +38,10 @@ class OpenTodos:
             return None
         if all_open_are_blocked(run.todos):
             return Stop("blocked", "stopped")
-        return intervened(run, "open_todos", self.cap, self.planning_rounds, CONTINUED_FOR_TODOS)
+        return next_intervention(run, "open_todos", self.cap, self.planning_rounds, CONTINUED_FOR_TODOS)
 
 
-def intervened(run: Run, trigger: str, cap: int, planning_rounds: int, round_status: str = "") -> Verdict:
+def next_intervention(run: Run, trigger: str, cap: int, planning_rounds: int, round_status: str = "") -> Verdict:
     """Return the next intervention, or a stop at the cap.
 
     Its level is one above the last, or the number of planning-only rounds if higher.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agentnb.core.todos import all_open_are_blocked, has_open
 from agentnb.detect.run import Run
-from agentnb.policies.interventions import intervened
+from agentnb.policies.interventions import next_intervention
 from agentnb.policies.verdict import LoopFinding, Stop, Verdict
 
 LOOP_BROKEN = "duplicate_loop_broken"
@@ -68,7 +68,7 @@ class PlanningLoop:
             return None
         if all_open_are_blocked(run.todos):
             return Stop("blocked", "stopped")
-        verdict = intervened(run, "planning_only", self.cap, self.most)
+        verdict = next_intervention(run, "planning_only", self.cap, self.most)
         if isinstance(verdict, Stop) and not has_open(run.todos):
             sentence = f"{count} rounds of planning, and no work between them"
             loop = LoopFinding("planning_only", run.judged.planning_since, run.last_round.index, sentence)

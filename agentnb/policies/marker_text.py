@@ -97,7 +97,7 @@ class MarkerFilter:
     def rest(self) -> str:
         """Return the text held back at the end of the stream."""
         self._waiting.append("".join(self._line))
-        held = self._decided()
+        held = self._release()
         self.__init__()  # type: ignore[misc]  # the next stream starts a line
         return held
 
@@ -111,13 +111,13 @@ class MarkerFilter:
             self._line.clear()
             if self._waiting or _LINE.fullmatch(line):
                 self._waiting.append(line)
-                return "" if line.strip() or self._parses >= MAX_PARSES else self._decided()
+                return "" if line.strip() or self._parses >= MAX_PARSES else self._release()
             piece = line
         self._shown.append(piece)
         self._at_start = ends
         return piece
 
-    def _decided(self) -> str:
+    def _release(self) -> str:
         """Return the waiting lines without markers."""
         before, held = "".join(self._shown), "".join(self._waiting)
         self._shown, self._waiting, self._parses = [before, held], [], self._parses + 1

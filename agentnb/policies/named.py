@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 from agentnb.core.run.rounds import FINAL_ANSWER
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.guidance.guides import AlreadySaid, FailedTools, FourCells, TodoNews, where_it_stands
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.policies.bundle import PolicyBundle
@@ -192,7 +192,7 @@ def find_policy(policy: str | PolicySet) -> PolicySet:
         hint = f"Give the name of one ({', '.join(NAMED)}), or a Matrix(...) with settings"
         raise SettingsError(f"policy={policy!r} is not a policy", hint)
     if policy not in NAMED:
-        raise SettingsError(f"There is no policy {policy!r}", near(policy, NAMED))
+        raise SettingsError(f"There is no policy {policy!r}", suggest_names(policy, NAMED))
     return NAMED[policy]()
 
 

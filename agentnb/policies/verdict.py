@@ -15,10 +15,10 @@ from agentnb.core.log.event import ENDS, RoundStatus, Status
 from agentnb.core.log.events import Topic
 from agentnb.core.messages import encodable
 from agentnb.core.questions import WaitingOnUser
-from agentnb.core.todos import has_open, listed, open_todos
+from agentnb.core.todos import format_list, has_open, open_todos
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
-from agentnb.policies.direct import as_given
+from agentnb.policies.direct import unbind_call
 from agentnb.tools.tool import Inside
 
 MAX_LEVEL = 100
@@ -134,9 +134,9 @@ def decide(policies: Iterable[Policy], run: Run) -> Verdict:
         verdict = policy(run)
         if verdict is None:
             continue
-        check_verdict(verdict, as_given(policy))
+        check_verdict(verdict, unbind_call(policy))
         if isinstance(verdict, Stop) and (first is None or verdict.limit is not None):
-            return _validated(verdict, run)
+            return _with_todo_warning(verdict, run)
         first = first or verdict
     return first or Continue("tool_results" if run.last_round.records else "said")
 
@@ -199,9 +199,9 @@ def check_guidance(guidance: Any, source: Any) -> None:
         raise SettingsError(f"{source!r} returned guidance of level {guidance.level!r}", f"Levels are 1 to {MAX_LEVEL}")
 
 
-def _validated(stop: Stop, run: Run) -> Stop:
+def _with_todo_warning(stop: Stop, run: Run) -> Stop:
     if stop.warning or not run.todos or not has_open(run.todos):
         return stop
     remaining = open_todos(run.todos)
     noun = "1 todo is" if len(remaining) == 1 else f"{len(remaining)} todos are"
-    return replace(stop, warning=f"{noun} still open:\n{listed(remaining, MAX_LISTED)}", topic="todos")
+    return replace(stop, warning=f"{noun} still open:\n{format_list(remaining, MAX_LISTED)}", topic="todos")

@@ -47,7 +47,7 @@ class RunDiff:
     @cached_property
     def rounds(self) -> tuple[RoundPair, ...]:
         """Rounds of both runs in order, paired by equal tool calls."""
-        return tuple(_aligned(self.a.rounds, self.b.rounds))
+        return tuple(_align(self.a.rounds, self.b.rounds))
 
     @cached_property
     def first_divergence(self) -> RoundPair | None:
@@ -129,7 +129,7 @@ _WORDS: dict[Difference, str] = {
 }
 
 
-def _aligned(a: Sequence[WorkflowRound], b: Sequence[WorkflowRound]) -> Iterator[RoundPair]:
+def _align(a: Sequence[WorkflowRound], b: Sequence[WorkflowRound]) -> Iterator[RoundPair]:
     matcher = SequenceMatcher(None, [*map(_key, a)], [*map(_key, b)], autojunk=False)
     for tag, a_first, a_end, b_first, b_end in matcher.get_opcodes():
         pairs = min(a_end - a_first, b_end - b_first)

@@ -20,7 +20,7 @@ from agentnb.core.log.events import RunFinished
 from agentnb.core.log.outcome import Assessment
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
-from agentnb.errors import ExpectationFailed, ExpressionError, SettingsError, near
+from agentnb.errors import ExpectationFailed, ExpressionError, SettingsError, suggest_names
 from agentnb.interchange.files import Runs, RunSource, load_traces
 from agentnb.rerun.run_values import NAMES, RunAfterRound, RunValues, UnknownValue, after_each_round, at_the_end, check_names
 
@@ -109,7 +109,7 @@ def check_steps(expectations: Iterable[str], known: Collection[str]) -> None:
         for name in _steps_in(expression):
             parts = name.split("/")
             if not any("/".join(parts[:end]) in known for end in range(1, len(parts) + 1)):
-                raise ExpressionError(f"{expression.strip()}: the workflow has no step {name}", near(name, known))
+                raise ExpressionError(f"{expression.strip()}: the workflow has no step {name}", suggest_names(name, known))
 
 
 def _steps_in(expression: str) -> Iterator[str]:
@@ -127,7 +127,7 @@ def _steps_in(expression: str) -> Iterator[str]:
 def outcomes_of(run: Run, expectations: Iterable[Expectation]) -> tuple[Outcome, ...]:
     """Check expectations of a run in its current state. Rounds are walked once, and only if an expectation fails."""
     whole = at_the_end(run)
-    checks = [(expectation, _checked(expectation, whole)) for expectation in expectations]
+    checks = [(expectation, _check(expectation, whole)) for expectation in expectations]
     failing = [expectation for expectation, check in checks if not check.holds]
     broken = dict(zip(map(id, failing), _rounds_that_broke(run, failing), strict=True))
     return tuple(
@@ -146,10 +146,10 @@ class _Check(NamedTuple):
     has_value: bool = True
 
 
-def _checked(expectation: Expectation, at: RunAfterRound) -> _Check:
+def _check(expectation: Expectation, at: RunAfterRound) -> _Check:
     """Evaluate an expectation after this round."""
     if not isinstance(expectation, str):
-        return _answered(expectation, at.run)
+        return _check_function(expectation, at.run)
     values = RunValues(at)
     try:
         value = evaluate(expectation, values)
@@ -158,8 +158,8 @@ def _checked(expectation: Expectation, at: RunAfterRound) -> _Check:
     except ExpressionError as error:
         return _Check(False, sentences(error.why or error.what, error.hint), has_value=False)
     if not isinstance(value, bool):
-        return _Check(False, f"it is {_shown(value)}, neither true nor false. Compare it with something", has_value=False)
-    return _Check(value, ", ".join([text for path in _read(expectation) if (text := _told(path, values))]))
+        return _Check(False, f"it is {_format(value)}, neither true nor false. Compare it with something", has_value=False)
+    return _Check(value, ", ".join([text for path in _read(expectation) if (text := _describe(path, values))]))
 
 
 def _read(expression: str) -> list[str]:
@@ -167,14 +167,14 @@ def _read(expression: str) -> list[str]:
     return [name for path in paths_in(expression) for name in (path, EXPLAINED_BY.get(path, "")) if name]
 
 
-def _answered(function: Callable[[Run], Any], run: Run) -> _Check:
+def _check_function(function: Callable[[Run], Any], run: Run) -> _Check:
     try:
         value = function(run)
     except Exception as error:  # also AssertionError, from the person's own check
         return _Check(False, f"it raised {type(error).__name__}: {error}".partition("\n")[0][:300], has_value=False)
     if value is None:
         return _Check(False, "it returned None. Return whether the run is as it should be", has_value=False)
-    return _Check(bool(value), f"it returned {_shown(value)}")
+    return _Check(bool(value), f"it returned {_format(value)}")
 
 
 def _rounds_that_broke(run: Run, failing: Sequence[Expectation]) -> list[tuple[int | None, bool]]:
@@ -204,21 +204,21 @@ def _waits_for_the_end(expression: str) -> bool:
 def _holds(expectation: Expectation, at: RunAfterRound) -> bool:
     """True if the expectation holds after this round; without explanation, because it runs after every round."""
     if not isinstance(expectation, str):
-        return _answered(expectation, at.run).holds
+        return _check_function(expectation, at.run).holds
     try:
         return evaluate(expectation, RunValues(at)) is True
     except ExpressionError:
         return False
 
 
-def _told(path: str, values: RunValues) -> str:
+def _describe(path: str, values: RunValues) -> str:
     try:
-        return f"{path} is {_shown(evaluate(path, values))}"
+        return f"{path} is {_format(evaluate(path, values))}"
     except ExpressionError:  # a part that was not evaluated
         return ""
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     text = repr(value) if isinstance(value, float) else msgspec.json.encode(value, enc_hook=repr).decode()
     return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}..."
 

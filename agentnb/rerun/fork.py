@@ -14,7 +14,7 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.extension import Extension
 from agentnb.agent.from_log import limits_again, limits_of_file, logged_model, with_builtins
 from agentnb.agent.output import Output
-from agentnb.agent.start import AgentRun, forked_run
+from agentnb.agent.start import AgentRun, fork_run
 from agentnb.chat.logged_context import context_again
 from agentnb.chat.plans.plans import plans_again
 from agentnb.context.history import as_sent_then
@@ -159,7 +159,7 @@ def pending_of(
     options = options or RunOptions()
     fallback = _with_builtins(run, live_tools) if (live_tools := tuple(fallback)) else ()
     variant = variant_of(run, **changes, is_live=is_fork)
-    before = _numbered(map(variant.vary, _before(run, at_round)))
+    before = _renumber(map(variant.vary, _before(run, at_round)))
     todos = Run.from_events(before).todos
     logged = run.settings if is_own(run) else {}
     keeps_todos = bool(logged.get("todos", todos or any(tool.name == TODO_TOOL for tool in run.tools)))
@@ -227,10 +227,10 @@ def _without_consent(events: Sequence[AnyEvent], repeatable: Container[str]) -> 
             return event.call.id in over
         return not isinstance(event, QuestionAsked | QuestionAnswered | GrantGiven)
 
-    return _numbered(event for event in events if is_kept(event))
+    return _renumber(event for event in events if is_kept(event))
 
 
-def _numbered(events: Iterable[AnyEvent | None]) -> list[AnyEvent]:
+def _renumber(events: Iterable[AnyEvent | None]) -> list[AnyEvent]:
     """Renumber the events, without the omitted ones."""
     kept = [event for event in events if event is not None]
     return [structs.replace(event, seq=seq) for seq, event in enumerate(kept)]
@@ -254,12 +254,12 @@ def _pending(agent: Agent, before: Sequence[AnyEvent], forked_from: ForkedFrom |
     own = {"run_id": options.run_id or new_run_id(), "parent_id": options.parent_id}
     options = replace(options, run_id=None)
     first, *others = [structs.replace(event, seq=seq, **own) for seq, event in enumerate((before[0], *kept))]
-    pending = forked_run(agent, [first, *others], options)
-    started = redact(_started(first, pending, forked_from), known_secrets())
-    return forked_run(agent, [started, *others], options, [tool.name for tool in offered])
+    pending = fork_run(agent, [first, *others], options)
+    started = redact(_start_event(first, pending, forked_from), known_secrets())
+    return fork_run(agent, [started, *others], options, [tool.name for tool in offered])
 
 
-def _started(first: AnyEvent, pending: AgentRun, forked_from: ForkedFrom | None) -> RunStarted:
+def _start_event(first: AnyEvent, pending: AgentRun, forked_from: ForkedFrom | None) -> RunStarted:
     assert isinstance(first, RunStarted), "a run begins with it"
     options = pending.context.options
     return structs.replace(

@@ -49,7 +49,7 @@ class RecordedCourse:
     def decision(self, position: int) -> Decision:
         """Return the recorded decision after a round."""
         current = self.walked[position]
-        continues, reason = self._continued(position)
+        continues, reason = self._recorded_course(position)
         tools = bool(self.round_of(current).records)
         return Decision(tools, self._open[current.start.index], self.mode, continues, reason)
 
@@ -131,7 +131,7 @@ class RecordedCourse:
             folded.apply(event)
         return frozenset(names)
 
-    def _continued(self, position: int) -> tuple[bool | None, str]:
+    def _recorded_course(self, position: int) -> tuple[bool | None, str]:
         run = self._run
         following = self.walked[position + 1] if position + 1 < len(self.walked) else None
         if following is not None and self.is_outside(following):

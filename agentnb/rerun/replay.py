@@ -113,10 +113,10 @@ class _Walk:
             assert isinstance(why, Continue), "just asked"
             self._open(round_, why)
             self._close(round_)
-            done = self._decided(position)
+            done = self._decide(position)
             replayed.append(done)
             why = self._next(done, position)
-        return self._marked(replayed)
+        return self._mark(replayed)
 
     def _next(self, done: ReplayedRound, position: int) -> Verdict | None:
         """Return the reason for the next recorded round, or the end, or None if the next event is not recorded."""
@@ -184,7 +184,7 @@ class _Walk:
 
     # The decision after a round
 
-    def _decided(self, position: int) -> ReplayedRound:
+    def _decide(self, position: int) -> ReplayedRound:
         course, run = self._course, self.shadow.run
         current = course.walked[position]
         following = course.walked[position + 1] if position + 1 < len(course.walked) else None
@@ -231,7 +231,7 @@ class _Walk:
         return alternative, verdict
 
     def _limit_at_turn_end(self, verdict: Verdict) -> Stop | None:
-        """Return the limit that the run has reached at the end of a turn, which ends the run even if a person continues."""
+        """Return the limit reached at the end of a turn, which ends the run even if a person continues."""
         if not self._variant.limits or not isinstance(verdict, Stop):
             return None
         stop = decide(without_rules(self._policies, frozenset({"answer"})), self.shadow.run)
@@ -261,7 +261,7 @@ class _Walk:
             findings=tuple(self._found.get(recorded.index, ())),
         )
 
-    def _marked(self, replayed: list[ReplayedRound]) -> list[ReplayedRound]:
+    def _mark(self, replayed: list[ReplayedRound]) -> list[ReplayedRound]:
         """Add facts known only at the end: guidance after each round, and whether a round is hypothetical."""
         shadowed = {round_.index: round_ for round_ in self.shadow.run.rounds}
         parting = next((position for position, round_ in enumerate(replayed) if round_.differs), len(replayed))

@@ -186,7 +186,7 @@ class Replay:
     @property
     def sentence(self) -> str:
         """Three sentences: the recorded outcome, the model's changed guidance, and the replayed end."""
-        return f"{_happened(self.recorded)} {_told(self)} {self.outcome_sentence}"
+        return f"{_outcome_sentence(self.recorded)} {_guidance_sentence(self)} {self.outcome_sentence}"
 
     @property
     def outcome_sentence(self) -> str:
@@ -230,7 +230,7 @@ def _texts(guidance: Sequence[Guidance]) -> list[str]:
     return [item.text for item in guidance]
 
 
-def _happened(run: Run) -> str:
+def _outcome_sentence(run: Run) -> str:
     if not run.rounds:
         return "The record has no rounds."
     rounds = f"{len(run.rounds)} round{'s' * (len(run.rounds) != 1)}"
@@ -241,7 +241,7 @@ def _happened(run: Run) -> str:
     return f"The run ended after {rounds} ({run.stop_reason}){with_open}."
 
 
-def _told(replay: Replay) -> str:
+def _guidance_sentence(replay: Replay) -> str:
     """Return a sentence about the guidance of the first request that differs."""
     first = replay.first_told_otherwise
     if first is None:
@@ -276,7 +276,7 @@ def cells_of(guidance: Sequence[Guidance]) -> str | None:
     return ", ".join([f"{item.cell} ({item.level})" if item.level > 1 else item.cell for item in guidance])
 
 
-def heeded(followed: Sequence[Followed]) -> bool | None:
+def followed_all(followed: Sequence[Followed]) -> bool | None:
     """Return whether all judged guidance was followed, or None if none could be judged."""
     if not followed:
         return None
@@ -301,18 +301,18 @@ _FOUR: dict[str, tuple[str, Callable[[Decision], Any]]] = {
 }
 
 
-def _recorded(value: Callable[[Decision], Any]) -> Callable[[ReplayedRound], Any]:
+def _recorded_value(value: Callable[[Decision], Any]) -> Callable[[ReplayedRound], Any]:
     return lambda round_: value(round_.recorded_decision)
 
 
 _COLUMNS: dict[str, tuple[str, Callable[[ReplayedRound], Any]]] = {
     "round": ("Int64", lambda round_: round_.number),
-    **{f"{name}_recorded": (dtype, _recorded(value)) for name, (dtype, value) in _FOUR.items()},
+    **{f"{name}_recorded": (dtype, _recorded_value(value)) for name, (dtype, value) in _FOUR.items()},
     **{f"{name}_would_be": (dtype, _would(value)) for name, (dtype, value) in _FOUR.items()},
     "blocked_would_be": ("str", _calls),
     "next_guidance_recorded": ("str", lambda round_: cells_of(round_.next_recorded)),
     "next_guidance_would_be": ("str", lambda round_: cells_of(round_.next_guidance)),
-    "heeded": ("boolean", lambda round_: heeded(round_.next_followed)),
+    "heeded": ("boolean", lambda round_: followed_all(round_.next_followed)),
     "after_text": ("str", lambda round_: round_.after_text),
     "not_knowable": ("str", lambda round_: None if round_.not_knowable is None else reason_of(round_.not_knowable)),
     "found": ("str", lambda round_: ", ".join([finding.rule for finding in round_.findings]) or None),

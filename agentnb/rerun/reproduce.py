@@ -66,8 +66,8 @@ async def reproduce(
     try:
         reproduced = await pending.run_here()
     except AgentnbError as error:
-        reproduced = _failed(run, pending, model, error)
-    return _checked(run, reproduced, model)
+        reproduced = _accept_failure(run, pending, model, error)
+    return _compare(run, reproduced, model)
 
 
 def reproduce_sync(
@@ -87,8 +87,8 @@ def reproduce_sync(
         try:
             reproduced = pending.start().wait_in_foreground()
         except AgentnbError as error:
-            reproduced = _failed(run, pending, model, error)
-    return _checked(run, reproduced, model)
+            reproduced = _accept_failure(run, pending, model, error)
+    return _compare(run, reproduced, model)
 
 
 def _pending(
@@ -162,14 +162,14 @@ class _Says:
                 self.inbox.put("say", text)
 
 
-def _failed(run: Run, pending: AgentRun, model: RecordedModel, error: AgentnbError) -> Run:
+def _accept_failure(run: Run, pending: AgentRun, model: RecordedModel, error: AgentnbError) -> Run:
     """Return the failed run if the recorded run failed too; otherwise raise the error."""
     if model.diverged is None and run.error is None:
         raise error
     return pending.context.log.run
 
 
-def _checked(run: Run, reproduced: Run, model: RecordedModel) -> Run:
+def _compare(run: Run, reproduced: Run, model: RecordedModel) -> Run:
     had = missing_gates(run, names_of_gates(reproduced))
     gates = f"Pass the gates that it had: reproduce(run, gates=[{', '.join(had)}])" if had else ""
     if model.diverged is not None:

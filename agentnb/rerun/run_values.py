@@ -16,9 +16,9 @@ from agentnb.core.todos import open_todos
 from agentnb.detect import presets
 from agentnb.detect.run import Run
 from agentnb.detect.timelines import Detection, detections
-from agentnb.errors import ExpressionError, near, nearest
-from agentnb.tables.columns import counted, success_of
-from agentnb.tables.loops import LOOP, STALL, Row, found
+from agentnb.errors import ExpressionError, suggest_names, suggest_similar
+from agentnb.tables.columns import count_or_unknown, success_of
+from agentnb.tables.loops import LOOP, STALL, Row, find_loops
 
 FAMILIES = (LOOP, STALL, "discipline", "failure", "limit", "end")
 """Families of findings that are counted even without findings."""
@@ -31,7 +31,7 @@ class CountsByName(dict[str, int]):
     """Counts by name: 0 for a missing name, unless it looks like a misspelling of an existing one."""
 
     def __contains__(self, name: object) -> bool:
-        return dict.__contains__(self, name) or (isinstance(name, str) and not nearest(name, self))
+        return dict.__contains__(self, name) or (isinstance(name, str) and not suggest_similar(name, self))
 
     def __missing__(self, name: str) -> int:
         return 0
@@ -76,7 +76,7 @@ class RunAfterRound:
         self._consecutive = 0
         self._messages = 0
         self._found_in: dict[int, list[Row]] = defaultdict(list)
-        for row in found(whole):
+        for row in find_loops(whole):
             self._found_in[row.last].append(row)
 
     def catch_up(self) -> None:
@@ -155,7 +155,7 @@ def _followed_rate(at: RunAfterRound) -> float | None:
 
 
 def _todo_violations(at: RunAfterRound) -> int | None:
-    return at.todo_violations if at.run.todos else counted(at.run, at.todo_violations)
+    return at.todo_violations if at.run.todos else count_or_unknown(at.run, at.todo_violations)
 
 
 def _steps(at: RunAfterRound) -> Any:
@@ -172,7 +172,7 @@ NAMES: Mapping[str, Name] = {
     "tool_calls": Name("tool calls of the model", lambda at: at.tool_calls),
     "tool_errors": Name("tool calls of the model that failed", lambda at: at.tool_errors),
     "calls_blocked": Name(
-        "tool calls of the model that a gate blocked", lambda at: counted(at.run, at.calls_blocked), NOT_RECORDED
+        "tool calls of the model that a gate blocked", lambda at: count_or_unknown(at.run, at.calls_blocked), NOT_RECORDED
     ),
     "tools": Name("names of the tools that were called, in the order of their first calls", lambda at: [*at.calls]),
     "calls": Name(
@@ -189,7 +189,7 @@ NAMES: Mapping[str, Name] = {
         'and `all`: `detected.default.loop`, `detected.openhands.all`, `detected.qwen["same_tool"]`',
         lambda at: Detected(at.detected, at.rounds),
     ),
-    "todos": Name("todos in its list", lambda at: counted(at.run, len(at.run.todos)), NOT_RECORDED),
+    "todos": Name("todos in its list", lambda at: count_or_unknown(at.run, len(at.run.todos)), NOT_RECORDED),
     "todos_open": Name("todos that are not completed, blocked ones included", lambda at: len(open_todos(at.run.todos))),
     "todos_closed": Name("whether no todo is open", lambda at: not open_todos(at.run.todos)),
     "todo_violations": Name(
@@ -201,10 +201,10 @@ NAMES: Mapping[str, Name] = {
         "text-only messages of the model in a row, without a tool call or a user message between them: the most there were",
         lambda at: at.max_consecutive_assistant,
     ),
-    "guidance_given": Name("times guidance was given", lambda at: counted(at.run, at.guidance_given), NOT_RECORDED),
+    "guidance_given": Name("times guidance was given", lambda at: count_or_unknown(at.run, at.guidance_given), NOT_RECORDED),
     "guidance_followed": Name(
         "times guidance was followed",
-        lambda at: at.guidance_followed if at.guidance_given else counted(at.run, 0),
+        lambda at: at.guidance_followed if at.guidance_given else count_or_unknown(at.run, 0),
         NOT_RECORDED,
     ),
     "followed_rate": Name(
@@ -267,7 +267,7 @@ def check_names(expression: str, names: Iterable[str]) -> None:
     """Raise `ExpressionError` for the first unknown name or preset."""
     for name in names:
         if name not in NAMES:
-            raise ExpressionError(f"{expression}: there is no {name}", near(name, NAMES, most=4))
+            raise ExpressionError(f"{expression}: there is no {name}", suggest_names(name, NAMES, most=4))
     for path in paths_in(expression):
         if names_in(path) == (DETECTED,):
             evaluate(path, {DETECTED: Detected(lambda _: (), 0)})  # evaluated for a run without findings

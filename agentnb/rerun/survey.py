@@ -73,7 +73,7 @@ def survey(
     table. Raises `SettingsError` for invalid settings, or without runs.
     """
     judges = _judges(failed)
-    variants = [*product(_listed(guidance), _listed(policy), _listed(detect), limits)]
+    variants = [*product(_as_variants(guidance), _as_variants(policy), _as_variants(detect), limits)]
     tried: list[list[Tried]] = [[] for _ in variants]
     verdicts: dict[str, list[bool | None]] = {name: [] for name in judges}
     problems: list[Problem] = []
@@ -87,13 +87,13 @@ def survey(
             continue
         position = len(next(iter(verdicts.values()))) - 1
         for (words, chosen, detectors, amounts), results in zip(variants, tried, strict=True):
-            results.append(_tried(position, replay(run, words, chosen, detectors, amounts, workflow_mode)))
+            results.append(_try_variant(position, replay(run, words, chosen, detectors, amounts, workflow_mode)))
     warn_of(problems)
     verdict = _verdicts(verdicts)
     return _table([_row(variant, results, verdict) for variant, results in zip(variants, tried, strict=True)])
 
 
-def _listed(variants: Any) -> Any:
+def _as_variants(variants: Any) -> Any:
     """Return an iterable of variants; a single variant becomes a list of one."""
     return (variants,) if isinstance(variants, str) or callable(variants) or not isinstance(variants, Iterable) else variants
 
@@ -135,7 +135,7 @@ def _verdicts(labels: Mapping[str, Sequence[bool | None]]) -> Verdicts:
     raise SettingsError("There is no run to survey", hint)
 
 
-def _tried(place: int, result: Replay) -> Tried:
+def _try_variant(place: int, result: Replay) -> Tried:
     return Tried(
         place=place,
         is_caught=result.caught_at is not None,

@@ -9,10 +9,10 @@ from typing import Any
 from msgspec import structs
 
 from agentnb import settings
-from agentnb.acp.foreign_agent import AsItEnds
+from agentnb.acp.foreign_agent import EndWithTurn
 from agentnb.agent.detection import NAME as DETECTION
 from agentnb.agent.detection import detection
-from agentnb.agent.extension import Extension, extended, logged_extensions
+from agentnb.agent.extension import Extension, extend_bundle, logged_extensions
 from agentnb.agent.from_log import logged_guidance, logged_policy
 from agentnb.agent.output import Output
 from agentnb.core.log.events import AnyEvent, RunRecovered, RunStarted
@@ -20,7 +20,7 @@ from agentnb.core.log.work_events import GuidanceDrawn
 from agentnb.detect.finding import Detectors, detect_name
 from agentnb.detect.presets import names
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.guidance.draws import RandomGuidance
 from agentnb.guidance.sets import MATRIX, GuidanceSet, find_set
 from agentnb.policies.bundle import PolicyBundle
@@ -67,12 +67,12 @@ class Variant:
     def vary(self, event: AnyEvent) -> AnyEvent | None:
         """Return the event with the variant's settings, or None to drop it."""
         if isinstance(event, RunStarted):
-            return self._started(event)
+            return self._vary_start(event)
         if self.keeps_draws or not isinstance(event, GuidanceDrawn | RunRecovered):
             return event
         return structs.replace(event, guidance=None) if isinstance(event, RunRecovered) else None
 
-    def _started(self, started: RunStarted) -> RunStarted:
+    def _vary_start(self, started: RunStarted) -> RunStarted:
         own: dict[str, Any] = {name: value for name, value in started.settings.items() if name not in LIMITS}
         own |= {**self.limits, "policy": settings_of(self.policy)}
         own["extensions"] = [extension.as_logged for extension in self.extensions]
@@ -94,17 +94,17 @@ def variant_of(
     """Build a variant. Omitted settings come from the run's log, or else from ``matrix``.
 
     A run of another product has only the given limits. ``is_live``: its rounds are new, so detectors may ask a model. For
-    recorded rounds, the log supplies the findings of detectors that ask a model or that it cannot recreate. Raises
+    recorded rounds, the log supplies the findings of detectors that ask a model or that it does not define. Raises
     `SettingsError` for invalid settings.
     """
     words = find_set(guidance) if guidance is not None else _logged_words(run)
     chosen = find_policy(policy) if policy is not None else _logged_policy(run)
     chosen = _in_mode(chosen, workflow_mode)
     amounts = _amounts(run, limits or {})
-    counted = Limits(**{"max_rounds": settings.MAX_ITERATIONS, **_counted(amounts)})
+    counted = Limits(**{"max_rounds": settings.MAX_ITERATIONS, **_drop_uncounted(amounts)})
     bundle = counted.add_to(rules_of(chosen, words, repeatable), counts_rounds="max_rounds" in amounts)
     extensions = _detection(run, detect, is_live=is_live)
-    bundle = extended(bundle, extensions)
+    bundle = extend_bundle(bundle, extensions)
     form = Output.logged(run.settings) if is_own(run) else None
     if form is not None:
         bundle = form.held(bundle, in_workflow_mode=bool(getattr(chosen, "workflow_mode", False)))
@@ -121,8 +121,8 @@ def _logged_policy(run: Run) -> PolicySet:
     logged = run.settings.get("policy")
     if not is_own(run) or not isinstance(logged, dict):
         return Matrix()
-    if logged == settings_of(AsItEnds()):
-        return AsItEnds()
+    if logged == settings_of(EndWithTurn()):
+        return EndWithTurn()
     if OWN_POLICY in logged:
         raise SettingsError(f"Run {run.id} had a policy of its own, {logged.get('name')}", "Give it: replay(run, policy=...)")
     return logged_policy(run)
@@ -134,11 +134,11 @@ def _detection(run: Run, detect: Detectors | None, *, is_live: bool) -> tuple[Ex
     if detect is None and preset in names():
         detect = str(preset)
     if detect is not None:
-        return (_named(detect if is_live else without_asking(detect, run), detect_name(detect)),)
-    return () if is_live or not preset else (_named(recorded_findings(run), str(preset)),)
+        return (_as_extension(detect if is_live else without_asking(detect, run), detect_name(detect)),)
+    return () if is_live or not preset else (_as_extension(recorded_findings(run), str(preset)),)
 
 
-def _named(detectors: Detectors, preset: str) -> Extension:
+def _as_extension(detectors: Detectors, preset: str) -> Extension:
     return replace(detection(detectors), settings={"preset": preset})
 
 
@@ -157,7 +157,7 @@ def _amounts(run: Run, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return the run's limits, updated with the given ones (None removes a limit)."""
     for name, value in overrides.items():
         if name not in LIMITS:
-            raise SettingsError(f"There is no limit {name!r}", near(name, LIMITS))
+            raise SettingsError(f"There is no limit {name!r}", suggest_names(name, LIMITS))
         if value is not None:
             LIMITS[name].check(value)
     logged_limits = Limits.logged(run.settings) if is_own(run) else {}
@@ -165,7 +165,7 @@ def _amounts(run: Run, overrides: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in {**logged, **overrides}.items() if value is not None}
 
 
-def _counted(amounts: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_uncounted(amounts: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in amounts.items() if name not in NOT_COUNTED}
 
 

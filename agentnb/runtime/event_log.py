@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
-from agentnb.advice import Advised, AnyAdvice, FreeDisk, advised
+from agentnb.advice import Advised, AnyAdvice, FreeDisk, as_advice
 from agentnb.core.log.event_bounds import EventTooLarge, cut_event
 from agentnb.core.log.events import (
     AnyEvent,
@@ -31,7 +31,7 @@ from agentnb.core.redaction import StreamRedactor, redact
 from agentnb.core.todos import has_open
 from agentnb.detect.run import Run
 from agentnb.errors import StoreError
-from agentnb.settings import SHORTEST_SECRET, known, secrets
+from agentnb.settings import SHORTEST_SECRET, secrets, secrets_holder
 
 AnEvent = TypeVar("AnEvent", bound=Event)
 now = datetime.now
@@ -70,7 +70,7 @@ class EventLog:
         self._watchers = tuple(watchers)
         self._streaming: type[ReplyDelta] | None = None
         """Kind of the streaming deltas, if they are searched for keys."""
-        self._known = known()
+        self._known = secrets_holder()
         secrets()  # the first search; keys found later are redacted from then on
 
     @cached_property
@@ -146,7 +146,7 @@ class EventLog:
 
     def warn_once(self, message: str, advice: Advised = "", topic: Topic = "") -> None:
         """Log a warning, unless the log already has it: a dead process may have written it."""
-        warning = (message, advised(advice), topic)
+        warning = (message, as_advice(advice), topic)
         if all((logged.message, logged.advice, logged.topic) != warning for logged in self.run.warned):
             self.warn(*warning)
 

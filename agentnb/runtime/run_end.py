@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from agentnb.advice import TryDetector, advised
+from agentnb.advice import TryDetector, as_advice
 from agentnb.core.guidance import Guidance
 from agentnb.core.log import events as e
 from agentnb.core.log.work_events import FindingMade
@@ -12,7 +12,7 @@ from agentnb.core.messages import encodable
 from agentnb.core.redaction import change_texts
 from agentnb.detect.rules import SENTENCES, unknown_facts
 from agentnb.detect.run import Run
-from agentnb.errors import AgentnbError, ModelError, RunLimited, near
+from agentnb.errors import AgentnbError, ModelError, RunLimited, suggest_names
 from agentnb.policies.verdict import Stop
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.failure_place import place_of_verdict
@@ -44,7 +44,7 @@ def log_stop(log: EventLog, verdict: Stop, component: str = "") -> None:
     if verdict.limit is not None and run.limit is None:
         log.emit(e.LimitReached, limit=verdict.stop_reason, value=verdict.limit)
     if verdict.problem and run.error is None:
-        error = e.RunError(verdict.stop_reason, verdict.problem, advised(verdict.hint))
+        error = e.RunError(verdict.stop_reason, verdict.problem, as_advice(verdict.hint))
         log.emit(e.ErrorRaised, error=error, where=OF_THE_REPLY, **place_of_verdict(run, component))
 
 
@@ -57,7 +57,7 @@ def _log_unknown_facts(log: EventLog) -> None:
                 unknown |= dict.fromkeys(unknown_facts(guidance), guidance)
     for name, guidance in unknown.items():
         problem = f"Guidance {guidance.set}/{guidance.cell} asks for {name!r}: nobody can judge whether it was followed"
-        log.warn_once(encodable(problem), near(name, SENTENCES))
+        log.warn_once(encodable(problem), suggest_names(name, SENTENCES))
 
 
 def log_findings(log: EventLog) -> None:

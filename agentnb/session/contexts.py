@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from agentnb.advice import Plain
 from agentnb.chat.context_spec import ContextSpec, KnownContexts
-from agentnb.chat.context_type import ContextType, shipped
+from agentnb.chat.context_type import ContextType, builtin_contexts
 from agentnb.chat.logged_context import contexts_of_log
 from agentnb.chat.turn_context import logged_settings
 from agentnb.detect.run import Run
@@ -36,7 +36,7 @@ class SessionContexts:
     @property
     def known(self) -> KnownContexts:
         """All contexts."""
-        return shipped().with_others(self.own.values())
+        return builtin_contexts().with_others(self.own.values())
 
     def write(self, context: ContextType) -> None:
         """Store a context under its name, replacing an earlier one."""

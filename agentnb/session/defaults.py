@@ -11,7 +11,7 @@ from agentnb.chat.context_spec import PROFILES
 from agentnb.context.history import NAMED as HISTORIES
 from agentnb.core.run.approvals import MODES
 from agentnb.errors import SettingsError
-from agentnb.models.options import shown
+from agentnb.models.options import mask_text
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.policies.limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
 from agentnb.policies.permissions.rules import RuleList
@@ -60,7 +60,7 @@ approval_mode: Callable[[str], str] = partial(_one_of, MODES)
 
 def typed_rules(texts: Iterable[str]) -> RuleList | None:
     """Parse rules typed as ``RULE=VERDICT``; returns None without any. Raises `SettingsError` for an invalid text."""
-    return RuleList.typed(texts) or None
+    return RuleList.parse_typed(texts) or None
 
 
 def yes_or_no(text: str) -> bool:
@@ -115,7 +115,7 @@ def may_be_empty(key: str) -> bool:
     return key in (APPROVE, SANDBOX, REPO, *PROFILES) or (key in LIMIT_KEYS and not LIMIT_KEYS[key].is_required)
 
 
-def checked(key: str, text: str) -> str:
+def check_default(key: str, text: str) -> str:
     """Return the text as stored under this key. Raises `SettingsError` for an invalid value."""
     if may_be_empty(key) and text.lower() in ("", "none"):
         return ""
@@ -165,4 +165,4 @@ def _read(key: str, text: str, reader: Reader, hint: str) -> Any:
     try:
         return reader(text)
     except ValueError as error:
-        raise SettingsError(f"{key} {error}, got {shown(text)!r}", hint) from None
+        raise SettingsError(f"{key} {error}, got {mask_text(text)!r}", hint) from None

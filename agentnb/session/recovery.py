@@ -90,7 +90,7 @@ def begin_recovery(
     run_store, run_id = place_of(run, store)
     writer, logged_run = run_store.reopen(run_id)
     try:
-        chosen = agent or _made_again(logged_run, **parts)
+        chosen = agent or _recreate(logged_run, **parts)
         rerun_of(logged_run)  # raises before anything is logged
         return chosen.resume(logged_run, writer, replace(options, store=run_store))
     except BaseException:
@@ -98,7 +98,7 @@ def begin_recovery(
         raise
 
 
-def _made_again(run: Run, *, agents: Any = None, actions: Any = None, **parts: Any) -> Agent | Orchestration:
+def _recreate(run: Run, *, agents: Any = None, actions: Any = None, **parts: Any) -> Agent | Orchestration:
     """Recreate the agent or workflow of a run from its log. ``parts``: tools, gates and model, as for `recover`."""
     if is_workflow(run):
         return workflow_again(run, agents=agents, actions=actions, **parts)

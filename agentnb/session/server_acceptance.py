@@ -8,7 +8,7 @@ from agentnb.core.redaction import redact
 from agentnb.display.texts.servers.server_changes import CONFIRM, describe_changes
 from agentnb.errors import SettingsError
 from agentnb.runtime.questions.model_code import check_person
-from agentnb.runtime.servers.first_seen import ACCEPTING, accept, compared_tools
+from agentnb.runtime.servers.first_seen import ACCEPTING, accept, compare_tools
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.connections.catalogue import tools_of
 from agentnb.tools.mcp.connections.live_server import LiveServer
@@ -21,7 +21,7 @@ def accept_as_now(servers: Servers, live: LiveServer, ask: Callable[[str], str] 
     Raises `ServerFailed`, and `SettingsError` if nobody is present or the person declines.
     """
     check_person(ACCEPTING, is_lasting=True)
-    name, tools = live.server.name, compared_tools(live, servers.ask(live, tools_of))
+    name, tools = live.server.name, compare_tools(live, servers.ask(live, tools_of))
     changes = describe_changes(name, live.server.target, [(tool.spec.name, tool.origin) for tool in tools])
     if changes and ask is None:
         raise SettingsError(f"{redact(changes)}\nNobody can be asked here", "Accept it in a notebook or a terminal")

@@ -16,7 +16,7 @@ from agentnb.errors import SettingsError, TraceError
 from agentnb.personal_files import read_lines, write_lines
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.servers.servers import CONFIGURING, Servers
-from agentnb.store.regular_files import opened
+from agentnb.store.regular_files import open_regular
 from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.mcp.server_settings import ServerList, read_servers
 from agentnb.workflow.cagent.agent_file import described_servers
@@ -56,7 +56,7 @@ def read_server_file(path: Path, *, shown: str) -> ServerList:
     A relative ``cwd`` is relative to the folder of the file. Raises `SettingsError` with the position of the problem.
     """
     try:
-        with opened(path, MAX_BYTES) as file:
+        with open_regular(path, MAX_BYTES) as file:
             text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise SettingsError(f"{shown} is not a text in UTF-8", NAME_ONE) from None

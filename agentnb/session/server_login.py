@@ -8,7 +8,7 @@ from typing import Any
 
 from agentnb.advice import LogInToServer
 from agentnb.core.schema.addresses import WebAddress
-from agentnb.display.texts.labels import clean, counted
+from agentnb.display.texts.labels import clean, pluralize
 from agentnb.errors import SettingsError
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.servers.servers import Servers
@@ -60,7 +60,7 @@ def log_in(
     servers.stop(name)
     tools = servers.ask(live, tools_of)
     text = "" if is_stored else ". The login cannot be stored here, and is valid in this process only"
-    return f"You are logged in to {name}, which has {counted(len(tools), 'tool')}{text}"
+    return f"You are logged in to {name}, which has {pluralize(len(tools), 'tool')}{text}"
 
 
 def in_lines(words: str, address: WebAddress | None = None) -> str:

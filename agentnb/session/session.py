@@ -16,7 +16,7 @@ from agentnb.core.request import Request
 from agentnb.core.todos import Todo
 from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError, StoreError, TraceError, near
+from agentnb.errors import SettingsError, StoreError, TraceError, suggest_names
 from agentnb.experiments.running.control import Control
 from agentnb.guidance import BUILT_IN, GuidanceSet, find_set
 from agentnb.models.registry import check_model
@@ -26,7 +26,7 @@ from agentnb.policies.permissions.rule_words import known_rules
 from agentnb.policies.permissions.rules import Rule, RuleList
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.host.host import Host, host_here, hosted
+from agentnb.runtime.host.host import Host, host_here, use_host
 from agentnb.runtime.host.live import LiveRun, wait_for_ends
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.grants import SessionGrants, is_copy
@@ -43,7 +43,7 @@ from agentnb.session.defaults import (
     SESSION_BUDGET,
     agent_settings,
     at_first,
-    checked,
+    check_default,
     tool_groups,
     workflow_settings,
 )
@@ -115,7 +115,7 @@ class Session:
             board = self._board_of(options.continue_from) if keeps_todos else None
             self._forget_ended()
             with self._hosting():
-                return self._begun(agent.start(prompt, replace(self._own(options), store=self.store, board=board)))
+                return self._register(agent.start(prompt, replace(self._with_own(options), store=self.store, board=board)))
 
     def recover(
         self,
@@ -134,14 +134,14 @@ class Session:
                 raise SettingsError(f"Run {run_id} is already running here", "%agent status shows its progress")
             writer, run = self.store.reopen(run_id)
             try:
-                own = replace(self._own(options or RunOptions()), store=self.store)
+                own = replace(self._with_own(options or RunOptions()), store=self.store)
                 with self._hosting():
                     live = make_agent(run).resume(run, writer, own)
             except BaseException:
                 writer.close()
                 raise
             self._forget_ended()
-            return self._begun(live)
+            return self._register(live)
 
     def host(self) -> Host:
         """Return the session's resources for runs started by Python code, such as ``await agent.run(...)``.
@@ -161,7 +161,7 @@ class Session:
 
     def _hosting(self) -> AbstractContextManager[None]:
         """Start a run of the session with its host; nested runs store their logs beside its own."""
-        return hosted(replace(host_here() or self.host(), begun=None, watch=None, store=self.store))
+        return use_host(replace(host_here() or self.host(), begun=None, watch=None, store=self.store))
 
     def take(self, live: LiveRun) -> None:
         """Add a run to the live runs. Only runs from `start` or `recover` are part of the conversation."""
@@ -187,14 +187,14 @@ class Session:
         """Return the experiments that have not ended, oldest first, or else the latest."""
         return self.experiments() or self._experiments[-1:]
 
-    def interrupted(self) -> Iterator[str]:
+    def interrupted_ids(self) -> Iterator[str]:
         """Yield the ids of the interrupted runs in the store, newest first."""
         running_ids = [live.run_id for live in self.running()]
         return (
             summary.id for summary in self.store.each_summary() if summary.can_be_recovered and summary.id not in running_ids
         )
 
-    def suspended(self) -> Iterator[str]:
+    def suspended_ids(self) -> Iterator[str]:
         """Yield the ids of the suspended top-level runs in the store, newest first."""
         running_ids = [live.run_id for live in self.running()]
         candidates = (summary for summary in self.store.each_summary() if summary.can_be_answered and summary.parent_id is None)
@@ -204,7 +204,7 @@ class Session:
         """Return the id of the suspended top-level run if it is the only one and no live run waits; else an empty string."""
         if any(live.run.waiting for live in self.running()):
             return ""
-        ids = list(islice(self.suspended(), 2))
+        ids = list(islice(self.suspended_ids(), 2))
         return ids[0] if len(ids) == 1 else ""
 
     def stored_grants(self) -> Iterator[tuple[str, GrantGiven]]:
@@ -245,13 +245,13 @@ class Session:
             raise SettingsError(problem, "Logs are kept in the folder of their notebook: is this the right one?")
         raise SettingsError(f"No run in {self.store.shown_folder} was interrupted", "%agent history lists the runs")
 
-    def _begun(self, live: LiveRun) -> LiveRun:
+    def _register(self, live: LiveRun) -> LiveRun:
         self.take(live)
         self._live.append(live)
         self._loaded = None
         return live
 
-    def _own(self, options: RunOptions) -> RunOptions:
+    def _with_own(self, options: RunOptions) -> RunOptions:
         """Return the options with the session's budget and one of its event loops."""
         thread = self._thread("background" if options.foreground is None else "foreground")
         return replace(options, thread=thread, budget=self.budget)
@@ -437,14 +437,14 @@ class Session:
         check_person("Changing a default", is_lasting=True)
         key = key.replace("_", "-")
         if key not in self.defaults:
-            raise SettingsError(f"There is no default {key!r}", near(key, self.defaults))
+            raise SettingsError(f"There is no default {key!r}", suggest_names(key, self.defaults))
         if key in MODELS and value and not is_variable:
             check_model(value)
         if key == "guidance":
             self.find_set(value)
         if key == "policy":
             find_policy(value)
-        value = checked(key, value)
+        value = check_default(key, value)
         if key == SESSION_BUDGET:
             self.budget.limit = LIMIT_KEYS[key].read(value) if value else None
         self.defaults[key] = value

@@ -13,7 +13,7 @@ import msgspec
 from agentnb.core.log.outcome import Assessment, outcome_of
 from agentnb.errors import TraceError
 from agentnb.store.bounds import MAX_STREAMED_BYTES
-from agentnb.store.regular_files import opened
+from agentnb.store.regular_files import open_regular
 
 ROWS = "experiment.rows"
 """File of the rows of an experiment, JSON Lines, in the folder of its logs."""
@@ -43,7 +43,7 @@ _decoder = msgspec.json.Decoder(_Row)
 def assessments_of_rows(folder: Path) -> dict[str, tuple[Assessment, ...]]:
     """Return the primary check's assessments of the runs in an experiment's folder, by run id; empty for other folders."""
     try:
-        with opened(folder / ROWS, MAX_STREAMED_BYTES) as file:
+        with open_regular(folder / ROWS, MAX_STREAMED_BYTES) as file:
             lines = file.read().split(b"\n")
     except (OSError, TraceError):
         return {}

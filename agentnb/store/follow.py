@@ -12,7 +12,7 @@ from agentnb.core.log.well_formed import checker
 from agentnb.core.log.wire import DAMAGED, decode, decode_lines
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
-from agentnb.store.regular_files import opened
+from agentnb.store.regular_files import open_regular
 from agentnb.store.run_file import is_being_written
 from agentnb.store.store import unreadable
 
@@ -51,14 +51,14 @@ class FollowedRun:
         if self.is_over and self.run.events:
             return []
         try:
-            with opened(self.path) as file:
+            with open_regular(self.path) as file:
                 is_written = is_being_written(file)  # checked first: a run that ends after it is read with its end
                 file.seek(self._place)
                 lines = file.readlines()
         except OSError as error:
             raise unreadable(self.path, error) from None
         whole = [line for line in lines if line.endswith(b"\n")]
-        events = self._decoded(whole)
+        events = self._decode_new(whole)
         for event in events:
             self._check(event)
             self.run.apply(event)
@@ -68,7 +68,7 @@ class FollowedRun:
             self.run.mark_interrupted()  # unless it has an end, or is suspended
         return events
 
-    def _decoded(self, lines: list[bytes]) -> list[AnyEvent]:
+    def _decode_new(self, lines: list[bytes]) -> list[AnyEvent]:
         if self.run.events:
             return [self._next(line, number) for number, line in enumerate(lines, len(self.run.events) + 1)]
         if not lines:

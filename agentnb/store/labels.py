@@ -16,7 +16,7 @@ from agentnb.core.log.outcome import BY_LABEL, Assessment
 from agentnb.errors import StoreError, TraceError
 from agentnb.store.bounds import MAX_HELD_BYTES
 from agentnb.store.check_values import assessments_of_rows
-from agentnb.store.regular_files import opened
+from agentnb.store.regular_files import open_regular
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,7 +99,7 @@ def read_labels(path: str | Path) -> list[Label]:
     """
     path = Path(path)
     try:
-        with opened(path, MAX_HELD_BYTES) as file:
+        with open_regular(path, MAX_HELD_BYTES) as file:
             text = file.read().decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}", "label(runs, path) writes it") from error
@@ -160,13 +160,13 @@ def append_label(path: str | Path, label: Label) -> None:
                 header = tuple(next(csv.reader([file.readline().decode("utf-8", "replace")]), _COLUMNS))
                 file.seek(-1, os.SEEK_END)
                 cut_off = file.read(1) != b"\n"
-            file.write((b"\n" if cut_off else b"") + _written(path, label, header, first=not size))
+            file.write((b"\n" if cut_off else b"") + _encode_label(path, label, header, first=not size))
             os.fsync(file.fileno())
     except OSError as error:
         raise StoreError(f"The label cannot be saved in {path}: {error.strerror or error}", "Choose another file") from error
 
 
-def _written(path: Path, label: Label, header: tuple[str, ...], *, first: bool) -> bytes:
+def _encode_label(path: Path, label: Label, header: tuple[str, ...], *, first: bool) -> bytes:
     """Encode the line of a label, for CSV in these columns: a file of an earlier version has fewer."""
     if path.suffix.lower() in LINES:
         return msgspec.json.encode(label) + b"\n"
@@ -210,15 +210,15 @@ def _rows(path: Path, text: str) -> Iterable[Label]:
         yield Label(
             cells["run_id"],
             _value(cells["label"]),
-            _converted(cells["seconds"], float),
-            _converted(cells["at"], datetime),
+            _convert_cell(cells["seconds"], float),
+            _convert_cell(cells["at"], datetime),
             cells["who"],
             cells["word"],
             cells["reminder"],
         )
 
 
-def _converted(text: str, kind: type[T]) -> T | None:
+def _convert_cell(text: str, kind: type[T]) -> T | None:
     """Return the value of a cell, or None if it is empty, or invalid after a person's edit."""
     try:
         return msgspec.convert(text, kind, strict=False) if text else None

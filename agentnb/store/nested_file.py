@@ -14,7 +14,7 @@ from agentnb.core.log.events import AnyEvent
 from agentnb.core.log.wire import decode
 from agentnb.errors import TraceError
 from agentnb.store.own_logs import log_marks
-from agentnb.store.regular_files import opened
+from agentnb.store.regular_files import open_regular
 from agentnb.store.run_file import (
     APPEND,
     CREATE,
@@ -24,7 +24,7 @@ from agentnb.store.run_file import (
     hold,
     is_being_written,
     lock,
-    released,
+    release,
     write_event,
 )
 
@@ -136,7 +136,7 @@ class NestedFile(LogFile):
         if self._own is not None:
             self._own.close()
         if self._holder is not None:
-            released(self._holder, str(self.path))
+            release(self._holder, str(self.path))
 
 
 class Holders:
@@ -166,7 +166,7 @@ class Holders:
 
 
 def _state(path: Path) -> tuple[bool, datetime | None, str | None]:
-    with opened(path) as file:
+    with open_regular(path) as file:
         if not is_being_written(file):
             return False, None, decode(file.readline()).parent_id
         data = file.read()

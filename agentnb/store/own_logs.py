@@ -23,7 +23,7 @@ from agentnb.core.log.wire import MARK, decode_lines
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.personal_files import create_file
-from agentnb.store.regular_files import opened
+from agentnb.store.regular_files import open_regular
 
 SECRET_FILE = "log-secret"
 SECRET_BYTES = 32
@@ -45,7 +45,7 @@ class LogMarks:
         self.state = _START
         """Mark of the last line written or read, actual or computed."""
 
-    def marked(self, line: bytes) -> tuple[bytes, bytes]:
+    def add_mark(self, line: bytes) -> tuple[bytes, bytes]:
         """Return the next encoded line of the log with its mark, and the `state` once it is written."""
         body = line[:-2]  # without the brace and the line end
         state = self._after(body)
@@ -90,7 +90,7 @@ def is_own_log(path: str | Path, events: Iterable[AnyEvent] | None = None) -> bo
     if marks is None:
         return False
     try:
-        with opened(path) as file:
+        with open_regular(path) as file:
             lines = file.readlines()
         if events is None:
             return marks.read(lines[: len(decode_lines(lines, str(path)))])  # without a torn line

@@ -22,7 +22,7 @@ def redacted(run: Run, patterns: str | re.Pattern[str] | Iterable[str | re.Patte
     names. Ids of calls and questions stay, as they link events, unless they look like keys; pictures stay as they are.
     Raises `SettingsError` for an invalid pattern.
     """
-    compiled = [_compiled(pattern) for pattern in ([patterns] if isinstance(patterns, str | re.Pattern) else patterns)]
+    compiled = [_compile(pattern) for pattern in ([patterns] if isinstance(patterns, str | re.Pattern) else patterns)]
     ids = _mask_ids(_ids(run))
 
     def changed(text: str) -> str:
@@ -51,7 +51,7 @@ def _mask_ids(ids: Iterable[str]) -> dict[str, str]:
     return replacements
 
 
-def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
+def _compile(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except (re.error, TypeError) as error:

@@ -26,7 +26,7 @@ _BUFFER = 65_536
 """Buffer size in bytes for reading lines: most logs fit in one read. Python's own buffer has 4,096."""
 
 
-def opened(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> BufferedReader:
+def open_regular(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> BufferedReader:
     """Open a file of at most so many bytes for reading.
 
     Raises `TraceError` if it is not a regular file or too large, OSError if it cannot be opened.

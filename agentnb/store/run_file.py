@@ -273,7 +273,7 @@ def write_event(
     check_event(event, len(data), size)
     state = b""
     if marks is not None:
-        data, state = marks.marked(data)
+        data, state = marks.add_mark(data)
     ends = type(event) in ENDS
     done = 0
     try:
@@ -334,7 +334,7 @@ def hold(parent: str, nested: str) -> RunFile | None:
         return holder
 
 
-def released(holder: RunFile, nested: str) -> None:
+def release(holder: RunFile, nested: str) -> None:
     """Record that the ``nested`` log is closed."""
     with _holding:
         _holders.pop(nested, None)

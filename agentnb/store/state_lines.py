@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import msgspec
 
-from agentnb.core.log.outcome import Assessment, deciding
+from agentnb.core.log.outcome import Assessment, deciding_assessment
 from agentnb.core.run.rounds import STATES_OF_ERRORS
 from agentnb.core.todos import Todo
 
@@ -166,7 +166,7 @@ class StateLines:
     @property
     def assessment(self) -> Assessment | None:
         """The assessment that decides the outcome."""
-        return deciding(self._assessments.values())
+        return deciding_assessment(self._assessments.values())
 
     def todos(self, first: tuple[Todo, ...]) -> tuple[Todo, ...]:
         """Return the last todo list; ``first``: the initial list."""

@@ -18,12 +18,12 @@ from weakref import WeakKeyDictionary
 from agentnb.advice import Advised, ListRuns, Plain
 from agentnb.core.log.event_bounds import cut_event, max_event_bytes
 from agentnb.core.log.events import AnyEvent
-from agentnb.core.log.outcome import deciding
+from agentnb.core.log.outcome import deciding_assessment
 from agentnb.core.log.well_formed import check_events
 from agentnb.core.log.wire import TooDeep, decode_lines, decode_log
 from agentnb.detect.agent_runs import how_to_continue
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError, StoreError, TraceError, near
+from agentnb.errors import SettingsError, StoreError, TraceError, suggest_names
 from agentnb.store.before_images.images import folder_of_run
 from agentnb.store.bounds import MAX_HELD_BYTES, MAX_STREAMED_BYTES, check_log, checked_lines
 from agentnb.store.check_values import note_look
@@ -32,7 +32,7 @@ from agentnb.store.known_summaries import KnownSummaries
 from agentnb.store.labels import assessments_in
 from agentnb.store.nested_file import Holders, NestedFile
 from agentnb.store.own_logs import is_own
-from agentnb.store.regular_files import opened
+from agentnb.store.regular_files import open_regular
 from agentnb.store.run_file import RunFile, delete_log, is_being_written
 from agentnb.store.summaries import RunSummary, log_summary
 
@@ -169,7 +169,7 @@ class Store:
     def has(self, run_id: str) -> bool:
         """Return whether there is a log of this run with its first event; a process may die before that is written."""
         try:
-            with opened(self.path(run_id), MAX_STREAMED_BYTES) as file:
+            with open_regular(self.path(run_id), MAX_STREAMED_BYTES) as file:
                 return file.readline().endswith(b"\n")
         except (OSError, TraceError):  # or the file there is not a log
             return False
@@ -201,7 +201,7 @@ class Store:
             is_path = bool(Path(part).suffix) or len(Path(part).parts) > 1
             missing = f"There is no file {part}" if is_path else f"There is no run {part!r} in {self.shown_folder}"
             problem = f"{len(matches)} runs match {part!r}" if matches else missing
-            raise StoreError(problem, near(part, matches or ids[::-1]) or LIST_RUNS)
+            raise StoreError(problem, suggest_names(part, matches or ids[::-1]) or LIST_RUNS)
         return matches[0]
 
     def load(self, run_id: str) -> Run:
@@ -268,7 +268,7 @@ class Store:
                         continue
                     cache.add(run_id, stamp, summary)
                 assessments = labels.get(summary.id)
-                yield summary if assessments is None else summary._replace(assessment=deciding(assessments))
+                yield summary if assessments is None else summary._replace(assessment=deciding_assessment(assessments))
         finally:
             cache.save(ids)
 
@@ -307,7 +307,7 @@ def _checked_folder(folder: str | Path) -> Path:
 
 
 def _summary(path: str | Path) -> RunSummary:
-    with opened(path, MAX_STREAMED_BYTES) as file:
+    with open_regular(path, MAX_STREAMED_BYTES) as file:
         return log_summary(file, is_being_written)
 
 
@@ -367,7 +367,7 @@ def unreadable(path: Path, error: OSError) -> StoreError:
 def load_file(path: Path) -> Run:
     """Return the run of a log file; raises `StoreError` if it cannot be read, `TraceError` if it is not a log."""
     try:
-        with opened(path, MAX_STREAMED_BYTES) as file:
+        with open_regular(path, MAX_STREAMED_BYTES) as file:
             return _load(file, path, Run.from_events)
     except OSError as error:
         raise unreadable(path, error) from None
@@ -379,7 +379,7 @@ def load_if_log(path: str | Path, fold: Fold[AnyRun]) -> AnyRun | None:
     Opens the file once. ``fold``: folds its events into a run, as `Run.from_events` does.
     """
     try:
-        with opened(path, MAX_STREAMED_BYTES) as file:
+        with open_regular(path, MAX_STREAMED_BYTES) as file:
             if not file.peek(len(LOG_BEGINS)).startswith(LOG_BEGINS):
                 return None
             return _load(file, path, fold)

@@ -36,11 +36,11 @@ def write_whole(path: Path, pieces: Iterable[bytes], what: str = "The run") -> P
             raise
     except (OSError, ValueError) as error:  # ValueError: characters that no file name can have
         why = getattr(error, "strerror", None) or error
-        raise StoreError(f"{what} cannot be saved as {_shown(path)}: {why}", "Choose another name or folder") from error
+        raise StoreError(f"{what} cannot be saved as {_printable(path)}: {why}", "Choose another name or folder") from error
     return path
 
 
-def _shown(path: Path) -> str:
+def _printable(path: Path) -> str:
     return str(path) if str(path).isprintable() else ascii(str(path))
 
 
@@ -49,7 +49,7 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OSError(error.errno, f"its folder {_shown(folder)} cannot be made ({error.strerror})") from error
+        raise OSError(error.errno, f"its folder {_printable(folder)} cannot be made ({error.strerror})") from error
 
 
 def _check_replaceable(path: Path, what: str) -> None:

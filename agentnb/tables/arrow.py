@@ -78,7 +78,7 @@ def read(path: Path, schema: pa.Schema, count: int) -> pa.Table:
     import pyarrow as pa
 
     try:
-        with _opened(path, schema, count) as file:
+        with _open(path, schema, count) as file:
             return _without_keys(file.read(), path)
     except (OSError, pa.ArrowException) as error:
         raise Damaged(str(path)) from error
@@ -89,7 +89,7 @@ def is_sound(path: Path, schema: pa.Schema, count: int) -> bool:
     import pyarrow as pa
 
     try:
-        _opened(path, schema, count).close()
+        _open(path, schema, count).close()
     except (OSError, pa.ArrowException, Damaged):
         return False
     return True
@@ -100,7 +100,7 @@ def batches(path: Path, ranges: Sequence[tuple[int, int]], schema: pa.Schema, co
     import pyarrow as pa
 
     try:
-        with _opened(path, schema, count) as file:
+        with _open(path, schema, count) as file:
             begin = 0
             for batch in file.iter_batches(most):
                 for first, end in ranges:
@@ -124,7 +124,7 @@ def _without_keys(rows: pa.Table, path: Path) -> pa.Table:
     return rows
 
 
-def _opened(path: Path, schema: pa.Schema, count: int) -> Any:
+def _open(path: Path, schema: pa.Schema, count: int) -> Any:
     from pyarrow import parquet
 
     file = parquet.ParquetFile(path, page_checksum_verification=True)

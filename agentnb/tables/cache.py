@@ -42,7 +42,7 @@ LAYOUT = 5
 _PART = re.compile(r"[0-9a-f]{32}\.parquet")
 
 
-class Cached(NamedTuple):
+class CacheState(NamedTuple):
     """State of a cache: its parts, and the files in none of them, such as logs still being written."""
 
     folder: Path
@@ -63,7 +63,7 @@ class TableCache:
         self._folder = home / HOME / f"{table.name}-{_digest(kind, str(home))[:8]}"
         self._made_by = _made_by(table)
 
-    def current(self, *, wait: bool = False) -> Cached:
+    def current(self, *, wait: bool = False) -> CacheState:
         """Return the renewed cache. If it is not writable, or another process is renewing it, more files are missing.
 
         ``wait``: wait for the other process. Raises errors of reading a file that stop the whole source.
@@ -72,19 +72,19 @@ class TableCache:
         index = self._index()
         if not _holds_all(index, stamps):
             try:
-                with self._locked(wait) as is_ours:
+                with self._lock(wait) as is_ours:
                     index, stamps = self._index(), self._stamps()  # another process may have renewed it meanwhile
                     if is_ours and not _holds_all(index, stamps):
-                        index = self._renewed(index, stamps)
+                        index = self._renew(index, stamps)
             except StoreError:
                 raise  # from a log
             except OSError:  # folder or disk not writable
                 index = self._index()
         intact = [part for part in index.parts if _is_whole(part, stamps)]
         if sum(len(part.entries) for part in intact) == len(self.files):
-            return Cached(self._folder, intact, [])
+            return CacheState(self._folder, intact, [])
         held = {entry.name for part in intact for entry in part.entries}
-        return Cached(self._folder, intact, [name for name in self.files if name not in held])
+        return CacheState(self._folder, intact, [name for name in self.files if name not in held])
 
     def discard(self) -> None:
         """Drop a damaged cache."""
@@ -113,7 +113,7 @@ class TableCache:
     # Renewal
 
     @contextmanager
-    def _locked(self, wait: bool) -> Iterator[bool]:
+    def _lock(self, wait: bool) -> Iterator[bool]:
         """Create the folder and take its lock; yield True if this process has it. Raises OSError for a read-only folder."""
         make_home(self._home)
         self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -128,10 +128,10 @@ class TableCache:
                     pass
             yield True
 
-    def _renewed(self, index: Index, stamps: Mapping[str, Stamp]) -> Index:
+    def _renew(self, index: Index, stamps: Mapping[str, Stamp]) -> Index:
         """Write the new parts, and the index. Unchanged parts are kept unless they are small."""
         held = {entry.name for part in index.parts for entry in part.entries if stamps.get(entry.name) == entry.stamp}
-        fresh = self._fresh([name for name in stamps if name not in held])
+        fresh = self._read_changed([name for name in stamps if name not in held])
         first = next(fresh, None)
         if first is None and all(_is_whole(part, stamps) for part in index.parts):
             return index  # missing files are still being written
@@ -146,7 +146,7 @@ class TableCache:
         except BaseException as error:
             writer.abandon()
             if isinstance(error, arrow.Damaged):
-                return self._renewed(Index(index.made_by, index.made_of), stamps)
+                return self._renew(Index(index.made_by, index.made_of), stamps)
             raise
         renewed = Index(index.made_by, index.made_of, [*(part for part in index.parts if part not in rewritten), *new])
         try:
@@ -156,7 +156,7 @@ class TableCache:
         self._clear({part.name for part in renewed.parts}, {part.name for part in rewritten})
         return renewed
 
-    def _fresh(self, names: Iterable[str]) -> Iterator[tuple[str, list[Problem], Iterator[Any]]]:
+    def _read_changed(self, names: Iterable[str]) -> Iterator[tuple[str, list[Problem], Iterator[Any]]]:
         """Yield the runs of each of these files, except logs being written, which are read every time."""
         for name in names:
             problems: list[Problem] = []

@@ -18,9 +18,9 @@ from agentnb.tables.frames import Table, Values
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAX_ROWS, MAX_READ = 200_000, 256_000_000
+MAX_ROWS, MAX_READ_BYTES = 200_000, 256_000_000
 """Rows, or bytes of logs, at which a part is closed; a part with less than half is merged with new rows."""
-BATCH_ROWS, BATCH_READ = 20_000, 16_000_000
+BATCH_ROWS, BATCH_READ_BYTES = 20_000, 16_000_000
 """Rows, or bytes of logs, at which rows are written, and so the maximum in memory."""
 
 
@@ -48,7 +48,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     @property
     def is_small(self) -> bool:
         """True if it is to be merged with new rows."""
-        return self.rows < MAX_ROWS // 2 and sum(entry.stamp.size for entry in self.entries) < MAX_READ // 2
+        return self.rows < MAX_ROWS // 2 and sum(entry.stamp.size for entry in self.entries) < MAX_READ_BYTES // 2
 
 
 class Index(msgspec.Struct, frozen=True):
@@ -92,7 +92,7 @@ class PartWriter:
             if self._values.rows >= BATCH_ROWS:
                 self._flush()
         self._unwritten += stamp.size
-        if self._unwritten >= BATCH_READ:
+        if self._unwritten >= BATCH_READ_BYTES:
             self._flush()
         self._enter([Entry(name, stamp, count, tuple(problems))])
 
@@ -101,7 +101,7 @@ class PartWriter:
             self._entries.append(entry)
             self._rows += entry.rows
             self._read += entry.stamp.size
-        if self._rows >= MAX_ROWS or self._read >= MAX_READ:
+        if self._rows >= MAX_ROWS or self._read >= MAX_READ_BYTES:
             self._end_part()
 
     def _flush(self) -> None:

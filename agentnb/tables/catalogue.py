@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.tables.columns import Column, columns_of, table
 from agentnb.tables.events import TABLE as EVENTS
 from agentnb.tables.frames import Table
@@ -52,7 +52,7 @@ def columns(name: str | None = None) -> pd.DataFrame:
     Raises `SettingsError` for an unknown table.
     """
     if name is not None and name not in NAMES:
-        raise SettingsError(f"There is no table {name!r}", near(str(name), NAMES))
+        raise SettingsError(f"There is no table {name!r}", suggest_names(str(name), NAMES))
     rows = [Row(table_name, column) for table_name in ([name] if name else NAMES) for column in TABLES[table_name]]
     return table(rows, COLUMNS)
 

@@ -36,7 +36,7 @@ class Column(NamedTuple, Generic[R]):
 
 
 @cache
-def _declared() -> dict[str, dict[str, dict[str, Any]]]:
+def _declarations() -> dict[str, dict[str, dict[str, Any]]]:
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
@@ -51,7 +51,7 @@ def columns_of(table: str, functions: Mapping[str, Callable[[R], Any]] = Mapping
             declared.get("source", ""),
             declared.get("unit", ""),
         )
-        for name, declared in _declared()[table].items()
+        for name, declared in _declarations()[table].items()
     ]
 
 
@@ -88,7 +88,7 @@ def number_of(index: int | None) -> int | None:
     return None if index is None else index + 1
 
 
-def counted(run: Run, count: int) -> int | None:
+def count_or_unknown(run: Run, count: int) -> int | None:
     """Return a count that only agentnb's logs record, or None for a count of 0 in a foreign trace."""
     return None if run.origin is not None and not count else count
 

@@ -11,7 +11,7 @@ from agentnb.core.log.event import Event
 from agentnb.core.log.events import AnyEvent
 from agentnb.core.log.wire import encode
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.fold import by_round, folded
+from agentnb.core.run.fold import by_round, fold_events
 from agentnb.interchange.files import RunSource
 from agentnb.tables.columns import Column, columns_of
 from agentnb.tables.folders import frame_of
@@ -44,7 +44,7 @@ def _rows(run: RunFacts) -> Iterator[Row]:
         yield Row(event, index, kind, msgspec.json.encode(fields).decode())
 
 
-TABLE = Table("events", COLUMNS, _rows, folded)
+TABLE = Table("events", COLUMNS, _rows, fold_events)
 
 
 def events(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:

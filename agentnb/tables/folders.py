@@ -15,7 +15,7 @@ from agentnb.interchange.trace_file import Problem
 from agentnb.store.folder_cache import stamp_of
 from agentnb.store.store import Store
 from agentnb.tables import arrow
-from agentnb.tables.cache import Cached, TableCache
+from agentnb.tables.cache import CacheState, TableCache
 from agentnb.tables.cache_parts import Part
 from agentnb.tables.frames import Table, Values, read_frame
 
@@ -66,7 +66,7 @@ def _are_large(names: Iterable[str]) -> bool:
     return sum(stamp.size for stamp in stamps if stamp is not None) >= MANY_BYTES
 
 
-def _frame(cache: TableCache, state: Cached, table: Table[Any]) -> pd.DataFrame:
+def _frame(cache: TableCache, state: CacheState, table: Table[Any]) -> pd.DataFrame:
     """Return the table, with its rows in the order of the files. Raises `Damaged` for a damaged part."""
     import pyarrow as pa
 

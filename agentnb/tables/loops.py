@@ -49,7 +49,7 @@ COLUMNS: list[Column[Row]] = columns_of(
 )
 
 
-def found(run: Run) -> list[Row]:
+def find_loops(run: Run) -> list[Row]:
     """Return a run's findings, ordered by their last rounds."""
     stops = [_of_loop(run, item) for item in run.loops]
     own = [_of_finding(run, item) for item in run.findings]
@@ -58,7 +58,7 @@ def found(run: Run) -> list[Row]:
     return sorted([*others, *own, *stops], key=lambda row: row.last)  # stable within a round
 
 
-def found_by(event: AnyEvent, run: Run) -> list[Row]:
+def find_new_loops(event: AnyEvent, run: Run) -> list[Row]:
     """Return the findings that this event, the last of the run, adds."""
     if isinstance(event, FindingMade):
         return [_of_finding(run, event)]
@@ -103,7 +103,7 @@ def _first_of_planning(run: Run, index: int) -> int:
     return index
 
 
-TABLE = Table("loops", COLUMNS, found)
+TABLE = Table("loops", COLUMNS, find_loops)
 
 
 def loops(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from agentnb.core.log.outcome import Assessment, deciding
+from agentnb.core.log.outcome import Assessment, deciding_assessment
 from agentnb.core.run.inner_calls import all_calls
 from agentnb.core.todos import open_todos
 from agentnb.detect.run import Run
@@ -19,7 +19,7 @@ from agentnb.interchange.files import RunSource, labels_beside
 from agentnb.tables.columns import Column, columns_of, success_of, table
 from agentnb.tables.folders import frame_of
 from agentnb.tables.frames import Table
-from agentnb.tables.loops import found
+from agentnb.tables.loops import find_loops
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +50,7 @@ class Counts(NamedTuple):
     unknown: int = 0
 
 
-Judged: TypeAlias = dict[str, tuple[int, int, int]]
+CountsByName: TypeAlias = dict[str, tuple[int, int, int]]
 """`Counts` by name, as plain tuples, which are faster to create and add."""
 
 
@@ -64,9 +64,9 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_foreign: bool
     todos: int
     todos_done: int
-    calls: Judged
+    calls: CountsByName
     """Counts of successful calls, by tool."""
-    guidance: Judged
+    guidance: CountsByName
     """Counts of followed guidance, by guidance set."""
     groups: dict[str, tuple[str, ...]]
     """The run's group values, by grouping."""
@@ -125,7 +125,7 @@ class Group:
         """Counts of followed guidance; in a guidance set's group, of that set."""
         return self._sum((member.guidance for member in self.members), GUIDANCE)
 
-    def _sum(self, counted: Iterable[Judged], kind: str) -> Counts:
+    def _sum(self, counted: Iterable[CountsByName], kind: str) -> Counts:
         """Sum over all names, or over this group's own name if it is of this kind."""
         all_counts = [counts for judged in counted for name, counts in judged.items() if self.by != kind or name == self.value]
         return Counts(*map(sum, zip(*all_counts, strict=True)))
@@ -182,7 +182,7 @@ def _groups(known: list[Facts]) -> Iterator[Group]:
             yield Group(by, value, mine)
 
 
-def _named(value: Any) -> list[str]:
+def _group_names(value: Any) -> list[str]:
     """Return a logged name as a list of group names, empty for a missing or damaged value."""
     return [value] if isinstance(value, str) and value else []
 
@@ -204,11 +204,11 @@ def _facts(run: Run) -> Iterator[Facts]:
         "agent": run.agent,
         "origin_format": run.origin.format if run.origin else None,
     }
-    groups: dict[str, Iterable[str]] = {by: _named(value) for by, value in alone.items()}
-    groups["finding"] = {row.rule for row in found(run)}
+    groups: dict[str, Iterable[str]] = {by: _group_names(value) for by, value in alone.items()}
+    groups["finding"] = {row.rule for row in find_loops(run)}
     groups["breach"] = {violation.rule for current in run.rounds for violation in current.todo_violations}
     groups[TOOL] = {name for name, _ in calls}
-    groups[GUIDANCE] = {name for name, _ in verdicts}.union(_named(run.settings.get("guidance", {}).get("set")))
+    groups[GUIDANCE] = {name for name, _ in verdicts}.union(_group_names(run.settings.get("guidance", {}).get("set")))
     done = len(run.todos) - len(open_todos(run.todos))
     counts = not run.should_continue, run.origin is not None, len(run.todos), done
     yield Facts(
@@ -216,20 +216,20 @@ def _facts(run: Run) -> Iterator[Facts]:
         run.status,
         run.outcome,
         *counts,
-        _counted(calls),
-        _counted(verdicts),
+        _count(calls),
+        _count(verdicts),
         {by: (*sorted(values),) for by, values in groups.items() if values},
     )
 
 
 def _with_label(one: Facts, given: Sequence[Assessment]) -> Facts:
     """Return the facts with the outcome of the current labels, which may differ from the cached one."""
-    decided = deciding(given)
+    decided = deciding_assessment(given)
     outcome = "unknown" if decided is None else decided.outcome
     return replace(one, outcome=outcome, groups=one.groups | {"outcome": (outcome,)})
 
 
-def _counted(judged: list[tuple[str, bool | None]]) -> Judged:
+def _count(judged: list[tuple[str, bool | None]]) -> CountsByName:
     """Return the counts of each verdict, by name."""
     ways = Counter(judged)
     return {name: (ways[name, True], ways[name, False], ways[name, None]) for name, _ in judged}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agentnb.core.plans.plan_history import PlanHistory, PlanProgress
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.fold import folded
+from agentnb.core.run.fold import fold_events
 from agentnb.core.usage import NOTHING_USED
 from agentnb.interchange.files import RunSource
 from agentnb.tables.columns import Column, columns_of
@@ -52,7 +52,7 @@ def _rows(run: RunFacts) -> Iterator[Row]:
         yield Row(run.id, plan)
 
 
-TABLE = Table("plans", COLUMNS, _rows, folded)
+TABLE = Table("plans", COLUMNS, _rows, fold_events)
 
 
 def plans(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import msgspec
 
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.fold import folded
+from agentnb.core.run.fold import fold_events
 from agentnb.interchange.files import RunSource
 from agentnb.tables.columns import Column, columns_of
 from agentnb.tables.folders import frame_of
@@ -52,7 +52,7 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-TABLE = Table("questions", COLUMNS, _rows, folded)
+TABLE = Table("questions", COLUMNS, _rows, fold_events)
 
 
 def questions(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:

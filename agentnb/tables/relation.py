@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentnb.advice import Install
-from agentnb.errors import NotAvailable, SettingsError, StoreError, near
+from agentnb.errors import NotAvailable, SettingsError, StoreError, suggest_names
 from agentnb.interchange.files import warn_of
 from agentnb.store.store import Store
 from agentnb.tables import arrow
-from agentnb.tables.cache import Cached, TableCache
+from agentnb.tables.cache import CacheState, TableCache
 from agentnb.tables.catalogue import OF_RUNS as TABLES
 from agentnb.tables.folders import cache_of, read_missing
 from agentnb.tables.frames import Table
@@ -19,7 +19,7 @@ from agentnb.tables.frames import Table
 if TYPE_CHECKING:
     import duckdb
 
-MAX_MISSING = 256_000_000
+MAX_MISSING_BYTES = 256_000_000
 """Maximum bytes of files outside the cache whose rows are held in memory."""
 
 
@@ -31,7 +31,7 @@ def relation(name: str, source: Store | str | Path) -> duckdb.DuckDBPyRelation:
     `SettingsError` for an unknown table, `StoreError` if the source is not a folder, or the cache is not writable.
     """
     if name not in TABLES:
-        raise SettingsError(f"There is no table {name!r} for a relation", near(str(name), TABLES))
+        raise SettingsError(f"There is no table {name!r} for a relation", suggest_names(str(name), TABLES))
     if find_spec("duckdb") is None:
         raise NotAvailable("Relations need the package duckdb", Install("agentnb[scale]", lead="Install it"))
     table = TABLES[name]
@@ -42,15 +42,15 @@ def relation(name: str, source: Store | str | Path) -> duckdb.DuckDBPyRelation:
     if not _is_sound(state, table):
         cache.discard()
         state = cache.current(wait=True)
-    return _related(cache, state, table)
+    return _build_relation(cache, state, table)
 
 
-def _is_sound(state: Cached, table: Table[Any]) -> bool:
+def _is_sound(state: CacheState, table: Table[Any]) -> bool:
     schema = arrow.schema_of(table.columns)
     return all(arrow.is_sound(state.folder / part.name, schema, part.rows) for part in state.parts)
 
 
-def _related(cache: TableCache, state: Cached, table: Table[Any]) -> duckdb.DuckDBPyRelation:
+def _build_relation(cache: TableCache, state: CacheState, table: Table[Any]) -> duckdb.DuckDBPyRelation:
     import duckdb
     import pyarrow as pa
 
@@ -58,7 +58,7 @@ def _related(cache: TableCache, state: Cached, table: Table[Any]) -> duckdb.Duck
     problems = [problem for part in state.parts for entry in part.entries for problem in entry.problems]
     pieces = [schema.empty_table()]
     size = sum(cache.files[name].path.stat().st_size for name in state.missing)
-    if size > MAX_MISSING:
+    if size > MAX_MISSING_BYTES:
         raise StoreError(
             f"The cache of {len(state.missing):,} files cannot be written in {state.folder}",
             "Copy the logs to a folder that you may write to, with room on its disk",

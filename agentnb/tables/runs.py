@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agentnb.core.log.outcome import Assessment, deciding
+from agentnb.core.log.outcome import Assessment, deciding_assessment
 from agentnb.core.run.inner_calls import outer_calls
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.todos import has_open, open_todos
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource, labels_beside
-from agentnb.tables.columns import Column, columns_of, counted, number_of, success_of
+from agentnb.tables.columns import Column, columns_of, count_or_unknown, number_of, success_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.frames import Table
 from agentnb.tables.model_calls import model_calls
@@ -39,7 +39,7 @@ def _compactions(one: WorkflowRound) -> int:
 
 def _violations(run: Run) -> int | None:
     violations = sum([len(current.todo_violations) for current in run.rounds])
-    return violations if run.todos else counted(run, violations)
+    return violations if run.todos else count_or_unknown(run, violations)
 
 
 def _guidance(run: Run, field: str) -> str | None:
@@ -50,12 +50,12 @@ def _guidance(run: Run, field: str) -> str | None:
     return None if run.drawn.round else getattr(run.drawn, field)
 
 
-def _followed(run: Run) -> int | None:
+def _count_followed(run: Run) -> int | None:
     followed = sum([verdict.followed is True for current in run.rounds for verdict in current.followed])
-    return followed if any(current.guidance for current in run.rounds) else counted(run, 0)
+    return followed if any(current.guidance for current in run.rounds) else count_or_unknown(run, 0)
 
 
-def _stated(run: Run) -> Usage:
+def _stated_usage(run: Run) -> Usage:
     """Return the total usage that the run's trace states."""
     return (run.origin.stated if run.origin else None) or UNKNOWN
 
@@ -87,23 +87,23 @@ COLUMNS: list[Column[Run]] = columns_of(
         "guidance_propensity": lambda run: run.drawn.propensity if run.drawn and not run.drawn.round else None,
         "limit": lambda run: run.limit.limit if run.limit else None,
         "limit_value": lambda run: run.limit.value if run.limit else None,
-        "recovered": lambda run: counted(run, run.times_recovered),
+        "recovered": lambda run: count_or_unknown(run, run.times_recovered),
         "rounds": lambda run: len(run.rounds),
-        "compactions": lambda run: counted(run, sum([_compactions(current) for current in run.rounds])),
-        "retries": lambda run: counted(run, sum([current.failed_attempts for current in run.rounds])),
+        "compactions": lambda run: count_or_unknown(run, sum([_compactions(current) for current in run.rounds])),
+        "retries": lambda run: count_or_unknown(run, sum([current.failed_attempts for current in run.rounds])),
         "tool_calls": lambda run: sum(1 for _ in outer_calls(run)),
         "tool_errors": lambda run: sum([success_of(record) is False for record in outer_calls(run)]),
-        "calls_blocked": lambda run: counted(run, sum([bool(record.rule) for record in outer_calls(run)])),
-        "todos": lambda run: counted(run, len(run.todos)),
-        "todos_completed": lambda run: len(run.todos) - len(open_todos(run.todos)) if run.todos else counted(run, 0),
+        "calls_blocked": lambda run: count_or_unknown(run, sum([bool(record.rule) for record in outer_calls(run)])),
+        "todos": lambda run: count_or_unknown(run, len(run.todos)),
+        "todos_completed": lambda run: len(run.todos) - len(open_todos(run.todos)) if run.todos else count_or_unknown(run, 0),
         "all_completed": lambda run: not has_open(run.todos) if run.todos else None,
         "breaches": _violations,
-        "guidance_given": lambda run: counted(run, sum([len(current.guidance) for current in run.rounds])),
-        "guidance_followed": _followed,
-        "spent": lambda run: run.spent or counted(run, 0),
-        "stated_input_tokens": lambda run: _stated(run).input,
-        "stated_output_tokens": lambda run: _stated(run).output,
-        "stated_cost": lambda run: _stated(run).cost,
+        "guidance_given": lambda run: count_or_unknown(run, sum([len(current.guidance) for current in run.rounds])),
+        "guidance_followed": _count_followed,
+        "spent": lambda run: run.spent or count_or_unknown(run, 0),
+        "stated_input_tokens": lambda run: _stated_usage(run).input,
+        "stated_output_tokens": lambda run: _stated_usage(run).output,
+        "stated_cost": lambda run: _stated_usage(run).cost,
         "budget": lambda run: _amount(run.settings.get("budget")),
         "seconds": lambda run: run.seconds if _has_end(run) else None,
         "error": lambda run: str(run.error) if run.error else None,
@@ -147,7 +147,9 @@ def _without_copies(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _with_labels(frame: pd.DataFrame, labels: Mapping[str, Sequence[Assessment]]) -> pd.DataFrame:
     """Return the table with the current labels, also in cached rows."""
-    decided = {run_id: label for run_id, assessments in labels.items() if (label := deciding(assessments)) is not None}
+    decided = {
+        run_id: label for run_id, assessments in labels.items() if (label := deciding_assessment(assessments)) is not None
+    }
     labelled = frame["run_id"].isin(decided)
     assessments = [decided[run_id] for run_id in frame.loc[labelled, "run_id"]]
     frame.loc[labelled, "outcome"] = [label.outcome for label in assessments]

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.fold import folded
+from agentnb.core.run.fold import fold_events
 from agentnb.core.run.step_outputs import as_text
 from agentnb.core.run.timeline import Step, first_seq, timeline
 from agentnb.core.run.work_records import is_substituted
@@ -87,7 +87,7 @@ def _rows(run: RunFacts) -> Iterator[Row]:
         yield Row(run.id, part)
 
 
-TABLE = Table("steps", COLUMNS, _rows, folded)
+TABLE = Table("steps", COLUMNS, _rows, fold_events)
 
 
 def steps(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:

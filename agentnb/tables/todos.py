@@ -51,7 +51,7 @@ COLUMNS: list[Column[Row]] = columns_of(
         "title": lambda row: row.todo.title if row.todo else None,
         "before": lambda row: row.before.status if row.before else None,
         "after": lambda row: row.after.status if row.after else None,
-        "changed": lambda row: _changed(row.before, row.after),
+        "changed": lambda row: _changed_fields(row.before, row.after),
         "breach": lambda row: row.what in TODO_VIOLATIONS,
     },
 )
@@ -104,7 +104,7 @@ def _is_completion(before: Todo | None, after: Todo) -> bool:
     return after.status == "completed" and (before is None or before.status != "completed")
 
 
-def _changed(before: Todo | None, after: Todo | None) -> str | None:
+def _changed_fields(before: Todo | None, after: Todo | None) -> str | None:
     """Return the names of the changed fields, except the time of the change."""
     if before is None or after is None:
         return None

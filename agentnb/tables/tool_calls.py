@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.fold import folded
+from agentnb.core.run.fold import fold_events
 from agentnb.core.run.inner_calls import with_inner
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.core.run.timeline import Tool, timeline
@@ -23,7 +23,7 @@ from agentnb.tables.frames import Table
 if TYPE_CHECKING:
     import pandas as pd
 
-EXACT = 2**53
+MAX_EXACT_INTEGER = 2**53
 """Limit up to which a float represents every integer."""
 
 
@@ -81,7 +81,7 @@ def _times(record: CallRecord, parts: Mapping[str, deque[Tool]]) -> tuple[dateti
     return None if start is None else start.at, None if end is None else end.at
 
 
-TABLE = Table("tool_calls", COLUMNS, _rows, folded)
+TABLE = Table("tool_calls", COLUMNS, _rows, fold_events)
 
 
 def tool_calls(source: RunSource, *, arguments: bool = False, cache: bool | None = None) -> pd.DataFrame:
@@ -113,6 +113,8 @@ def _dtype_of(values: Sequence[Any]) -> str:
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int} and all(-LARGEST <= value <= LARGEST for value in values if value is not None):
         return "Int64"
-    if kinds == {float} or (kinds == {int, float} and all(abs(value) <= EXACT for value in values if value is not None)):
+    if kinds == {float} or (
+        kinds == {int, float} and all(abs(value) <= MAX_EXACT_INTEGER for value in values if value is not None)
+    ):
         return "float64"
     return {frozenset({bool}): "boolean", frozenset({str}): "str"}.get(frozenset(kinds), "object")

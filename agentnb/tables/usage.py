@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.fold import folded
+from agentnb.core.run.fold import fold_events
 from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.interchange.files import RunSource
 from agentnb.tables.columns import Column, columns_of
@@ -64,7 +64,7 @@ def _answered_by(metadata: dict[str, Any]) -> str | None:
 
 _REPLY = ["response_id", "input_tokens", "output_tokens"]
 """Columns equal in all copies of a reply: some servers give all replies the same id."""
-TABLE = Table("usage", COLUMNS, _rows, folded)
+TABLE = Table("usage", COLUMNS, _rows, fold_events)
 
 
 def usage(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:

@@ -24,8 +24,8 @@ def _of_model(name: str) -> int | None:
     """
     provider, separator, model = re.split("([:/])", name, maxsplit=1) if re.search("[:/]", name) else ("", "", name)
     if separator:
-        return prices.known_of(provider, model)[0] if provider in prices.IN_TABLE else None
+        return prices.look_up(provider, model)[0] if provider in prices.IN_TABLE else None
     if model == UNNAMED:
         return None
-    windows = (prices.known_of(candidate, model)[0] for candidate in dict.fromkeys(prices.IN_TABLE.values()))
+    windows = (prices.look_up(candidate, model)[0] for candidate in dict.fromkeys(prices.IN_TABLE.values()))
     return next((window for window in windows if window is not None), None)

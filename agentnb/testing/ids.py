@@ -37,13 +37,13 @@ class Ids:
         return hashlib.blake2b(str(next(self._numbers)).encode(), digest_size=size, key=_KEY).digest()
 
 
-def sealed(content: Any) -> str:
+def make_seal(content: Any) -> str:
     """Encode content as a text that proves its origin: any server of this package can open it, and no other can make it."""
     inner = canonical(content)
     return base64.b64encode(hashlib.blake2b(inner, digest_size=_DIGEST, key=_KEY).digest() + inner).decode()
 
 
-def opened(seal: Any) -> Any:
+def open_seal(seal: Any) -> Any:
     """Return the sealed content, or None for a forged or changed seal."""
     try:
         raw = base64.b64decode(seal, validate=True)

@@ -20,19 +20,19 @@ class Memory:
 
     def sent_block(self, block: dict[str, Any]) -> None:
         """Record a block that was sent."""
-        self._blocks.add(unmarked(block))
+        self._blocks.add(plain_block(block))
 
     def knows(self, block: Any) -> bool:
         """Return whether this block was sent unchanged."""
-        return unmarked(block) in self._blocks
+        return plain_block(block) in self._blocks
 
-    def paused(self, blocks: list[dict[str, Any]]) -> None:
+    def record_pause(self, blocks: list[dict[str, Any]]) -> None:
         """Record a paused reply of these blocks."""
-        self._paused.add(tuple(unmarked(block) for block in blocks))
+        self._paused.add(tuple(plain_block(block) for block in blocks))
 
     def was_paused(self, blocks: list[Any]) -> bool:
         """Return whether these blocks end with a paused reply."""
-        sent = tuple(unmarked(block) for block in blocks)
+        sent = tuple(plain_block(block) for block in blocks)
         return any(sent[len(sent) - len(reply) :] == reply for reply in self._paused.copy() if 0 < len(reply) <= len(sent))
 
     def thought_led_to(self, thought: str, item: str) -> None:
@@ -44,7 +44,7 @@ class Memory:
         return self._thoughts.get(item) if isinstance(item, str) else None
 
 
-def unmarked(block: Any) -> bytes:
+def plain_block(block: Any) -> bytes:
     """Encode the block as canonical JSON, without cache markers and unset fields."""
     if not isinstance(block, dict):
         return canonical(block)

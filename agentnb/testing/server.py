@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from agentnb.core.usage import Usage
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.settings import SERVERS
 from agentnb.testing.cache import Count, PromptCache
 from agentnb.testing.connection import Listener
@@ -168,7 +168,7 @@ class LoopbackServer:
 def _like(name: str) -> Like:
     """Return the kind of server of this name."""
     if name not in SERVERS:
-        raise SettingsError(f"There is no server {name!r} to be like", near(name, SERVERS))
+        raise SettingsError(f"There is no server {name!r} to be like", suggest_names(name, SERVERS))
     row = SERVERS[name]
     is_strict = row["wire"] != CHAT.name or "own" in row  # as the server is without a name
     more: dict[str, Any] = {key: row[key] for key in ("knows", "signs") if key in row}

@@ -11,7 +11,7 @@ from agentnb.advice import Plain
 from agentnb.core.messages import Text, encodable
 from agentnb.core.request import ToolRole, ToolSpec
 from agentnb.core.run.facts import RunFacts
-from agentnb.errors import AgentnbError, InvalidTool, NestedTooDeep, SettingsError, StoreError, nearest
+from agentnb.errors import AgentnbError, InvalidTool, NestedTooDeep, SettingsError, StoreError, suggest_similar
 from agentnb.tools import tool_errors
 from agentnb.tools.rendering import as_text
 from agentnb.tools.signature import refused_arguments
@@ -186,7 +186,7 @@ def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
             raise InvalidTool(f"{key} does not apply to {name}: each of its calls starts a run", REFUSED_SETTINGS[key])
         if key not in AGENT_SETTINGS:
             takes = f"tool(agent) takes {', '.join(AGENT_SETTINGS)}"
-            raise InvalidTool(f"tool({name}) has no setting {key}", (*nearest(key, AGENT_SETTINGS), Plain(takes)))
+            raise InvalidTool(f"tool({name}) has no setting {key}", (*suggest_similar(key, AGENT_SETTINGS), Plain(takes)))
     description = settings.get("description")
     if not (description is None or isinstance(description, str)):
         raise InvalidTool(f"description={description!r} of {name} is not a text")

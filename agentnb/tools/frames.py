@@ -141,7 +141,7 @@ def _polars_rows(frame: Any) -> str:
         rows = shown.rows()
     else:
         rows = [*shown.head(half).rows(), ["..."] * shown.width, *shown.tail(half).rows()]
-    return _aligned([shown.columns, *rows])
+    return _align([shown.columns, *rows])
 
 
 def _columns(named: Iterable[tuple[Any, Any, int]], count: int) -> str:
@@ -160,7 +160,7 @@ def _cut(value: Any, most: int) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
-def _aligned(rows: Sequence[Iterable[Any]]) -> str:
+def _align(rows: Sequence[Iterable[Any]]) -> str:
     """Format rows of cells as aligned lines."""
     cells = [[_cut(cell, LONGEST_CELL) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

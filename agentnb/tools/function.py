@@ -10,7 +10,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from agentnb.advice import Plain
 from agentnb.core.request import ToolRole, ToolSpec
-from agentnb.errors import InvalidTool, nearest
+from agentnb.errors import InvalidTool, suggest_similar
 from agentnb.tools.agent_tool import AgentLike, AgentSettings, AgentTool, offer_of
 from agentnb.tools.open_figures import close_returned, open_figures
 from agentnb.tools.rendering import success
@@ -63,7 +63,7 @@ class FunctionTool:
         name, role = settings.get("name") or _name_of(function), settings.get("role")
         self.timeout = settings.get("timeout")
         check_tool(name, self.timeout, role)
-        self.effects = _checked_effects(name, settings.get("effects"))
+        self.effects = _check_effects(name, settings.get("effects"))
         parallel_safe = settings.get("parallel_safe")
         self.parallel_safe = self.effects == frozenset({"read"}) if parallel_safe is None else parallel_safe
         self.blocking = bool(settings.get("blocking"))
@@ -80,7 +80,7 @@ class FunctionTool:
         try:
             positional, keywords = self.signature.bind(arguments, context)
         except ArgumentsRefused as refused:
-            return self._refused(arguments, refused)
+            return self._refusal_of(arguments, refused)
         before = open_figures()
         if self._is_async:
             value = await self.function(*positional, **keywords)
@@ -91,17 +91,17 @@ class FunctionTool:
             value = await done
         if isinstance(value, SHOWN_AT_ONCE):
             return success(value)
-        return await asyncio.to_thread(_drawn, value, before)  # rendering a figure or formatting a table takes time
+        return await asyncio.to_thread(_outcome_of, value, before)  # rendering a figure or formatting a table takes time
 
     def refusal(self, arguments: Any) -> ToolOutcome | None:
         """Return the error result of `run` for invalid arguments, or None for valid ones."""
         try:
             self.signature.check(arguments)
         except ArgumentsRefused as refused:
-            return self._refused(arguments, refused)
+            return self._refusal_of(arguments, refused)
         return None
 
-    def _refused(self, arguments: Any, refused: ArgumentsRefused) -> ToolOutcome:
+    def _refusal_of(self, arguments: Any, refused: ArgumentsRefused) -> ToolOutcome:
         return refused_arguments(self.spec.name, arguments, self.signature.schema, str(refused))
 
     def _call(self, positional: list[Any], keywords: dict[str, Any]) -> ToolOutcome | Awaitable[Any]:
@@ -111,7 +111,7 @@ class FunctionTool:
         """
         before = open_figures()
         value = self.function(*positional, **keywords)
-        return value if inspect.isawaitable(value) else _drawn(value, before)
+        return value if inspect.isawaitable(value) else _outcome_of(value, before)
 
     def __repr__(self) -> str:
         return f"<tool {self.spec.name}>"
@@ -121,10 +121,10 @@ def _check_settings(settings: Iterable[str]) -> None:
     """Raise `InvalidTool` for an unknown setting."""
     if unknown := [name for name in settings if name not in SETTINGS]:
         takes = f'@tool takes {", ".join(SETTINGS)}, such as @tool(effects=["read"])'
-        raise InvalidTool(f"@tool has no setting {unknown[0]}", (*nearest(unknown[0], SETTINGS), Plain(takes)))
+        raise InvalidTool(f"@tool has no setting {unknown[0]}", (*suggest_similar(unknown[0], SETTINGS), Plain(takes)))
 
 
-def _checked_effects(name: str, effects: Iterable[Effect] | None) -> frozenset[Effect] | None:
+def _check_effects(name: str, effects: Iterable[Effect] | None) -> frozenset[Effect] | None:
     """Return the effects as a set. Raises `InvalidTool` for an unknown effect."""
     if effects is None:
         return None
@@ -134,7 +134,7 @@ def _checked_effects(name: str, effects: Iterable[Effect] | None) -> frozenset[E
     return chosen
 
 
-def _drawn(value: Any, before: list[Any]) -> ToolOutcome:
+def _outcome_of(value: Any, before: list[Any]) -> ToolOutcome:
     """Return the outcome for a value, and close the figures that the call opened and returned."""
     outcome = success(value)
     close_returned(value, before)

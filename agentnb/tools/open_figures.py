@@ -16,7 +16,7 @@ def open_figures() -> list[Any]:
     """Return the open figures of pyplot, empty if it is not loaded."""
     if REGISTER not in sys.modules:  # checked in every call
         return []
-    held = _held()
+    held = _figure_registry()
     return [] if held is None else [manager.canvas.figure for manager in held.get_all_fig_managers()]
 
 
@@ -25,7 +25,7 @@ def close_returned(value: Any, before: list[Any]) -> None:
 
     A closed figure can still be rendered, changed and saved.
     """
-    held = _held()
+    held = _figure_registry()
     if held is None:  # in every call: quick return unless pyplot is loaded
         return
     current = open_figures()
@@ -35,7 +35,7 @@ def close_returned(value: Any, before: list[Any]) -> None:
             held.destroy_fig(figure)
 
 
-def _held() -> Any:
+def _figure_registry() -> Any:
     """Return matplotlib's registry of open figures, which the notebook shows below a cell, or None if it is not loaded."""
     return getattr(sys.modules.get(REGISTER), "Gcf", None)
 

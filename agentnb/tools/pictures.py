@@ -52,7 +52,7 @@ class Picture(NamedTuple):
 def picture_of(value: Any) -> Picture | None:
     """Return the picture that a value is or renders, or None for other values."""
     if isinstance(value, Image):
-        return Picture(value, _described(value.data, value.media_type), value.data, value.media_type)
+        return Picture(value, _describe(value.data, value.media_type), value.data, value.media_type)
     if isinstance(value, bytes | bytearray | memoryview):
         return _of_file(value, bytes(value))
     if type(value).__module__ == "builtins":
@@ -62,7 +62,7 @@ def picture_of(value: Any) -> Picture | None:
         return _of_figure(figure)
     if is_of(value, "PIL", "Image"):
         return _of_pil(value)
-    return _of_ipython(value) if is_of(value, "IPython", "Image") else _drawn_by_itself(value)
+    return _of_ipython(value) if is_of(value, "IPython", "Image") else _own_display(value)
 
 
 def figure_of(value: Any) -> Any:
@@ -91,13 +91,13 @@ def _of_figure(figure: Any) -> Picture:
     words = figure_words(figure)
     try:
         with _drawing:
-            data = _drawn(figure)
+            data = _render(figure)
     except Exception as error:
         return Picture(figure, words, problem=_why(error))
     return Picture(figure, words + _shown_as(data, longest=max(figure.get_size_inches()) * figure.dpi), data, "image/png")
 
 
-def _drawn(figure: Any) -> bytes:
+def _render(figure: Any) -> bytes:
     """Render a figure as PNG. If content beyond its edge makes it too large, render it again, smaller."""
     # The patch keeps the figure's own edge: it grows for content beyond it, and never shrinks.
     whole = {"bbox_inches": "tight", "pad_inches": 0, "bbox_extra_artists": _artists(figure)}
@@ -119,13 +119,13 @@ def _artists(figure: Any) -> list[Any]:
 def _of_pil(image: Any) -> Picture:
     words = f"a picture of {image.width} x {image.height} pixels"
     try:
-        kind, data = _saved(image)
+        kind, data = _encode(image)
     except Exception as error:
         return Picture(image, words, problem=_why(error))
     return Picture(image, words + _shown_as(data, longest=max(image.size)), data, kind)
 
 
-def _saved(image: Any) -> tuple[str, bytes]:
+def _encode(image: Any) -> tuple[str, bytes]:
     """Encode a picture within the limits, as PNG, or as JPEG if the PNG would be large and has no transparency."""
     if image.mode not in PNG_MODES:
         image = image.convert("RGBA" if image.mode in ("PA", "La", "RGBa") else "RGB")
@@ -149,7 +149,7 @@ def _of_ipython(image: Any) -> Picture | None:
     return None
 
 
-def _drawn_by_itself(value: Any) -> Picture | None:
+def _own_display(value: Any) -> Picture | None:
     """Return the notebook display of a value, if that is a picture."""
     try:
         # Looked up on the class, like special methods: some objects have every attribute.
@@ -168,10 +168,10 @@ def _drawn_by_itself(value: Any) -> Picture | None:
 
 def _of_file(source: object, data: bytes) -> Picture | None:
     kind = media_type(data)
-    return Picture(source, _described(data, kind), data, kind) if kind else None
+    return Picture(source, _describe(data, kind), data, kind) if kind else None
 
 
-def _described(data: bytes, kind: str) -> str:
+def _describe(data: bytes, kind: str) -> str:
     size = size_of(data)
     return f"a picture of {size[0]} x {size[1]} pixels" if size else f"a picture ({kind}, {len(data):,} bytes)"
 

@@ -22,8 +22,8 @@ import msgspec
 from agentnb.core.schema.json_schema import UnusableSchema, schema_errors
 from agentnb.core.schema.whole_numbers import whole_numbers
 from agentnb.errors import InvalidTool, with_names
-from agentnb.tools.library.hints import UNREADABLE, is_of_library, read_hints, short_description, shortened
-from agentnb.tools.library.json_types import INEXPRESSIBLE, is_type, json_part, left_out, path_schema
+from agentnb.tools.library.hints import UNREADABLE, is_of_library, read_hints, short_description, shorten
+from agentnb.tools.library.json_types import INEXPRESSIBLE, excluded_members, is_type, json_part, path_schema
 from agentnb.tools.tool import ToolContext, ToolOutcome, failure
 
 MAX_SHOWN = 200
@@ -81,13 +81,13 @@ class Signature:
 
 def read_signature(function: Callable[..., Any], name: str) -> Signature:
     """Read the signature of a function. Raises `InvalidTool` if a model could not call it."""
-    called = _called(function)
+    called = _code_of(function)
     if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
         raise InvalidTool(f"{name} yields its values one by one", "Let it return a list")
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
-        raise InvalidTool(f"The signature of {name} cannot be read: {error}", _wrapped(name, "value")) from error
+        raise InvalidTool(f"The signature of {name} cannot be read: {error}", _wrapping_advice(name, "value")) from error
     is_library = is_of_library(called)
     docstring = _read_docstring(function, is_short=is_library)
     hints = read_hints(called, name, is_library=is_library)
@@ -105,10 +105,10 @@ def read_signature(function: Callable[..., Any], name: str) -> Signature:
             continue
         if parameter.default is not parameter.empty:
             defaults[parameter.name] = parameter.default
-        offered = _offered(parameter, hint, name, gaps, is_library=is_library)
+        offered = _offered_type(parameter, hint, name, gaps, is_library=is_library)
         if offered is INEXPRESSIBLE:
             continue
-        if parameter.name not in docstring.told:
+        if parameter.name not in docstring.descriptions:
             gaps.append(f"{parameter.name} is not described in the docstring")
         hints[parameter.name] = offered
         fields.append(_field(parameter, offered, docstring.of_parameter(parameter.name, offered)))
@@ -127,7 +127,7 @@ def _field(parameter: inspect.Parameter, hint: Any, told: str | None) -> tuple[s
     return parameter.name, described | msgspec.UnsetType if described is not Any else Any, msgspec.UNSET
 
 
-def _offered(parameter: inspect.Parameter, hint: Any, name: str, gaps: list[str], *, is_library: bool) -> Any:
+def _offered_type(parameter: inspect.Parameter, hint: Any, name: str, gaps: list[str], *, is_library: bool) -> Any:
     """Return the JSON-compatible type of a parameter, and note excluded parts in ``gaps``.
 
     `INEXPRESSIBLE` if only the default value is possible. Raises `InvalidTool` without a default value in that case, and for a
@@ -140,18 +140,18 @@ def _offered(parameter: inspect.Parameter, hint: Any, name: str, gaps: list[str]
     if part is INEXPRESSIBLE:
         if parameter.default is parameter.empty or not (is_library or is_type(hint)):
             raise InvalidTool(
-                f"{name} expects {parameter.name}: {_shown(hint)}, which a model cannot write as JSON",
-                _wrapped(name, parameter.name)
+                f"{name} expects {parameter.name}: {_type_text(hint)}, which a model cannot write as JSON",
+                _wrapping_advice(name, parameter.name)
                 if is_library
                 else "Let it take a name or plain data and look the rest up itself",
             )
-        gaps.append(f"{parameter.name} is not offered to the model, which cannot write {_shown(hint)} as JSON")
-    elif part is not hint and (members := left_out(hint, any_for_object=is_library)):
-        gaps.append(f"{parameter.name} is offered without {', '.join(map(_shown, members))}, which JSON cannot express")
+        gaps.append(f"{parameter.name} is not offered to the model, which cannot write {_type_text(hint)} as JSON")
+    elif part is not hint and (members := excluded_members(hint, any_for_object=is_library)):
+        gaps.append(f"{parameter.name} is offered without {', '.join(map(_type_text, members))}, which JSON cannot express")
     return part
 
 
-def _wrapped(name: str, parameter: str) -> str:
+def _wrapping_advice(name: str, parameter: str) -> str:
     """Return advice to wrap a function that cannot be a tool itself."""
     example = f"def my_{name}({parameter}: str): return {name}(...)"
     return f"Wrap it in a function of your own that takes a name or plain data and looks the rest up: {example}"
@@ -198,7 +198,7 @@ def _is_plain(value: Any) -> bool:
         return False
 
 
-def _called(function: Callable[..., Any]) -> Any:
+def _code_of(function: Callable[..., Any]) -> Any:
     """Return the code behind a callable: a partial's function, an object's ``__call__``, the function inside a wrapper."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -210,20 +210,20 @@ class _Docstring(NamedTuple):
     """A parsed docstring."""
 
     description: str
-    told: dict[str, str]
+    descriptions: dict[str, str]
     """Descriptions of parameters by name."""
     types: dict[str, str]
     """Documented types of parameters by name."""
 
     def of_parameter(self, name: str, hint: Any) -> str | None:
         """Return the description of a parameter, with its documented type unless it has a type hint."""
-        words = [self.types.get(name, "") if hint is Any else "", self.told.get(name, "")]
+        words = [self.types.get(name, "") if hint is Any else "", self.descriptions.get(name, "")]
         return ": ".join(filter(None, words)) or None
 
 
 def _read_docstring(function: Callable[..., Any], *, is_short: bool) -> _Docstring:
     """Parse a docstring; ``is_short``: truncate it for requests."""
-    code = _called(function)
+    code = _code_of(function)
     # Not the object's own docstring: a partial or callable object has that of its class.
     text = inspect.getdoc(function if isinstance(code, WrapperDescriptorType) else code) or ""
     if not set(text).intersection("\n:@"):  # one line without parameters: the parser would try all its styles
@@ -241,12 +241,12 @@ def _read_docstring(function: Callable[..., Any], *, is_short: bool) -> _Docstri
     types = {name: documented.type_name for name, documented in described if documented.type_name}
     if is_short:
         description = short_description(description)
-        descriptions = {name: shortened(text) for name, text in descriptions.items()}
-        types = {name: shortened(text) for name, text in types.items()}
+        descriptions = {name: shorten(text) for name, text in descriptions.items()}
+        types = {name: shorten(text) for name, text in types.items()}
     return _Docstring(description, descriptions, types)
 
 
-def _shown(hint: Any) -> str:
+def _type_text(hint: Any) -> str:
     """Return a type in source form, without module names."""
     if typing.get_origin(hint) is Annotated:
         hint = typing.get_args(hint)[0]
@@ -258,7 +258,7 @@ def _shown(hint: Any) -> str:
 def refused_arguments(name: str, arguments: Any, schema: dict[str, Any], otherwise: str = "") -> ToolOutcome:
     """Return the error result for arguments that do not match a tool. ``otherwise``: the problem if JSON Schema finds none."""
     is_object = isinstance(arguments, dict)
-    reasons = (problems(arguments, schema) or [otherwise]) if is_object else no_object(arguments, schema)
+    reasons = (problems(arguments, schema) or [otherwise]) if is_object else not_an_object(arguments, schema)
     listed = "\n".join(f"- {problem}" for problem in reasons)
     return failure(
         "invalid_arguments",
@@ -283,7 +283,7 @@ def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:
     return sentences
 
 
-def no_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
+def not_an_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
     """Return sentences about arguments that are not an object: the problem, the received text, and the expected form.
 
     Arguments that are not JSON arrive as raw text.

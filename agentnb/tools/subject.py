@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from agentnb.core.questions import ToolOrigin
 from agentnb.core.request import ToolSpec
-from agentnb.errors import InvalidTool, near
+from agentnb.errors import InvalidTool, suggest_names
 
 Flag: TypeAlias = Literal["bash", "file_read", "file_write", "git", "github", "network"]
 """Permission required by a built-in tool; functions have none."""
@@ -51,7 +51,7 @@ def named_subject(spec: ToolSpec, settings: Mapping[str, Any]) -> Subject | None
     properties = spec.input_schema.get("properties", {})
     for parameter in (*named.values(), *([content] if content else ())):
         if parameter not in properties:
-            raise InvalidTool(f"{spec.name} has no parameter {parameter!r}", near(str(parameter), properties))
+            raise InvalidTool(f"{spec.name} has no parameter {parameter!r}", suggest_names(str(parameter), properties))
     if len(named) > 1 or (content and "path" not in named):
         problem = f"{spec.name} names {', '.join([*named, *(['content'] if content else [])])}"
         raise InvalidTool(problem, "Name one parameter: a command, a path or a url; a path may have content beside it")

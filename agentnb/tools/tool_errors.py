@@ -36,7 +36,7 @@ AFTER_FAILED_RUN = "Give it another prompt if that is the cause, or do the work 
 LIBRARIES = tuple({path + os.sep for path in sysconfig.get_paths().values() if "lib" in path})
 
 
-def raised(tool: str, error: BaseException) -> ToolOutcome:
+def from_exception(tool: str, error: BaseException) -> ToolOutcome:
     """Return the result for an exception in a tool."""
     words = encodable("".join(traceback.format_exception_only(error)).strip())
     advice = f"{tool} did not finish. Change the arguments if they are the cause, use another tool, or say what is wrong."
@@ -81,12 +81,12 @@ def out_of_time(of: Literal["run", "step"] = "run") -> ToolOutcome:
     )
 
 
-def still_running(outcome: ToolOutcome) -> ToolOutcome:
+def with_running_note(outcome: ToolOutcome) -> ToolOutcome:
     """Append a note that the function is still running."""
     return msgspec.structs.replace(outcome, parts=(*outcome.parts, Text("It may still be running.")))
 
 
-def left_behind(tools: Iterable[str]) -> str:
+def unstoppable_message(tools: Iterable[str]) -> str:
     """Return the message for the person about tools that cannot be stopped at once."""
     names = ", ".join(dict.fromkeys(tools))
     return (
@@ -106,10 +106,10 @@ def interrupted(tool: str, asked: Iterable[AskedQuestion] = ()) -> ToolOutcome:
         f"The process died while {tool} was running, and it was not run again. It may have taken effect, wholly, in part or "
         "not at all: look at what there is before you call it again."
     )
-    return failure("interrupted", "\n".join([notice, *filter(None, map(_answer_kept, asked))]))
+    return failure("interrupted", "\n".join([notice, *filter(None, map(_recorded_answer, asked))]))
 
 
-def _answer_kept(asked: AskedQuestion) -> str:
+def _recorded_answer(asked: AskedQuestion) -> str:
     """Return the person's answer as a sentence, so that the model need not ask again, or "" without an answer."""
     question = asked.question.message
     if asked.outcome == "cancelled":
@@ -126,7 +126,7 @@ def inner_failed(tool: str, error: ToolFailed) -> ToolOutcome:
     return failure("tool_error", encodable(f"{tool} called another tool, which failed. {error}"))
 
 
-def edited(outcome: ToolOutcome, call: ToolCall) -> ToolOutcome:
+def with_edit_note(outcome: ToolOutcome, call: ToolCall) -> ToolOutcome:
     """Prepend a note that the person changed the arguments, with the new ones."""
     arguments = msgspec.json.encode(call.arguments).decode()
     note = Text(f"The person changed the arguments before {call.name} ran. It ran with: {arguments}")

@@ -7,14 +7,14 @@ from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
-from agentnb.advice import advised, in_python, sentences
+from agentnb.advice import as_advice, in_python, sentences
 from agentnb.core.request import ToolSpec
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
-from agentnb.errors import InvalidTool, near, nearest
+from agentnb.errors import InvalidTool, suggest_names, suggest_similar
 from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.builtin.group import BuiltinTool
 from agentnb.tools.builtin.named import tools_of, tools_of_word
-from agentnb.tools.mcp.server import PREFIX, ServerTools, server_tools, with_given
+from agentnb.tools.mcp.server import PREFIX, ServerTools, resolve_servers, server_tools
 from agentnb.tools.mcp.wire_names import may_be_of, registry_name
 from agentnb.tools.subject import origin_of
 from agentnb.tools.tool import Tool, ToolOutcome, failure
@@ -37,7 +37,7 @@ class Toolbox:
                 if self._tools.get(tool.spec.name) is not tool or not isinstance(tool, BuiltinTool):
                     self.register(tool)
         if servers:
-            self.servers = with_given(servers)
+            self.servers = resolve_servers(servers)
 
     def register(self, tool: Tool) -> None:
         """Add a tool. Raises `InvalidTool` for a duplicate name or a schema that is nested too deep."""
@@ -92,9 +92,9 @@ class Toolbox:
         """
         toolbox, words = Toolbox(), [*map(registry_name, words)]
         toolbox._tools, toolbox.specs = dict(self._tools), self.specs
-        toolbox.servers = with_given((*self.servers, *filter(None, map(server_tools, words))))
+        toolbox.servers = resolve_servers((*self.servers, *filter(None, map(server_tools, words))))
         of_servers = [item for word in words if word not in self._tools and (item := toolbox._tool_of_server(word))]
-        toolbox.servers = with_given((*toolbox.servers, *of_servers))
+        toolbox.servers = resolve_servers((*toolbox.servers, *of_servers))
         for tool in [tool for word in words if word not in self._tools for tool in tools_of_word(word)]:
             if tool.spec.name not in toolbox._tools:
                 toolbox.register(tool)
@@ -160,7 +160,11 @@ class Toolbox:
         ``hidden``: tools suggested only for similar names; ``more``: additional sentences.
         """
         names = [spec.name for spec in self.specs]
-        advice = nearest(name, [*names, *hidden]) or near(name, names) or advised("There are no tools: answer with text.")
+        advice = (
+            suggest_similar(name, [*names, *hidden])
+            or suggest_names(name, names)
+            or as_advice("There are no tools: answer with text.")
+        )
         return failure("unknown_tool", sentences(f"tool not found: {name}. {in_python(advice)}", more))
 
 

@@ -83,22 +83,22 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
 
         Keywords as for `Workflow.run`, such as ``tools``. Raises `WorkflowError` if a step fails.
         """
-        return await _workflow().run("", options, **self._given(keywords))
+        return await _workflow().run("", options, **self._with_plan(keywords))
 
     def start(self, options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> LiveRun:
         """Start a run in the background and return its handle at once; keywords as for `run`."""
-        return _workflow().start("", options, **self._given(keywords))
+        return _workflow().start("", options, **self._with_plan(keywords))
 
     def run_sync(self, options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
-        """Like `run`, for scripts and for code that cannot await."""
-        return _workflow().run_sync("", options, **self._given(keywords))
+        """Like `run`, for scripts and code that cannot await."""
+        return _workflow().run_sync("", options, **self._with_plan(keywords))
 
     def orchestration(self, **settings: Unpack[WorkflowSettings]) -> Orchestration:
         """Return the plan's `Orchestration`, which can be nested in another run."""
-        plan_settings: WorkflowSettings = {**settings, "inputs": self._given({}).get("inputs")}
+        plan_settings: WorkflowSettings = {**settings, "inputs": self._with_plan({}).get("inputs")}
         return _workflow().orchestration(**plan_settings)
 
-    def _given(self, keywords: WorkflowKeywords) -> WorkflowKeywords:
+    def _with_plan(self, keywords: WorkflowKeywords) -> WorkflowKeywords:
         plan = {**self.data, "id": self.id or uuid4().hex}
         return {**keywords, "inputs": {**(keywords.get("inputs") or {}), "plan": plan}}
 

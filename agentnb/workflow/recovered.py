@@ -10,7 +10,7 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.derived_settings import MODEL_FROM, PERSON
 from agentnb.core.log import work_events as w
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.guidance import GuidanceSet
 from agentnb.models.model import Model
 from agentnb.models.registry import person_chose_destination
@@ -35,7 +35,7 @@ def check_agents_again(run: Run, agents: Mapping[str, Agent]) -> tuple[str, ...]
             if isinstance(step, AgentStep) and step.agent not in declared.agents and step.agent not in agents:
                 problem = f"Run {run.id} worked with the agent {step.agent}, which was an object in Python"
                 advice = GiveAgent(step.agent, resumes=True, lead="Give it again")
-                raise SettingsError(problem, (*near(step.agent, agents), advice))
+                raise SettingsError(problem, (*suggest_names(step.agent, agents), advice))
     return tuple(agents)
 
 
@@ -62,7 +62,7 @@ def earlier_events(declared: WorkflowDefinition, first: str | None, of: Run | No
         raise SettingsError("rerun_from has no meaning for a task file", "Pass its variables: inputs={...}")
     ids = [step.id for step in declared.steps]
     if first not in ids:
-        raise SettingsError(f"There is no step {first!r} in the top-level list", near(first, ids))
+        raise SettingsError(f"There is no step {first!r} in the top-level list", suggest_names(first, ids))
     if of is None:
         raise SettingsError(f"rerun_from={first!r} needs the run with the earlier outputs", "Give it: of=run")
     if of.kind == "agent":

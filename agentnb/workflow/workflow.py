@@ -13,7 +13,7 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import is_trusted, with_builtins
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.models.model import Model
 from agentnb.models.registry import check_destinations
 from agentnb.policies.gates import Gate
@@ -25,7 +25,7 @@ from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.tools.agent_tool import ToolOffer, neutral_description
 from agentnb.tools.builtin.named import KnownSchemas, logged_builtins
-from agentnb.tools.mcp.server import ServerTools, with_given
+from agentnb.tools.mcp.server import ServerTools, resolve_servers
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.checks import check_made_in_python
 from agentnb.workflow.defaults import DEFAULT_PLANS
@@ -47,12 +47,12 @@ from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
 from agentnb.workflow.graph.mermaid import mermaid
 from agentnb.workflow.graph.node_states import node_states
 from agentnb.workflow.graph.nodes import Graph
-from agentnb.workflow.graph.of_workflow import compiled
+from agentnb.workflow.graph.of_workflow import compile_workflow
 from agentnb.workflow.plans.default_planner import PLANNER, planner_text
 from agentnb.workflow.plans.planner import PLAN_ACTIONS
 from agentnb.workflow.recovered import check_agents_again, earlier_events, needed_again, rerun_of
 from agentnb.workflow.running.agents import Replies, WorkflowAgents
-from agentnb.workflow.running.failed_together import checked
+from agentnb.workflow.running.failed_together import raise_if_failed
 from agentnb.workflow.running.graph_run import GraphRun
 from agentnb.workflow.running.step_handlers import StepHandlers
 from agentnb.workflow.tasks.actions import Action, ActionTable
@@ -208,12 +208,12 @@ class Workflow:
         (`recover`). ``run.text`` is the result that ``output:`` names, or else the output of the last step. Raises
         `WorkflowError` on failure; ``error.run`` is the run, with the outputs so far.
         """
-        orchestration, prompt, options = self._prepared(prompt, options, keywords, "workflow.run(prompt")
-        return checked(await orchestration.run(prompt, options))
+        orchestration, prompt, options = self._prepare(prompt, options, keywords, "workflow.run(prompt")
+        return raise_if_failed(await orchestration.run(prompt, options))
 
     def start(self, prompt: str = "", options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> LiveRun:
         """Start a run in the background and return its handle at once; keywords as for `run`."""
-        orchestration, prompt, options = self._prepared(prompt, options, keywords, "workflow.start(prompt")
+        orchestration, prompt, options = self._prepare(prompt, options, keywords, "workflow.start(prompt")
         return orchestration.start(prompt, options)
 
     def run_sync(self, prompt: str = "", options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
@@ -221,10 +221,10 @@ class Workflow:
 
         The calling thread runs the plain tools while it waits.
         """
-        orchestration, prompt, options = self._prepared(prompt, options, keywords, "workflow.run_sync(prompt")
-        return checked(orchestration.run_sync(prompt, options))
+        orchestration, prompt, options = self._prepare(prompt, options, keywords, "workflow.run_sync(prompt")
+        return raise_if_failed(orchestration.run_sync(prompt, options))
 
-    def _prepared(
+    def _prepare(
         self, prompt: str, options: RunOptions | None, keywords: Any, door: str
     ) -> tuple[Orchestration, str, RunOptions]:
         # Popped: inputs are copied, so the originals can be freed while the copy is in use.
@@ -267,14 +267,16 @@ class Workflow:
         self._check_names(team, replies, by_name, model)
         files = _NestedWorkflows(self.spec, by_name, all_tools, {**models, "actions": actions})
         inner = files.check(self._steps) if checks_files else []
-        check, servers = self._price_check(team, inner), with_given(_all_servers(team.toolbox, inner))
+        check, servers = self._price_check(team, inner), resolve_servers(_all_servers(team.toolbox, inner))
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> GraphRun:
             begins = rerun_of(run) if (run := lifecycle.log.run).events else (rerun_from, earlier)
             hands, scope = lambda steps, _: StepHandlers(steps, team, files), Scope.of_inputs(values)
             return GraphRun(lifecycle, elicitation, self._graph, hands, scope, *begins)
 
-        logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(team.toolbox)
+        logged = (
+            self._log_settings(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(team.toolbox)
+        )
         fields: dict[str, Any] = {"name": self._name, "settings": {**logged, **(settings or {})}, "begins_with": of, **limits}
         return Orchestration(make=make, check=check, server_tools=servers, rule_scope=(*team.rule_scope, *inner), **fields)
 
@@ -302,7 +304,7 @@ class Workflow:
 
     @cached_property
     def _graph(self) -> Graph:
-        return compiled(self.spec)
+        return compile_workflow(self.spec)
 
     @property
     def rule_scope(self) -> tuple[Any, ...]:
@@ -336,7 +338,7 @@ class Workflow:
         for name in replies or ():
             if not self.takes_replies(name, agents):
                 known_names = {*self.spec.agents, *agents, *(step.id for step in self._steps)}
-                raise SettingsError(f"replies: there is no agent and no step {name}", near(name, sorted(known_names)))
+                raise SettingsError(f"replies: there is no agent and no step {name}", suggest_names(name, sorted(known_names)))
 
     def takes_replies(self, name: str, agents: Iterable[str] = ()) -> bool:
         """True if replies with this name may be for an agent or a step: its own, one of ``agents``, or one of another file."""
@@ -346,7 +348,7 @@ class Workflow:
         known_names = {*self.spec.agents, *agents, *(step.id for step in self._steps)}
         return name in known_names or last in known_names or last.isdecimal()
 
-    def _logged(self, inputs: Mapping[str, Any], first: str | None, of: Run | None, earlier: int) -> dict[str, Any]:
+    def _log_settings(self, inputs: Mapping[str, Any], first: str | None, of: Run | None, earlier: int) -> dict[str, Any]:
         """Return the log settings from which the run can be drawn and resumed."""
         workflow: dict[str, Any] = {"text": self.spec.text, "source": self.spec.source}
         if self.spec.is_typed:
@@ -369,7 +371,7 @@ class Workflow:
         inputs = inputs or {}
         for name in inputs:
             if name not in self.spec.inputs:
-                hint = near(name, self.spec.inputs) or f"Declare it: inputs: {{{name}: DEFAULT}}"
+                hint = suggest_names(name, self.spec.inputs) or f"Declare it: inputs: {{{name}: DEFAULT}}"
                 raise SettingsError(f"The workflow has no input {name}", hint)
         return dict(plain_data({**self.spec.inputs, **inputs}, "The inputs"))  # the form that the log has
 

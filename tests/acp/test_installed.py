@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentnb.acp.installed import installed
+from agentnb.acp.installed import find_installed
 from agentnb.acp.known_agents import KnownAgent
 
 
@@ -24,7 +24,7 @@ def test_the_version_is_read_without_starting_the_program(
     (tmp_path / "on-path").mkdir()
     (tmp_path / "on-path" / "an-agent").symlink_to(program)
     monkeypatch.setenv("PATH", str(tmp_path / "on-path"))
-    found = installed(KnownAgent(command=("an-agent",)))
+    found = find_installed(KnownAgent(command=("an-agent",)))
     assert found is not None
     assert found.version == version
     assert not [*tmp_path.rglob("started")]
@@ -37,11 +37,11 @@ def test_the_version_of_a_python_package_is_read_beside_it(tmp_path: Path, monke
     program.touch(mode=0o755)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: an-agent\nVersion: 1.2.3\n")
     monkeypatch.setenv("PATH", str(program.parent))
-    found = installed(KnownAgent(command=("an-agent",), install="pip install an-agent"))
+    found = find_installed(KnownAgent(command=("an-agent",), install="pip install an-agent"))
     assert found is not None
     assert found.version == "1.2.3"
 
 
 def test_a_program_that_is_not_on_the_path_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    assert installed(KnownAgent(command=("an-agent",))) is None
+    assert find_installed(KnownAgent(command=("an-agent",))) is None

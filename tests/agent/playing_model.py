@@ -18,7 +18,7 @@ from agentnb.models import Reply, TextDelta
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import Retry, StreamItem
 from agentnb.models.registry import wire_form
-from agentnb.testing.ids import sealed
+from agentnb.testing.ids import make_seal
 from agentnb.tools.tool import ToolOutcome
 
 WIRES = {"messages": "anthropic:m", "chat": "openai:m", "responses": "openai-responses:m"}
@@ -193,7 +193,7 @@ class PlayingModel:
 
 def _reply(answer: Answer, usage: Usage) -> Reply:
     thought = f"I think of {len(answer.words)} characters"
-    signed = {"type": "thinking", "thinking": thought, "signature": sealed(["thinking", thought])}
+    signed = {"type": "thinking", "thinking": thought, "signature": make_seal(["thinking", thought])}
     thinking = (Thinking(thought, {"anthropic": signed}),) if answer.thinks else ()
     words = (Text(answer.words),) if answer.words else ()
     message = Message("assistant", (*thinking, *words, *map(_call, answer.calls)))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from request_promises import complaints, refusals
 
-from agentnb.testing.ids import sealed
+from agentnb.testing.ids import make_seal
 
 Body = dict[str, Any]
 Spoil = Callable[[Body], Any]
@@ -31,7 +31,7 @@ def messages() -> Body:
             {
                 "role": "assistant",
                 "content": [
-                    {"type": "thinking", "thinking": "hm", "signature": sealed(["thinking", "hm"])},
+                    {"type": "thinking", "thinking": "hm", "signature": make_seal(["thinking", "hm"])},
                     {"type": "text", "text": "I look."},
                     {"type": "tool_use", "id": "a", "name": "look", "input": {}},
                     {"type": "tool_use", "id": "b", "name": "look", "input": {"x": 1}},

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from waiting import wait_until
 
-from agentnb.notebook.panel import LISTED
+from agentnb.notebook.panel import MAX_LISTED_RUNS
 from agentnb.tools.builtin.named import GROUPS
 
 pytestmark = pytest.mark.browser
@@ -129,7 +129,7 @@ def test_what_is_wrong_is_told_beside_the_button_and_nothing_typed_is_lost(lab: 
     form.get_by_role("button", name="Start").click()
     until(lab, runs(lab).nth(0), "Say hello")
     until(lab, lab.page.get_by_role("region", name="Run", exact=True), "Done")
-    wait_until(lambda: alert.inner_text() == "" and runs(lab).count() == min(before + 1, LISTED))
+    wait_until(lambda: alert.inner_text() == "" and runs(lab).count() == min(before + 1, MAX_LISTED_RUNS))
     is_clean(lab)
 
 

@@ -10,7 +10,7 @@ from asserted_sentences import Snapshot
 from ruamel.yaml import YAML
 
 from agentnb import ContextType
-from agentnb.chat.context_type import shipped
+from agentnb.chat.context_type import builtin_contexts
 from agentnb.errors import AgentnbError, SettingsError, WorkflowProblems
 
 EXAMPLES = Path(__file__).with_name("examples")
@@ -33,7 +33,7 @@ def of_examples() -> list[dict[str, Any]]:
 
 @pytest.mark.req("R3.2", "K3.3")
 def test_the_documented_contexts_are_there_as_data_in_neutral_words(subtests: pytest.Subtests) -> None:
-    assert [one.name for one in shipped()] == [one["name"] for one in of_examples()]
+    assert [one.name for one in builtin_contexts()] == [one["name"] for one in of_examples()]
     for documented in of_examples():
         with subtests.test(documented["name"]):
             found = ContextType.named(documented["name"]).data
@@ -122,7 +122,7 @@ def test_what_a_context_cannot_be_applied_with_is_refused(subtests: pytest.Subte
 
 def test_a_word_names_a_context_also_in_other_case() -> None:
     station, other = ContextType("Station", aliases=["Gauge"]), ContextType("station")
-    known = shipped().with_others([station])
+    known = builtin_contexts().with_others([station])
     assert [known.canonical(word) for word in ("STATION", "gauge", "General")] == ["Station", "Station", "global"]
     both = known.with_others([other])
     assert (both.get("Station"), both.get("station")) == (station, other)
@@ -147,6 +147,6 @@ def test_text_about_an_entity_is_loaded_by_a_function_and_what_is_wrong_with_it_
 
 def test_a_context_that_replaces_another_is_reached_by_its_aliases_too() -> None:
     own = ContextType("global", intent="Mine.")
-    known = shipped().with_others([own])
+    known = builtin_contexts().with_others([own])
     assert known.get("general") == own == known.get("global")
-    assert shipped().with_others([ContextType("mine", aliases=["general"])]).canonical("general") == "mine"
+    assert builtin_contexts().with_others([ContextType("mine", aliases=["general"])]).canonical("general") == "mine"

@@ -13,7 +13,7 @@ from agentnb import Agent, RunOptions, Store
 from agentnb.advice import AnswerRun, ContinueRun, RecoverRun, RerunSteps, TryAgain, in_words
 from agentnb.cli.shell_commands import SHELL
 from agentnb.runtime.runs.orchestration import Orchestration
-from agentnb.session.recovery import _made_again
+from agentnb.session.recovery import _recreate
 from agentnb.store.store import FOLDER
 
 LOOK = "def look(n: int) -> str:\n    '''Looks.'''\n    return f'seen {n}'\n"
@@ -121,7 +121,7 @@ def test_the_budget_that_it_was_given_holds_after_the_answer_too(cli: Call) -> N
     path = written("ask.yaml", "limits: {budget: 5}\nworkflow:\n  - {type: human, ask: Who?}\n")
     for given, budget in {(): 5, ("--budget", "0.25"): 0.25}.items():
         cli("exec", path, *given)
-        made = _made_again(last_run(), tools=(), gates=(), model=None)
+        made = _recreate(last_run(), tools=(), gates=(), model=None)
         assert isinstance(made, Orchestration) and made.budget == budget
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from agentnb.commands.patterns import command_glob, covers, forbids, offered_pattern, why_refused
+from agentnb.commands.patterns import command_glob, covers, forbids, offer_pattern, why_refused
 from agentnb.commands.programs import program_forms
 from agentnb.commands.shell_command import shell_command
 
@@ -206,7 +206,7 @@ def test_an_offered_pattern_covers_the_command_and_no_dangerous_form(subtests: p
     for text, pattern in OFFERED.items():
         with subtests.test(text):
             command = shell_command(text)
-            assert offered_pattern(command, command.parts) == pattern and is_covered(pattern, text)
+            assert offer_pattern(command, command.parts) == pattern and is_covered(pattern, text)
             form = program_forms().get(pattern.removesuffix(" *").rpartition("/")[2])
             for name, value in () if form is None else (*form.starts, *form.writes):
                 value = value.replace("*", "a:%G%output") or "x"
@@ -219,7 +219,7 @@ def test_what_starts_others_or_writes_is_not_offered(subtests: pytest.Subtests) 
     for text in NOT_OFFERED.split(" | "):
         with subtests.test(text):
             command = shell_command(text)
-            assert offered_pattern(command, command.parts) == ""
+            assert offer_pattern(command, command.parts) == ""
 
 
 def test_a_star_at_the_end_is_also_nothing_and_never_part_of_a_word() -> None:

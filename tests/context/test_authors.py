@@ -6,7 +6,7 @@ import pytest
 from run_builder import RunBuilder, begun
 
 from agentnb import Agent
-from agentnb.context.request_builder import RequestBuilder, merged
+from agentnb.context.request_builder import RequestBuilder, merge_messages
 from agentnb.core.log.events import ModelReplied, RoundFinished
 from agentnb.core.messages import Message, Text
 from agentnb.detect.run import Run
@@ -48,7 +48,7 @@ def test_a_merged_message_names_each_author_once(subtests: pytest.Subtests) -> N
     cases = {("", ""): "", ("a", ""): "a", ("", "b"): "b", ("a", "a"): "a", ("a", "b"): "a, b", ("a, b", "b"): "a, b"}
     for (first, second), expected in cases.items():
         with subtests.test(first=first, second=second):
-            assert merged(by(first, "x"), by(second, "y")).author == expected
+            assert merge_messages(by(first, "x"), by(second, "y")).author == expected
 
 
 def test_a_prompt_keeps_its_author_and_its_continuation_does_too() -> None:

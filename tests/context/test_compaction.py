@@ -18,7 +18,7 @@ from agentnb.context.compaction import (
     summary_text,
     why_due,
 )
-from agentnb.context.history import AUTO, FULL, History, documented
+from agentnb.context.history import AUTO, FULL, History, read_documented
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.todos import Todo
 from agentnb.models.estimate import tokens_of_message
@@ -31,7 +31,7 @@ HEADINGS = ["Original task", "Key decisions", "Files modified", "Current state",
 
 @pytest.mark.req("R2.32")
 def test_by_the_documented_numbers_31_messages_are_too_many_and_30_are_not() -> None:
-    history = documented()
+    history = read_documented()
     assert (history.compact_above, history.keep_recent, history.max_messages) == (30, 10, 40)
     assert why_due(history, 30, None, None) is None
     assert why_due(history, 31, None, None) == "messages"

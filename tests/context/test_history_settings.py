@@ -18,7 +18,7 @@ from todo_calls import complete, start, write
 
 from agentnb import Agent, History, Matrix, ToolCall
 from agentnb.context.defaults import RESULT_CHARACTERS
-from agentnb.context.history import AUTO, FULL, as_logged, as_sent_then, documented, find_history
+from agentnb.context.history import AUTO, FULL, as_logged, as_sent_then, find_history, read_documented
 from agentnb.context.request_builder import RequestBuilder
 from agentnb.core.messages import Message, ToolResult
 from agentnb.core.request import Request
@@ -37,7 +37,7 @@ WIRES = {"anthropic:m": "messages", "openai:m": "chat", "openai-responses:m": "r
 def test_histories_have_names_and_every_number_can_be_another() -> None:
     assert find_history("auto") == AUTO == History(share=0.8)
     assert find_history("full") == FULL == History(result_characters=None)
-    assert find_history("documented") == documented() == History(compact_above=30, keep_recent=10, max_messages=40)
+    assert find_history("documented") == read_documented() == History(compact_above=30, keep_recent=10, max_messages=40)
     own = History(share=0.5, window=1_000)
     assert find_history(own) is own
     with pytest.raises(SettingsError, match="auto, documented, full"):
@@ -97,14 +97,14 @@ def test_the_documented_numbers_are_those_of_the_environment(monkeypatch: pytest
     monkeypatch.setenv("COMPACT_THRESHOLD", "20")
     monkeypatch.setenv("COMPACT_KEEP_RECENT", "5")
     monkeypatch.setenv("AGENT_MAX_MESSAGES", "25")
-    assert documented() == History(compact_above=20, keep_recent=5, max_messages=25)
+    assert read_documented() == History(compact_above=20, keep_recent=5, max_messages=25)
     monkeypatch.setenv("COMPACT_KEEP_RECENT", "50")
-    assert documented().keep_recent == 6
+    assert read_documented().keep_recent == 6
     monkeypatch.setenv("COMPACT_THRESHOLD", "2")
-    assert documented().keep_recent == 1
+    assert read_documented().keep_recent == 1
     monkeypatch.setenv("COMPACT_THRESHOLD", "20")
     monkeypatch.setenv("COMPACT_ENABLED", "false")
-    assert documented().compact_above is None and not documented().compacts
+    assert read_documented().compact_above is None and not read_documented().compacts
 
 
 @pytest.mark.req("R2.15")
@@ -127,7 +127,7 @@ def test_the_variable_that_turns_compaction_off_turns_off_the_share_of_auto_too(
 
 
 def test_the_log_says_what_was_sent(subtests: pytest.Subtests) -> None:
-    for history in [AUTO, FULL, documented(), History(share=0.5, window=900, failed_rounds_above=3)]:
+    for history in [AUTO, FULL, read_documented(), History(share=0.5, window=900, failed_rounds_above=3)]:
         with subtests.test(history=history):
             run = bare(ScriptedModel(["Done."]), [], history=history).run_sync("go")
             assert as_sent_then(run.settings["history"]) == history == as_sent_then(as_logged(history))

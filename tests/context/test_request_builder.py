@@ -13,7 +13,7 @@ from made_histories import StoredMessages
 from run_builder import a_round, called, opening, run_of, said
 
 from agentnb.agent.agent import Agent
-from agentnb.context.request_builder import RequestBuilder, merged
+from agentnb.context.request_builder import RequestBuilder, merge_messages
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, user
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
@@ -92,9 +92,9 @@ def test_system_tools_and_settings_are_those_of_the_conversation() -> None:
 
 def test_texts_that_meet_are_joined_by_a_blank_line_and_other_parts_stay() -> None:
     picture = Image("image/png", b"x")
-    joined = merged(Message("user", (picture, Text("a"))), Message("user", (Text("b"), picture)))
+    joined = merge_messages(Message("user", (picture, Text("a"))), Message("user", (Text("b"), picture)))
     assert joined == Message("user", (picture, Text("a\n\nb"), picture))
-    kept = merged(Message("tool", (ToolResult("1", "f"),)), Message("user", (Text("b"),)))
+    kept = merge_messages(Message("tool", (ToolResult("1", "f"),)), Message("user", (Text("b"),)))
     assert kept == Message("tool", (ToolResult("1", "f"), Text("b")))
 
 

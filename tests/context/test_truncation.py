@@ -15,7 +15,7 @@ from agentnb.context import request_builder as conversation_module
 from agentnb.context.history import History
 from agentnb.context.request_builder import RequestBuilder
 from agentnb.context.tool_pairing import are_whole
-from agentnb.context.truncation import truncated
+from agentnb.context.truncation import truncate_messages
 from agentnb.core.messages import Message
 from agentnb.core.todos import Todo
 from agentnb.detect.run import Run
@@ -24,7 +24,7 @@ from agentnb.models import ScriptedModel
 
 def places(messages: list[Message], most: int) -> list[int]:
     """Which messages are kept."""
-    return [next(place for place, one in enumerate(messages) if one is kept) for kept in truncated(messages, most)]
+    return [next(place for place, one in enumerate(messages) if one is kept) for kept in truncate_messages(messages, most)]
 
 
 @pytest.mark.req("R2.27", "R2.28")
@@ -37,7 +37,7 @@ def test_of_six_messages_where_four_may_be_the_first_and_the_last_three_are_kept
 @pytest.mark.parametrize("most", [5, 6, 40])
 def test_a_list_that_is_no_longer_than_that_is_the_very_list(most: int) -> None:
     messages = [words("user"), *rounds(2)]
-    assert truncated(messages, most) is messages
+    assert truncate_messages(messages, most) is messages
 
 
 @pytest.mark.req("R2.27", "R2.29")
@@ -68,13 +68,13 @@ def test_a_call_that_is_brought_in_brings_in_the_calls_of_the_results_between() 
 def test_for_any_history_the_first_is_kept_the_rest_is_a_suffix_no_kept_result_loses_its_call_and_twice_is_once(
     messages: list[Message], most: int
 ) -> None:
-    kept = truncated(messages, most)
+    kept = truncate_messages(messages, most)
     start = len(messages) - len(kept) + 1
     assert kept[0] is messages[0]
     assert all(one is other for one, other in zip(kept[1:], messages[start:], strict=True))
     assert len(kept) >= min(most, len(messages))
     assert orphans(kept) <= orphans(messages)
-    assert list(truncated(kept, most)) == list(kept)
+    assert list(truncate_messages(kept, most)) == list(kept)
     if len(messages) <= most:
         assert kept is messages
 
@@ -84,7 +84,7 @@ def test_for_any_history_the_first_is_kept_the_rest_is_a_suffix_no_kept_result_l
 def test_of_a_whole_history_whole_pairs_are_left_and_no_more_than_the_pair_at_the_cut_needs(
     messages: list[Message], most: int
 ) -> None:
-    kept = truncated(messages, most)
+    kept = truncate_messages(messages, most)
     assert are_whole(kept)
     assert len(kept) <= max(most, 2) + 1
 

@@ -11,7 +11,7 @@ from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.questions import WaitingOnUser
-from agentnb.core.run.fold import folded
+from agentnb.core.run.fold import fold_events
 from agentnb.detect.run import Run
 
 CALL, OTHER = called("look", "c1"), called("listen", "c2")
@@ -61,7 +61,7 @@ def states(*facts: Fact) -> list[str | None]:
     for fact in facts:
         built.extend(fact)
         found.append(built.run.agent_state)
-        assert folded(built.run.events).agent_state == built.run.agent_state
+        assert fold_events(built.run.events).agent_state == built.run.agent_state
     return found
 
 
@@ -216,4 +216,4 @@ def test_a_running_plan_has_the_number_of_its_step_and_of_all_its_steps(subtests
         with subtests.test(name):
             built.extend(fact)
             assert built.run.plan_position == expected
-            assert folded(built.run.events).plan_position == expected
+            assert fold_events(built.run.events).plan_position == expected

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentnb.core.questions import AnswerForm, GrantOffer, answer_form, answer_in_words, checked_answer
+from agentnb.core.questions import AnswerForm, GrantOffer, answer_form, answer_in_words, check_answer
 from agentnb.core.run.approvals import Decision, approval_schema, decision, edit_schema
 from agentnb.errors import SettingsError
 
@@ -31,7 +31,7 @@ def test_an_answer_approves_denies_says_why_or_gives_other_arguments(subtests: p
     ]
     for answer, expected in answers:
         with subtests.test(str(answer)):
-            assert decision(checked_answer(SCHEMA, answer)) == expected
+            assert decision(check_answer(SCHEMA, answer)) == expected
 
 
 def test_it_can_be_typed(subtests: pytest.Subtests) -> None:
@@ -63,7 +63,7 @@ def test_what_is_unclear_is_no_answer(subtests: pytest.Subtests) -> None:
         {"deny": True},
     ):
         with subtests.test(str(answer)), pytest.raises(SettingsError):
-            checked_answer(SCHEMA, answer)
+            check_answer(SCHEMA, answer)
 
 
 def test_the_choices_are_buttons_and_other_forms_are_possible_besides() -> None:
@@ -95,7 +95,7 @@ def test_refused_answer_says_what_is_wrong_with_it(subtests: pytest.Subtests) ->
     for answer, told in cases:
         with subtests.test(str(answer)):
             with pytest.raises(SettingsError, match=re.escape(told)):
-                checked_answer(schema, answer)
+                check_answer(schema, answer)
             with pytest.raises(SettingsError, match=re.escape(told)):
                 answer_in_words(schema, json.dumps(answer))
 
@@ -103,7 +103,7 @@ def test_refused_answer_says_what_is_wrong_with_it(subtests: pytest.Subtests) ->
 def test_schema_of_the_arguments_keeps_its_definitions_in_an_answer(subtests: pytest.Subtests) -> None:
     schema = approval_schema((), FILE)
     assert edit_schema(schema) == FILE
-    assert checked_answer(schema, {"edit": {"path": "a", "modes": ["r"]}})
+    assert check_answer(schema, {"edit": {"path": "a", "modes": ["r"]}})
     for reference in ("#", "#/properties/path", "other.json", 3):
         with subtests.test(str(reference)):
             ring = {"type": "object", "properties": {"path": {"type": "string"}, "a": {"$ref": reference}}}

@@ -98,11 +98,11 @@ class Calls:
 
     def start(self, name: str) -> ToolCall:
         call = self.call(name)
-        self.window.started(call)
+        self.window.record_start(call)
         return call
 
     def end(self, call: ToolCall, text: str = "ok", is_error: bool = False) -> None:
-        self.window.finished(ToolResult(call.id, call.name, (Text(text),), is_error))
+        self.window.record_result(ToolResult(call.id, call.name, (Text(text),), is_error))
 
     def run(self, *names: str, text: str = "ok", is_error: bool = False) -> None:
         for name in names:

@@ -50,14 +50,14 @@ def test_a_line_of_before_there_were_tables_is_read() -> None:
 
 def test_every_text_of_a_table_can_be_changed_and_nothing_else_is() -> None:
     table = Table(("name",), (("row", "x", 1, 1.5, True, None),), 7, 9, ("label",), gap=1)
-    changed = table.mapped(str.upper)
+    changed = table.map_texts(str.upper)
     assert changed == Table(("NAME",), (("ROW", "X", 1, 1.5, True, None),), 7, 9, ("LABEL",), gap=1)
     assert [type(cell) for cell in changed.rows[0]] == [str, str, int, float, bool, type(None)]
 
 
 def test_cells_that_are_no_plain_data_become_text() -> None:
     odd: Any = (Decimal("1.50"), [1], float("nan"), float("inf"), 2**70)
-    table = Table(("a",) * 5, (odd,), 1, 5).mapped(str)
+    table = Table(("a",) * 5, (odd,), 1, 5).map_texts(str)
     assert table.rows == (("1.50", "[1]", None, "inf", str(2**70)),)
     assert decode(encode(finished(display=table))).display == table  # type: ignore[union-attr]
 

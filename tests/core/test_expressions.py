@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.core.expressions import MAX_LENGTH, OF_TASKS, evaluate, names_in, paths_in, pieces, substituted
+from agentnb.core.expressions import MAX_LENGTH, OF_TASKS, evaluate, names_in, paths_in, pieces, substitute
 from agentnb.errors import ExpressionError, SettingsError
 
 NAMES: dict[str, Any] = {
@@ -232,14 +232,14 @@ def test_a_text_that_is_exactly_one_expression_becomes_its_value(subtests: pytes
         "": "",
     }.items():
         with subtests.test(value):
-            found = substituted(value, NAMES)
+            found = substitute(value, NAMES)
             assert (found, type(found)) == (becomes, type(becomes))
 
 
 def test_texts_are_substituted_wherever_they_are_in_plain_data() -> None:
     value = {"a": ["${iteration}", {"${query}": "is ${query}"}], "b": 1, "c": None}
-    assert substituted(value, NAMES) == {"a": [2, {"${query}": "is How many?"}], "b": 1, "c": None}
-    assert substituted("${text}", {"text": "${iteration}"}) == "${iteration}"
+    assert substitute(value, NAMES) == {"a": [2, {"${query}": "is How many?"}], "b": 1, "c": None}
+    assert substitute("${text}", {"text": "${iteration}"}) == "${iteration}"
 
 
 def test_a_text_that_cannot_be_substituted_is_an_error(subtests: pytest.Subtests) -> None:
@@ -261,7 +261,7 @@ def test_a_text_that_cannot_be_substituted_is_an_error(subtests: pytest.Subtests
     )
     for value in texts:
         with subtests.test(str(value)[:20]), pytest.raises(ExpressionError):
-            substituted(value, {**NAMES, "text": "a" * 60_000})
+            substitute(value, {**NAMES, "text": "a" * 60_000})
 
 
 def test_the_names_of_an_expression_are_told_without_evaluating_it() -> None:
@@ -284,7 +284,7 @@ PIECES = st.sampled_from([*WORDS.split(), " ", "\0", "\ud800"])
 @examples(1_000)
 @given(st.text(max_size=60) | st.lists(PIECES, max_size=25).map("".join) | st.lists(PIECES, max_size=12).map(" ".join))
 def test_whatever_is_written_is_a_value_or_that_error(text: str) -> None:
-    for function in (evaluate, substituted):
+    for function in (evaluate, substitute):
         try:
             function(text, NAMES)
         except ExpressionError as error:
@@ -305,15 +305,15 @@ def test_data_that_holds_one_list_many_times_costs_no_more_than_its_bound() -> N
         with pytest.raises(ExpressionError, match="1,000,000 values"):
             evaluate(expression, {"left": left, "right": right})
     with pytest.raises(ExpressionError, match="1,000,000 values"):
-        substituted("It is ${left}.", {"left": left})
-    assert substituted("${left}", {"left": left}) is left
+        substitute("It is ${left}.", {"left": left})
+    assert substitute("${left}", {"left": left}) is left
 
 
 def test_the_texts_of_one_substitution_are_bounded_together() -> None:
     names = {"long": "x" * 90_000}
-    assert len(substituted(["${long} "] * 11, names)) == 11
+    assert len(substitute(["${long} "] * 11, names)) == 11
     with pytest.raises(ExpressionError, match="1,000,000 characters"):
-        substituted({"a": ["${long} "] * 12}, names)
+        substitute({"a": ["${long} "] * 12}, names)
 
 
 def test_the_paths_of_an_expression_are_whole_and_each_has_a_value_of_its_own() -> None:

@@ -11,7 +11,7 @@ from run_builder import RunBuilder
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.log.event import Status
-from agentnb.core.log.outcome import Assessment, deciding, outcome_of
+from agentnb.core.log.outcome import Assessment, deciding_assessment, outcome_of
 from agentnb.core.log.wire import decode, encode
 from agentnb.errors import TraceError
 
@@ -39,7 +39,7 @@ def test_the_later_kind_of_source_wins_whenever_it_was_said_and_all_are_kept(sub
     }
     for name, (given, decided) in cases.items():
         with subtests.test(name):
-            assert deciding(given) == decided
+            assert deciding_assessment(given) == decided
             builder = RunBuilder().round("Done.")
             for one in given:
                 if one.source != "label":
@@ -52,8 +52,8 @@ def test_the_later_kind_of_source_wins_whenever_it_was_said_and_all_are_kept(sub
 
 def test_several_of_one_kind_count_only_together() -> None:
     passed, styled = Assessment("passed", "trace", "accuracy", 1.0), Assessment("passed", "trace", "style", 1.0)
-    assert deciding([FAILED, passed]) == Assessment("unknown", "trace", "reward, accuracy")
-    assert deciding([passed, styled]) == Assessment("passed", "trace", "accuracy, style", 1.0)
+    assert deciding_assessment([FAILED, passed]) == Assessment("unknown", "trace", "reward, accuracy")
+    assert deciding_assessment([passed, styled]) == Assessment("passed", "trace", "accuracy, style", 1.0)
 
 
 def test_the_same_source_said_again_replaces_what_it_said() -> None:

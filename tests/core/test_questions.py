@@ -24,8 +24,8 @@ from agentnb.core.questions import (
     WaitingOnUser,
     answer_form,
     answer_in_words,
-    checked_answer,
-    checked_schema,
+    check_answer,
+    check_answer_schema,
 )
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
@@ -171,7 +171,7 @@ def test_an_answer_that_fits_is_taken_as_it_is(subtests: pytest.Subtests) -> Non
     ]
     for schema, value in cases:
         with subtests.test(schema=schema, value=value):
-            assert checked_answer(schema, value) == value
+            assert check_answer(schema, value) == value
 
 
 @pytest.mark.req("KX.5")
@@ -189,7 +189,7 @@ def test_an_answer_that_does_not_fit_is_refused_with_what_would(subtests: pytest
     for schema, value, said in cases:
         with subtests.test(schema=schema, value=value):
             with pytest.raises(SettingsError) as caught:
-                checked_answer(schema, value)
+                check_answer(schema, value)
             assert str(caught.value) == said
 
 
@@ -197,24 +197,24 @@ def test_an_answer_that_is_no_plain_data_is_refused(subtests: pytest.Subtests) -
     for value in [object(), {1: object()}, {"a": float}, {1, object()}]:
         with subtests.test(value=value):
             with pytest.raises(SettingsError, match="cannot be written as JSON"):
-                checked_answer({}, value)
-    assert checked_answer({}, {"half \ud83d": ["\ud83d"]}) == {"half \ufffd": ["\ufffd"]}
+                check_answer({}, value)
+    assert check_answer({}, {"half \ud83d": ["\ud83d"]}) == {"half \ufffd": ["\ufffd"]}
 
 
 def test_an_answer_with_half_a_character_can_be_stored() -> None:
-    assert checked_answer(TEXT, "a\ud83d") == "a\N{REPLACEMENT CHARACTER}"
+    assert check_answer(TEXT, "a\ud83d") == "a\N{REPLACEMENT CHARACTER}"
     assert answer_in_words(TEXT, "a\ud83d") == "a\N{REPLACEMENT CHARACTER}"
 
 
 def test_a_long_answer_is_not_repeated_as_a_whole() -> None:
     with pytest.raises(SettingsError) as caught:
-        checked_answer({"enum": ["a"]}, "x" * 100_000)
+        check_answer({"enum": ["a"]}, "x" * 100_000)
     assert len(str(caught.value)) < 500
 
 
 def test_a_schema_that_refers_elsewhere_fetches_nothing(snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError, check=snapshot.worded):
-        checked_answer({"$ref": "http://localhost:1/x"}, "red")
+        check_answer({"$ref": "http://localhost:1/x"}, "red")
 
 
 def test_each_schema_has_one_form_of_answer(subtests: pytest.Subtests) -> None:
@@ -297,12 +297,12 @@ def test_any_text_can_be_typed_where_text_is_asked_for(text: str) -> None:
 
 
 def test_without_a_schema_words_are_asked_for() -> None:
-    assert checked_schema(None) == {"type": "string"}
+    assert check_answer_schema(None) == {"type": "string"}
 
 
 def test_a_schema_is_kept_as_plain_data() -> None:
     choices = ["a", "b"]
-    schema = checked_schema({"enum": choices})
+    schema = check_answer_schema({"enum": choices})
     choices.append("c")
     assert schema == {"enum": ["a", "b"]}
 
@@ -311,7 +311,7 @@ def test_what_is_no_schema_is_refused(subtests: pytest.Subtests) -> None:
     for schema in ["a text", 3, {"type": "nonsense"}, {"enum": object()}]:
         with subtests.test(schema=schema):
             with pytest.raises(SettingsError):
-                checked_schema(schema)
+                check_answer_schema(schema)
 
 
 def test_a_finished_story_with_a_question_folds_and_goes_on() -> None:

@@ -13,7 +13,7 @@ from property_settings import examples
 from run_builder import Story
 
 from agentnb.core.run.output import MAX_PROBLEMS, read_output
-from agentnb.core.schema.json_schema import MAX_OF_A_PROBLEM, checked_schema, schema_problems
+from agentnb.core.schema.json_schema import MAX_OF_A_PROBLEM, check_schema, schema_problems
 from agentnb.errors import SettingsError
 
 BIRDS: dict[str, Any] = {
@@ -105,9 +105,9 @@ def test_a_schema_that_never_ends_and_one_that_refers_elsewhere_are_problems() -
         ({"$ref": "#anchor"}, "#anchor"),
     ):
         with pytest.raises(SettingsError, match=f"It refers to {re.escape(missing)}, which is not in it"):
-            checked_schema(schema, "It", "")
+            check_schema(schema, "It", "")
     sound = {"items": {"$ref": "#/$defs/b"}, "enum": [{"$ref": "#/x"}], "$defs": {"b": {"$ref": "#"}}}
-    assert checked_schema(sound, "It", "") == sound
+    assert check_schema(sound, "It", "") == sound
 
 
 def test_many_fences_take_no_longer_than_their_length() -> None:

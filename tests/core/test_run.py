@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from run_builder import START, Story
 
-from agentnb.advice import advised
+from agentnb.advice import as_advice
 from agentnb.context.continued_messages import history_of
 from agentnb.core.log import events as e
 from agentnb.core.log.logged_messages import LoggedMessages
@@ -237,7 +237,7 @@ def test_a_paused_run_waits_for_the_person_and_has_not_ended() -> None:
 
 
 def test_errors_limits_and_warnings_are_kept() -> None:
-    error = e.RunError("ModelError", "it broke", advised("try again"))
+    error = e.RunError("ModelError", "it broke", as_advice("try again"))
     story = Story().add(e.Warned, message="mind").add(e.LimitReached, limit="max_rounds", value=3)
     run = folded(story.add(e.ErrorRaised, error=error, where="model").over("failed", "error"))
     assert (list(run.warnings), run.error, run.status) == (["mind"], error, "failed")

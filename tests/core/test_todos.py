@@ -11,11 +11,11 @@ from agentnb.core.request import role_of
 from agentnb.core.todos import (
     Todo,
     all_open_are_blocked,
-    counted,
+    format_count,
+    format_list,
     has_one_in_progress,
     has_open,
     is_open,
-    listed,
     newly_completed,
     next_todo,
     normal_status,
@@ -95,9 +95,9 @@ def test_a_todo_that_is_opened_again_can_be_completed_again() -> None:
 
 def test_a_list_is_counted_and_shown_a_line_each(snapshot: Snapshot) -> None:
     todos = [todo(1, DONE), Todo(2, "Ask  the\nperson", STUCK, "who\nknows", blocked_reason="no answer")]
-    assert counted(todos) == "1 of 2 completed"
-    assert listed(todos) == snapshot
-    assert (counted([]), listed([])) == ("0 of 0 completed", "")
+    assert format_count(todos) == "1 of 2 completed"
+    assert format_list(todos) == snapshot
+    assert (format_count([]), format_list([])) == ("0 of 0 completed", "")
 
 
 @pytest.mark.req("R0.56")

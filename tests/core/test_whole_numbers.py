@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.core.questions import answer_in_words, checked_answer
+from agentnb.core.questions import answer_in_words, check_answer
 from agentnb.core.schema.json_schema import schema_errors
 from agentnb.core.schema.whole_numbers import whole_numbers
 
@@ -81,4 +81,4 @@ def test_the_value_stays_equal_and_fits_as_before(schema: dict[str, Any], value:
 
 
 def test_an_answer_is_a_whole_number_however_it_was_written() -> None:
-    assert as_json([answer_in_words(INTEGER, "3.0"), checked_answer(INTEGER, 3.0), checked_answer(NUMBER, 3.0)]) == "[3,3,3.0]"
+    assert as_json([answer_in_words(INTEGER, "3.0"), check_answer(INTEGER, 3.0), check_answer(NUMBER, 3.0)]) == "[3,3,3.0]"

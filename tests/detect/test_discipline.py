@@ -9,7 +9,7 @@ import pytest
 from run_builder import Story, todo
 
 from agentnb import Store, load_trace, save_trace
-from agentnb.advice import advised
+from agentnb.advice import as_advice
 from agentnb.core.log import events as e
 from agentnb.core.messages import ToolResult
 from agentnb.core.run.rounds import TodoViolation
@@ -140,7 +140,7 @@ def everything() -> Story:
     tale.listed(todo(2), by="outside").heard().add(e.Warned, message="mind").said("Well.", reason="said")
     tale.add(e.LoopDetected, rule="already_said", first=1, last=2, sentence="Again.")
     tale.add(e.LimitReached, limit="max_rounds", value=9)
-    tale.add(e.ErrorRaised, error=e.RunError("X", "y", advised("z")), where="model")
+    tale.add(e.ErrorRaised, error=e.RunError("X", "y", as_advice("z")), where="model")
     return tale.over("stopped", "loop_detected")
 
 

@@ -16,7 +16,7 @@ from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, ToolCall
 from agentnb.core.todos import TODO_TOOL, Todo
-from agentnb.detect.rules import CELLS, NO_WORK, SENTENCES, RoundFacts, judged
+from agentnb.detect.rules import CELLS, NO_WORK, SENTENCES, RoundFacts, judge
 from agentnb.detect.run import Run
 from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
@@ -53,15 +53,15 @@ def test_each_cell_is_judged_by_its_own_rule_whatever_a_round_did(subtests: pyte
         with subtests.test(cell=cell):
             asks, forbids = RULES.get(cell, BY_SHAPE)
             for name in {*FACTS} - {"replied"}:
-                assert judged(guidance_of(cell), of_facts(name)).followed is (name in asks), name
+                assert judge(guidance_of(cell), of_facts(name)).followed is (name in asks), name
             for asked, forbidden in product(asks, forbids):
-                assert judged(guidance_of(cell), of_facts(asked, forbidden)).followed is False, (asked, forbidden)
+                assert judge(guidance_of(cell), of_facts(asked, forbidden)).followed is False, (asked, forbidden)
 
 
 def test_without_a_reply_nothing_is_known(subtests: pytest.Subtests) -> None:
     for cell in ALL:
         with subtests.test(cell=cell):
-            verdict = judged(guidance_of(cell), RoundFacts(False, *[True] * (len(FACTS) - 1)))
+            verdict = judge(guidance_of(cell), RoundFacts(False, *[True] * (len(FACTS) - 1)))
             assert verdict == Followed(None, "no reply came")
 
 
@@ -69,14 +69,14 @@ def test_every_verdict_has_its_reason(subtests: pytest.Subtests) -> None:
     for cell in ALL:
         with subtests.test(cell=cell):
             for name in FACTS:
-                assert judged(guidance_of(cell), of_facts(name)).why
+                assert judge(guidance_of(cell), of_facts(name)).why
 
 
 def test_the_reason_names_the_fault(snapshot: Snapshot) -> None:
     idle = RoundFacts(*[name in ("replied", "answered") for name in FACTS])
-    assert judged(guidance_of("a cell of somebody else"), idle).why == "no tool was called"
-    assert judged(guidance_of("intervention"), idle).why == snapshot
-    assert judged(guidance_of("todos_tools"), replace(idle, called=True, undisciplined=True)).why == snapshot
+    assert judge(guidance_of("a cell of somebody else"), idle).why == "no tool was called"
+    assert judge(guidance_of("intervention"), idle).why == snapshot
+    assert judge(guidance_of("todos_tools"), replace(idle, called=True, undisciplined=True)).why == snapshot
 
 
 def followed(tale: Story) -> list[bool | None]:

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from agentnb.display.style import NO_FORMULAS, inlined
+from agentnb.display.style import NO_FORMULAS, inline_css
 
 
 def _words(text: str) -> frozenset[str]:
@@ -165,7 +165,7 @@ def _check_attribute(tag: str, name: str, value: str, classes: str) -> None:
 
 @cache
 def _is_style_of(classes: str, style: str) -> bool:
-    return f' style="{style}"' in inlined(f'<i class="{classes}"></i>')
+    return f' style="{style}"' in inline_css(f'<i class="{classes}"></i>')
 
 
 SCRIPTS = [

@@ -11,7 +11,7 @@ from typing import Any
 
 from hostile import ADDRESSES, BREAKS, CHARACTERS, FOREIGN, HUGE, MARKDOWN, SCRIPTS, links_to
 
-from agentnb.advice import advised
+from agentnb.advice import as_advice
 from agentnb.core.compaction import Compacted
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance
@@ -88,7 +88,7 @@ def items(texts: list[str], end: str = "failed", rounds: int | None = None) -> I
         yield event(e.RunFinished, status="limited", stop_reason=all_of_it, seconds=1.5)
         return
     if end == "failed":
-        yield event(e.ErrorRaised, error=e.RunError(first, all_of_it, advised(all_of_it)), where="model")
+        yield event(e.ErrorRaised, error=e.RunError(first, all_of_it, as_advice(all_of_it)), where="model")
         yield event(e.RunFinished, status="failed", stop_reason="error", seconds=1.5)
         return
     yield event(e.RoundStarted, index=len(texts), reason="tool_results")

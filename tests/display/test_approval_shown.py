@@ -13,7 +13,7 @@ from some_approvals import BASH, CASES, CODE, DIFF, OF_SERVER, OFFERS, approval
 from some_questions import run_of
 
 from agentnb.core.log import events as e
-from agentnb.core.questions import AskedQuestion, GrantOffer, checked_answer
+from agentnb.core.questions import AskedQuestion, GrantOffer, check_answer
 from agentnb.display.card.text import run_text
 from agentnb.display.form import Form
 from agentnb.display.parts.questions.call_view import call_part_html
@@ -151,7 +151,7 @@ def test_answers_that_are_shown_as_lines_to_type_fit() -> None:
         question = CASES[name].question
         lines = typed_answers(question)
         assert lines[1:] == [*(f"always in {one.reach}: {one.rule}" for one in offers), "deny: REASON"]
-        assert [checked_answer(question.schema, line) for line in lines] == lines
+        assert [check_answer(question.schema, line) for line in lines] == lines
 
 
 def test_answered_question_says_what_was_allowed(subtests: pytest.Subtests) -> None:

@@ -239,6 +239,6 @@ def test_a_recovered_run_shows_in_which_round_another_process_went_on(died: Run)
 
 
 def test_an_interrupted_call_is_not_one_that_failed(died: Run) -> None:
-    record = states.as_left(died)[0].records[0]
+    record = states.rounds_at_end(died)[0].records[0]
     assert call_labels.state(record) == "interrupted" and died.failed_calls == 0
     assert died.rounds[0].records[0].result is None

@@ -24,7 +24,7 @@ from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.page import page_html
 from agentnb.display.card.text import run_text
-from agentnb.display.texts.event_lines import LONGEST, MAX_LINES, SHOWN, AlsoHappened, event_line
+from agentnb.display.texts.event_lines import MAX_LINE_CHARACTERS, MAX_LINES, SHOWN, AlsoHappened, event_line
 
 Fact = tuple[type[e.Event], dict[str, Any]]
 LINES: dict[str, Fact] = {
@@ -123,7 +123,7 @@ def test_a_change_of_the_tools_says_what_is_other(subtests: pytest.Subtests) -> 
 @given(st.one_of(*of_kind.values()))
 def test_a_line_is_short_and_one_line_and_controls_nothing(event: Any) -> None:
     line = event_line(event)
-    assert len(line) <= LONGEST and "\n" not in line
+    assert len(line) <= MAX_LINE_CHARACTERS and "\n" not in line
     assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", line)
     assert bool(line) or type(event) not in SHOWN
 

@@ -14,7 +14,7 @@ from property_settings import examples
 
 from agentnb.display.markdown.markdown import fragment, markdown_html
 from agentnb.display.markdown.markdown_parser import MARK, MAX_FORMULAS, MAX_TEX, formula_html, is_formula
-from agentnb.display.style import inlined
+from agentnb.display.style import inline_css
 
 TEX = [
     *"{}^_&'x2=+ ()[]|,.",
@@ -140,7 +140,7 @@ def test_words_in_a_formula_never_become_markup() -> None:
 
 
 def test_a_saved_formula_has_its_styles_in_itself() -> None:
-    html = inlined(fragment("$$\\boxed{\\begin{aligned} a &= b \\end{aligned}}$$"))
+    html = inline_css(fragment("$$\\boxed{\\begin{aligned} a &= b \\end{aligned}}$$"))
     assert 'class="agentnb-formula-boxed" style="border:1px solid;' in html and 'class="agentnb-cell-right" style=' in html
     check_is_harmless(html)
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from property_settings import examples
 
 from agentnb.display.graph import graph_layout
-from agentnb.display.graph.graph_folding import MAX_BRANCHES, MAX_NODES, folded
-from agentnb.display.graph.graph_layout import WIDTH, Box, Plan, laid_out
+from agentnb.display.graph.graph_folding import MAX_BRANCHES, MAX_NODES, fold_graph
+from agentnb.display.graph.graph_layout import WIDTH, Box, Plan, lay_out
 from agentnb.workflow.files.declared_files import drawing_of
 from agentnb.workflow.form.spec import AgentStep, ConditionStep, GotoStep, ParallelStep, Step, ToolStep, WorkflowSpec
 from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
@@ -96,8 +96,8 @@ def overlap(start: float, end: float, other_start: float, other_end: float) -> f
 @examples(1_000)
 @given(workflows())
 def test_nodes_do_not_overlap_and_no_edge_runs_through_one(spec: WorkflowSpec) -> None:
-    graph = folded(drawing_of(spec)).graph
-    plan = laid_out(graph)
+    graph = fold_graph(drawing_of(spec)).graph
+    plan = lay_out(graph)
     assert [box.node.path for box in plan.boxes if box.node.path != EXIT] == [node.path for node in graph.all_nodes]
     for one, other in combinations(plan.boxes, 2):
         apart = one.right < other.left or other.right < one.left or one.bottom < other.top or other.bottom < one.top
@@ -111,7 +111,7 @@ def test_nodes_do_not_overlap_and_no_edge_runs_through_one(spec: WorkflowSpec) -
 def test_each_edge_leads_from_its_node_to_the_other(subtests: pytest.Subtests) -> None:
     for name, text in {"loop": LOOP, "branch": BRANCH, "nested": NESTED}.items():
         with subtests.test(name):
-            plan = laid_out(drawing_of(spec_of(text)))
+            plan = lay_out(drawing_of(spec_of(text)))
             boxes = {box.node.path: box for box in plan.boxes}
             for wire in plan.wires:
                 for path, (x, y) in ((wire.edge.source, wire.corners[0]), (wire.edge.target, wire.corners[-1])):
@@ -123,18 +123,18 @@ def test_each_edge_leads_from_its_node_to_the_other(subtests: pytest.Subtests) -
 def test_the_examples_fit_in_a_card_of_700_pixels(subtests: pytest.Subtests) -> None:
     for name, text in {"loop": LOOP, "branch": BRANCH, "nested": NESTED}.items():
         with subtests.test(name):
-            assert laid_out(drawing_of(spec_of(text))).width <= CARD
+            assert lay_out(drawing_of(spec_of(text))).width <= CARD
 
 
 def test_the_branch_that_is_declared_first_is_on_the_left() -> None:
-    boxes = {box.node.path: box for box in laid_out(drawing_of(spec_of(BRANCH))).boxes}
+    boxes = {box.node.path: box for box in lay_out(drawing_of(spec_of(BRANCH))).boxes}
     assert boxes["each"].left < boxes["summary"].left
     assert boxes["load"].bottom < boxes["big"].top < boxes["each"].top < boxes["merge"].top < boxes["approve"].top
 
 
 def test_a_step_may_lead_to_itself() -> None:
     for is_back in (True, False):  # the library would end the process
-        plan = laid_out(Drawing((DrawnNode("a", "a", "agent"),), (Edge("a", "a", ("again",), is_back),)))
+        plan = lay_out(Drawing((DrawnNode("a", "a", "agent"),), (Edge("a", "a", ("again",), is_back),)))
         assert [box.node.path for box in plan.boxes] == ["a"] and plan.width > WIDTH
         assert plan.wires[0].corners[0][1] > plan.wires[0].corners[-1][1]
 
@@ -143,12 +143,12 @@ def test_loops_within_loops_run_beside_each_other() -> None:
     nodes = tuple(DrawnNode(name, name, "agent") for name in "abcd")
     ways = [Edge(one, other) for one, other in pairwise("abcd")]
     for loops in ([("c", "b"), ("d", "a")], [("c", "a"), ("d", "b")], [("b", "a"), ("d", "c")]):
-        plan = laid_out(Drawing(nodes, (*ways, *(Edge(source, target, (), True) for source, target in loops))))
+        plan = lay_out(Drawing(nodes, (*ways, *(Edge(source, target, (), True) for source, target in loops))))
         assert len([wire for wire in plan.wires if wire.edge.is_back]) == 2 and shared(plan) == []
 
 
 def test_a_workflow_without_steps_is_an_empty_plan() -> None:
-    assert (laid_out(Drawing()).boxes, laid_out(Drawing()).width) == ([], 0)
+    assert (lay_out(Drawing()).boxes, lay_out(Drawing()).width) == ([], 0)
 
 
 # Large ones
@@ -159,7 +159,7 @@ def pipeline(count: int) -> Drawing:
 
 
 def test_a_long_pipeline_is_folded_into_a_node_that_counts() -> None:
-    small = folded(pipeline(10_000))
+    small = fold_graph(pipeline(10_000))
     assert len(small.graph.nodes) <= MAX_NODES
     (path,) = small.members
     stand_in = next(node for node in small.graph.nodes if node.path == path)
@@ -174,18 +174,18 @@ def test_steps_that_lead_elsewhere_are_kept_as_long_as_there_is_room() -> None:
     def step(n: int) -> Step:
         return ToolStep(id=f"t{n}", path=f"t{n}", tool="shift") if n != 50 else GotoStep(id="g", path="g", target="t30")
 
-    graph = folded(drawing_of(WorkflowSpec(steps=tuple(step(n) for n in range(100))))).graph
+    graph = fold_graph(drawing_of(WorkflowSpec(steps=tuple(step(n) for n in range(100))))).graph
     assert {"t30", "t49"} <= {node.path for node in graph.nodes}
     assert [(one.source, one.target) for one in graph.edges if one.is_back] == [("t49", "t30")]
 
 
 def test_a_wide_block_shows_its_first_branches_and_counts_the_rest() -> None:
     wide = ParallelStep(id="p", path="p", steps=tuple(AgentStep(id=f"a{n}", path=f"p/a{n}", agent="a") for n in range(1_000)))
-    small = folded(drawing_of(WorkflowSpec(steps=(wide,))))
+    small = fold_graph(drawing_of(WorkflowSpec(steps=(wide,))))
     children = small.graph.nodes[0].children
     assert len(children) == MAX_BRANCHES and children[-1].nodes[0].id == "992 branches"
     assert len(small.members[children[-1].nodes[0].path]) == 992
-    assert laid_out(small.graph).width <= CARD
+    assert lay_out(small.graph).width <= CARD
 
 
 def test_blocks_deep_inside_others_count_their_branches() -> None:
@@ -193,7 +193,7 @@ def test_blocks_deep_inside_others_count_their_branches() -> None:
     for depth in range(5, 0, -1):
         path = "/".join("p" * depth)
         step = ParallelStep(id="p", path=path, steps=(step, AgentStep(id=f"b{depth}", path=f"{path}/b{depth}", agent="b")))
-    small = folded(drawing_of(WorkflowSpec(steps=(step,))))
+    small = fold_graph(drawing_of(WorkflowSpec(steps=(step,))))
     (path,) = small.members
     assert path == "p/p/p/p" and next(node for node in small.graph.all_nodes if node.path == path).words == "2 branches"
     assert small.states({"p/p/p/p/p/a": NodeState("failed")})[path].status == "failed"

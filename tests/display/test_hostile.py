@@ -6,7 +6,7 @@ import pytest
 from hostile import CORPUS, HARMFUL_HTML, Harmful, check_is_harmless, visible_text
 
 from agentnb.display.markup import tag
-from agentnb.display.style import inlined
+from agentnb.display.style import inline_css
 
 
 def test_harmful_html_is_not_let_through(subtests: pytest.Subtests) -> None:
@@ -23,7 +23,7 @@ def test_harmless_html_passes(subtests: pytest.Subtests) -> None:
         '<a href="mailto:me@a.example">x</a>',
         '<img class="agentnb-tool-picture" src="data:image/png;base64,eA==" alt="x">',
         '<details open class="agentnb-md" data-fold="x" aria-label="y"><summary>z</summary><br>&lt;script&gt;</details>',
-        inlined(tag("div", "md", "x")),
+        inline_css(tag("div", "md", "x")),
     ]
     for html in cases:
         with subtests.test(html=html):

@@ -27,7 +27,7 @@ from agentnb.display.card.finished import answer_html
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.page import page_html
 from agentnb.display.card.text import ROUNDS_WHILE_RUNNING
-from agentnb.display.card.transcript import FIRST
+from agentnb.display.card.transcript import FIRST_ROUNDS
 from agentnb.display.defaults import MAX_SAVED_ROUNDS
 from agentnb.display.form import Form
 from agentnb.display.markup import Html
@@ -89,12 +89,12 @@ def test_long_prompt_is_folded_to_its_first_words_and_kept() -> None:
 
 
 def test_a_very_long_run_keeps_its_first_and_last_rounds_and_says_where_all_are() -> None:
-    count = FIRST + 3 + MAX_SAVED_ROUNDS
+    count = FIRST_ROUNDS + 3 + MAX_SAVED_ROUNDS
     run = made(*[ToolCall("add", {"a": n}) for n in range(count - 1)], "Done.", max_rounds=count)
     assert len(run.rounds) == count and run.is_answered
     html = run_html(run)
     kept = re.findall(r'data-round="(\d+)"', html)
-    assert kept == [str(index) for index in (*range(FIRST), *range(FIRST + 3, count))]
+    assert kept == [str(index) for index in (*range(FIRST_ROUNDS), *range(FIRST_ROUNDS + 3, count))]
     assert Words(html).text.count("3 rounds left out") == 1 and 'save_trace(run, "run.html")' in Words(html).text
     assert "3 rounds left out" not in page_html(run) and page_html(run).count("data-round=") == count
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agentnb.display.card.lost_kernel import inline_styles, remains_html
-from agentnb.display.style import inlined, rules
+from agentnb.display.style import inline_css, rules
 
 
 def test_it_says_what_to_type_and_that_the_run_was_interrupted() -> None:
@@ -24,4 +24,4 @@ def test_what_the_page_fills_in_gets_the_styles_of_a_saved_run() -> None:
     assert styles and set(styles) <= set(rules())
     for name in rules():
         style = f' style="{styles[name]}"' if name in styles else ""
-        assert inlined(f'<b class="{name}">') == f'<b class="{name}"{style}>'
+        assert inline_css(f'<b class="{name}">') == f'<b class="{name}"{style}>'

@@ -13,7 +13,7 @@ from property_settings import examples, size
 
 from agentnb.display.markdown import markdown
 from agentnb.display.markdown.markdown import GROWTH, fragment, markdown_html
-from agentnb.display.style import inlined
+from agentnb.display.style import inline_css
 
 MARKS = [
     *"`*_[]()<>!#-|~:&\\\n\t \"'+.=0aA/;",
@@ -40,7 +40,7 @@ def test_nothing_hostile_becomes_markup_and_html_grows_with_the_text_only(subtes
             html = markdown_html(one.text)
             check_is_harmless(html)
             if place % size(3, nightly=1) == 0:
-                check_is_harmless(inlined(html))
+                check_is_harmless(inline_css(html))
             assert [found for found in one.never if found in html] == []
             # What the browser's form adds to a link is not the text's doing, and at most as much again for each.
             assert len(html) <= 3 * GROWTH * min(len(one.text), markdown.MAX_CHARACTERS) + 2_000

@@ -21,7 +21,7 @@ from agentnb.display.card.nested import NestedRuns
 from agentnb.display.card.text import run_text
 from agentnb.models import ScriptedModel
 from agentnb.rerun.expect import expectations_extension
-from agentnb.runtime.host.host import Beginning, Host, hosted
+from agentnb.runtime.host.host import Beginning, Host, use_host
 from agentnb.tools.tool import ToolContext
 
 
@@ -76,7 +76,7 @@ def run_with(count: int, depth: int = 1) -> tuple[Run, Watching, list[str]]:
         frames.append(str(watching.card.frame()))
         return "begun"
 
-    with hosted(Host(begun=lambda live: None)):
+    with use_host(Host(begun=lambda live: None)):
         run = asyncio.run(agent(ToolCall("begin", {}, id="c"), "Done.", tools=[begin]).run("go", watch=watching))
     return run, watching, frames
 
@@ -103,7 +103,7 @@ def test_agent_that_is_a_tool_is_shown_at_its_call_live_and_saved() -> None:
 
     inner = agent(ToolCall("look"), "Found it.", tools=[look], name="researcher")
     asks = ToolCall("researcher", {"prompt": "Find it."}, id="c")
-    with hosted(Host(begun=lambda live: None)):
+    with use_host(Host(begun=lambda live: None)):
         run = asyncio.run(agent(asks, "Done.", tools=[inner]).run("go", watch=watching))
     frames.append(str(watching.card.frame()))
     saved = run_html(run, nested=watching.card.nested.html)
@@ -158,7 +158,7 @@ def test_runs_of_inner_calls_are_listed_below_them_in_each_form(tmp_path: Path) 
         """Call the tool that begins a run."""
         return str((await context.call("begin")).text)
 
-    with hosted(Host(begun=lambda live: None)):
+    with use_host(Host(begun=lambda live: None)):
         run = asyncio.run(agent(ToolCall("outer"), "Done.", tools=[outer, begin]).run("go", watch=watching))
     (inner,) = run.rounds[0].records[0].inner
     (begun,) = inner.nested

@@ -21,7 +21,7 @@ from agentnb.core.usage import Usage
 from agentnb.display.card.request_view import request_view_html, size, summary
 from agentnb.display.defaults import MAX_OF_A_SENT_RESULT
 from agentnb.display.markup import Html
-from agentnb.display.style import inlined, rules
+from agentnb.display.style import inline_css, rules
 from agentnb.display.texts.labels import clean
 from agentnb.models import Reply, ScriptedModel
 from agentnb.tools.function import tool
@@ -338,4 +338,4 @@ def test_every_class_it_uses_has_its_rule_and_every_rule_is_used(whole: bool) ->
     assert used <= set(rules())
     own = {name for name in rules() if name.startswith("agentnb-sight")}
     assert own - used <= ({"agentnb-sight-same"} if whole else set())
-    assert all("style=" in inlined(piece) for piece in pieces)
+    assert all("style=" in inline_css(piece) for piece in pieces)

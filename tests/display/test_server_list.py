@@ -15,7 +15,7 @@ from mcp_test_server import HOSTILE
 
 from agentnb.display.lists.server_list import MAX_SERVERS, server_list_html, server_list_text
 from agentnb.display.lists.server_view import MAX_ROWS, sections_of, server_html, server_text
-from agentnb.display.lists.server_words import MAX_ARGUMENTS, arguments_told
+from agentnb.display.lists.server_words import MAX_ARGUMENTS, argument_list
 from agentnb.errors import ServerFailed
 from agentnb.runtime.servers.servers import IN_CODE, Servers
 from agentnb.settings import Key
@@ -127,5 +127,5 @@ def test_arguments_are_told_by_name_and_type(subtests: pytest.Subtests) -> None:
         ({"properties": {str(number): {} for number in range(MAX_ARGUMENTS + 2)}}, ", 2 more"),
     ):
         with subtests.test(words):
-            told = arguments_told(Tool(name="any", input_schema=schema).input_schema)
+            told = argument_list(Tool(name="any", input_schema=schema).input_schema)
             assert told.endswith(words) if words.startswith(",") else told == words

@@ -10,7 +10,7 @@ from asserted_sentences import Snapshot
 from hostile import visible_text
 from run_builder import Fact, RunBuilder, answered, begun, called, todos_of
 
-from agentnb.advice import TryAgain, advised
+from agentnb.advice import TryAgain, as_advice
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.messages import Message, Text
@@ -125,7 +125,7 @@ def test_a_state_has_one_word_and_it_is_said_once(subtests: pytest.Subtests) -> 
 def test_an_end_that_nothing_checks_is_not_green(stop_reason: str, words: str, look: str) -> None:
     run = ended(RunBuilder().round("Well."), stop_reason=stop_reason)
     assert (chip(run), tone(run)) == (words, look)
-    assert ("not known" in why(run)) is (stop_reason == "unchecked")
+    assert ("uncertain" in why(run)) is (stop_reason == "unchecked")
 
 
 def test_a_run_that_got_no_reply_is_not_said_to_have_made_a_round(subtests: pytest.Subtests) -> None:
@@ -195,12 +195,12 @@ def test_a_failed_run_says_in_sentences_what_to_type_unless_it_would_only_fail_a
         built.add(e.ErrorRaised, error=error, where="model")
         return ending(ended(built, "failed", "error"))
 
-    unreachable = e.RunError("ProviderTrouble", "nothing answers", advised("Name another with url=URL"))
+    unreachable = e.RunError("ProviderTrouble", "nothing answers", as_advice("Name another with url=URL"))
     assert after(unreachable) == snapshot
     assert after(e.RunError("ModelError", "no GPU")) == "no GPU. Continue: %%agent --continue"
     said = e.RunError("ProviderTrouble", "it fails", (TryAgain(lead="Try again in a while"),))
     assert after(said) == snapshot
-    assert after(e.RunError("ScriptEnded", "The script ended", advised("Give it one more reply"))).endswith(
+    assert after(e.RunError("ScriptEnded", "The script ended", as_advice("Give it one more reply"))).endswith(
         "Give it one more reply"
     )
 

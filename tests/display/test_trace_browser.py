@@ -16,13 +16,13 @@ from agentnb.core.log.events import Origin
 from agentnb.core.usage import Usage
 from agentnb.display.defaults import RUNS_IN_A_PAGE
 from agentnb.display.lists.browser import (
-    OPENING,
+    MAX_EXPANDABLE_RUNS,
     browser_text,
     opened_html,
-    page_told,
-    problems_told,
+    page_words,
+    problem_lines,
     rows_html,
-    runs_told,
+    runs_title,
     saved_frame,
     saved_html,
 )
@@ -98,9 +98,9 @@ def test_what_is_typed_into_the_field_never_fails_and_only_narrows(text: str) ->
 
 
 def test_a_list_says_which_part_of_it_is_shown() -> None:
-    assert page_told(100, 100, 341, 2_000) == "101 to 200 of 341 runs, of 2,000"
-    assert page_told(0, 3, 3, 3) == "3 runs" and page_told(0, 1, 1, 9) == "1 run, of 9"
-    assert runs_told(["sam"]) == "1 run of sam" and runs_told("aab") == "3 runs: 2 a, 1 b"
+    assert page_words(100, 100, 341, 2_000) == "101 to 200 of 341 runs, of 2,000"
+    assert page_words(0, 3, 3, 3) == "3 runs" and page_words(0, 1, 1, 9) == "1 run, of 9"
+    assert runs_title(["sam"]) == "1 run of sam" and runs_title("aab") == "3 runs: 2 a, 1 b"
 
 
 def test_findings_lead_to_their_rounds_and_the_rounds_back() -> None:
@@ -115,7 +115,11 @@ def test_findings_lead_to_their_rounds_and_the_rounds_back() -> None:
 def test_the_saved_form_holds_the_first_rows_and_the_opened_run_and_no_script() -> None:
     many = [row_of(place, RUNS[0]) for place in range(RUNS_IN_A_PAGE)]
     html = saved_html(saved_frame(many, 340, "340 runs of by_hand", "k" * 8), opened_html(RUNS[2], "runs[2]"))
-    assert html.count('class="agentnb-browser-row"') == OPENING and "240 more" in html and "Run this cell again" in html
+    assert (
+        html.count('class="agentnb-browser-row"') == MAX_EXPANDABLE_RUNS
+        and "240 more" in html
+        and "Run this cell again" in html
+    )
     assert "agentnb-browser-kkkkkkkk" in html and "Heat pumps" in html
     assert "<script" not in html and "<button" not in html and "%agent" not in html
 
@@ -129,6 +133,6 @@ def test_no_text_of_a_trace_becomes_markup() -> None:
 
 
 def test_of_many_problems_a_few_are_named_and_the_others_counted(snapshot: Snapshot) -> None:
-    told = problems_told([Problem(f"f{n}", "", f"f{n} is no trace.", names_file=True) for n in range(7)], 2)
+    told = problem_lines([Problem(f"f{n}", "", f"f{n} is no trace.", names_file=True) for n in range(7)], 2)
     assert told == snapshot
-    assert problems_told([], 2) == []
+    assert problem_lines([], 2) == []

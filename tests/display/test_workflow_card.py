@@ -30,7 +30,7 @@ from agentnb.display.form import Form
 from agentnb.display.parts.step_list import FIRST, step_rows
 from agentnb.errors import WorkflowError
 from agentnb.models import Reply
-from agentnb.runtime.host.host import Beginning, Host, hosted
+from agentnb.runtime.host.host import Beginning, Host, use_host
 from agentnb.workflow.workflow import Workflow
 
 QUESTION = WaitingOnUser("human_step", "Publish?", {"type": "boolean"}, "q1", "approve")
@@ -208,7 +208,7 @@ def test_runs_nested_in_a_step_are_folded_inside_it() -> None:
     watching = Watching()
     replies = {"outer/generator": ["One."], "outer/inner/researcher": ["Two."], "outer/inner/summarizer": ["Three."]}
     text = "agents: {generator: {}, researcher: {}, summarizer: {}, publisher: {}}\n" + NESTED
-    with hosted(Host(watch=lambda beginning: watching)):
+    with use_host(Host(watch=lambda beginning: watching)):
         run = asyncio.run(Workflow(spec_of(text)).run("Go.", replies={**replies, "publisher": ["Four."]}))
     (pieces,) = [one["html"] for one in card.whole()["rounds"]]
     assert re.search(r'data-fold="nested:.*researcher', pieces["step:outer/inner/researcher"])
@@ -250,7 +250,7 @@ def test_what_the_agent_of_a_step_is_saying_is_a_line_below_it_and_a_small_messa
     watching = Watching()
     text = "agents: {writer: {}}\nworkflow: [{id: write, type: agent, name: writer}]"
     workflow = Workflow(spec_of(text), {"writer": Agent(Saying(), name="writer", todos=False)})
-    with hosted(Host(watch=lambda beginning: watching)), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+    with use_host(Host(watch=lambda beginning: watching)), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(workflow.run("Go."))
     lines = [one["html"] for one in sent if "last:step:write" in one["html"]]
     assert [words_in(html["last:step:write"]) for html in lines][-1] == "A <b>second</b> one" and len(lines) >= 3

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any, NamedTuple
 
-from agentnb.experiments.rounds.injections import Injection, Place
+from agentnb.experiments.rounds.injections import Injection, InjectionKind
 from agentnb.experiments.rounds.lift import DrawnInjection, effects
 
-PLACES = [Place(kind, trigger) for kind in ("tools", "text") for trigger in ("tool_results", "said")]
+PLACES = [InjectionKind(kind, trigger) for kind in ("tools", "text") for trigger in ("tool_results", "said")]
 
 
 class Persona(NamedTuple):

@@ -215,7 +215,7 @@ def test_second_process_on_one_folder_is_refused(tmp_path: Path) -> None:
     from agentnb.experiments.results.folder import ExperimentFolder
 
     with (
-        ExperimentFolder(tmp_path / "exp").locked(),
+        ExperimentFolder(tmp_path / "exp").hold_lock(),
         pytest.raises(SettingsError, match="runs already, here or in another process"),
     ):
         small(2, folder=tmp_path / "exp").run_sync(show=False)

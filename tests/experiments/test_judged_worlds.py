@@ -12,7 +12,7 @@ from property_settings import size
 from pytest import approx
 
 from agentnb.experiments.results.comparison import Comparison
-from agentnb.experiments.results.corrections import Judged
+from agentnb.experiments.results.corrections import LabelledRun
 
 DRAWS, PLAIN = size(100, nightly=1_500), 40
 
@@ -50,7 +50,7 @@ def test_labels_of_other_runs_correct_by_sensitivity_and_specificity() -> None:
     for number in range(DRAWS):
         rows, _ = draw(rng, 120, 0, (0.75, 0.35), ((0.85, 0.75),) * 2)
         elsewhere = [
-            Judged("", n, n % 2 == 0, (rng.random() < 0.85) if n % 2 == 0 else (rng.random() > 0.75)) for n in range(120)
+            LabelledRun("", n, n % 2 == 0, (rng.random() < 0.85) if n % 2 == 0 else (rng.random() > 0.75)) for n in range(120)
         ]
         plain += number < PLAIN and holds(compared(rows), 0.4)
         held += holds(compared(rows, quality({}, elsewhere)), 0.4)

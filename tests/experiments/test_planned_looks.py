@@ -15,7 +15,7 @@ from small_experiments import small
 
 from agentnb import Experiment, compare
 from agentnb.errors import ExperimentProblems
-from agentnb.experiments.design import looks_told, price_told
+from agentnb.experiments.design import describe_looks, describe_price
 from agentnb.experiments.planning.looks import Look, looks_of
 from agentnb.experiments.results.comparison import Comparison
 from agentnb.experiments.running.live import LiveExperiment
@@ -121,7 +121,7 @@ def test_design_and_comparison_say_levels_and_their_price(snapshot: Snapshot) ->
     experiment = small(24, looks=2)
     design = experiment.design()
     assert design.price == pytest.approx(1.005, abs=0.002) and design.looks[0].tasks == 12
-    assert f"{looks_told(design)}; {price_told(design.price)}" == snapshot and looks_told(design) in repr(design)
+    assert f"{describe_looks(design)}; {describe_price(design.price)}" == snapshot and describe_looks(design) in repr(design)
     one = compare(experiment.run_sync(show=False), "matrix", "off")
     (fact,) = [each for each in facts(one) if each.name == "Planned look"]
     assert one.price is not None and f"{one.price - 1:.1%}" in fact.meaning and "0.0031" in fact.value

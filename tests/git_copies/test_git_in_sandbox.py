@@ -161,7 +161,7 @@ def test_commits_that_a_command_loses_are_kept(work: Path, subtests: pytest.Subt
 
 
 def test_changes_of_the_person_meanwhile_win(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    give_back = way_back.give_back
+    give_back = way_back.transfer_changes
 
     def after_the_person(*arguments: object) -> way_back.Returned:
         host(work, "git commit -q --allow-empty -m mine; git branch -f side; git add mine")

@@ -11,9 +11,9 @@ from scripted_runs import tool_run
 
 from agentnb.detect.rules import CELLS
 from agentnb.guidance.parts import LEVELS, PARTS
-from agentnb.guidance.template import rendered
+from agentnb.guidance.template import render
 
-SAID = {name: rendered(text, tool_run(todos=todos_of("completed", "in-progress"))) for name, text in MATRIX.parts.items()}
+SAID = {name: render(text, tool_run(todos=todos_of("completed", "in-progress"))) for name, text in MATRIX.parts.items()}
 HEADINGS = {
     "todos_tools": "WORKFLOW GUIDANCE (TODO MODE):",
     "todos_text": "CRITICAL WORKFLOW GUIDANCE (TODO MODE):",

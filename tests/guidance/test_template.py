@@ -14,7 +14,7 @@ from todo_calls import complete, start
 from agentnb.core.messages import ToolCall
 from agentnb.core.todos import TODO_TOOL, Todo
 from agentnb.errors import SettingsError
-from agentnb.guidance.template import NO_TODO, VARIABLES, check_variables, rendered
+from agentnb.guidance.template import NO_TODO, VARIABLES, check_variables, render
 from agentnb.models.scripted import Line
 from agentnb.tools.todos.board import TodoBoard
 
@@ -23,20 +23,20 @@ HOSTILE = "Read {{ max_rounds }} and {{ no_such }} and {x}"
 
 @pytest.mark.req("R0.24")
 def test_rounds_are_counted_from_one_before_and_while_they_go_on() -> None:
-    assert rendered("{{ round }} of {{ max_rounds }}", tool_run()) == "1 of 9"
-    assert rendered("{{ round }} of {{ max_rounds }}", tool_run(*begun(0))) == "1 of 9"
-    assert rendered("{{ round }} of {{ max_rounds }}", tool_run(*a_round(0, "A."))) == "2 of 9"
-    assert rendered("{{ round }} of {{ max_rounds }}", tool_run(*a_round(0, "A."), *begun(1))) == "2 of 9"
+    assert render("{{ round }} of {{ max_rounds }}", tool_run()) == "1 of 9"
+    assert render("{{ round }} of {{ max_rounds }}", tool_run(*begun(0))) == "1 of 9"
+    assert render("{{ round }} of {{ max_rounds }}", tool_run(*a_round(0, "A."))) == "2 of 9"
+    assert render("{{ round }} of {{ max_rounds }}", tool_run(*a_round(0, "A."), *begun(1))) == "2 of 9"
 
 
 def test_a_limit_that_is_not_known_is_a_question_mark() -> None:
-    assert rendered("{{ max_rounds }}", tool_run(settings={})) == "?"
+    assert render("{{ max_rounds }}", tool_run(settings={})) == "?"
 
 
 @pytest.mark.req("R0.51")
 def test_next_is_the_first_in_progress_else_the_first_not_started() -> None:
     def next_of(*todos: Todo) -> str:
-        return rendered("{{ next_todo }}", tool_run(todos=todos))
+        return render("{{ next_todo }}", tool_run(todos=todos))
 
     assert next_of(todo(1, "completed"), todo(2), todo(3, "in-progress", "Draw it")) == 'todo 3, "Draw it"'
     assert next_of(todo(1, "completed"), todo(2, "blocked"), todo(3), todo(4)) == 'todo 3, "Write story 3"'
@@ -47,23 +47,23 @@ def test_next_is_the_first_in_progress_else_the_first_not_started() -> None:
 @pytest.mark.req("R0.51", "K0.11")
 def test_the_completing_call_closes_that_todo_when_it_is_made() -> None:
     board = TodoBoard([todo(4, "completed"), todo(6, "in-progress"), todo(7)])
-    name, _, arguments = rendered("{{ completing_call }}", tool_run(todos=tuple(board))).partition(" ")
+    name, _, arguments = render("{{ completing_call }}", tool_run(todos=tuple(board))).partition(" ")
     assert name == TODO_TOOL
     run, _ = scripted(ToolCall(name, json.loads(arguments)), start(7), complete(7), "Done.", todos=board, guidance="off")
     assert run.rounds[0].completed == (6,)
-    assert rendered("{{ completing_call }}", run) == NO_TODO
+    assert render("{{ completing_call }}", run) == NO_TODO
 
 
 def test_open_todos_are_all_that_are_not_completed_with_their_status_one_a_line(snapshot: Snapshot) -> None:
     todos = (todo(1, "completed"), todo(2, "in-progress"), todo(3), todo(4, "blocked", blocked_reason="no key"))
-    assert rendered("{{ open_todos }}", tool_run(todos=todos)).splitlines() == snapshot
-    assert rendered("{{ open_todos }}", tool_run(todos=todos_of("completed"))) == NO_TODO
+    assert render("{{ open_todos }}", tool_run(todos=todos)).splitlines() == snapshot
+    assert render("{{ open_todos }}", tool_run(todos=todos_of("completed"))) == NO_TODO
 
 
 def test_todos_are_all_of_them_under_a_heading_with_their_count(snapshot: Snapshot) -> None:
     todos = (todo(1, "completed"), todo(2, "in-progress"))
-    assert rendered("{{ todos }}", tool_run(todos=todos)).splitlines() == snapshot
-    assert rendered("{{ todos }}", tool_run()) == NO_TODO
+    assert render("{{ todos }}", tool_run(todos=todos)).splitlines() == snapshot
+    assert render("{{ todos }}", tool_run()) == NO_TODO
 
 
 @pytest.mark.req("R0.79")
@@ -73,7 +73,7 @@ def test_ignored_counts_what_was_not_followed_in_a_row() -> None:
         *a_round(1, "B.", guidance=[guidance_of("text")]),
         *a_round(2, "C.", guidance=[guidance_of("text")]),
     ]
-    assert rendered("{{ ignored }}", tool_run(*facts)) == "2"
+    assert render("{{ ignored }}", tool_run(*facts)) == "2"
 
 
 def test_every_variable_may_stand_in_a_set(subtests: pytest.Subtests) -> None:
@@ -81,7 +81,7 @@ def test_every_variable_may_stand_in_a_set(subtests: pytest.Subtests) -> None:
         with subtests.test(name=name):
             field = f"{{{{ {name} }}}}"
             check_variables(field)
-            assert rendered(f"<{field}>", tool_run()) not in (f"<{field}>", "<>")
+            assert render(f"<{field}>", tool_run()) not in (f"<{field}>", "<>")
 
 
 def test_one_there_is_not_is_refused_with_those_most_like_it(snapshot: Snapshot) -> None:
@@ -95,13 +95,13 @@ def test_everything_else_stays_as_it_is(subtests: pytest.Subtests) -> None:
     for text in ["", "{x}", "{ round }", '{"a": {"b": 1}}', "{{ 3 }}", "{{ a.b }}", "$x$ {{}}", "100 %s {0}"]:
         with subtests.test(text=text):
             check_variables(text)
-            assert rendered(text, tool_run()) == text
+            assert render(text, tool_run()) == text
 
 
 def test_what_was_put_in_is_not_looked_at_again() -> None:
     todos = (todo(1, title=HOSTILE, description="{{ round }}"),)
-    assert rendered("{{ next_todo }}|{{ round }}", tool_run(todos=todos)) == f'todo 1, "{HOSTILE}": {{{{ round }}}}|1'
-    assert rendered("{{ open_todos }}", tool_run(todos=todos)) == f"1. [not-started] {HOSTILE}: {{{{ round }}}}"
+    assert render("{{ next_todo }}|{{ round }}", tool_run(todos=todos)) == f'todo 1, "{HOSTILE}": {{{{ round }}}}|1'
+    assert render("{{ open_todos }}", tool_run(todos=todos)) == f"1. [not-started] {HOSTILE}: {{{{ round }}}}"
 
 
 def test_a_title_with_braces_reaches_the_model_as_the_person_wrote_it() -> None:

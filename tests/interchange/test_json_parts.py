@@ -13,7 +13,7 @@ from property_settings import examples
 
 from agentnb.interchange import json_parts
 from agentnb.interchange.json_parts import Malformed, TooLarge, parts_of
-from agentnb.interchange.trace_file import decoded
+from agentnb.interchange.trace_file import decode_json
 
 words = st.text('ab"\\[]{},: \nü', max_size=6)
 values = st.recursive(
@@ -28,7 +28,7 @@ def put_together(data: bytes, most: int = 1_000_000) -> Any:
     """The document that the parts make."""
     members: dict[str, Any] = {}
     items: list[Any] = []
-    for part in parts_of(io.BytesIO(data), most, decoded):
+    for part in parts_of(io.BytesIO(data), most, decode_json):
         value = json.loads(part.data)
         if part.place is None:
             members[part.key] = value

@@ -34,7 +34,7 @@ from agentnb.core.usage import Usage
 from agentnb.models.defaults import MAX_TOKENS
 from agentnb.models.provider import CutOff
 from agentnb.models.providers.anthropic import as_stream
-from agentnb.models.providers.serialization import left_out, words_for
+from agentnb.models.providers.serialization import replacement_text, words_for
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "sig=="}
 REDACTED = {"type": "redacted_thinking", "data": "EqkE"}
@@ -172,7 +172,7 @@ def test_pictures_of_an_error_are_told_in_words() -> None:
 def test_a_picture_that_no_api_takes_is_sent_as_words(subtests: pytest.Subtests) -> None:
     for name, picture in {"tiff": TIFF, "empty": NO_DATA}.items():
         with subtests.test(name):
-            told = {"type": "text", "text": left_out(picture, sees=True)}
+            told = {"type": "text", "text": replacement_text(picture, sees=True)}
             for error in (False, True):
                 content = contents(user(picture), assistant(call(1)), results(result(1, picture, error=error), picture))
                 assert content[0] == [told] and content[2][0]["content"] == [told] and content[2][1] == told

@@ -46,8 +46,8 @@ from agentnb.models.transport.failure import (
     Refusal,
     broken_connection,
     failure,
+    read_error,
     readable,
-    reported,
     retry_after,
     words_of,
 )
@@ -622,8 +622,8 @@ def test_what_is_not_found_at_another_url_may_be_the_url() -> None:
 
 def test_a_spent_budget_is_no_rate_limit_although_it_comes_with_the_same_status() -> None:
     details = {"error_code": "enforced_spend_limit_reached"}
-    assert reported({"type": "rate_limit_error", "details": details}).name == "enforced_spend_limit_reached"
-    assert reported({"type": "rate_limit_error", "details": {"error_code": "other"}}).name == "rate_limit_error"
+    assert read_error({"type": "rate_limit_error", "details": details}).name == "enforced_spend_limit_reached"
+    assert read_error({"type": "rate_limit_error", "details": {"error_code": "other"}}).name == "rate_limit_error"
     assert not failure(Refusal("anthropic", "m", 429, "enforced_spend_limit_reached", "No.")).transient
 
 

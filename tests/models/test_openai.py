@@ -33,7 +33,7 @@ from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.usage import Usage
 from agentnb.models.provider import CutOff, Refused
 from agentnb.models.providers.chat_chunks import as_stream
-from agentnb.models.providers.serialization import left_out, words_for
+from agentnb.models.providers.serialization import replacement_text, words_for
 
 
 def messages(*given: Message, **settings: Any) -> list[Any]:
@@ -339,7 +339,7 @@ def test_a_count_that_is_none_is_unknown_and_the_reply_is_as_good(subtests: pyte
 def test_a_picture_that_no_api_takes_is_sent_as_words(subtests: pytest.Subtests) -> None:
     for name, picture in {"tiff": TIFF, "empty": NO_DATA}.items():
         with subtests.test(name):
-            told = left_out(picture, sees=True)
+            told = replacement_text(picture, sees=True)
             made = messages(
                 user("See", picture), assistant(call(1), call(2)), results(result(1, "plot", picture), result(2, PNG))
             )

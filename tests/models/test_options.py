@@ -14,7 +14,7 @@ from property_settings import examples
 
 from agentnb.errors import SettingsError
 from agentnb.models import RemoteModel, make_model
-from agentnb.models.options import EFFORTS, Options, named
+from agentnb.models.options import EFFORTS, Options, format_options
 from agentnb.models.prices import Price
 from agentnb.models.registry import REMOTE
 from agentnb.settings import base_url
@@ -77,9 +77,9 @@ def test_an_option_is_read_and_stands_in_the_name_again(subtests: pytest.Subtest
             monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
             read = options(written, provider)
             assert getattr(read, name) == value
-            model = make_model(f"{provider}:m-1{named(read)}")
+            model = make_model(f"{provider}:m-1{format_options(read)}")
             assert isinstance(model, RemoteModel) and model.options == read
-            assert model.name == f"{provider}:m-1{named(read)}"
+            assert model.name == f"{provider}:m-1{format_options(read)}"
 
 
 def test_every_option_of_every_provider_was_tried() -> None:
@@ -87,9 +87,9 @@ def test_every_option_of_every_provider_was_tried() -> None:
 
 
 def test_what_is_as_usual_does_not_stand_in_the_name() -> None:
-    assert named(Options()) == "" == named(Options(output_schema={"type": "object"}))
-    assert named(Options(cache="5m", stream=True, timeout=300)) == ""
-    assert named(Options(stream=False, max_tokens=9, timeout=60.0)) == "?max_tokens=9&stream=no&timeout=60"
+    assert format_options(Options()) == "" == format_options(Options(output_schema={"type": "object"}))
+    assert format_options(Options(cache="5m", stream=True, timeout=300)) == ""
+    assert format_options(Options(stream=False, max_tokens=9, timeout=60.0)) == "?max_tokens=9&stream=no&timeout=60"
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=10)
@@ -112,7 +112,7 @@ some = st.fixed_dictionaries(
 @given(some)
 def test_whatever_the_options_the_name_gives_the_same_again(given: dict[str, Any]) -> None:
     made = Options(url="http://[::1]:8000/v1/a,b", **given)
-    model = make_model(f"openai:m{named(made)}")
+    model = make_model(f"openai:m{format_options(made)}")
     assert isinstance(model, RemoteModel) and model.options == made
 
 

@@ -25,7 +25,7 @@ from agentnb.models import prices
 from agentnb.models.capabilities import used_until_cut
 from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.model import Reply
-from agentnb.models.prices import Price, load, priced
+from agentnb.models.prices import Price, add_cost, load
 from agentnb.models.registry import make_model
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -47,7 +47,7 @@ def table_cost(usage: Usage, model: str, at: datetime = NOW, **where: Any) -> fl
 
 
 def cost(usage: Usage, provider: str, model: str, at: datetime = NOW, **how: Any) -> float | None:
-    return priced(usage, provider, model, at, None, **how).cost
+    return add_cost(usage, provider, model, at, None, **how).cost
 
 
 @pytest.mark.req("R2.14")
@@ -176,14 +176,14 @@ def test_a_cost_is_unknown_if_the_tokens_are_or_cannot_be(subtests: pytest.Subte
     ]
     for usage, price in product(cases, [None, Price.parse("3/15")]):
         with subtests.test(usage=usage, price=str(price)):
-            assert priced(usage, "anthropic", "claude-opus-5-5", NOW, price).cost is None
+            assert add_cost(usage, "anthropic", "claude-opus-5-5", NOW, price).cost is None
 
 
 def test_only_the_cost_is_set_and_one_that_was_there_is_replaced() -> None:
     before = Usage(30, 7, 20, 1, 3, cost=99.0, estimated=True)
-    after = priced(before, "anthropic", "never-heard-of", NOW, None)
+    after = add_cost(before, "anthropic", "never-heard-of", NOW, None)
     assert after == Usage(30, 7, 20, 1, 3, cost=None, estimated=True)
-    assert priced(before, "x", "y", NOW, Price.parse("1/1")).cost == pytest.approx(37e-6)
+    assert add_cost(before, "x", "y", NOW, Price.parse("1/1")).cost == pytest.approx(37e-6)
 
 
 @pytest.mark.req("R2.14")
@@ -199,13 +199,13 @@ def test_a_price_that_the_person_gave_goes_before_the_table(subtests: pytest.Sub
     ]
     for text, usage, dollars in cases:
         with subtests.test(text=text, usage=usage, dollars=dollars):
-            assert priced(usage, "anthropic", "claude-opus-5-5", NOW, Price.parse(text)).cost == pytest.approx(dollars)
+            assert add_cost(usage, "anthropic", "claude-opus-5-5", NOW, Price.parse(text)).cost == pytest.approx(dollars)
 
 
 def test_what_is_free_costs_nothing_whatever_was_used(subtests: pytest.Subtests) -> None:
     for usage, text in product([Usage(), Usage(input=3), Usage(3, 4, 9)], ["0", "0/0", "0.0", "0/0/0/0"]):
         with subtests.test(usage=usage, text=text):
-            assert priced(usage, "ollama", "qwen", NOW, Price.parse(text)).cost == 0.0
+            assert add_cost(usage, "ollama", "qwen", NOW, Price.parse(text)).cost == 0.0
 
 
 NO_PRICES = [

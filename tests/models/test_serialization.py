@@ -17,19 +17,19 @@ from agentnb.models.providers.serialization import (
     SAFE_ID,
     SAFE_NAME,
     arguments_of,
-    checked,
     count,
     data_url,
     encode,
     in_words,
-    joined,
-    left_out,
-    mended_arguments,
+    join_fragments,
     object_of,
     parameters,
     read_arguments,
+    repair_arguments,
+    replacement_text,
     safe_id,
     safe_name,
+    sanitize_reply,
     without_half_call,
     without_last_thoughts,
     words,
@@ -91,7 +91,7 @@ def test_texts_in_texts_that_were_cut_off_stay_the_text_that_came(subtests: pyte
     for cut_off in ('\\"', "'", '"\\', "\\'"):
         with subtests.test(cut_off):
             text = '{"html": "' + cut_off * 45_000
-            assert mended_arguments(text) == (text, "")  # in no time, where each quote might begin a text
+            assert repair_arguments(text) == (text, "")  # in no time, where each quote might begin a text
 
 
 def test_arguments_of_any_depth_are_read_or_kept_as_text() -> None:
@@ -114,19 +114,19 @@ def test_a_picture_is_sent_as_a_url_or_told_in_words() -> None:
     assert data_url(PNG) == URL
     assert words_for(PNG) == "[image/png, 15 bytes: left out, this model is sent no pictures]"
     assert in_words([Text("a"), PNG, Text(""), Thinking("x"), Text("b")]) == f"a\n{words_for(PNG)}\nb"
-    assert in_words([Text("a"), PNG, TIFF], sees=True) == f"a\n{left_out(TIFF, sees=True)}"
+    assert in_words([Text("a"), PNG, TIFF], sees=True) == f"a\n{replacement_text(TIFF, sees=True)}"
 
 
 def test_pictures_of_four_kinds_are_sent(subtests: pytest.Subtests) -> None:
     for kind in ["image/png", "image/jpeg", "image/gif", "image/webp"]:
         with subtests.test(kind):
-            assert left_out(Image(kind, b"x"), sees=True) is None
-            assert left_out(Image(kind, b"x"), sees=False) == words_for(Image(kind, b"x"))
+            assert replacement_text(Image(kind, b"x"), sees=True) is None
+            assert replacement_text(Image(kind, b"x"), sees=False) == words_for(Image(kind, b"x"))
 
 
 def test_a_picture_that_no_api_takes_is_told_in_words_with_the_reason() -> None:
-    assert left_out(TIFF, sees=True) == "[image/tiff, 3 bytes: left out, models take no pictures of this kind]"
-    assert left_out(NO_DATA, sees=True) == "[image/png, 0 bytes: left out, there is nothing in it]"
+    assert replacement_text(TIFF, sees=True) == "[image/tiff, 3 bytes: left out, models take no pictures of this kind]"
+    assert replacement_text(NO_DATA, sees=True) == "[image/png, 0 bytes: left out, there is nothing in it]"
 
 
 def test_what_is_no_count_is_unknown(subtests: pytest.Subtests) -> None:
@@ -169,17 +169,17 @@ def test_a_reply_with_something_else_where_a_name_or_a_number_should_be_is_refus
     for reply in cases:
         with subtests.test(reply=reply):
             with pytest.raises(ValueError, match="Expected"):
-                checked(reply)
+                sanitize_reply(reply)
 
 
 def test_a_good_reply_is_the_same_after_it_was_checked() -> None:
     parts = (Thinking("t", {"x": {"y": [1]}}), Text(ODD), ToolCall("f", "{", "1"), ToolCall("g", {"a": [None, 1.5]}))
     reply = Reply(Message("assistant", parts), Usage(input=1), "stop", {"id": "x"})
-    assert checked(reply) == reply
+    assert sanitize_reply(reply) == reply
 
 
 def test_messages_of_which_nothing_is_sent_leave_no_comma() -> None:
-    assert joined([b"", b"1", b"", b"2", b""]) == b"1,2"
+    assert join_fragments([b"", b"1", b"", b"2", b""]) == b"1,2"
 
 
 @given(TEXTS)

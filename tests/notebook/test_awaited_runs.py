@@ -13,7 +13,7 @@ from agentnb import Agent, Store, ToolCall
 from agentnb.models import ScriptedModel
 from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.cells.cell_host import CellHost
-from agentnb.runtime.host.host import hosted
+from agentnb.runtime.host.host import use_host
 from agentnb.session.session import Session
 
 SETUP = """
@@ -157,7 +157,7 @@ def test_in_a_terminal_the_lines_of_two_runs_are_not_mixed_up(tmp_path: Path, ca
         await asyncio.gather(made("first").run("go"), made("second").run("go"))
         await made("third").run("go")
 
-    with hosted(CellHost(SimpleNamespace(kernel=None), Session(Store(tmp_path)), OpenWidgets()).host()):
+    with use_host(CellHost(SimpleNamespace(kernel=None), Session(Store(tmp_path)), OpenWidgets()).host()):
         asyncio.run(main())
     printed = capsys.readouterr().out
     assert "first" in printed and "second" not in printed and "third" in printed

@@ -13,8 +13,8 @@ from agentnb.context.history import FULL, History
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.notebook.agent_options import AgentOptions, make_agent
-from agentnb.notebook.cells.limit_options import OPTIONS, given
-from agentnb.notebook.magic_errors import parsed
+from agentnb.notebook.cells.limit_options import OPTIONS, typed_settings
+from agentnb.notebook.magic_errors import parse_options
 from agentnb.notebook.magics import AgentMagics
 from agentnb.session.defaults import LIMIT_KEYS, OTHERS, SESSION_BUDGET, may_be_empty
 from agentnb.session.session import Session
@@ -37,8 +37,8 @@ unpriced = Unpriced()
 
 
 def options(line: str) -> dict[str, Any]:
-    found: Namespace = parsed(AgentMagics.agent_cell, line)
-    return given(found)
+    found: Namespace = parse_options(AgentMagics.agent_cell, line)
+    return typed_settings(found)
 
 
 def test_what_is_not_given_says_nothing_and_what_is_has_the_agents_names() -> None:
@@ -95,8 +95,8 @@ def test_a_value_that_cannot_be_is_refused(subtests: pytest.Subtests) -> None:
 
 def test_options_may_be_written_with_underscores_and_values_stay_as_they_are() -> None:
     line = "--max_rounds 7 --max_tool_calls_per_turn=3 --no_instructions --on-limit final_answer --tag=--max_rounds -o my_run"
-    found = parsed(AgentMagics.agent_cell, line)
-    assert given(found) == {
+    found = parse_options(AgentMagics.agent_cell, line)
+    assert typed_settings(found) == {
         "max_rounds": 7,
         "max_tool_calls_per_turn": 3,
         "instructions": False,

@@ -12,7 +12,7 @@ from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.bundle import PolicyBundle
-from agentnb.policies.direct import as_given, called_directly
+from agentnb.policies.direct import bind_calls, unbind_call
 from agentnb.policies.gates import judge
 from agentnb.policies.verdict import OnTextOnly, decide
 
@@ -50,19 +50,19 @@ RULES: dict[str, Any] = {
 
 
 def test_each_rule_returns_its_own_under_its_name(subtests: pytest.Subtests) -> None:
-    for (word, rule), direct in zip(RULES.items(), called_directly(RULES.values()), strict=True):
+    for (word, rule), direct in zip(RULES.items(), bind_calls(RULES.values()), strict=True):
         with subtests.test(word):
             assert direct(None) == word
-            assert as_given(direct) is rule or as_given(direct) == rule
+            assert unbind_call(direct) is rule or unbind_call(direct) == rule
 
 
 def test_an_object_is_called_by_its_method_and_anything_else_as_it_is() -> None:
     one, derived, *others = RULES.values()
-    assert called_directly(RULES.values()) == (one.__call__, derived.__call__, *others)
+    assert bind_calls(RULES.values()) == (one.__call__, derived.__call__, *others)
 
 
 def test_errors_name_the_rule_and_not_its_method(subtests: pytest.Subtests) -> None:
-    for (word, rule), direct in zip(RULES.items(), called_directly(RULES.values()), strict=True):
+    for (word, rule), direct in zip(RULES.items(), bind_calls(RULES.values()), strict=True):
         with subtests.test(word):
             with pytest.raises(SettingsError) as of_policy:
                 decide([direct], Run())

@@ -12,7 +12,7 @@ from mcp_runs import bench, calls, is_alive, played, process_of, texts
 from agentnb import Run, Store, diff, fork_sync, reproduce_sync
 from agentnb.core.log.work_events import ServerStarted
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 
 WHERE = calls(("where", {}))
@@ -52,7 +52,7 @@ def test_recorded_results_need_no_server(recorded: Run, tmp_path: Path, subtests
 
 
 def test_fork_with_named_servers_connects(recorded: Run, servers: Servers, subtests: pytest.Subtests) -> None:
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         for name, options in {"tools": {"tools": ["mcp:bench"]}, "at its begin": {"tools": ["mcp:bench"], "at": 1}}.items():
             with subtests.test(name):
                 at_round, tools = options.get("at", 2), options["tools"]
@@ -64,7 +64,7 @@ def test_fork_with_named_servers_connects(recorded: Run, servers: Servers, subte
 
 def test_reproduction_with_named_servers_calls_them(servers: Servers) -> None:
     recorded = played([calls(("add", {"a": 1, "b": 2}))], [bench()])
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         for tools in (["mcp:bench"], []):  # the log names it too
             same = reproduce_sync(recorded, tools=tools, approve="auto")
             assert texts(same) == ["3"]
@@ -73,7 +73,7 @@ def test_reproduction_with_named_servers_calls_them(servers: Servers) -> None:
 
 def test_server_as_fallback_runs_only_what_is_not_recorded(recorded: Run, servers: Servers) -> None:
     replies = [WHERE, calls(("add", {"a": 2, "b": 2})), "Done."]
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         again = fork_sync(recorded, 1, model=ScriptedModel(replies), fallback=["mcp:bench"], approve="auto")
     assert texts(again) == [texts(recorded)[0], "4"]
     without = fork_sync(recorded, 1, model=ScriptedModel(replies))

@@ -21,7 +21,7 @@ from agentnb.context.request_history import sent_requests
 from agentnb.context.tool_pairing import are_whole
 from agentnb.core.log.events import ContextCompacted
 from agentnb.core.request import Request
-from agentnb.core.todos import has_open, headed
+from agentnb.core.todos import format_with_heading, has_open
 from agentnb.detect.run import Run
 from agentnb.errors import ModelError
 from agentnb.runtime.defaults import ROUNDS_BETWEEN
@@ -85,10 +85,10 @@ def lists_then(run: Run) -> list[tuple[str, str]]:
     folded, found, noted = Run(), [], ""
     for event in run.events:
         if type(event).__name__ == "ModelReplied":
-            found.append((headed(folded.todos) if has_open(folded.todos) else "", noted))
+            found.append((format_with_heading(folded.todos) if has_open(folded.todos) else "", noted))
         folded.apply(event)
         if isinstance(event, ContextCompacted):
-            noted = headed(folded.todos) if has_open(folded.todos) else ""
+            noted = format_with_heading(folded.todos) if has_open(folded.todos) else ""
     return found
 
 
@@ -125,7 +125,7 @@ def test_open_todos_stand_in_each_later_request_though_there_is_no_summary(subte
             following = Summarising(["So."], [summary])
             goes_on = Agent(following, tools=[work], history=SMALL, guidance="off", max_rounds=1)
             more = goes_on.run_sync("And?", continue_from=run)
-            assert headed(run.todos) in texts_of(following.requests[0])
+            assert format_with_heading(run.todos) in texts_of(following.requests[0])
             assert_made_again(more, following.requests)
 
 

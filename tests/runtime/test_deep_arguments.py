@@ -14,7 +14,7 @@ from summarising import Summarising
 
 from agentnb import Agent, Store, load_trace, tables
 from agentnb.core.messages import Message, Text, Thinking, ToolCall
-from agentnb.core.questions import answer_in_words, checked_answer, checked_schema
+from agentnb.core.questions import answer_in_words, check_answer, check_answer_schema
 from agentnb.core.request import ToolSpec
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep, text_is_too_deep
 from agentnb.detect.run import Run
@@ -139,9 +139,9 @@ def test_what_a_person_hands_in_is_bounded_too(tmp_path: Path) -> None:
     with pytest.raises(InvalidTool, match=f"deep.*deeper than {MAX_DEPTH} levels"):
         Toolbox([Deep()])
     with pytest.raises(SettingsError, match="nested deeper"):
-        checked_schema({"const": nested(300)})
+        check_answer_schema({"const": nested(300)})
     with pytest.raises(SettingsError, match="nested deeper"):
-        checked_answer({"type": "object"}, nested(300))
+        check_answer({"type": "object"}, nested(300))
     with pytest.raises(SettingsError):
         answer_in_words({"type": "object"}, text_of(300))
     assert answer_in_words({"type": "object"}, text_of(3)) == nested(3)

@@ -24,7 +24,7 @@ from agentnb.rerun.fork import fork_sync
 from agentnb.rerun.reproduce import reproduce_sync
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.defaults import MAX_OFFERED
 from agentnb.tools.function import tool
@@ -82,7 +82,7 @@ def test_few_tools_are_all_offered_and_many_are_found(servers: Servers) -> None:
 def test_found_tools_are_in_the_next_request_and_the_order_before_stays(servers: Servers) -> None:
     script = [find("count crew"), calls(("grow", {"name": "list_berth"})), find("list berth", 3), find("berth", 6), "Done."]
     model = ScriptedModel(script)
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         Agent(model, tools=[mine, MANY], todos=False).run_sync("Go.", approve="auto")
     offers = [[spec.name for spec in request.tools] for request in model.requests]
     assert [len(offer) for offer in offers] == sorted({len(offer) for offer in offers}), "each finds some"
@@ -98,7 +98,7 @@ def test_first_request_with_200_tools_has_a_fifth_of_the_tokens(servers: Servers
     for most in (MAX_OFFERED, 10_000):
         monkeypatch.setattr(finding, "MAX_OFFERED", most)
         model = ScriptedModel(["Done."])
-        with hosted(Host(servers=servers)):
+        with use_host(Host(servers=servers)):
             Agent(model, tools=[MANY]).run_sync("Which vessels are in the harbour?")
         tokens.append(tokens_of_request(model.requests[0]))
     assert tokens[0] <= tokens[1] / 5, tokens
@@ -136,7 +136,7 @@ def test_bad_and_empty_searches_say_what_to_do(servers: Servers) -> None:
 
 def test_what_was_found_stays_in_the_conversation_and_in_a_fork(servers: Servers) -> None:
     model = ScriptedModel([find("delete a vessel", 1), "Done.", "Done again."])
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         agent = Agent(model, tools=[mine, MANY], todos=False)
         first = agent.run_sync("Go.", approve="auto")
         second = agent.run_sync("Again.", approve="auto", continue_from=first)
@@ -151,7 +151,7 @@ def test_recorded_run_that_found_tools_is_made_again_without_a_server(servers: S
     changing = [calls(("delete_vessel", {"key": "v"}), ("count_crew", {"key": "c"})), calls(("grow", {"name": "count_crew"}))]
     script = [find("delete a vessel", 1), *changing, find("zzqqy")]
     for todos in (False, True):
-        with hosted(Host(servers=servers)):
+        with use_host(Host(servers=servers)):
             model = ScriptedModel([*script, "Done."])
             run = Agent(model, tools=[mine, MANY], todos=todos).run_sync("Go.", approve="auto")
         again = reproduce_sync(run)
@@ -215,7 +215,7 @@ def numbered(*counts: int) -> list[str]:
 
 def offered(tools: RunTools) -> list[str]:
     """Return the names of the tools that the next request offers."""
-    return [tool.spec.name.removeprefix("mcp_bench_") for tool in tools.offered()]
+    return [tool.spec.name.removeprefix("mcp_bench_") for tool in tools.offered_tools()]
 
 
 def test_tools_of_servers_that_change_in_the_middle() -> None:
@@ -226,7 +226,7 @@ def test_tools_of_servers_that_change_in_the_middle() -> None:
     tools.take_server_tools(of_server(*numbered(45)))  # what was offered stays, the others can be found
     assert offered(tools) == ["mine", *numbered(37), FIND_TOOLS]
     assert tools.get("mcp_bench_t44") is not None
-    search = tools.offered()[-1].spec
+    search = tools.offered_tools()[-1].spec
     assert "45 tools" in search.description
 
     assert tools.offer(["mcp_bench_t44", "mcp_bench_t3", "mcp_bench_unknown"]) == ["mcp_bench_t44"]

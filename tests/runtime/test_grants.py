@@ -15,7 +15,7 @@ from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, reproduce
 from agentnb.core.log import work_events as w
 from agentnb.core.run.rounds import DENIED
 from agentnb.models import ScriptedModel
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.session.session import Session
 from agentnb.tools.tool import ToolContext
@@ -70,7 +70,7 @@ def test_a_grant_of_the_session_reaches_its_runs_and_those_nested_in_them(tmp_pa
 def test_a_grant_that_is_taken_back_allows_no_further_call_of_live_runs() -> None:
     kept = SessionGrants()
     grant_id = kept.give("write")
-    with hosted(Host(grants=kept)):
+    with use_host(Host(grants=kept)):
         run = asyncio.run(agent([WRITE], [WRITE], after=lambda: kept.withdraw(grant_id)).run("go", approve="ask"))
     assert codes(run) == [None, DENIED] and not run.grants
     assert [event.grant_id for event in run.events if isinstance(event, w.GrantWithdrawn)] == [grant_id]
@@ -79,7 +79,7 @@ def test_a_grant_that_is_taken_back_allows_no_further_call_of_live_runs() -> Non
 def test_a_grant_that_is_given_meanwhile_reaches_live_runs() -> None:
     kept = SessionGrants()
     calls = [[WRITE], [WRITE]]
-    with hosted(Host(grants=kept)):
+    with use_host(Host(grants=kept)):
         answers = ["deny"]
 
         def answer(question: Any) -> str:
@@ -97,12 +97,12 @@ def test_grants_of_a_session_that_is_over_allow_nothing_when_its_run_is_resumed(
         with subtests.test(name):
             store, kept = Store(tmp_path / name), SessionGrants()
             kept.give("write")
-            with hosted(Host(grants=kept)):
+            with use_host(Host(grants=kept)):
                 run = asyncio.run(agent([WRITE]).run("go", store=store, approve="ask"))
             path = store.path(run.id)
             cut_log(path, next(event.seq for event in run.events if isinstance(event, w.GrantGiven)) + 4)
             is_same = name == "the same session"
-            with hosted(Host(grants=kept if is_same else SessionGrants())):
+            with use_host(Host(grants=kept if is_same else SessionGrants())):
                 run = asyncio.run(recover(run.id, agent=agent([WRITE]), store=store))
             assert codes(run) == [None, None if is_same else DENIED]
             assert bool(run.grants) == is_same
@@ -134,7 +134,7 @@ def test_a_run_whose_calls_a_grant_of_the_session_allowed_is_reproduced() -> Non
     kept = SessionGrants()
     kept.give("write")
     other = ToolCall("send", {"to": "ann"})
-    with hosted(Host(grants=kept)):
+    with use_host(Host(grants=kept)):
         run = asyncio.run(agent([WRITE], [other]).run("go", approve="ask", answer=lambda question: "deny"))
     assert codes(run) == [None, DENIED]
     again = asyncio.run(reproduce(run))

@@ -15,7 +15,7 @@ from scripted_runs import agent_of
 
 from agentnb import Agent, Run, Store, ToolCall, tool
 from agentnb.core.log.events import Event
-from agentnb.runtime.host.host import Beginning, Host, host_here, hosted
+from agentnb.runtime.host.host import Beginning, Host, host_here, use_host
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.workers.foreground import Foreground
@@ -59,7 +59,7 @@ def test_a_run_takes_from_the_host_what_its_options_do_not_give(tmp_path: Path) 
         return seen
 
     host = Host(watch=watch, begun=lives.append, answer=lambda question: True, store=Store(tmp_path / "host"))
-    with hosted(host):
+    with use_host(host):
         run = asyncio.run(outer(asks).run("go"))
         mine: list[Any] = []
         own = asyncio.run(
@@ -77,7 +77,7 @@ def test_a_run_of_a_host_can_be_stopped_and_answered_while_it_is_awaited() -> No
     lives: list[LiveRun] = []
 
     async def main() -> tuple[Run, Run]:
-        with hosted(Host(begun=lives.append, can_ask=True)):
+        with use_host(Host(begun=lives.append, can_ask=True)):
             runs = [asyncio.ensure_future(outer(asks).run("go")) for _ in range(2)]
             while len(lives) < 2 or not all(live.run.waiting for live in lives):
                 await asyncio.sleep(0)
@@ -202,7 +202,7 @@ def test_many_runs_of_a_session_leave_no_handles_behind(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
 
     async def main() -> None:
-        with hosted(session.host()):
+        with use_host(session.host()):
             for _ in range(100):
                 await agent("Done.").run("go")
 

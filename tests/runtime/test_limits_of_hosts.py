@@ -13,7 +13,7 @@ from agentnb import Run, ToolCall
 from agentnb.models import ScriptedModel
 from agentnb.models.transport.connections import Account, CallLimits
 from agentnb.models.transport.limiter import CallLimiter
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.testing import LoopbackServer
 from agentnb.tools.tool import ToolContext
 
@@ -47,7 +47,7 @@ class AtOnce:
 
 def test_two_hosts_have_two_limits_at_once() -> None:
     async def runs_of(host: Host, model: str) -> list[Run]:
-        with hosted(host):
+        with use_host(host):
             return await asyncio.gather(*[bare(model).run("Go", show=False) for _ in range(CALLS)])
 
     async def both(model: str) -> list[AtOnce]:
@@ -76,7 +76,7 @@ def test_nested_and_background_runs_have_the_limits_of_their_host() -> None:
         """Begin a run."""
         return str((await context.start_run(bare(server.model("compatible")), "Go")).text)
 
-    with LoopbackServer(["Inner."]) as server, hosted(Host(limits=CallLimits(make))):
+    with LoopbackServer(["Inner."]) as server, use_host(Host(limits=CallLimits(make))):
         run = bare(ScriptedModel([ToolCall("delegate"), "Done."]), [delegate]).start("Go").result(30)
     assert run.rounds[0].results[0].text == "Inner."
     assert [account.provider for account in accounts] == ["compatible"]

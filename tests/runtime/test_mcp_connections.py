@@ -22,7 +22,7 @@ from agentnb.core.log.events import ToolProgress
 from agentnb.core.log.work_events import ServerStarted
 from agentnb.errors import ServerFailed
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.connections import live_server
 from agentnb.tools.mcp.server import MCPServer
@@ -126,7 +126,7 @@ def test_call_that_may_be_repeated_is_not_after_the_server_died_in_it(servers: S
         if isinstance(item, ToolProgress) and is_alive(process):
             os.kill(process, signal.SIGKILL)
 
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         run = agent.start("Go.", approve="auto", watch=kill).result()
     assert [result.error_code for result in results(run)] == ["server_ended"]
 
@@ -136,7 +136,7 @@ def test_time_limit_and_stop_cancel_the_call_at_the_server(servers: Servers, add
     for way, tool in {"stdio": bench(timeout=30), "http": MCPServer("bench", address, timeout=30)}.items():
         trace = tmp_path / f"stopped-{way}"
         agent = Agent(ScriptedModel([calls(("wait", {"path": str(trace)})), "Done."]), tools=[tool], todos=False)
-        with hosted(Host(servers=servers)):
+        with use_host(Host(servers=servers)):
             live: list[Any] = []
 
             def stop(item: Any, live: list[Any] = live) -> None:
@@ -159,7 +159,7 @@ def test_stop_while_a_server_starts_ends_the_run_and_the_program(tmp_path: Path)
     note = tmp_path / "process"
     silent = f"import os, pathlib, sys; pathlib.Path({str(note)!r}).write_text(str(os.getpid())); sys.stdin.read()"
     held = Servers()
-    with hosted(Host(servers=held)):
+    with use_host(Host(servers=held)):
         server = MCPServer("silent", sys.executable, args=["-c", silent])
         live = Agent(ScriptedModel(["Done."]), tools=[server], todos=False).start("Go.", approve="auto")
         while not (note.exists() and note.read_text()):

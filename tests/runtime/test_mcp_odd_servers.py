@@ -21,7 +21,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.errors import ServerFailed, SettingsError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.questions.call_clock import CallClock
 from agentnb.runtime.servers.servers import Servers
 from agentnb.testing import LoopbackServer
@@ -85,7 +85,7 @@ def test_denial_reaches_a_tool_in_every_spelling_and_an_allowance_one_tool(
                     todos=False,
                     permissions={rule: verdict},
                 )
-                with hosted(Host(servers=servers)):
+                with use_host(Host(servers=servers)):
                     run = agent.run_sync("Go.", approve=None if verdict == "allow" else "auto")
                 assert [result.name for result in results(run) if not result.is_error] == expected
 
@@ -168,7 +168,7 @@ def test_refused_request_names_the_login_that_the_server_wants(servers: Servers,
 
     with LoopbackThread(Shut) as there:
         shut = MCPServer("shut", f"http://127.0.0.1:{there.port}/mcp")
-        for status, advice in ((401, "Log in: %agent mcp login shut"), (403, "Give what it wants as a header")):
+        for status, advice in ((401, "Log in: %agent mcp login shut"), (403, "Set the required header")):
             with subtests.test(status=status):
                 with pytest.raises(ServerFailed) as raised:
                     played([], [shut], servers)

@@ -25,10 +25,10 @@ from agentnb.core.run.rounds import DENIED
 from agentnb.errors import SettingsError
 from agentnb.models.scripted import ScriptedModel
 from agentnb.policies.gates.verdicts import Allow
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.runtime.questions.model_code import ModelCode
-from agentnb.runtime.servers.first_seen import FOLDER, accept, compared_tools, forget
+from agentnb.runtime.servers.first_seen import FOLDER, accept, compare_tools, forget
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import MCPServer
@@ -66,7 +66,7 @@ def play(
     asked = Answers(*answers)
     given = {name: options.pop(name) for name in ("permissions", "gates") if name in options}
     agent = Agent(ScriptedModel([*replies, "Done."]), tools=tools or [bench()], todos=False, **given)
-    with hosted(Host(servers=servers, grants=grants or SessionGrants())):
+    with use_host(Host(servers=servers, grants=grants or SessionGrants())):
         run = agent.run_sync("Go.", answer=asked, **options)
     return run, [question.about.tool.removeprefix("mcp_") for question in asked.questions if question.about]
 
@@ -246,7 +246,7 @@ def of(servers: Servers, server: MCPServer) -> LiveServer:
 def accept_now(servers: Servers, server: MCPServer) -> list[str]:
     """Accept a server as it is; return the tools of which something had changed."""
     live = of(servers, server)
-    tools = compared_tools(live, live.tools)
+    tools = compare_tools(live, live.tools)
     changed = [tool.tool_name for tool in tools if tool.origin.changed]
     assert accept(live.server, tools)
     return changed
@@ -270,7 +270,7 @@ def test_accepted_tool_counts_for_rules_at_once(servers: Servers) -> None:
 
     replies = [grow("moved"), called("moved"), grow("moved"), called("moved"), called("moved")]
     agent = Agent(ScriptedModel([*replies, "Done."]), tools=[bench()], todos=False, permissions=RULES)
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         run = agent.run_sync("Go.", answer=answer)
     assert (set(codes(run)), changed) == ({None}, [["moved"]])
 
@@ -328,7 +328,7 @@ def test_resumed_run_asks_again_for_what_changed_since_its_log(
                 asked, replies = Answers(), [called(tool), "Done."] if end == "tool_finished" else ["Done."]
                 answers = {run.questions[-1].question.id: "approve"} if end == "question_asked" else {}
                 agent = Agent(ScriptedModel(replies), tools=[bench()], todos=False, **options)
-                with hosted(Host(servers=servers, grants=SessionGrants())):
+                with use_host(Host(servers=servers, grants=SessionGrants())):
                     resumed = asyncio.run(recover(run.id, agent=agent, store=store, answer=asked, answers=answers))
                 assert set(codes(resumed)) == {None}
                 assert [one.about.tool for one in asked.questions if one.about] == [f"mcp_bench_{tool}"] * changes
@@ -345,7 +345,7 @@ def test_resumed_run_asks_again_for_a_server_that_is_another(servers: Servers, t
             forget()
             asked = Answers()
             agent = Agent(ScriptedModel([[other_value], "Done."]), tools=[server], todos=False, **options)
-            with hosted(Host(servers=servers, grants=SessionGrants())):
+            with use_host(Host(servers=servers, grants=SessionGrants())):
                 resumed = asyncio.run(recover(run.id, agent=agent, store=store, answer=asked))
             assert (set(codes(resumed)), len(asked.questions)) == ({None}, 0 if server == bench() else 1), name
 

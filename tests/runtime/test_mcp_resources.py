@@ -14,7 +14,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.messages import Image
 from agentnb.errors import ServerFailed, SettingsError, UnknownTool
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.connections.catalogue import catalogue_of
@@ -95,7 +95,7 @@ def test_reading_asks_like_every_tool_of_a_server(servers: Servers) -> None:
 
 def test_instructions_of_a_server_reach_no_model(servers: Servers) -> None:
     model = ScriptedModel([calls(("add", {"a": 1, "b": 2}), ("list_resources", {}), ("list_prompts", {})), "Done."])
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         run = Agent(model, tools=[bench()]).run_sync("Go.", approve="auto")
     (live,) = [live for live in servers.used if live.server == bench()]
     assert live.facts is not None

@@ -22,7 +22,7 @@ from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover
 from agentnb.core.run.rounds import DENIED
 from agentnb.errors import SettingsError, ToolFailed
 from agentnb.models import ScriptedModel
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.servers.servers import Servers
 from agentnb.runtime.workers.main_thread import call_on_main_thread
@@ -183,7 +183,7 @@ def test_code_cannot_do_what_only_the_person_may(tmp_path: Path, subtests: pytes
         for way, function in WAYS.items():
             with subtests.test(door, way=way):
                 names = {"do": lambda do=do: do(open_one, session), "way": function, "SettingsError": SettingsError}
-                with hosted(Host(begun=live.append)):
+                with use_host(Host(begun=live.append)):
                     run = agent(SOURCE, names=names).run_sync("go")
                 assert "is up to the person" in results(run)[0].text
                 assert_closed(run)

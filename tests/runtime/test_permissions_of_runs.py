@@ -19,7 +19,7 @@ from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Allow, Ask
 from agentnb.runtime.host import consent
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.tools.tool import ToolContext
@@ -133,7 +133,7 @@ def test_always_reaches_as_far_as_its_words_say(subtests: pytest.Subtests, desk:
 
 def test_always_in_the_session_reaches_its_other_runs_until_it_is_taken_back(desk: Desk) -> None:
     session = SessionGrants()
-    with hosted(Host(grants=session)):
+    with use_host(Host(grants=session)):
         first = desk.agent([STATUS]).start("go")
         wait_until(lambda: bool(first.run.waiting))
         offered = first.run.waiting[0].about
@@ -265,7 +265,7 @@ def test_the_option_of_the_run_wins_then_the_agent_the_host_and_the_environment(
         (None, None, "", "", None),
     ]
     for option, agent, host, environment, expected in cases:
-        with subtests.test(f"{option} {agent} {host} {environment}"), hosted(Host(approval_mode=lambda host=host: host)):
+        with subtests.test(f"{option} {agent} {host} {environment}"), use_host(Host(approval_mode=lambda host=host: host)):
             monkeypatch.setenv("AGENT_MODE", environment)
             run = desk.agent([MEASURE], approve=agent).run_sync("go", approve=option)
             assert run.settings.get("approve") == expected
@@ -476,7 +476,7 @@ def test_grants_in_a_log_of_ones_own_hold_for_their_run_and_those_of_a_session_e
     desk: Desk, tmp_path: Path, another_process: Callable[[], None]
 ) -> None:
     store = Store(tmp_path / "runs")
-    with hosted(Host(grants=SessionGrants())):
+    with use_host(Host(grants=SessionGrants())):
         live = desk.agent([STATUS], [LOG]).start("go", store=store)
         run = answered(live, "always in session", "always: bash(git log *)")
     assert len(run.grants) == 2

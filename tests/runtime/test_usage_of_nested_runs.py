@@ -16,7 +16,7 @@ from agentnb import Agent, History, Run, RunOptions, Store, ToolCall, Workflow, 
 from agentnb.core.log.events import AnyEvent, ExtraUsage, RunFinished
 from agentnb.core.log.wire import encode
 from agentnb.core.usage import Usage
-from agentnb.display.lists.history import cost_told
+from agentnb.display.lists.history import cost_words
 from agentnb.models.scripted import ScriptedModel
 from agentnb.rerun.expect import outcomes_of
 from agentnb.runtime.budget import Budget
@@ -119,7 +119,7 @@ def test_a_run_has_the_usage_of_its_nested_runs(tmp_path_factory: pytest.TempPat
             used = tables.usage(store)
             assert (used.cost.sum(), used.input_tokens.sum()) == (pytest.approx(calls * COST), calls * 100)
             (listed,) = store.summaries()
-            assert (cost_told(listed), listed.tokens, listed.own_cost) == (f"${calls * COST:.4f}", calls * 120, own * COST)
+            assert (cost_words(listed), listed.tokens, listed.own_cost) == (f"${calls * COST:.4f}", calls * 120, own * COST)
             held = outcomes_of(alone, [f"cost < {calls * COST - 0.1}", "input_tokens == 0", f"output_tokens == {calls * 20}"])
             assert [one.holds for one in held] == [False, False, True]
 
@@ -134,7 +134,7 @@ def test_unknown_price_of_a_nested_run_makes_the_sum_unknown(tmp_path: Path) -> 
     run = asyncio.run(outer.run("Go", RunOptions(store=store)))
     assert (run.cost, run.own_cost, run.spent, run.usage.input) == (None, COST, 0.5 + COST, 400)
     assert load_trace(store.path(run.id)).cost is None
-    assert {one.id: cost_told(one) for one in store.summaries()}[run.id] == "no price"
+    assert {one.id: cost_words(one) for one in store.summaries()}[run.id] == "no price"
 
 
 def test_tokens_unreported_in_nested_runs_are_unknown(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from agentnb.core.log.well_formed import check_events
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
-from agentnb.runtime.host.host import host_here, hosted
+from agentnb.runtime.host.host import host_here, use_host
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.threads import LoopThread
 from agentnb.runtime.workers.foreground import Foreground, RunInterrupted
@@ -78,7 +78,7 @@ class Cell:
         """The run as its watcher saw it, after what the caller gets was checked."""
         runs = self.place.build(self.scene)
         before = signal.getsignal(signal.SIGINT)
-        with hosted(replace(host_here(), begun=self._begun, can_ask=True)):
+        with use_host(replace(host_here(), begun=self._begun, can_ask=True)):
             ended = self._awaited(runs) if self.way == "cancel" else self._started_run(runs)
         assert signal.getsignal(signal.SIGINT) is before
         run = Run.from_events(self.seen)

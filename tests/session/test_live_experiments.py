@@ -9,7 +9,7 @@ from small_experiments import small
 
 from agentnb.errors import SettingsError
 from agentnb.experiments.running.control import Control
-from agentnb.runtime.host.host import hosted
+from agentnb.runtime.host.host import use_host
 from agentnb.session.session import Session
 
 
@@ -17,7 +17,7 @@ def test_experiment_that_python_starts_is_live_until_it_ends() -> None:
     session = Session()
     seen: list[list[str]] = []
     experiment = small(2)
-    with hosted(session.host()):
+    with use_host(session.host()):
         experiment.run_sync(watch=lambda progress: seen.append([one.id for one in session.experiments()]), show=False)
     assert [experiment.id] in seen and session.experiments() == []
 
@@ -30,7 +30,7 @@ def test_experiment_that_fails_to_begin_is_not_live(tmp_path: object) -> None:
         raise OSError("the disk is gone")
 
     records.rows = fail  # type: ignore[method-assign,assignment]
-    with hosted(session.host()), pytest.raises(OSError, match="disk"):
+    with use_host(session.host()), pytest.raises(OSError, match="disk"):
         asyncio.run(experiment.run())
     assert session.experiments() == []
 

@@ -19,7 +19,7 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.redaction import redact
 from agentnb.errors import SettingsError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.recovered import changed_servers
 from agentnb.runtime.servers.servers import Servers
 from agentnb.settings import Key
@@ -48,7 +48,7 @@ def look() -> str:
 def suspended(store: Store, tools: list[Any], servers: Servers | None) -> Run:
     """Return a run that waits for the permission of a call of a server."""
     agent = Agent(ScriptedModel([[WHERE], "Done."]), tools=tools, todos=False)
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         run = agent.run_sync("Go.", store=store, suspend=True)
     assert run.is_suspended
     return run
@@ -56,7 +56,7 @@ def suspended(store: Store, tools: list[Any], servers: Servers | None) -> Run:
 
 def resumed(run: Run, store: Store, servers: Servers | None = None, **keywords: Any) -> Run:
     """Return the run after its call was allowed."""
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         answers = None if keywords.get("trust_log") is False else {question.id: True for question in run.waiting}
         return asyncio.run(recover(run.id, store=store, answers=answers, model=ScriptedModel(["Done."]), **keywords))
 
@@ -140,13 +140,13 @@ def test_suspended_workflow_is_resumed_with_its_servers(servers: Servers, tmp_pa
         "workflow:\n  - {id: ok, type: human, ask: Go on?, confirm: true}\n  - {id: where, type: tool, name: mcp_bench_where}\n"
     )
     store = Store(tmp_path)
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         run = Workflow.from_yaml(text, tools=["mcp:bench"]).run_sync(store=store, suspend=True, approve="auto")
         assert run.is_suspended
         whole = asyncio.run(recover(run.id, store=store, answers={run.waiting[0].id: True}))
         assert whole.status == "completed"
         assert is_alive(process_of(whole.step_records["where"].output["result"]))
         assert not [event for event in whole.events[len(run.events) :] if isinstance(event, ServerStarted)]
-    with hosted(Host(servers=Servers())), pytest.raises(SettingsError, match="not configured"):
+    with use_host(Host(servers=Servers())), pytest.raises(SettingsError, match="not configured"):
         run = Workflow.from_yaml(text, tools=[bench()]).run_sync(store=store, suspend=True, approve="auto")
         asyncio.run(recover(run.id, store=store, answers={run.waiting[0].id: True}))

@@ -13,7 +13,7 @@ from own_folder import use_own_folder
 from agentnb.core.messages import ToolCall
 from agentnb.errors import SettingsError
 from agentnb.runtime.questions.model_code import ModelCode
-from agentnb.runtime.servers.first_seen import compared_tools
+from agentnb.runtime.servers.first_seen import compare_tools
 from agentnb.runtime.servers.servers import Servers
 from agentnb.session.server_acceptance import accept_as_now
 from agentnb.tools.mcp.connections.live_server import LiveServer
@@ -36,7 +36,7 @@ def live_of(servers: Servers, server: MCPServer) -> LiveServer:
 def changed(servers: Servers, server: MCPServer) -> list[str]:
     """Return what has changed of a server and its tools, in a word each."""
     live = live_of(servers, server)
-    return sorted({word for tool in compared_tools(live, live.tools) for word in tool.origin.changed})
+    return sorted({word for tool in compare_tools(live, live.tools) for word in tool.origin.changed})
 
 
 def test_changes_are_shown_and_count_only_when_confirmed(servers: Servers, snapshot: Snapshot) -> None:

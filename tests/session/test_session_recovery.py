@@ -144,7 +144,7 @@ def test_a_run_of_this_kernel_is_not_interrupted_also_where_no_lock_tells(
 
     live = session.start(Agent(ScriptedModel([held])), "go")
     assert asked.wait(30)
-    found = list(session.interrupted())
+    found = list(session.interrupted_ids())
     let_go.set()
     live.result(30)
     assert found == []
@@ -186,7 +186,7 @@ def test_the_newest_that_was_interrupted_is_one_that_no_other_run_had_begun(sess
     newest = interrupted(session.store)
     nested = interrupted(session.store, parent=newest)
     session.start(Agent(ScriptedModel(["fine"])), "go").result(30)
-    assert list(session.interrupted()) == [nested, newest, first]
+    assert list(session.interrupted_ids()) == [nested, newest, first]
     assert session.newest_interrupted() == newest
     session.recover(newest, partial(again, replies=script()[1:])).result(30)
     assert session.newest_interrupted() == first

@@ -59,7 +59,7 @@ class Desk:
     def agent(self, *replies: Any, **settings: Any) -> Agent:
         return Agent(ScriptedModel(replies), tools=self.tools(), todos=False, gates=[careful], **settings)
 
-    def suspended(self, *calls: ToolCall, **settings: Any) -> Run:
+    def suspended_ids(self, *calls: ToolCall, **settings: Any) -> Run:
         options = RunOptions(store=self.store, suspend=True, can_ask=False)
         return self.agent(list(calls), **settings).start("go", options).result(LONG)
 
@@ -78,7 +78,7 @@ def look(path: str) -> ToolCall:
 @pytest.mark.req("KX.5")
 def test_where_nobody_can_answer_the_run_waits_without_a_process(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
-    run = desk.suspended(write("a"), look("b"), write("c"))
+    run = desk.suspended_ids(write("a"), look("b"), write("c"))
     assert (run.status, run.is_suspended, run.stop_reason) == ("waiting_on_user", True, None)
     assert [question.message for question in run.waiting] == ["May write run?"]
     assert type(run.events[-1]) is e.RunSuspended
@@ -101,7 +101,7 @@ def test_the_answer_resumes_it(tmp_path: Path, subtests: pytest.Subtests) -> Non
     for answer, done, code in cases:
         with subtests.test(str(answer)):
             desk = Desk(tmp_path / str(len(done)) / str(code) / str(type(answer).__name__))
-            before = desk.suspended(write("a"))
+            before = desk.suspended_ids(write("a"))
             run = desk.recovered(before, answers={before.waiting[0].id: answer})
             assert (run.status, run.text, run.waiting) == ("completed", "Done.", ())
             assert desk.done == done and codes(run) == [code]
@@ -114,7 +114,7 @@ def test_the_answer_resumes_it(tmp_path: Path, subtests: pytest.Subtests) -> Non
 
 def test_it_is_suspended_again_at_the_next_question(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
-    run = desk.suspended(write("a"), write("b"))
+    run = desk.suspended_ids(write("a"), write("b"))
     run = desk.recovered(run, answers={"q1": True}, suspend=True)
     assert run.is_suspended and desk.done == ["write a"] and [question.id for question in run.waiting] == ["q2"]
     run = desk.recovered(run, suspend=True)  # without an answer nothing has changed
@@ -130,11 +130,11 @@ def test_whoever_can_answer_then_is_asked(tmp_path: Path, subtests: pytest.Subte
     }.items():
         with subtests.test(name):
             desk = Desk(tmp_path / name)
-            run = desk.recovered(desk.suspended(write("a")), **how)
+            run = desk.recovered(desk.suspended_ids(write("a")), **how)
             assert run.status == "completed" and desk.done == ["write a"]
     with subtests.test("a person with a handle"):
         desk = Desk(tmp_path / "handle")
-        writer, found = desk.store.reopen(desk.suspended(write("a")).id)
+        writer, found = desk.store.reopen(desk.suspended_ids(write("a")).id)
         live = desk.agent("Done.").resume(found, writer)
         live.answer("approve", "q1")
         assert live.result(LONG).status == "completed" and desk.done == ["write a"]
@@ -142,7 +142,7 @@ def test_whoever_can_answer_then_is_asked(tmp_path: Path, subtests: pytest.Subte
 
 def test_without_the_answer_or_with_a_wrong_one_it_is_left_as_it_is(tmp_path: Path, subtests: pytest.Subtests) -> None:
     desk = Desk(tmp_path)
-    run = desk.suspended(write("a"))
+    run = desk.suspended_ids(write("a"))
     for answers, words in [
         (None, "May write run"),
         ({"q9": True}, "q9"),
@@ -218,7 +218,7 @@ def test_words_that_came_too_late_are_read_when_it_is_resumed(tmp_path: Path) ->
 
 def test_an_agent_rebuilt_from_its_log_needs_the_gates_by_name(tmp_path: Path, subtests: pytest.Subtests) -> None:
     desk = Desk(tmp_path)
-    run = desk.suspended(write("a"))
+    run = desk.suspended_ids(write("a"))
 
     def other(call: ToolCall, run: Run) -> Verdict:
         return None

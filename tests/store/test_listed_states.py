@@ -16,9 +16,9 @@ from agentnb import Agent, Run, Store, ToolCall
 from agentnb.core.log import events as e
 from agentnb.core.log.outcome import Assessment
 from agentnb.display.card.text import head_line
-from agentnb.display.lists.history import history_text, matches, state_told, status_html
+from agentnb.display.lists.history import history_text, matches, status_html, status_words
 from agentnb.display.parts.head import tone
-from agentnb.display.texts.states import chip, outcome_told, outcome_words, with_outcome
+from agentnb.display.texts.states import chip, outcome_with_source, outcome_words, with_outcome
 from agentnb.models import ScriptedModel
 from agentnb.notebook.commands.history import as_known_here
 from agentnb.rerun.expect import expectations_extension
@@ -54,7 +54,7 @@ def test_lists_and_cards_have_one_word_for_each_end(tmp_path: Path, subtests: py
             with subtests.test(f"{words}, from {name}"):
                 path.write_text(text, "utf-8")
                 row = store.summary(run.id)
-                assert state_told(row) == chip(run) == words
+                assert status_words(row) == chip(run) == words
                 assert f"agentnb-{tone(run)}" in status_html(row)
                 assert f" {words} " in history_text([row], "")
 
@@ -77,8 +77,8 @@ def test_a_run_that_waits_is_waiting_in_the_list_before_and_after_its_process_ha
     run = asyncio.run(main())
     (during,) = seen
     after = store.summary(run.id)
-    assert (during.status, state_told(during), during.can_be_answered) == ("waiting_on_user", "Waiting for you", False)
-    assert (after.status, state_told(after), after.can_be_answered) == ("waiting_on_user", "Waiting for you", True)
+    assert (during.status, status_words(during), during.can_be_answered) == ("waiting_on_user", "Waiting for you", False)
+    assert (after.status, status_words(after), after.can_be_answered) == ("waiting_on_user", "Waiting for you", True)
     assert chip(run) == "Waiting for you"
 
 
@@ -92,7 +92,7 @@ def test_a_live_run_of_this_kernel_is_listed_as_it_stands(tmp_path: Path, subtes
         with subtests.test(words):
             session = SimpleNamespace(store=store, running=lambda run=run: [SimpleNamespace(run_id=run.id, run=run)])
             (row,) = as_known_here(session)  # type: ignore[arg-type]  # what it reads of a session
-            assert state_told(row) == words
+            assert status_words(row) == words
 
 
 def test_an_outcome_is_a_second_word_beside_the_state_and_can_be_listed_alone(tmp_path: Path) -> None:
@@ -106,7 +106,11 @@ def test_an_outcome_is_a_second_word_beside_the_state_and_can_be_listed_alone(tm
     assert [matches(row, [], "failed") for row in rows] == [True, False, False]
     assert [matches(row, ["passed"]) for row in rows] == [False, True, False]
     assert head_line(failed).startswith("Done, expectation failed: ") and head_line(plain).startswith("Done, not checked: ")
-    assert [outcome_told(run) for run in (failed, passed, plain)] == ["failed: tool_calls > 0", "passed: tool_calls == 0", ""]
+    assert [outcome_with_source(run) for run in (failed, passed, plain)] == [
+        "failed: tool_calls > 0",
+        "passed: tool_calls == 0",
+        "",
+    ]
 
 
 def test_the_words_of_an_outcome_name_what_says_it(subtests: pytest.Subtests) -> None:

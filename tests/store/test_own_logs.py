@@ -211,5 +211,5 @@ def test_unknown_kind_of_event_keeps_its_fields_and_no_mark() -> None:
     line = b'{"kind":"later","seq":1,"at":null,"run_id":"r","colour":"red"}\n'
     marks = own_logs.log_marks()
     assert marks is not None
-    written, _ = marks.marked(line)
+    written, _ = marks.add_mark(line)
     assert encode(decode(written)) == line

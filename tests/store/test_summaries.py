@@ -13,8 +13,8 @@ from agentnb import Agent, Run, Store, ToolCall, Workflow, recover, save_trace, 
 from agentnb.core.log.events import RunFinished
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
-from agentnb.display.lists.history import cost_told, history_text, run_list_html, work_told
-from agentnb.display.texts.states import steps_told
+from agentnb.display.lists.history import cost_words, history_text, run_list_html, work_words
+from agentnb.display.texts.states import steps_words
 from agentnb.models import Reply, ScriptedModel
 from agentnb.store.summaries import log_summary, summary
 from agentnb.tools.tool import ToolContext
@@ -83,9 +83,9 @@ def test_a_workflow_is_listed_with_its_steps_also_from_logs_that_do_not_count_th
     run = workflow.run_sync("Go", store=store, show=False)
     path = store.path(run.id)
     (whole,) = [one for one in store.summaries() if one.id == run.id]
-    assert (whole.steps, whole.rounds, whole.kind, work_told(whole)) == (8, 0, "workflow", "8 steps")
-    assert steps_told(run) == "8 steps" and "    8 steps" in history_text([whole], "") and "8 steps" in run_list_html([whole])
-    assert (whole.own_cost, whole.tokens, cost_told(whole)) == (0, 16, "$8.0000") and "· </span>" not in run_list_html([whole])
+    assert (whole.steps, whole.rounds, whole.kind, work_words(whole)) == (8, 0, "workflow", "8 steps")
+    assert steps_words(run) == "8 steps" and "    8 steps" in history_text([whole], "") and "8 steps" in run_list_html([whole])
+    assert (whole.own_cost, whole.tokens, cost_words(whole)) == (0, 16, "$8.0000") and "· </span>" not in run_list_html([whole])
     check_totals(path)
     frame = tables.runs(store).set_index("run_id")
     assert frame.loc[run.id, ["steps", "rounds"]].tolist() == [8, 0] and frame.steps.sum() == 8

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, contextmanag
 from agentnb.models.defaults import MAX_AT_ONCE
 from agentnb.models.transport.connections import Account, CallLimits
 from agentnb.models.transport.limiter import CallLimiter, Limiter
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 
 
 class CountedLimiter(Limiter):
@@ -36,7 +36,7 @@ class CountedLimiter(Limiter):
 
 def limited_by(make: Callable[[Account], CallLimiter]) -> AbstractContextManager[None]:
     """Have the calls in this block, and those of runs that start in it, limited by what is made here."""
-    return hosted(Host(limits=CallLimits(make)))
+    return use_host(Host(limits=CallLimits(make)))
 
 
 @contextmanager

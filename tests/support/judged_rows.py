@@ -9,7 +9,7 @@ from made_results import results_from, row
 
 from agentnb import compare
 from agentnb.experiments.results.comparison import Comparison
-from agentnb.experiments.results.corrections import Judged, JudgeQuality
+from agentnb.experiments.results.corrections import JudgeQuality, LabelledRun
 
 JUDGE = "judge"
 
@@ -22,14 +22,14 @@ def compared(rows: list[Any], quality: JudgeQuality | None = None) -> Comparison
     return compare(results_from(rows, primary=JUDGE), "a", "b", quality=quality)
 
 
-def quality(labels: dict[str, bool], judged: list[Judged] | None = None) -> JudgeQuality:
+def quality(labels: dict[str, bool], judged: list[LabelledRun] | None = None) -> JudgeQuality:
     return JudgeQuality(JUDGE, "hash", labels, judged or [])
 
 
-def table(hits: int, misses: int, false: int, right: int, arm: str = "a") -> list[Judged]:
+def table(hits: int, misses: int, false: int, right: int, arm: str = "a") -> list[LabelledRun]:
     """Labelled runs: healthy ones that pass and fail, failed ones that pass and fail."""
     cells = [((True, True), hits), ((True, False), misses), ((False, True), false), ((False, False), right)]
-    return [Judged(arm, f"{pair}{n}", *pair) for pair, count in cells for n in range(count)]
+    return [LabelledRun(arm, f"{pair}{n}", *pair) for pair, count in cells for n in range(count)]
 
 
 def draw(rng: Random, tasks: int, labelled: int, rates: tuple[float, float], errors: Any) -> tuple[list[Any], dict[str, bool]]:

@@ -17,7 +17,7 @@ def marked(events: Iterable[AnyEvent]) -> bytes:
     assert marks is not None, "the tests have a home"
     lines = []
     for event in events:
-        line, marks.state = marks.marked(encode(event))
+        line, marks.state = marks.add_mark(encode(event))
         lines.append(line)
     return b"".join(lines)
 

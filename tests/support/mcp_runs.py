@@ -20,7 +20,7 @@ from agentnb.core.log.events import ToolFinished
 from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.server import MCPServer
 
@@ -114,7 +114,7 @@ def calls(*named: tuple[str, dict[str, Any]]) -> list[ToolCall]:
 def played(replies: Sequence[Any], tools: Sequence[Any], servers: Servers | None = None, **options: Any) -> Run:
     """Return the run of a scripted model that may call all tools. ``servers``: connections that outlive it."""
     agent = Agent(ScriptedModel([*replies, "Done."]), tools=tools, todos=False)
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         return agent.run_sync("Go.", **{"approve": "auto", **options})
 
 

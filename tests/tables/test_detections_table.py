@@ -160,7 +160,7 @@ def test_a_detector_that_cannot_be_sent_to_a_worker_is_refused_with_what_to_do(
     def refused(wrong: Any) -> None:
         with pytest.raises(SettingsError, match="cannot be sent to worker processes") as caught:
             tables.detections(folder, wrong, processes=2)
-        assert "Write it into a module" in str(caught.value) and "leave out processes=" in str(caught.value)
+        assert "top level of a module" in str(caught.value) and "leave out processes=" in str(caught.value)
 
     lock = Lock()
     refused(detect.detector(lambda run: lock.locked()))  # cannot travel at all
@@ -196,7 +196,7 @@ def test_a_script_and_a_notebook_are_told_where_their_detectors_must_stand(folde
     without = "import sys\nsys.modules['cloudpickle'] = None\n"
     cases = {
         "a detector of the notebook": (["-c", begins + told.format("mine")], "rows: 2"),
-        "the same without cloudpickle": (["-c", without + begins + told.format("mine")], "Write it into a module"),
+        "the same without cloudpickle": (["-c", without + begins + told.format("mine")], "top level of a module"),
         "a script without a guard": (told_script(folder, unguarded), "if __name__ == '__main__'"),
         "a script with one": (told_script(folder, guarded), "rows: 2"),
     }
@@ -230,20 +230,20 @@ def test_little_is_read_ahead_and_nothing_is_left_when_it_is_given_up(monkeypatc
             yield part
 
     results = workers.results_of(parts(), len, 2)
-    assert next(results) == 1 and len(drawn) <= 2 * workers.AHEAD
+    assert next(results) == 1 and len(drawn) <= 2 * workers.BATCHES_AHEAD
     results.close()
-    assert len(drawn) <= 2 * workers.AHEAD
+    assert len(drawn) <= 2 * workers.BATCHES_AHEAD
 
 
 def test_batches_are_of_a_size_and_runs_stay_in_their_place(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     files = [SourceFile(str(folder / f"m{number}.jsonl")) for number in range(5)]
     run = loop(1, "r-9")
-    assert [*workers.batched([*files[:2], run, run, *files[2:]])] == [files[:2], run, run, files[2:]]
+    assert [*workers.batch_files([*files[:2], run, run, *files[2:]])] == [files[:2], run, run, files[2:]]
     monkeypatch.setattr(workers, "BATCH_BYTES", 1)
-    assert [*workers.batched(files)] == [[one] for one in files]
+    assert [*workers.batch_files(files)] == [[one] for one in files]
     monkeypatch.setattr(workers, "BATCH_BYTES", 10**9)
     monkeypatch.setattr(workers, "BATCH_FILES", 2)
-    assert [*workers.batched([SourceFile(str(folder / "gone")), *files])] == [
+    assert [*workers.batch_files([SourceFile(str(folder / "gone")), *files])] == [
         [SourceFile(str(folder / "gone")), files[0]],
         files[1:3],
         files[3:],
@@ -254,5 +254,5 @@ def test_settings_that_cannot_be_are_refused_before_anything_is_read(tmp_path: P
     with pytest.raises(SettingsError, match="no preset 'defualt'"):
         tables.detections(tmp_path / "nowhere", "defualt")
     for wrong in (0, -1, True, 1.5, "2"):
-        with pytest.raises(SettingsError, match="Write processes=2"):
+        with pytest.raises(SettingsError, match="Use processes=2"):
             quiet(tmp_path, processes=wrong)

@@ -26,7 +26,7 @@ from agentnb.core.log import events as e
 from agentnb.core.log.logged_messages import LoggedMessages
 from agentnb.core.log.well_formed import check_events
 from agentnb.core.messages import Message, Text, ToolResult
-from agentnb.core.run.fold import folded
+from agentnb.core.run.fold import fold_events
 from agentnb.errors import NotAvailable
 from agentnb.interchange import files
 from agentnb.models import ScriptedModel
@@ -106,7 +106,7 @@ def test_a_conversation_is_that_of_the_whole_run(plan: Plan) -> None:
     with TemporaryDirectory() as folder:
         for run in really_run(plan, Store(Path(folder) / "runs")):
             for length in range(1, len(run.events) + 1):
-                whole, alone = folded(run.events[:length]), LoggedMessages(run.events[:length])
+                whole, alone = fold_events(run.events[:length]), LoggedMessages(run.events[:length])
                 assert (alone.messages, alone.pending) == (whole.messages, whole.pending)
                 assert (alone.id, alone.inherited, alone.parent_id) == (whole.id, whole.inherited, whole.parent_id)
                 assert alone.should_continue == whole.should_continue
@@ -263,7 +263,7 @@ def test_a_call_that_a_tool_makes_is_no_result_of_the_model_though_it_has_the_id
         (e.RoundFinished, {"index": 0, "status": "success", "seconds": 0.0}),
     )
     check_events(story.events, "r-1")
-    assert LoggedMessages(story.events).messages == folded(story.events).messages
+    assert LoggedMessages(story.events).messages == fold_events(story.events).messages
 
 
 def test_whatever_is_wrong_with_a_cache_it_is_made_anew(tmp_path: Path, subtests: pytest.Subtests) -> None:

@@ -4,22 +4,22 @@ import base64
 
 import pytest
 
-from agentnb.testing.ids import Ids, opened, sealed
+from agentnb.testing.ids import Ids, make_seal, open_seal
 
 
 def test_what_was_sealed_can_be_opened() -> None:
-    assert opened(sealed(["a", {"b": None}])) == ["a", {"b": None}]
+    assert open_seal(make_seal(["a", {"b": None}])) == ["a", {"b": None}]
 
 
 def test_a_seal_with_another_content_is_broken() -> None:
-    raw = base64.b64decode(sealed(["rs_1", "thought"]))
-    assert opened(base64.b64encode(raw.replace(b"thought", b"thinked")).decode()) is None
+    raw = base64.b64decode(make_seal(["rs_1", "thought"]))
+    assert open_seal(base64.b64encode(raw.replace(b"thought", b"thinked")).decode()) is None
 
 
 def test_anything_else_is_no_seal(subtests: pytest.Subtests) -> None:
     for other in [None, 7, "", "no!", "c2lnbmVk", {}]:
         with subtests.test(other=other):
-            assert opened(other) is None
+            assert open_seal(other) is None
 
 
 def test_ids_are_the_same_each_time_and_never_repeat() -> None:

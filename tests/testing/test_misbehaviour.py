@@ -158,7 +158,7 @@ def test_signs_of_life_in_a_silence_hold_nothing_of_the_reply(subtests: pytest.S
         with subtests.test(wire=wire, after=after, pings=pings):
             plain = answer("one two", wire, streamed(wire)).raw
             alive = answer(Stall(0.1, after, "one two", pings), wire, streamed(wire)).raw
-            sign = b": keep-alive\n\n" if pings == "comments" else PINGS[wire].encoded()
+            sign = b": keep-alive\n\n" if pings == "comments" else PINGS[wire].encode()
             assert alive.count(sign) >= plain.count(sign) + 2 and alive.replace(sign, b"") == plain.replace(sign, b"")
 
 

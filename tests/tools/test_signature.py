@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from asserted_sentences import Snapshot
 
-from agentnb.core.schema.json_schema import checked_schema
+from agentnb.core.schema.json_schema import check_schema
 from agentnb.errors import InvalidTool
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.signature import ArgumentsRefused, problems
@@ -39,7 +39,7 @@ class Point:
 
 def schema_of(function: Callable[..., Any], **settings: Any) -> dict[str, Any]:
     schema = FunctionTool(function, **settings).spec.input_schema
-    checked_schema(schema, "It", "")
+    check_schema(schema, "It", "")
     json.dumps(schema)
     return schema
 

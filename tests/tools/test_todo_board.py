@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from IPython.lib.pretty import pretty
 from test_todo_operations import assert_whole
 
-from agentnb.core.todos import Todo, Todos, counted, listed
+from agentnb.core.todos import Todo, Todos, format_count, format_list
 from agentnb.errors import SettingsError
 from agentnb.tools.todos.board import Board, TodoBoard, is_board
 from agentnb.tools.todos.operations import Refused, add, update
@@ -281,8 +281,8 @@ def test_a_board_shows_its_list() -> None:
     mine = board()
     mine.complete(1)
     assert (len(mine), [todo.id for todo in mine]) == (3, [1, 2, 3])
-    assert pretty(mine) == listed(mine.read())
-    assert repr(mine) == f"<TodoBoard: {counted(mine.read())}>" == "<TodoBoard: 1 of 3 completed>"
+    assert pretty(mine) == format_list(mine.read())
+    assert repr(mine) == f"<TodoBoard: {format_count(mine.read())}>" == "<TodoBoard: 1 of 3 completed>"
     assert pretty(TodoBoard()) == repr(TodoBoard()) == "<TodoBoard: empty>"
     assert TodoBoard(), "an empty board is a board"
 

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.core.schema.json_schema import checked_schema, schema_problems
-from agentnb.core.todos import TODO_TOOL, Todo, Todos, counted, listed
+from agentnb.core.schema.json_schema import check_schema, schema_problems
+from agentnb.core.todos import TODO_TOOL, Todo, Todos, format_count, format_list
 from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.function import as_tool
 from agentnb.tools.todos.board import TodoBoard
@@ -46,7 +46,7 @@ def refused(board: TodoBoard, arguments: Any, code: str) -> str:
 
 
 def shows(text: str, todos: Todos) -> bool:
-    return not todos or text.endswith(f"\n\nTodos ({counted(todos)}):\n{listed(todos)}")
+    return not todos or text.endswith(f"\n\nTodos ({format_count(todos)}):\n{format_list(todos)}")
 
 
 @pytest.mark.req("R0.62", "KX.12", "R0.55")
@@ -60,7 +60,7 @@ def test_it_is_a_tool_that_never_runs_beside_another() -> None:
 @pytest.mark.req("R0.55", "R0.56")
 def test_its_schema_names_the_parameters_and_describes_every_field() -> None:
     schema = TodoTool(TodoBoard()).spec.input_schema
-    checked_schema(schema, "It", "")
+    check_schema(schema, "It", "")
     properties = schema["properties"]
     assert list(properties) == ["operation", "todoList", "todoUpdates", "newTodos"]
     assert schema["required"] == ["operation"]

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from agentnb.workflow.files.workflow_reader import read_workflow
-from agentnb.workflow.graph.of_workflow import deferred
+from agentnb.workflow.graph.of_workflow import find_deferred
 from agentnb.workflow.workflow import Workflow
 
 TOOL = "  - {{id: {0}, type: tool, name: work, args: {{what: {0}}}}}\n".format
@@ -63,7 +63,7 @@ def test_what_a_warning_says_will_run_first_does(subtests: pytest.Subtests) -> N
         with subtests.test(name):
             text = f"workflow:\n{steps}"
             spec = read_workflow(text)
-            assert dict(deferred(spec.steps)) == waits
+            assert dict(find_deferred(spec.steps)) == waits
             assert [one.code for one in spec.warnings] == ["W_DEFERRED_CONDITION"] * len(waits)
             run = Workflow.from_yaml(text, tools=[work]).run_sync("", show=False)
             context = run.step_context

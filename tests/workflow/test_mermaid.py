@@ -13,7 +13,7 @@ from property_settings import examples
 
 from agentnb.workflow.files.declared_files import drawing_of
 from agentnb.workflow.form.spec import AgentStep, HumanStep, WorkflowSpec
-from agentnb.workflow.graph.mermaid import escaped, mermaid
+from agentnb.workflow.graph.mermaid import escape, mermaid
 from agentnb.workflow.graph.node_states import node_states
 
 
@@ -66,6 +66,6 @@ def test_no_text_becomes_markup(text: str) -> None:
 
 
 def test_what_would_be_a_directive_a_formula_or_a_tag_is_escaped(snapshot: Snapshot) -> None:
-    assert escaped('%%{init}%% $$x$$ <img src=x> `b` "q" &amp; #1;') == snapshot
-    assert escaped("a\\nb") == "a#92;nb"
-    assert escaped("a\nb\x1b[0m") == "a b [0m" and len(escaped("x" * 1_000)) == 60
+    assert escape('%%{init}%% $$x$$ <img src=x> `b` "q" &amp; #1;') == snapshot
+    assert escape("a\\nb") == "a#92;nb"
+    assert escape("a\nb\x1b[0m") == "a b [0m" and len(escape("x" * 1_000)) == 60

@@ -18,7 +18,7 @@ from agentnb.core.request import Request
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, InvalidTool, SettingsError, WorkflowError, WorkflowProblems
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.store.store import Store
 from agentnb.tools.mcp.server import MCPServer
@@ -75,7 +75,7 @@ def test_steps_and_agents_of_a_file_use_one_process(servers: Servers, tmp_path: 
         "given, and the file's own word": ("mcp:bench/where", "mcp:bench/add", [bench()], None),
     }
     for name, (of_agent, of_step, tools, held) in cases.items():
-        with subtests.test(name), hosted(Host(servers=held)):
+        with subtests.test(name), use_host(Host(servers=held)):
             store = Store(tmp_path / name.replace(" ", "-"))
             workflow = Workflow.from_yaml(STEPS.format(of_agent=of_agent, of_step=of_step), tools=tools)
             run = workflow.run_sync(replies=replies(), approve="auto", store=store)
@@ -111,7 +111,7 @@ def test_tool_that_a_server_lacks_is_reported_before_the_first_step(
         "an action, by its name": (TASKS.format(action="mcp_bench_adds"), ["mcp:bench"]),
     }
     for name, (text, tools) in cases.items():
-        with subtests.test(name), hosted(Host(servers=servers)):
+        with subtests.test(name), use_host(Host(servers=servers)):
             with pytest.raises(WorkflowError) as caught:
                 Workflow.from_yaml(text, tools=tools).run_sync(approve="auto")
             assert str(caught.value) == snapshot(name)
@@ -150,11 +150,11 @@ def test_actions_of_task_files_and_their_approval_name_tools_of_servers(servers:
         "allowed by its name": (TASKS.format(action="mcp:bench/add") + allows.format("mcp_bench_add"), []),
     }
     for name, (text, tools) in cases.items():
-        with subtests.test(name), hosted(Host(servers=servers)):
+        with subtests.test(name), use_host(Host(servers=servers)):
             run = Workflow.from_yaml(text, tools=tools, checks_actions=True).run_sync(approve="auto")
             assert "3" in str(run.step_records["sum"].output)
     blocked = TASKS.format(action="mcp:bench/add") + "approval: {block: [mcp:bench/add]}\n"
-    with hosted(Host(servers=servers)), pytest.raises(AgentnbError, match="not allow"):
+    with use_host(Host(servers=servers)), pytest.raises(AgentnbError, match="not allow"):
         Workflow.from_yaml(blocked).run_sync(approve="auto")
 
 
@@ -225,7 +225,7 @@ def test_nested_run_alone_uses_a_server_that_ends_with_the_run_around(tmp_path: 
 def test_planner_calls_tools_of_servers(servers: Servers) -> None:
     reply = '{"steps": [{"type": "tool", "name": "mcp_bench_add", "args": {"a": 1, "b": 2}}]}'
     model = ScriptedModel([reply, "3"])
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         options = {"model": model, "approve": "auto", "inputs": {"tools": ["mcp:bench"]}, "show": False}
         run = Workflow.planner([bench()]).run_sync("What is 1 + 2?", **options)
     assert (run.text, run.variables["results"][0]["result"]) == ("3", {"result": 3}), run.error

@@ -13,7 +13,7 @@ from agentnb import Agent, Run, Store, ToolCall, Workflow, recover
 from agentnb.errors import SettingsError, WorkflowProblems
 from agentnb.models import ScriptedModel
 from agentnb.workflow.form.spec import AgentSpec, AgentStep, WorkflowSpec
-from agentnb.workflow.running.agents import _delegated
+from agentnb.workflow.running.agents import _nested_runs
 
 TEXT = """
 inputs: {sea: North Sea}
@@ -102,8 +102,8 @@ def test_log_whose_calls_began_the_run_itself_counts_no_replies(tmp_path: Path) 
     store = Store(tmp_path)
     Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, store=store, show=False)
     [lead] = [run for run in map(store.load, store.ids()) if run.agent == "lead"]
-    assert [run.agent for run in _delegated(lead, store)] == ["finder", "pilot", "pilot"]
-    assert [*_delegated(lead, _OneRun(tmp_path, lead))] == []
+    assert [run.agent for run in _nested_runs(lead, store)] == ["finder", "pilot", "pilot"]
+    assert [*_nested_runs(lead, _OneRun(tmp_path, lead))] == []
 
 
 class _OneRun(Store):

@@ -14,7 +14,7 @@ from property_settings import examples
 from agentnb.errors import ExpressionError
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import plain, read_yaml
-from agentnb.workflow.templates.templates import Scope, references, rendered, rendered_text, truth
+from agentnb.workflow.templates.templates import Scope, references, render, render_text, truth
 
 EXAMPLES = Path(__file__).parent / "examples"
 VERDICT = 'I looked at [1].\n```json\n{"ok": true, "grade": {"score": 0.5}, "notes": ["x", "y"]}\n```\nThat is all.'
@@ -59,9 +59,9 @@ def example(name: str) -> Any:
 def test_the_instruction_of_the_example_is_rendered_as_the_run_says() -> None:
     run = example("templates.run.yaml")
     scope = scope_of("Gulls", steps=run["step_context"]["steps"])
-    assert rendered(example("templates.yaml")["agents"]["editor"]["instruction"], scope) == run["instructions"]["editor"]
+    assert render(example("templates.yaml")["agents"]["editor"]["instruction"], scope) == run["instructions"]["editor"]
     same = {
-        rendered(text, Scope.of_inputs(steps=nested["step_context"]["steps"]))
+        render(text, Scope.of_inputs(steps=nested["step_context"]["steps"]))
         for nested in [example("nested-parallel.run.yaml")]
         for text in nested["same"]
     }
@@ -111,9 +111,9 @@ def test_paths_lead_to_values(subtests: pytest.Subtests) -> None:
     }
     for expression, value in cases.items():
         with subtests.test(expression):
-            found = rendered(f"{{{{ {expression} }}}}", SCOPE)
+            found = render(f"{{{{ {expression} }}}}", SCOPE)
             assert (found, type(found)) == (value, type(value))
-            assert rendered(f"{{{{{expression}}}}}", SCOPE) == value, "without the blanks"
+            assert render(f"{{{{{expression}}}}}", SCOPE) == value, "without the blanks"
 
 
 def test_a_text_that_is_one_template_keeps_the_type_and_others_get_text() -> None:
@@ -123,29 +123,29 @@ def test_a_text_that_is_one_template_keeps_the_type_and_others_get_text() -> Non
         "two": "{{ $prompt }}{{ $inputs.lang }}",
         "{{ $prompt }}": "{{$prompt}} ",
     }
-    assert rendered(data, SCOPE) == {
+    assert render(data, SCOPE) == {
         "n": 3,
         "in": ["a 3 b", '["one", "inner"], false', 3, None],
         "two": 'Fog{"code": "fr"}',
         "{{ $prompt }}": "Fog ",
     }
-    assert rendered_text("{{ $steps.par.order }}", SCOPE) == '["one", "inner"]'
-    assert rendered_text("{{ $steps.first-draft.output.grade }}é", SCOPE) == '{"score": 0.5}é'
+    assert render_text("{{ $steps.par.order }}", SCOPE) == '["one", "inner"]'
+    assert render_text("{{ $steps.first-draft.output.grade }}é", SCOPE) == '{"score": 0.5}é'
 
 
 def test_what_is_inserted_is_not_searched_for_templates() -> None:
     scope = scope_of("{{ $steps.secret.output }}")
-    assert rendered("{{ $prompt }} and {{ $prompt }}", scope) == " and ".join(["{{ $steps.secret.output }}"] * 2)
-    assert rendered('{{ "{{" }} $prompt }}', scope) == "{{ $prompt }}"
+    assert render("{{ $prompt }} and {{ $prompt }}", scope) == " and ".join(["{{ $steps.secret.output }}"] * 2)
+    assert render('{{ "{{" }} $prompt }}', scope) == "{{ $prompt }}"
 
 
 def test_a_value_that_is_changed_does_not_change_what_the_steps_gave() -> None:
-    found = rendered("{{ $steps.search.output }}", SCOPE)
+    found = render("{{ $steps.search.output }}", SCOPE)
     found["hits"].append("mine")
     assert len(STEPS["search"]["output"]["hits"]) == 1
-    found = rendered("{{ $steps.first-draft.output.notes }}", SCOPE)
+    found = render("{{ $steps.first-draft.output.notes }}", SCOPE)
     found.append("mine")
-    assert rendered("{{ $steps.first-draft.output.notes }}", SCOPE) == ["x", "y"]
+    assert render("{{ $steps.first-draft.output.notes }}", SCOPE) == ["x", "y"]
 
 
 @pytest.mark.req("R4.15")
@@ -190,7 +190,7 @@ def test_errors_quote_the_template_and_name_what_there_is(subtests: pytest.Subte
     for expression, words in cases.items():
         with subtests.test(expression):
             with pytest.raises(ExpressionError) as caught:
-                rendered(f"{{{{ {expression} }}}}", SCOPE)
+                render(f"{{{{ {expression} }}}}", SCOPE)
             said = str(caught.value)
             assert said.startswith(f"{{{{ {expression} }}}}: ")
             assert [word for word in words if word not in said] == []
@@ -200,21 +200,21 @@ def test_errors_quote_the_template_and_name_what_there_is(subtests: pytest.Subte
 def test_a_template_that_does_not_end_says_so() -> None:
     for text in ("Say {{ $prompt }", "Say {{ 'it }}", "{{"):
         with pytest.raises(ExpressionError, match="does not end"):
-            rendered(text, SCOPE)
+            render(text, SCOPE)
 
 
 def test_paths_within_brackets_are_bounded() -> None:
-    assert rendered("{{ " + "$item[" * 8 + "$index" + "]" * 8 + " }}", scope_of(item=[0])) == 0
+    assert render("{{ " + "$item[" * 8 + "$index" + "]" * 8 + " }}", scope_of(item=[0])) == 0
     for levels, says in ((45, "nested deeper than 40 levels"), (5_000, "at most 2,000 characters")):
         with pytest.raises(ExpressionError, match=says):
-            rendered("{{ " + "$item[" * levels + "$index" + "]" * levels + " }}", SCOPE)
+            render("{{ " + "$item[" * levels + "$index" + "]" * levels + " }}", SCOPE)
 
 
 def test_item_and_index_are_only_in_a_map() -> None:
     for name in ("$item", "$index"):
         with pytest.raises(ExpressionError, match="Only the step of a map"):
-            rendered(f"{{{{ {name} }}}}", Scope.of_inputs())
-    assert rendered("{{ $item }}", scope_of(item=None)) is None
+            render(f"{{{{ {name} }}}}", Scope.of_inputs())
+    assert render("{{ $item }}", scope_of(item=None)) is None
 
 
 def test_what_is_not_needed_is_not_looked_up() -> None:
@@ -263,7 +263,7 @@ def test_json_is_found_in_an_answer_however_it_is_wrapped(subtests: pytest.Subte
     }
     for name, text in texts.items():
         with subtests.test(name):
-            assert rendered("{{ $steps.qa.output.ok }}", Scope.of_inputs(steps={"qa": {"output": text}})) == 1
+            assert render("{{ $steps.qa.output.ok }}", Scope.of_inputs(steps={"qa": {"output": text}})) == 1
 
 
 def test_json_that_says_two_things_is_not_chosen_from() -> None:
@@ -290,11 +290,11 @@ def test_references_are_found_without_values() -> None:
 
 def test_texts_with_their_values_are_bounded() -> None:
     scope = scope_of("x" * 300_000)
-    assert len(rendered("{{ $prompt }} {{ $prompt }}", scope)) == 600_001
+    assert len(render("{{ $prompt }} {{ $prompt }}", scope)) == 600_001
     with pytest.raises(ExpressionError, match="1,000,000"):
-        rendered(["{{ $prompt }} {{ $prompt }}"] * 2, scope)
+        render(["{{ $prompt }} {{ $prompt }}"] * 2, scope)
     with pytest.raises(ExpressionError, match="nested deeper"):
-        rendered(_deep(200), scope)
+        render(_deep(200), scope)
 
 
 def _deep(levels: int) -> Any:
@@ -313,7 +313,7 @@ def _deep(levels: int) -> Any:
 )
 def test_any_value_in_json_comes_back_by_its_path(value: Any, before: str) -> None:
     text = f"{before} {json.dumps({'found': value})}"
-    assert rendered("{{ $steps.qa.output.found }}", Scope.of_inputs(steps={"qa": {"output": text}})) == value
+    assert render("{{ $steps.qa.output.found }}", Scope.of_inputs(steps={"qa": {"output": text}})) == value
 
 
 @examples(500)
@@ -322,6 +322,6 @@ def test_any_text_is_rendered_or_refused(text: str) -> None:
     scope = Scope.of_inputs(steps={"qa": {"output": "x"}, "s": {"output": 1}}).with_names({"$prompt": text})
     for one in (text, f"{{{{ {text} }}}}", f"{{{{ $steps.{text} }}}}"):
         try:
-            rendered(one, scope)
+            render(one, scope)
         except ExpressionError as error:
             assert str(error)

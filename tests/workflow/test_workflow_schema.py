@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentnb.core.schema.json_schema import checked_schema, schema_problems
+from agentnb.core.schema.json_schema import check_schema, schema_problems
 from agentnb.workflow.files.json_schema import workflow_schema
 from agentnb.workflow.files.workflow_reader import OF_FILES, OF_MAPS
 from agentnb.workflow.form.problems import Problems
@@ -25,13 +25,13 @@ def problems_of(text: str) -> list[str]:
 
 
 def test_it_is_a_json_schema_with_the_keys_that_are_read() -> None:
-    schema = checked_schema(workflow_schema(), "It", "")
+    schema = check_schema(workflow_schema(), "It", "")
     for kind in KINDS:
         step = schema["$defs"][f"{kind}_step"]
         assert set(step["properties"]) == set(step_keys(kind))
         assert step["additionalProperties"] is False
         assert step["description"]
-    assert schema["$defs"]["agent_step"]["properties"]["prompt"]["description"].startswith("Instead of the prompt")
+    assert schema["$defs"]["agent_step"]["properties"]["prompt"]["description"].startswith("Replaces the prompt")
 
 
 def test_it_has_the_keys_of_a_file_and_what_is_said_of_each() -> None:

@@ -32,7 +32,7 @@ from environments import ROOT, Environment  # noqa: E402
 
 from agentnb import Agent, Store  # noqa: E402
 from agentnb.acp.guard import descendants  # noqa: E402
-from agentnb.acp.installed import installed  # noqa: E402
+from agentnb.acp.installed import find_installed  # noqa: E402
 from agentnb.acp.known_agents import agent_of  # noqa: E402
 from agentnb.core.log.events import CallBlocked, QuestionAsked, TextDelta, Warned  # noqa: E402
 from agentnb.core.messages import ToolCall  # noqa: E402
@@ -236,7 +236,7 @@ def case(name: str) -> Callable[[Callable[[Scene], None]], None]:
 
 @case("start")
 def _start(scene: Scene) -> None:
-    here = installed(agent_of(scene.name))
+    here = find_installed(agent_of(scene.name))
     check(here and here.version, agent_of(scene.name).tried)
     variables: list[str] = []
     run = scene.run("Hello.", watch=first_words(lambda: variables.append(environs())))

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from agentnb import Workflow
 from agentnb.errors import AgentnbError, WorkflowProblems
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.settings import KEY_VARIABLES, SERVERS
 from agentnb.testing import LoopbackServer
@@ -77,7 +77,7 @@ def one_turn(workflow: Workflow) -> str:
         stack.callback(servers.close)
         for server in servers_of(word for agent in agents.values() for word in agent.tools):
             servers.configuration.add(server)
-        stack.enter_context(hosted(Host(servers=servers)))
+        stack.enter_context(use_host(Host(servers=servers)))
         run = replace(workflow, spec=replace(workflow.spec, agents=agents)).run_sync("Which tide is it?", show=False)
         problems = [problem for one in loopbacks.values() for problem in one.problems]
         requests = sum(len(one.requests) for one in loopbacks.values())

@@ -21,7 +21,7 @@ from agentnb.core.questions import WaitingOnUser
 from agentnb.core.schema.form_fields import defaults
 from agentnb.errors import ServerFailed
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.session.server_login import SECRET_PROMPT, in_lines, log_in
 from agentnb.tools.mcp.connections.refusal import Refusal
@@ -57,7 +57,7 @@ def ran(servers: Servers, server: MCPServer, scenario: str) -> Refusal | None:
     agent = Agent(ScriptedModel([*calls, "Done."]), tools=[server], todos=False)
     failed = False
     try:
-        with hosted(Host(servers=servers)):
+        with use_host(Host(servers=servers)):
             run = agent.run_sync("Go.", approve="auto", answer=answer)
         failed = any(result.is_error for one in run.rounds for result in one.results)
     except ServerFailed as error:

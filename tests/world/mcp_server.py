@@ -16,7 +16,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.log.events import ToolFinished
 from agentnb.core.messages import Text, ToolCall
 from agentnb.errors import AgentnbError
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.testing import LoopbackServer
 from agentnb.tools.mcp import finding
@@ -56,7 +56,7 @@ def _problems(row: dict[str, Any], environment: Environment, folder: Path, provi
     """Yield what is wrong with a run that calls a tool of the server once."""
     server, servers = _server(row, environment, folder), Servers()
     call = ToolCall(wire_name(server.name, row["call"]), row.get("arguments", {}))
-    with LoopbackServer([call, "Done."]) as strict, hosted(Host(servers=servers)):
+    with LoopbackServer([call, "Done."]) as strict, use_host(Host(servers=servers)):
         try:
             run = Agent(strict.model(provider), tools=[server], todos=False).run_sync("Go.", approve="auto")
         except AgentnbError as error:

@@ -74,7 +74,7 @@ _BLANKS = re.compile(r"[\s-]+")
 
 
 def clear_word(text: str) -> Word:
-    """Return ``yes`` or ``no`` for a message with only such clauses; empty for any other."""
+    """Return ``yes`` or ``no`` if every clause of a message has that meaning; empty otherwise."""
     if len(text) > MAX_OF_A_MESSAGE:
         return ""
     clauses = [clause for part in _CLAUSES.split(_plain(text)) if (clause := _POLITE.sub("", _blanks(part)).strip())]

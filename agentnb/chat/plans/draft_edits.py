@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
-from agentnb.chat.plans.plan_rules import checked_plan
+from agentnb.chat.plans.plan_rules import check_chat_plan
 from agentnb.core import expressions
 from agentnb.core.plans.plan_steps import PlanStep
 from agentnb.core.request import ToolSpec
@@ -23,12 +23,12 @@ WHAT, TOOLS, ARGUMENTS, EXECUTOR, AFTER = "What it does", "Tools", "Arguments", 
 """Fields of a step's form, as displayed."""
 
 
-def checked_edit(plan: PlanSpec, steps: Any, specs: Iterable[ToolSpec], rules: Sequence[Mapping[str, Any]]) -> PlanSpec:
+def check_edit(plan: PlanSpec, steps: Any, specs: Iterable[ToolSpec], rules: Sequence[Mapping[str, Any]]) -> PlanSpec:
     """Return the plan with these plain-data steps. Raises `SettingsError` with all problems."""
     data: dict[str, Any] = {"steps": [_whole(step, number) for number, step in enumerate(steps, 1)]}
     if plan.reasoning is not None:
         data["reasoning"] = plan.reasoning
-    checked = checked_plan(data, specs, rules)
+    checked = check_chat_plan(data, specs, rules)
     if checked.plan is None:
         raise SettingsError(f"Invalid edit: {'; '.join(checked.problems) or 'there are no steps'}", "The plan is unchanged")
     return structs.replace(checked.plan, id=plan.id)
@@ -40,25 +40,25 @@ def _whole(step: Any, number: int) -> Any:
     return {**usual, **step} if isinstance(step, Mapping) else step
 
 
-def added(plan: PlanSpec) -> PlanSpec:
+def add_step(plan: PlanSpec) -> PlanSpec:
     """Return the plan with a new step at its end, which is a reply of a model until it gets a tool."""
     step = PlanStep(type="action", number=len(plan.steps) + 1, description=NEW_STEP)
     return structs.replace(plan, steps=(*plan.steps, step))
 
 
-def removed(plan: PlanSpec, place: int) -> PlanSpec:
+def remove_step(plan: PlanSpec, place: int) -> PlanSpec:
     """Return the plan without a step. Raises `SettingsError` if another step reads its output."""
-    return _ordered(plan, [index for index in range(len(plan.steps)) if index != place])
+    return _reorder(plan, [index for index in range(len(plan.steps)) if index != place])
 
 
-def moved(plan: PlanSpec, place: int, to: int) -> PlanSpec:
+def move_step(plan: PlanSpec, place: int, to: int) -> PlanSpec:
     """Return the plan with a step moved. Raises `SettingsError` if it would precede a step that it depends on."""
     places = [index for index in range(len(plan.steps)) if index != place]
     places.insert(to, place)
-    return _ordered(plan, places)
+    return _reorder(plan, places)
 
 
-def _ordered(plan: PlanSpec, places: Sequence[int]) -> PlanSpec:
+def _reorder(plan: PlanSpec, places: Sequence[int]) -> PlanSpec:
     """Return the plan with these steps in this order; steps, dependencies and references are renumbered."""
     old = [step.number or number for number, step in enumerate(plan.steps, 1)]
     new = {old[position]: number for number, position in enumerate(places, 1)}
@@ -76,7 +76,7 @@ def _ordered(plan: PlanSpec, places: Sequence[int]) -> PlanSpec:
                 raise SettingsError(f"Step {old[place]} reads the output of step {index + 1}, which must stay before it")
             return reference.replace(f"$step[{index}]", f"$step[{new_places[index]}]", 1)
 
-        args = expressions.filled(step.args, OF_PLANS, counted_anew)
+        args = expressions.fill_in(step.args, OF_PLANS, counted_anew)
         steps.append(structs.replace(step, number=number, depends_on=before, args=args))
     return structs.replace(plan, steps=tuple(steps))
 
@@ -100,7 +100,7 @@ def step_form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> Question
     return QuestionForm(schema, {name: value for name, (_, value) in used.items() if value is not None})
 
 
-def filled_step(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], texts: Mapping[str, str]) -> PlanSpec:
+def fill_step(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], texts: Mapping[str, str]) -> PlanSpec:
     """Return the draft with a step from its filled form. Raises `FieldsRefused` for an invalid field."""
     form, step = step_form(plan, place, specs), plan.steps[place]
     value, problems = filled_form(form.schema, form.initial, texts)

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from agentnb.chat.logged_context import rules_of_run
-from agentnb.chat.plans.draft_edits import checked_edit
+from agentnb.chat.plans.draft_edits import check_edit
 from agentnb.chat.plans.draft_question import KIND, STEPS, draft_question
 from agentnb.chat.plans.known_drafts import data_of, drafts_of, is_draft, spec_of
 from agentnb.chat.plans.plan_execution import PlanExecution, plan_specs, shown_calls_allowed, without_calls
 from agentnb.chat.plans.planning import PLANNER
-from agentnb.chat.prompts import filled, prompt
+from agentnb.chat.prompts import fill, prompt
 from agentnb.core.log.events import RoundStarted
 from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanRejected, StepFinished
 from agentnb.core.run.approvals import decision
@@ -37,7 +37,7 @@ class DraftTurn:
         """Return the next step before the end, or None without an open draft or unreported outcome. An ending."""
         if not run.plans:
             return None
-        if (news := _told(run)) is not None:
+        if (news := _find_news(run)) is not None:
             return news
         for plan_id, record in run.plans.items():  # at most one is open
             is_asked = is_draft(record) and (record.is_open or _is_due(run, record))
@@ -58,7 +58,7 @@ class DraftTurn:
             verdict, by = decision(answer), _who_answered(run)
             if verdict.arguments is not None:  # edited steps, not yet approved
                 try:
-                    edited = checked_edit(plan, verdict.arguments[STEPS], specs, rules_of_run(run)).chat_data
+                    edited = check_edit(plan, verdict.arguments[STEPS], specs, rules_of_run(run)).chat_data
                 except SettingsError as error:
                     problem = error.what
                     continue
@@ -90,10 +90,10 @@ def kept_plans(run: Run) -> str:
     drafts = [*drafts_of(run).values()]
     kept = [("The plan that the person approved", draft) for draft in drafts if draft.status == "approved"][-1:]
     kept += [("A draft that the person has not approved", draft) for draft in drafts if draft.is_open]
-    return "\n\n".join(_filled("draft_kept", heading=heading, plan=spec_of(draft).chat_data) for heading, draft in kept)
+    return "\n\n".join(_fill_prompt("draft_kept", heading=heading, plan=spec_of(draft).chat_data) for heading, draft in kept)
 
 
-def _told(run: Run) -> Continue | None:
+def _find_news(run: Run) -> Continue | None:
     """Return a round that informs the model of a draft's outcome since the last round, or None."""
     # Other plans are reported by their calls.
     own = {event.plan_id for event in run.events if isinstance(event, PlanApproved) and not event.call_id}
@@ -101,9 +101,9 @@ def _told(run: Run) -> Continue | None:
         if isinstance(event, StepFinished) and event.step in own:
             output = event.output if isinstance(event.output, dict) else {"status": "failed", "error": event.error}
             values = {"plan": data_of(run.plans[event.step]), "result": without_calls(output)}
-            return Continue(PLAN_EXECUTED, _filled("draft_executed", plan_id=event.step, **values), is_news=True)
+            return Continue(PLAN_EXECUTED, _fill_prompt("draft_executed", plan_id=event.step, **values), is_news=True)
         if isinstance(event, PlanRejected) and event.reason and event.by != PLANNER:
-            text = _filled("draft_declined", plan_id=event.plan_id, reason=event.reason)
+            text = _fill_prompt("draft_declined", plan_id=event.plan_id, reason=event.reason)
             return Continue(PLAN_DECLINED, text, is_news=True)
     return None
 
@@ -120,7 +120,7 @@ def _who_answered(run: Run) -> str:
     return next((entry.by for entry in answered), "person")
 
 
-def _filled(name: str, **values: Any) -> str:
+def _fill_prompt(name: str, **values: Any) -> str:
     """Return a text for the model; values that are not texts become JSON."""
     texts = {key: value if isinstance(value, str) else msgspec.json.encode(value).decode() for key, value in values.items()}
-    return filled(prompt(name), texts)
+    return fill(prompt(name), texts)

@@ -37,7 +37,7 @@ def drafts_of(run: Run) -> dict[str, PlanRecord]:
     An open draft has the latest message from the person since it was shown, excluding answers to questions. A clear no rejects
     it.
     """
-    drafts = {name: _after_words(draft, run.prompt) for name, draft in _carried(run).items()}
+    drafts = {name: _after_words(draft, run.prompt) for name, draft in _read_carried(run).items()}
     seen = {*drafts}
     for event in run.events:
         if isinstance(event, RoundStarted | QuestionAsked):  # earlier messages were written before the draft was shown
@@ -92,7 +92,7 @@ def data_of(record: PlanRecord) -> dict[str, Any]:
     return {key: value for key, value in {**record.plan, "id": record.id}.items() if key in OF_CHAT_PLANS}
 
 
-def _carried(run: Run) -> dict[str, PlanRecord]:
+def _read_carried(run: Run) -> dict[str, PlanRecord]:
     """Return the drafts of earlier runs, from the settings of the extension."""
     settings = logged_extensions(run).get(EXTENSION, {}).get("settings", {})
     carried = settings.get(CARRIED, ()) if isinstance(settings, Mapping) else ()

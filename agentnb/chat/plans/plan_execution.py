@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from agentnb.agent.extension import Extension
 from agentnb.chat.logged_context import contexts_of_log
 from agentnb.chat.plans.known_drafts import spec_of
-from agentnb.chat.plans.plan_outcome import FAILED, executed
+from agentnb.chat.plans.plan_outcome import FAILED, executed_result
 from agentnb.chat.plans.plan_reach import arguments_text, reach_of
 from agentnb.chat.plans.planning import NAME
 from agentnb.core.log.work_events import BY_PLAN, ContextShifted, GrantGiven, GrantWithdrawn, PlanApproved
@@ -69,7 +69,7 @@ class PlanExecution(NamedTuple):
         }
 
         def output(run: Any) -> dict[str, Any]:
-            return {**executed(record, run), CALLS: run.calls_made}
+            return {**executed_result(record, run), CALLS: run.calls_made}
 
         ended = await inside.start_step(record.id, orchestration, output, **step)
         _shift(inside, ended, call_id)
@@ -132,7 +132,7 @@ def shown_calls_allowed(record: PlanRecord, inside: Inside, by: str) -> Iterator
     plan = spec_of(record)
     reach = reach_of(plan, plan_specs(inside))
     shown = {f"{plan.id}/{index}": step for index, step in enumerate(plan.steps) if reach[index] == "shown"}
-    granted = _granted(inside)
+    granted = _granted_ids(inside)
     for name, step in shown.items():
         if name not in granted:
             inside.record(GrantGiven, grant_id=name, tool=step.tools[0], arguments=arguments_text(step.args), by=by)
@@ -142,12 +142,12 @@ def shown_calls_allowed(record: PlanRecord, inside: Inside, by: str) -> Iterator
         shown = {}
         raise
     finally:
-        granted = _granted(inside)
+        granted = _granted_ids(inside)
         for name in [name for name in shown if name in granted]:
             inside.record(GrantWithdrawn, grant_id=name, by=BY_PLAN)
 
 
-def _granted(inside: Inside) -> set[str]:
+def _granted_ids(inside: Inside) -> set[str]:
     return {grant.grant_id for grant in inside.run.grants}
 
 

@@ -13,7 +13,7 @@ from agentnb.core.plans.plan_steps import PENDING as NOT_BEGUN
 from agentnb.core.plans.plan_steps import PlanStep
 from agentnb.core.run.work_records import PlanRecord
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.workflow.plans.plan_reader import OF_CHAT_STEPS
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
@@ -45,7 +45,7 @@ def not_run(record: PlanRecord) -> dict[str, Any]:
     return _result(review.verdict, record.id, summary, review=_review(record))
 
 
-def executed(record: PlanRecord, run: Run) -> dict[str, Any]:
+def executed_result(record: PlanRecord, run: Run) -> dict[str, Any]:
     """Return the result of a plan executed by this nested run, including the plan if the person edited it."""
     plan = spec_of(record)
     steps = [_step(run, step, index) for index, step in enumerate(plan.steps)]
@@ -109,7 +109,7 @@ def stored_plan(run: Run, plan_id: str) -> dict[str, Any]:
     """
     plans = {plan.id: plan for plan in PlanHistory(run.events).plans}
     if plan_id not in plans:
-        raise SettingsError(f"Run {run.id} has no plan {plan_id!r}", near(plan_id, plans))
+        raise SettingsError(f"Run {run.id} has no plan {plan_id!r}", suggest_names(plan_id, plans))
     entry = plans[plan_id]
     plan, written = entry.record.plan, entry.record.plan.get("steps")
     steps = [

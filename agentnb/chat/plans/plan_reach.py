@@ -9,7 +9,7 @@ import msgspec
 
 from agentnb.core.plans.plan_steps import PlanStep
 from agentnb.core.request import ToolSpec
-from agentnb.workflow.plans.offered_tools import way_of_step
+from agentnb.workflow.plans.offered_tools import worker_of_step
 from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.step_references import references_in
 
@@ -26,7 +26,7 @@ def reach_of(plan: PlanSpec, specs: Iterable[ToolSpec]) -> list[Reach]:
     def reach(step: PlanStep) -> Reach:
         if not by_name.keys() >= set(step.tools):
             return ""
-        worker = way_of_step(step, [by_name[name] for name in step.tools])
+        worker = worker_of_step(step, [by_name[name] for name in step.tools])
         return worker if worker != "call" else "filled" if any(references_in(step.args or {})) else "shown"
 
     return [reach(step) for step in plan.steps]

@@ -24,7 +24,7 @@ class CheckedPlan(NamedTuple):
     problems: tuple[str, ...] = ()
 
 
-def checked_plan(data: Mapping[str, Any], specs: Iterable[ToolSpec], rules: Iterable[Mapping[str, Any]]) -> CheckedPlan:
+def check_chat_plan(data: Mapping[str, Any], specs: Iterable[ToolSpec], rules: Iterable[Mapping[str, Any]]) -> CheckedPlan:
     """Validate a chat plan from plain data: its steps use only these tools and satisfy the context's rules."""
     read, problems = read_for_tools(data, specs)
     if read is None or problems.found:

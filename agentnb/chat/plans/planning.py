@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import structs
 
-from agentnb.chat.plans.plan_rules import INVALID, CheckedPlan, checked_plan, hints
+from agentnb.chat.plans.plan_rules import INVALID, CheckedPlan, check_chat_plan, hints
 from agentnb.chat.prompts import prompt
 from agentnb.context.side_question import side_question
 from agentnb.core.messages import Message, encodable, user
@@ -16,7 +16,7 @@ from agentnb.core.plans.plan_history import DRAFT as OF_DRAFTS
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.run.agent_state import PLAN_TOOL
-from agentnb.errors import BrokenReply, near
+from agentnb.errors import BrokenReply, suggest_names
 from agentnb.tools.tool import ToolOutcome, failure
 from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.reply_plans import plan_in_reply
@@ -104,7 +104,7 @@ def read_request(arguments: Mapping[str, Any], message: str) -> PlanRequest | To
     mode = arguments.get("execution_mode")
     if mode is not None and mode not in MODES:
         problem = f"{NAME}: there is no execution_mode {mode!r}. It is one of {', '.join(MODES)}."
-        return failure(UNKNOWN_MODE, problem, "Call it again with one of these." if near(str(mode), MODES) else "")
+        return failure(UNKNOWN_MODE, problem, "Call it again with one of these." if suggest_names(str(mode), MODES) else "")
     return PlanRequest(
         str(arguments.get("objective") or "").strip() or message.strip(),
         mode or (DRAFT if arguments.get("auto_execute") is False else AUTO),
@@ -147,7 +147,7 @@ def read_plan(reply: Message, tools: Sequence[ToolSpec], rules: Sequence[Mapping
         return CheckedPlan(None, INVALID, (error.what,))
     if read is None or not read.plan.steps:
         return CheckedPlan(None, INVALID, ("the reply holds no plan with steps",))
-    checked = checked_plan(read.plan.chat_data, tools, rules)
+    checked = check_chat_plan(read.plan.chat_data, tools, rules)
     return checked._replace(problems=checked.problems[:MAX_PROBLEMS])
 
 

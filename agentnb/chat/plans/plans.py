@@ -13,7 +13,7 @@ from agentnb.chat.plans.plan_execution import PlanExecution
 from agentnb.chat.plans.plan_tool import PlanTool
 from agentnb.chat.plans.planning import NAME, VERDICTS
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.models.model import Model
 from agentnb.models.registry import check_model
 
@@ -41,7 +41,7 @@ def Plans(  # noqa: N802  # an extension, made as other extensions are
         if choice is not None:
             check_model(choice)
     if review_failed not in FAILED_REVIEWS:
-        raise SettingsError(f"review_failed={review_failed!r} is not known", near(review_failed, FAILED_REVIEWS))
+        raise SettingsError(f"review_failed={review_failed!r} is not known", suggest_names(review_failed, FAILED_REVIEWS))
     if type(max_tool_calls) is not int or max_tool_calls < 1 or not (max_seconds is None or max_seconds > 0):
         raise SettingsError("max_tool_calls and max_seconds of Plans are above 0", "max_seconds=None sets no limit")
     execution = PlanExecution(model, max_tool_calls, max_seconds)

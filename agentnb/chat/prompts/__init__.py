@@ -16,6 +16,6 @@ def prompt(name: str) -> str:
     return files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8").strip()
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
+def fill(text: str, values: Mapping[str, str]) -> str:
     """Fill a text's placeholders, each once: placeholders within values stay text."""
     return _PLACEHOLDER.sub(lambda match: values[match[1]], text)

@@ -17,7 +17,7 @@ from agentnb.detect.run import Run
 from agentnb.display.texts.judged_call import question_text
 from agentnb.display.texts.labels import clean, first_line
 from agentnb.display.texts.question_labels import TYPED_NO_ANSWER, typed_answers
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.session.recovery import place_of
 
 MAX_OF_A_QUESTION = 120
@@ -61,7 +61,9 @@ def _question(run: Run, wanted: str | None) -> WaitingOnUser:
         raise SettingsError(f"Run {run.id} has several open questions. {asked}", f"Say which: --question {waiting[0].id}")
     question = next((question for question in waiting if wanted in (None, question.id)), None)
     if question is None:
-        raise SettingsError(f"Run {run.id} has no question {wanted}", near(str(wanted), [question.id for question in waiting]))
+        raise SettingsError(
+            f"Run {run.id} has no question {wanted}", suggest_names(str(wanted), [question.id for question in waiting])
+        )
     return question
 
 

@@ -32,7 +32,7 @@ from agentnb.cli.workflow_options import (
     UNPRICED,
     options_again,
 )
-from agentnb.cli.workflow_runs import awaited, chosen_model, top_steps
+from agentnb.cli.workflow_runs import await_run, chosen_model, top_steps
 from agentnb.errors import SettingsError
 from agentnb.models.destinations.allowed_urls import allow_urls
 from agentnb.models.registry import check_destinations, check_model
@@ -67,7 +67,7 @@ def execute(args: Namespace) -> Outcome:
     """
     path = path_of(args.file)
     if args.print_only:
-        return _printed(path)
+        return _print_planner(path)
     inputs = read_inputs(args.inputs)
     if args.prompt_template is not None:
         inputs["promptTemplate"] = file_text(path_of(args.prompt_template))
@@ -82,10 +82,10 @@ def execute(args: Namespace) -> Outcome:
     by = Invocation(surface="shell", model=args.model or "", tools=tuple(args.tools), gates=tuple(args.gate))
     options: dict[str, Any] = {"store": store, "approval_mode": args.approve, "permissions": rules, "invocation": by}
     with servers_of(args.mcp, asks=asks):
-        return awaited(prepared.start, Progress(prepared.steps), asks=asks, again=options_again(args), **options)
+        return await_run(prepared.start, Progress(prepared.steps), asks=asks, again=options_again(args), **options)
 
 
-def _printed(path: Path) -> Outcome:
+def _print_planner(path: Path) -> Outcome:
     """Return the task file of the built-in planner, as a starting point for your own."""
     if not is_planner(path):
         raise SettingsError(

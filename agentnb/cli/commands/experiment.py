@@ -69,8 +69,8 @@ def _outcome(args: Namespace) -> Outcome:
         message = f"{results.missing:,} runs are missing{at_budget}. To make them:"
         return Outcome(f"{results_text(results)}\n", MISSING, last=message, command=_again(args))
     if results.look is not None and not results.look.is_last:
-        return Outcome("\n".join(_told(results)), DONE, last="To the next look:", command=_again(args))
-    return Outcome("\n".join(_told(results)), DONE)
+        return Outcome("\n".join(_render(results)), DONE, last="To the next look:", command=_again(args))
+    return Outcome("\n".join(_render(results)), DONE)
 
 
 def _read(args: Namespace) -> Experiment:
@@ -82,7 +82,7 @@ def _read(args: Namespace) -> Experiment:
     return replace(loaded, folder=args.folder) if args.folder else loaded
 
 
-def _told(results: Results) -> Iterator[str]:
+def _render(results: Results) -> Iterator[str]:
     yield f"{results_text(results)}\n"
     if len(results.variants) > 1:
         for comparison in compare(results):

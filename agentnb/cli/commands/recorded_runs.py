@@ -10,15 +10,15 @@ from typing import Any
 from agentnb import tables
 from agentnb.cli.command import LOOSE, OUTPUT, Command, argument, count, file, text_of
 from agentnb.cli.commands.run_list import files_text
-from agentnb.cli.commands.stored_runs import chosen, holds_other_files, runs_named, source_of, store_in, written
+from agentnb.cli.commands.stored_runs import choose_run, holds_other_files, runs_named, source_of, store_in, write_file
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.terminal.streams import complain
 from agentnb.display.card.page import page_html
 from agentnb.display.card.text import run_text
-from agentnb.display.lists.browser import problems_told
-from agentnb.display.lists.history import history_text, list_told, matches
+from agentnb.display.lists.browser import problem_lines
+from agentnb.display.lists.history import history_text, list_title, matches
 from agentnb.display.lists.replay_view import replay_text
-from agentnb.errors import SettingsError, StoreError, near
+from agentnb.errors import SettingsError, StoreError, suggest_names
 from agentnb.guidance.sets import BUILT_IN, GuidanceSet
 from agentnb.interchange.files import iter_traces, load_traces
 from agentnb.interchange.trace_file import Problem
@@ -45,10 +45,10 @@ def runs(args: Namespace) -> str:
     lists = (family if args.nested else family[:1] for family in all_families)
     matching = (family for family in lists if any(matches(run, args.words, args.outcome) for run in family))
     lines = list(chain.from_iterable(islice(matching, args.most)))
-    for line in problems_told([Problem(name, "", NO_LOG) for name in left_out], MAX_PROBLEMS, see_all="", commands=SHELL):
+    for line in problem_lines([Problem(name, "", NO_LOG) for name in left_out], MAX_PROBLEMS, see_all="", commands=SHELL):
         complain(line)
     count, folder = len(store.ids()), store.shown_folder
-    summary = list_told(
+    summary = list_title(
         lines, count=count, folder=folder, most=args.most, wanted=[*(["--failed"] if args.outcome else []), *args.words]
     )
     name = "ID" if args.folder is None else str(Path(folder) / "ID.jsonl")
@@ -62,7 +62,7 @@ def _runs_of_files(args: Namespace) -> str:
     """List the runs of a file, or of a folder of files, of any format, with their numbers."""
     problems: list[Problem] = []
     traces = [*iter_traces(args.folder, strict=False, problems=problems)]
-    for line in problems_told(problems, MAX_PROBLEMS, see_all="", commands=SHELL):
+    for line in problem_lines(problems, MAX_PROBLEMS, see_all="", commands=SHELL):
         complain(line)
     return files_text(
         traces,
@@ -77,20 +77,20 @@ def _runs_of_files(args: Namespace) -> str:
 def show(args: Namespace) -> str:
     """Show a run of a file of any format as text, or as a self-contained page of HTML."""
     traces = runs_named(args.run, loose=args.loose)
-    run = chosen(traces, args.which, args.run)
+    run = choose_run(traces, args.which, args.run)
     if run is None:
         if args.html or args.output is not None:
             raise SettingsError(f"{args.run} holds {len(traces):,} runs", f"Name one: agentnb show {args.run} --run 1")
         return files_text(traces, args.run, most=len(traces))
     html = args.html or (args.output is not None and args.output.suffix.lower() in (".html", ".htm"))
     text = page_html(redacted(run)) if html else run_text(run, commands=SHELL) + "\n"
-    return written(text.encode("utf-8", "replace"), args.output, "The run") if args.output else text
+    return write_file(text.encode("utf-8", "replace"), args.output, "The run") if args.output else text
 
 
 def table(args: Namespace) -> str:
     """Write a table of runs, as CSV or Parquet."""
     if args.name not in tables.NAMES:
-        raise SettingsError(f"There is no table {args.name}", near(args.name, tables.NAMES))
+        raise SettingsError(f"There is no table {args.name}", suggest_names(args.name, tables.NAMES))
     kind = ".csv" if args.output is None else args.output.suffix.lower()
     if kind not in (".csv", ".parquet"):
         raise SettingsError(f"{args.output} is neither CSV nor Parquet", "End the name with .csv or .parquet")
@@ -98,15 +98,15 @@ def table(args: Namespace) -> str:
     source = sources[0] if len(sources) == 1 else sources or default_store()[0]
     frame = getattr(tables, args.name)(load_traces(source, strict=False) if args.loose else source)
     if kind == ".parquet":
-        return written(_parquet(frame, args.output), args.output, "The table")
+        return write_file(_parquet(frame, args.output), args.output, "The table")
     text: str = frame.to_csv(index=False, lineterminator="\n")
-    return written(text.encode("utf-8", "replace"), args.output, "The table") if args.output else text
+    return write_file(text.encode("utf-8", "replace"), args.output, "The table") if args.output else text
 
 
 def replay(args: Namespace) -> str:
     """Show what other guidance, another policy or limit would have done with a recorded run of any product."""
     traces = runs_named(args.run, loose=False)
-    run = chosen(traces, args.which, args.run)
+    run = choose_run(traces, args.which, args.run)
     if run is None:
         raise SettingsError(f"{args.run} holds {len(traces):,} runs", f"Name one: agentnb replay {args.run} --run 1")
     replayed = replay_run(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agentnb.core.log.outcome import Outcome
 from agentnb.detect.run import Run
-from agentnb.display.lists.browser import MAX_READ, WIDTH_OF_A_STATE, figures, page_told, state_and_outcome
+from agentnb.display.lists.browser import MAX_READ, STATE_WIDTH, figures, page_words, state_and_outcome
 from agentnb.display.lists.run_rows import RunRow, contains, row_of
 from agentnb.display.texts.labels import clean, first_line, short_id
 
@@ -30,7 +30,7 @@ def files_text(
     rows = [row_of(index, run) for index, run in enumerate(runs)]
     fitting = [row for row in rows if outcome in (None, row.outcome) and all(_fits(row, word) for word in words)]
     shown = fitting[:most]
-    heading = f"{page_told(0, len(shown), len(fitting), len(rows))} in {clean(name)}"
+    heading = f"{page_words(0, len(shown), len(fitting), len(rows))} in {clean(name)}"
     number = " --run ID" if is_folder else " --run NUMBER" if len(rows) > 1 else ""
     hint = f". Show one: agentnb show {'FILE' if is_folder else clean(name)}{number}" if shown else ""
     return "\n".join([heading + hint, *[_line(row, with_file=is_folder) for row in shown]]) + "\n"
@@ -46,7 +46,7 @@ def _line(row: RunRow, *, with_file: bool) -> str:
     state = state_and_outcome(row)
     asked = first_line(row.run.prompt[:MAX_READ], MAX_OF_A_PROMPT)
     details = [*figures(row), *(_place(row) if with_file else [])]
-    columns = f"{row.place + 1:>4}  {short_id(row.run.id)}  {state:<{WIDTH_OF_A_STATE}}  {asked:<{MAX_OF_A_PROMPT}}"
+    columns = f"{row.place + 1:>4}  {short_id(row.run.id)}  {state:<{STATE_WIDTH}}  {asked:<{MAX_OF_A_PROMPT}}"
     return clean(f"{columns}  {', '.join(details)}").rstrip()
 
 

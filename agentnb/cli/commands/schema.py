@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agentnb.cli.command import Command, argument
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.workflow.files.json_schema import workflow_schema
 from agentnb.workflow.tasks.json_schema import tasks_schema
 
@@ -18,7 +18,7 @@ SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {"workflow": workflow_schema,
 def schema(args: Namespace) -> str:
     """Write the JSON Schema of workflow files, or of task files, for editors that complete and check YAML."""
     if args.name not in SCHEMAS:
-        raise SettingsError(f"There is no schema {args.name}", near(args.name, SCHEMAS))
+        raise SettingsError(f"There is no schema {args.name}", suggest_names(args.name, SCHEMAS))
     return json.dumps(SCHEMAS[args.name](), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, TraceError
-from agentnb.interchange.files import is_there, load_traces
+from agentnb.interchange.files import load_traces, source_exists
 from agentnb.session.default_store import default_store
 from agentnb.store.store import Store
 from agentnb.store.writing import write_whole
@@ -34,7 +34,7 @@ def holds_other_files(path: Path) -> bool:
     """True for a file, an example, or a folder without run logs of agentnb."""
     folder = path_of(path)
     if not folder.is_dir():
-        return is_there(path)
+        return source_exists(path)
     store = Store(_runs_within(folder))
     return next(iter(store.each_summary()), None) is None and any(folder.rglob("*.*"))
 
@@ -44,7 +44,7 @@ def runs_named(name: str, *, loose: bool) -> list[Run]:
     path = path_of(name)
     if path.is_dir():
         raise SettingsError(f"{path} is a folder", f"agentnb runs {path} lists its runs")
-    if not (_is_file(path) or is_there(name)):
+    if not (_is_file(path) or source_exists(name)):
         return [default_store()[0].load(name)]
     traces = load_traces(name, strict=not loose)
     if not traces:
@@ -52,7 +52,7 @@ def runs_named(name: str, *, loose: bool) -> list[Run]:
     return traces
 
 
-def chosen(runs: Sequence[Run], which: str | None, name: str) -> Run | None:
+def choose_run(runs: Sequence[Run], which: str | None, name: str) -> Run | None:
     """Return the run with this number from 1, or the end of this id; by default the only run that is not nested."""
     if not which:
         ids = {run.id for run in runs}
@@ -72,7 +72,7 @@ def source_of(name: str) -> Path:
     path = path_of(name)
     if path.is_dir():
         return _runs_within(path)
-    if _is_file(path) or has_magic(name) or is_there(name):
+    if _is_file(path) or has_magic(name) or source_exists(name):
         return path
     store = default_store()[0]
     return store.path(store.find(name))
@@ -82,7 +82,7 @@ def _is_file(path: Path) -> bool:
     return path.suffix == ".jsonl" or path.exists()  # ids have no suffix
 
 
-def written(data: bytes, path: Path, noun: str) -> str:
+def write_file(data: bytes, path: Path, noun: str) -> str:
     """Write the file and return no text for standard output."""
     write_whole(path_of(path), [data], noun)
     return ""

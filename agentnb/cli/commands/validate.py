@@ -13,7 +13,7 @@ from agentnb.cli.run_files import read_workflow, text_of_file
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.workflow_options import FILE, INPUTS, MCP, STRICT, TOOLS
 from agentnb.core.redaction import redact
-from agentnb.display.texts.labels import counted
+from agentnb.display.texts.labels import pluralize
 from agentnb.errors import AnyProblem, WorkflowProblems
 from agentnb.session.server_files import read_server_file
 from agentnb.workflow.files.declared_files import tool_names_of_files
@@ -49,16 +49,16 @@ def validate(args: Namespace) -> Outcome:
             names = tuple([name for name in tool_names_of_files(workflow.declared) if name not in ACTION_NAMES])
             warnings = workflow.warnings
     except WorkflowProblems as error:
-        return Outcome(_lines(error.problems, f"{path}: {counted(len(error.problems), 'problem')}"), INVALID)
-    count = f", {counted(len(warnings), 'warning')}" if warnings else ""
+        return Outcome(_lines(error.problems, f"{path}: {pluralize(len(error.problems), 'problem')}"), INVALID)
+    count = f", {pluralize(len(warnings), 'warning')}" if warnings else ""
     unchecked = ""
     if tools is None and names:
         noun = "tools" if kind == PLAN else "functions"
-        unchecked = f"; the {noun} that it names were not checked: {_shown(names)}. Give --tools MODULE:NAME"
+        unchecked = f"; the {noun} that it names were not checked: {_list_names(names)}. Give --tools MODULE:NAME"
     return Outcome(_lines(warnings, f"{path}: a valid {kind}{count}{unchecked}"), DONE)
 
 
-def _shown(names: Sequence[str], most: int = 5) -> str:
+def _list_names(names: Sequence[str], most: int = 5) -> str:
     more = [f"{len(names) - most} more"] if len(names) > most else []
     return ", ".join([*names[:most], *more])
 

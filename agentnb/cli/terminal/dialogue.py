@@ -8,7 +8,7 @@ from typing import Any
 from agentnb.advice import in_words
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.terminal.form_dialogue import Dialogue, divided_fields, form_dialogue
-from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, choice_in_words, expected
+from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, choice_in_words, expected_form
 from agentnb.core.run.approvals import ALWAYS, DENY, EDIT
 from agentnb.display.texts.judged_call import accept_advice, call_text, question_text
 from agentnb.display.texts.question_labels import (
@@ -49,15 +49,15 @@ def dialogue(question: WaitingOnUser) -> Dialogue:
         return (yield from form_dialogue(f"{head}{page}{cut}{BY_FIELD}\n", form, may_leave=True))
     if advice := accept_advice(question):
         head = f"{head}{in_words(advice, SHELL)}\n"
-    return (yield from _answer(f"{head}{page}{_listed(question)}", question, remaining))
+    return (yield from _answer(f"{head}{page}{_list_choices(question)}", question, remaining))
 
 
-def typed(schema: dict[str, Any], text: str, choices: Sequence[Any] | None = None) -> Any:
+def read_typed(schema: dict[str, Any], text: str, choices: Sequence[Any] | None = None) -> Any:
     """Parse a typed answer: like `answer_in_words`, or as the number of one of the choices.
 
     Raises `SettingsError` with what would fit.
     """
-    listed = _numbered(schema) if choices is None else choices
+    listed = _find_numbered(schema) if choices is None else choices
     if text.isdecimal() and len(text) < MAX_DIGITS and 0 < int(text) <= len(listed):
         return listed[int(text) - 1]
     return answer_in_words(schema, text)
@@ -80,14 +80,14 @@ def _answer(words: str, question: WaitingOnUser, remaining: str) -> Dialogue:
         if text in TYPED_NO_ANSWER and question.kind != "approval":
             return TYPED_NO_ANSWER[text]
         if form is not None and text.casefold() == EDIT:
-            return {EDIT: (yield from _edited(form))}
+            return {EDIT: (yield from _ask_arguments(form))}
         try:
-            return typed(schema, text, choices)
+            return read_typed(schema, text, choices)
         except SettingsError as error:
             words = f"{error}\n"
 
 
-def _edited(form: QuestionForm) -> Dialogue:
+def _ask_arguments(form: QuestionForm) -> Dialogue:
     """Ask for other arguments of a call until they fit, and return them."""
     if isinstance(form.initial, dict) and divided_fields(form):
         return (yield from form_dialogue(f"{EDIT_BY_FIELD}\n", form))
@@ -106,7 +106,7 @@ def _page(text: str) -> tuple[str, str]:
     return f"{page}\n" if page else "", text[len(page) :].removeprefix("\n")
 
 
-def _listed(question: WaitingOnUser) -> str:
+def _list_choices(question: WaitingOnUser) -> str:
     lines = [f"  {number} {words}" for number, (_, words) in enumerate(_choices(question), 1)]
     if _is_approval(question):
         grants = question.about.grants if question.about is not None else ()
@@ -119,7 +119,7 @@ def _listed(question: WaitingOnUser) -> str:
 
 def _choices(question: WaitingOnUser) -> list[tuple[Any, str]]:
     """Return the numbered choices, each with its words, including the offered grants."""
-    choices = [(choice, choice_in_words(choice)) for choice in _numbered(question.schema)]
+    choices = [(choice, choice_in_words(choice)) for choice in _find_numbered(question.schema)]
     if question.about is None or not choices or not _is_approval(question):
         return choices
     about = question.about
@@ -137,10 +137,10 @@ def _is_approval(question: WaitingOnUser) -> bool:
 
 
 def _name(schema: dict[str, Any]) -> str:
-    return "Answer" if _numbered(schema) else f"Answer ({expected(schema)})"
+    return "Answer" if _find_numbered(schema) else f"Answer ({expected_form(schema)})"
 
 
-def _numbered(schema: dict[str, Any]) -> Sequence[Any]:
+def _find_numbered(schema: dict[str, Any]) -> Sequence[Any]:
     """Return the numbered choices; empty for yes or no, or if a choice looks like a number."""
     choices = answer_form(schema).choices
     is_plain = all(not choice_in_words(choice).isdecimal() for choice in choices)

@@ -61,7 +61,7 @@ def _field(words: str, field: FormField, form: QuestionForm, *, is_first: bool, 
     initial = _value_at(form.initial, field.path)
     name = visible_name(".".join(field.path))
     while True:
-        text = (yield f"{words}{name} ({_notes(field)}){_kept(field)}: ").strip()
+        text = (yield f"{words}{name} ({_notes(field)}){_show_kept(field)}: ").strip()
         if may_leave and text in TYPED_NO_ANSWER:
             return _Typed(whole=TYPED_NO_ANSWER[text])
         if not text and (field.has_value or not field.is_required):
@@ -89,11 +89,11 @@ def _notes(field: FormField) -> str:
     limits = [f"{limit[:1].lower()}{limit[1:]}" for limit in limits_in_words(field)]
     needed = [] if field.is_required or field.has_value else ["may be left out"]
     empty = [f"{EMPTY_TEXT} for an empty text"] if field.may_be_empty else []
-    wanted = [] if field.format and limits else [_expected(field)]
+    wanted = [] if field.format and limits else [_describe_input(field)]
     return "; ".join([*(visible(cut(text, MAX_OF_A_VALUE)) for text in descriptions), *wanted, *limits, *needed, *empty])
 
 
-def _expected(field: FormField) -> str:
+def _describe_input(field: FormField) -> str:
     labels = [visible(cut(" ".join(option.label.split()), MAX_OF_A_VALUE)) for option in field.options[:MAX_CHOICES]]
     listed = ", ".join([*labels, *(["..."] if len(field.options) > MAX_CHOICES else [])])
     if field.kind == "choices":
@@ -101,7 +101,7 @@ def _expected(field: FormField) -> str:
     return f"one of: {listed}" if field.kind == "choice" else _KINDS.get(field.kind, "JSON")
 
 
-def _kept(field: FormField) -> str:
+def _show_kept(field: FormField) -> str:
     """Return the value that an empty line keeps, in brackets."""
     if not field.has_value:
         return ""

@@ -15,7 +15,7 @@ from agentnb.core.log.stores import Watcher
 from agentnb.detect.run import Run
 from agentnb.display.card.text import call_line
 from agentnb.display.texts.event_lines import LISTED, WorkNames, event_line
-from agentnb.display.texts.labels import clean, counted
+from agentnb.display.texts.labels import clean, pluralize
 from agentnb.runtime.host.host import Beginning
 
 
@@ -121,7 +121,7 @@ class Progress:
         self._bar.refresh()
 
     def _now(self) -> str:
-        calls = [counted(self._calls, "tool call")] if self._calls else []
+        calls = [pluralize(self._calls, "tool call")] if self._calls else []
         return " · ".join(
             [*calls, ", ".join(clean(self._names.of_step(step).removeprefix("step ")) for step in self._open)]
         ).strip(" ·")

@@ -66,7 +66,7 @@ def forget_standard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _worded(message: Warning | str) -> str:
+def _describe_warning(message: Warning | str) -> str:
     return message.worded(SHELL) if isinstance(message, AdvisedWarning) else str(message)
 
 
@@ -75,5 +75,5 @@ def warnings_in_a_line() -> Iterator[None]:
     """Write warnings to standard error like errors, without their line of code."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: complain(_worded(message))
+        warnings.showwarning = lambda message, *_, **__: complain(_describe_warning(message))
         yield

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from agentnb.core.log import events as e
 from agentnb.core.log.handlers import Handlers
-from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult, joined, user
+from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult, join_parts, user
 
 handles = Handlers()
 
@@ -135,6 +135,6 @@ class LoggedMessages:
         """Record that no process is writing the log."""
         if self.should_continue and not self._suspended:
             if self._streamed:
-                self.messages.append(Message("assistant", joined(self._streamed)))
+                self.messages.append(Message("assistant", join_parts(self._streamed)))
             self._close()
         self.should_continue = False

@@ -69,7 +69,7 @@ def advice_of(hint: str) -> tuple[AnyAdvice, ...]:
     return (Plain(hint),) if hint else ()
 
 
-def brought_up(event: AnyEvent, schema: int) -> AnyEvent:
+def upgrade_event(event: AnyEvent, schema: int) -> AnyEvent:
     """Upgrade an event of an earlier schema to the current one."""
     if isinstance(event, ErrorRaised) and event.error.logged_hint:
         advice = advice_of(event.error.logged_hint)
@@ -77,7 +77,7 @@ def brought_up(event: AnyEvent, schema: int) -> AnyEvent:
     if schema < MODES_SINCE and isinstance(event, RunRecovered) and event.approve == AUTO:
         return replace(event, approve=RULES)
     if isinstance(event, RunStarted):
-        return replace(event, prompt=_marked(event.prompt), history=tuple(map(_marked, event.history)))
+        return replace(event, prompt=_mark_placeholder(event.prompt), history=tuple(map(_mark_placeholder, event.history)))
     if isinstance(event, Warned) and (topic := _topic_of(event.message)):
         return replace(event, topic=topic)
     return _with_statuses(event) if schema < STATUSES_SINCE else event
@@ -87,7 +87,7 @@ def _topic_of(warning: str) -> Topic:
     return "filled" if warning.startswith(FILLED) else "todos" if TODOS_OPEN in warning else ""
 
 
-def _marked(message: Message) -> Message:
+def _mark_placeholder(message: Message) -> Message:
     """Mark the message if it is a placeholder for a prompt."""
     return replace(message, is_placeholder=True) if message.role == "user" and message.text == NO_PROMPT else message
 

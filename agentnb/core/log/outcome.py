@@ -52,7 +52,7 @@ def with_threshold(assessment: Assessment, threshold: float) -> Assessment:
     return replace(assessment, outcome=outcome_of(assessment.score, threshold=threshold))
 
 
-def deciding(assessments: Iterable[Assessment]) -> Assessment | None:
+def deciding_assessment(assessments: Iterable[Assessment]) -> Assessment | None:
     """Return the assessment that counts, or None without any.
 
     The source with the highest priority wins, regardless of time. Several assessments by that source are combined: their

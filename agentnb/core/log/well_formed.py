@@ -391,7 +391,7 @@ class _Reading:
         self.over = True
 
     @checks
-    def canned(self, event: w.ReplyGiven) -> None:
+    def reply_given(self, event: w.ReplyGiven) -> None:
         """Check that the message is from the assistant, without calls."""
         check_message(event.message)
         if event.message.role != "assistant" or event.message.calls:

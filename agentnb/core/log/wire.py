@@ -17,7 +17,7 @@ import msgspec
 from agentnb.advice import Install
 from agentnb.core.log.event import Event
 from agentnb.core.log.events import KINDS, SCHEMA, AnyEvent, RunRecovered, RunStarted
-from agentnb.core.log.older_logs import brought_up
+from agentnb.core.log.older_logs import upgrade_event
 from agentnb.core.log.work_events import OtherEvent
 from agentnb.core.redaction import FileRedactor
 from agentnb.core.request import ToolSpec
@@ -149,10 +149,10 @@ def _base(event: Event) -> dict[str, Any]:
 
 def decode(line: bytes) -> AnyEvent:
     """Parse one line. Raises `TraceError` unless it is an event of agentnb."""
-    return FileRedactor(line).redact(_decoded(line), line)
+    return FileRedactor(line).redact(_decode_line(line), line)
 
 
-def _decoded(line: bytes) -> AnyEvent:
+def _decode_line(line: bytes) -> AnyEvent:
     try:
         event = _decoder.decode(line)
         if type(event) is OtherEvent:  # such an event is logged under its original name
@@ -194,7 +194,7 @@ def decode_log(data: bytes, source: str) -> list[AnyEvent]:
         return decode_lines(io.BytesIO(data), source)
     schema = _schema_of(events[0])
     events = FileRedactor(data[: data.find(b"\n")]).redact(events, data, is_log=True)
-    return [brought_up(event, schema) for event in events] if schema < SCHEMA else events
+    return [upgrade_event(event, schema) for event in events] if schema < SCHEMA else events
 
 
 def decode_new(lines: list[bytes]) -> list[AnyEvent]:
@@ -205,7 +205,7 @@ def decode_new(lines: list[bytes]) -> list[AnyEvent]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         events = []
     if len(events) != len(lines) or not _is_plain(events):
-        events = [_decoded(line) for line in lines]
+        events = [_decode_line(line) for line in lines]
     return FileRedactor(lines[0]).redact(events, data)
 
 
@@ -234,9 +234,9 @@ def decode_lines(
     redactor: FileRedactor | None = None
     for number, line in enumerate(remaining, 1):
         if redactor is None:
-            schema, redactor = _checked_head(line, source), FileRedactor(line)
+            schema, redactor = _check_head(line, source), FileRedactor(line)
         try:
-            event = redactor.redact(_decoded(line), line)
+            event = redactor.redact(_decode_line(line), line)
         except TooDeep as error:
             raise TooDeep(f"{source}, line {number}") from error
         except TraceError as error:
@@ -245,8 +245,8 @@ def decode_lines(
                 break
             raise TraceError(f"{source}, line {number}: {error.what}", DAMAGED) from error
         if isinstance(event, RunRecovered):
-            schema = _checked_schema(event.schema, source)  # another version may have continued this log
-        events.append(keep(brought_up(event, schema) if schema < SCHEMA else event, line))
+            schema = _check_schema(event.schema, source)  # another version may have continued this log
+        events.append(keep(upgrade_event(event, schema) if schema < SCHEMA else event, line))
     if not events:
         raise TraceError(f"{source} holds no whole event", "The run was cut off before it began: nothing is lost")
     return events
@@ -260,7 +260,7 @@ def _is_whole(line: bytes) -> bool:
         return False
 
 
-def _checked_head(line: bytes, source: str) -> int:
+def _check_head(line: bytes, source: str) -> int:
     try:
         head = _head.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -274,10 +274,10 @@ def _checked_head(line: bytes, source: str) -> int:
         raise TooDeep(f"{source}, line 1") from error
     if head.kind != "run_started":
         raise TraceError(f"{source} is not a complete run log: it begins with {head.kind}, not with run_started")
-    return _checked_schema(head.schema, source)
+    return _check_schema(head.schema, source)
 
 
-def _checked_schema(schema: int, source: str) -> int:
+def _check_schema(schema: int, source: str) -> int:
     """Return the schema. Raises `TraceError` if it is newer than this version."""
     if schema > SCHEMA:
         raise TraceError(

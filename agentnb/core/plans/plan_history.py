@@ -32,7 +32,7 @@ from agentnb.core.plans.plan_steps import (
 from agentnb.core.run.agent_state import EXECUTION as EXECUTION  # noqa: PLC0414  # re-exported beside PLANNING
 from agentnb.core.run.agent_state import plan_step_number
 from agentnb.core.run.rounds import DUPLICATE
-from agentnb.core.run.work_records import PlanRecord, StepRecord, begun, ended, plan_after
+from agentnb.core.run.work_records import PlanRecord, StepRecord, begin_step, end_step, plan_after
 from agentnb.core.usage import Usage
 
 PLANNING = "llm/core:plan"
@@ -153,7 +153,7 @@ class PlanProgress:
             self._take_summary(event.output)
             return
         results = _results(event.output)
-        self.reach(self._reached(event, results))
+        self.reach(self._count_reached(event, results))
         for index, step in enumerate([*self.steps]):
             if step.record is None and (result := results.get(step.id)) is not None:
                 self.change(index, error=text_of(result.get("error")), result=result.get("result"))
@@ -169,7 +169,7 @@ class PlanProgress:
                 self.change(index, status=text_of(summary.get("status")), error=text_of(summary.get("error")))
         self.calls += output["calls"] if type(output.get("calls")) is int else 0
 
-    def _reached(self, event: w.StepFinished, results: Mapping[str, Any]) -> int:
+    def _count_reached(self, event: w.StepFinished, results: Mapping[str, Any]) -> int:
         """Return the number of steps reached before the plan ended; a question or an abort ends it."""
         last_number = max((step.number for step in self.steps if step.record is not None), default=-1)
         reached = last_number + 1
@@ -226,12 +226,12 @@ class PlanHistory:
         return plan
 
     @handles
-    def moved(self, event: e.ScopeSet) -> None:
+    def scope_set(self, event: e.ScopeSet) -> None:
         """Record the scope for later plans."""
         self._context = event.context_type
 
     @handles
-    def decided(self, event: w.PlanEvent) -> PlanProgress | None:
+    def plan_decided(self, event: w.PlanEvent) -> PlanProgress | None:
         """Add a plan, replace the plan with the same id, or apply a decision."""
         if not isinstance(event, w.PlanProposed):
             if (plan := self._find_plan(event.plan_id)) is not None:
@@ -245,7 +245,7 @@ class PlanHistory:
         return new_plan
 
     @handles
-    def called(self, event: w.ModelCalled) -> None:
+    def model_called(self, event: w.ModelCalled) -> None:
         """Record the usage of a model call: for the next plan, or for the running plan."""
         if event.operation == GENERATION:
             self._usages.append(event.usage)
@@ -254,7 +254,7 @@ class PlanHistory:
             self._spend(event.usage)
 
     @handles
-    def spent(self, event: e.ExtraUsage) -> None:
+    def extra_usage(self, event: e.ExtraUsage) -> None:
         """Record the usage of a run started by a step of a plan."""
         if event.nested_run:
             self._spend(event.nested)
@@ -264,7 +264,7 @@ class PlanHistory:
             self.plans[-1].usages.append(usage)
 
     @handles
-    def started(self, event: w.StepStarted) -> PlanProgress | None:
+    def step_started(self, event: w.StepStarted) -> PlanProgress | None:
         """Begin an execution, or a step of a plan."""
         path, block = event.step, event.step.rpartition("/")[0]
         if event.agent in (PLANNING, EXECUTION):
@@ -282,7 +282,7 @@ class PlanHistory:
             return plan
         self._places[path] = plan, number
         before = self._at(path)[2]
-        record = replace(begun(event, before), attempts=0 if before is None else before.attempts)
+        record = replace(begin_step(event, before), attempts=0 if before is None else before.attempts)
         plan.reach(number)
         plan.change(number, status="running", record=record)
         return plan
@@ -299,7 +299,7 @@ class PlanHistory:
         return plan
 
     @handles
-    def attempted(self, event: w.StepAttempted) -> PlanProgress | None:
+    def step_attempted(self, event: w.StepAttempted) -> PlanProgress | None:
         """Record a failed attempt."""
         plan, number, record = self._at(event.step)
         if plan is not None and record is not None:
@@ -308,7 +308,7 @@ class PlanHistory:
         return plan
 
     @handles
-    def finished(self, event: w.StepFinished) -> PlanProgress | None:
+    def step_finished(self, event: w.StepFinished) -> PlanProgress | None:
         """End a step, an execution, or the question of a plan."""
         if self._tasks.get(event.step) == EXECUTION:
             if (plan := self._running.pop(event.step, None)) is not None:
@@ -318,7 +318,7 @@ class PlanHistory:
         if plan is not None and record is not None:
             is_repeat = event.status == "failed" and DUPLICATE in event.words
             status = BLOCKED if is_repeat else event.status
-            plan.change(number, status=status, record=ended(event, record), error=event.error, result=event.output)
+            plan.change(number, status=status, record=end_step(event, record), error=event.error, result=event.output)
         elif plan is not None and number < 0 and self._tasks.get(event.step.rpartition("/")[0]) == PLANNING:
             plan.status = event.status
             plan.leave()
@@ -347,7 +347,7 @@ class PlanHistory:
         return plan
 
     @handles
-    def asked(self, event: e.QuestionAsked) -> PlanProgress | None:
+    def question_asked(self, event: e.QuestionAsked) -> PlanProgress | None:
         """Record a question of a plan or of one of its steps."""
         question_id = event.question.id
         plan, number, record = self._at(event.question.call_id)
@@ -361,7 +361,7 @@ class PlanHistory:
         return plan
 
     @handles
-    def answered(self, event: e.QuestionAnswered) -> PlanProgress | None:
+    def question_answered(self, event: e.QuestionAnswered) -> PlanProgress | None:
         """Return the plan whose question was closed."""
         return self.questions.get(event.question_id)
 

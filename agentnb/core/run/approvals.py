@@ -11,7 +11,7 @@ import msgspec
 from agentnb.core.log.events import QuestionAnswered
 from agentnb.core.log.work_events import GrantGiven
 from agentnb.core.messages import ToolCall, encodable
-from agentnb.core.questions import GrantOffer, GrantReach, JudgedCall, WaitingOnUser, checked_answer
+from agentnb.core.questions import GrantOffer, GrantReach, JudgedCall, WaitingOnUser, check_answer
 from agentnb.core.redaction import redact
 from agentnb.core.run.facts import RunFacts
 from agentnb.errors import SettingsError
@@ -88,7 +88,7 @@ def _is_of_step(run: RunFacts, question: WaitingOnUser) -> bool:
     return question.kind == "approval" or is_plan_question
 
 
-def checked_answers(run: RunFacts, given: Mapping[str, Any]) -> dict[str, Any]:
+def check_answers(run: RunFacts, given: Mapping[str, Any]) -> dict[str, Any]:
     """Validate the answers for a run that is being resumed. Raises `SettingsError` for an unknown question or an invalid
     answer.
     """
@@ -97,7 +97,7 @@ def checked_answers(run: RunFacts, given: Mapping[str, Any]) -> dict[str, Any]:
         if question_id not in waiting:
             open_ids = ", ".join(waiting) or "none"
             raise SettingsError(f"Run {run.id} has no open question {question_id!r}", f"Open: {open_ids}")
-    return {question_id: checked_answer(waiting[question_id].schema, value) for question_id, value in given.items()}
+    return {question_id: check_answer(waiting[question_id].schema, value) for question_id, value in given.items()}
 
 
 class Decision(NamedTuple):

@@ -71,7 +71,7 @@ class CallWindow(msgspec.Struct, gc=False, eq=False):
             self._known = (call, call_key(call))
         return self._known[1]
 
-    def started(self, call: ToolCall) -> None:
+    def record_start(self, call: ToolCall) -> None:
         """Record a call that was admitted."""
         cached, executed, counts = self._known, self.executed, self.counts
         key = cached[1] if cached[0] is call else self.key_of(call)  # usually just computed for a guard
@@ -86,7 +86,7 @@ class CallWindow(msgspec.Struct, gc=False, eq=False):
         """Record a call that was not admitted."""
         self._ask(self.key_of(call))
 
-    def finished(self, result: ToolResult) -> None:
+    def record_result(self, result: ToolResult) -> None:
         """Record the result of an executed call."""
         call_id = result.call_id
         for entry in reversed(self.executed):

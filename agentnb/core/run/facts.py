@@ -20,8 +20,8 @@ from agentnb.core.compaction import Compacted
 from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
-from agentnb.core.log.outcome import Assessment, Outcome, Source, deciding, with_threshold
-from agentnb.core.messages import Message, ToolResult, joined
+from agentnb.core.log.outcome import Assessment, Outcome, Source, deciding_assessment, with_threshold
+from agentnb.core.messages import Message, ToolResult, join_parts
 from agentnb.core.questions import AskedQuestion, WaitingOnUser
 from agentnb.core.request import ToolRole, ToolSpec, role_of
 from agentnb.core.run.agent_state import AgentState, AgentStateMachine, PlanPosition
@@ -285,7 +285,7 @@ class RunFacts:
     @property
     def assessment(self) -> Assessment | None:
         """The assessment that decides the outcome, or None."""
-        return deciding(self._given_assessments)
+        return deciding_assessment(self._given_assessments)
 
     @property
     def _given_assessments(self) -> list[Assessment]:
@@ -379,7 +379,7 @@ class RunFacts:
         """The logged part of an incomplete reply, and its metadata, or None."""
         if not self._streamed:
             return None
-        parts = joined(part for event in self._streamed for part in event.parts)
+        parts = join_parts(part for event in self._streamed for part in event.parts)
         return Message("assistant", parts), {name: value for event in self._streamed for name, value in event.metadata.items()}
 
     @property

@@ -209,7 +209,7 @@ def _tool_started(run: RunFacts, event: e.ToolStarted) -> None:
         # Usually the model's own call is executed. A person may have changed it; cards redraw any new record.
         if record is None or record.waits or (record.call is not call and record.call != call):
             _put_record(run, call.id, call=call, waits=False)
-        run._calls.started(call)
+        run._calls.record_start(call)
         run._agent_states.start_call(call.id, call.name)
     counters.calls += 1
     counters.calls_this_turn += 1
@@ -220,19 +220,19 @@ def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
     result = event.result
     call_id = result.call_id
     if event.parent_call:
-        inner_calls.end(run, call_id, lambda record: record.ended(event))
+        inner_calls.end(run, call_id, lambda record: record.with_result(event))
         return
     if result.is_error:
         _count_error(run, result.error_code)
     if event.step:
         if (step_call := run.open_step_call(call_id)) is not None:
-            step_calls.put(run, event.step, step_call.record.ended(event), ended_at=event.at)
+            step_calls.put(run, event.step, step_call.record.with_result(event), ended_at=event.at)
     else:
         position = run._call_places.get(call_id)
         if position is not None:
-            _replace_record(run, position, run._rounds[-1].records[position].ended(event))
+            _replace_record(run, position, run._rounds[-1].records[position].with_result(event))
         run._results[call_id] = result
-        run._calls.finished(result)
+        run._calls.record_result(result)
     run._agent_states.end_call(call_id, event.step, result.error_code)
 
 
@@ -459,7 +459,7 @@ def out_of_order(run: RunFacts, event: e.AnyEvent) -> TraceError:
     return TraceError(f"Event {event.seq} of run {event.run_id} came where {len(run._events)} was due")
 
 
-def folded(events: Iterable[e.AnyEvent]) -> RunFacts:
+def fold_events(events: Iterable[e.AnyEvent]) -> RunFacts:
     """Fold events into the facts of their run."""
     run = RunFacts()
     for event in events:

@@ -79,16 +79,16 @@ def _change(run: RunFacts, call_id: str, path: Path, change: Callable[[CallRecor
     """Change the record at this path, visiting only the records on it: a tool may make thousands of calls."""
     if call_id in run._open_step_calls:
         of_step = run._step_calls[path[0]]
-        (record,) = _changed((of_step.record,), (0, *path[1:]), change)
+        (record,) = _change_records((of_step.record,), (0, *path[1:]), change)
         run._step_calls[path[0]] = replace(of_step, record=record)
         return
     current = run._rounds[-1]
-    run._rounds[-1] = run._last_round = replace(current, records=_changed(current.records, path, change))
+    run._rounds[-1] = run._last_round = replace(current, records=_change_records(current.records, path, change))
 
 
-def _changed(records: Records, path: Path, change: Callable[[CallRecord], CallRecord]) -> Records:
+def _change_records(records: Records, path: Path, change: Callable[[CallRecord], CallRecord]) -> Records:
     position, remaining = path[0], path[1:]
     record = records[position]
     changed = [*records]
-    changed[position] = replace(record, inner=_changed(record.inner, remaining, change)) if remaining else change(record)
+    changed[position] = replace(record, inner=_change_records(record.inner, remaining, change)) if remaining else change(record)
     return tuple(changed)

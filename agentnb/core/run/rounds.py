@@ -113,7 +113,7 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     nested: tuple[NestedStart, ...] = ()
     """The runs started by the tool, in order; known after its end."""
 
-    def ended(self, event: ToolFinished) -> CallRecord:
+    def with_result(self, event: ToolFinished) -> CallRecord:
         """Return the record with the call's result."""
         details = (event.seconds, event.traceback, event.display, self.rule, event.progress, self.role, self.inner)
         return CallRecord(self.call, event.result, *details, printed=event.printed, nested=event.nested)

@@ -194,7 +194,7 @@ class _Timeline:
 
     @of_rounds
     @of_tools
-    def replied(self, event: e.ModelReplied) -> None:
+    def model_replied(self, event: e.ModelReplied) -> None:
         """End the model call of the round."""
         self._end_wait(event)
         self.parts.append(Attempt(self._attempt, event))
@@ -232,7 +232,7 @@ class _Timeline:
         self._summary_retries, self._summary_usage, self._attempt = [], None, None
 
     @of_rounds
-    def compacted(self, event: e.ContextCompacted) -> None:
+    def context_compacted(self, event: e.ContextCompacted) -> None:
         """End a compaction: the request can be sent now."""
         self._end_wait(event)
         self.parts.append(Compaction(self._compaction, event))
@@ -251,7 +251,7 @@ class _Timeline:
             self._summary_usage = event.usage
 
     @of_rounds
-    def recovered(self, event: e.RunRecovered) -> None:
+    def run_recovered(self, event: e.RunRecovered) -> None:
         """End a summary whose process died."""
         self._end_wait(event)
         self._end_summary(event, INTERRUPTED)

@@ -13,7 +13,7 @@ from agentnb.core.log.handlers import Handlers
 from agentnb.core.request import role_of
 from agentnb.core.run.agent_state import EXECUTION
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.work_records import StepRecord, begun, ended, plan_after
+from agentnb.core.run.work_records import StepRecord, begin_step, end_step, plan_after
 from agentnb.core.usage import counts
 from agentnb.core.view import with_item
 
@@ -22,7 +22,7 @@ handles = Handlers()
 
 @handles
 def _step_started(run: RunFacts, event: w.StepStarted) -> None:
-    run._steps[event.step] = begun(event, run._steps.get(event.step))
+    run._steps[event.step] = begin_step(event, run._steps.get(event.step))
     run._outputs.start(event)
     if event.agent == EXECUTION:
         run._agent_states.begin_plan(event.step, _plan_size(run, event.inputs))
@@ -63,7 +63,7 @@ def _step_skipped(run: RunFacts, event: w.StepSkipped) -> None:
 @handles
 def _step_finished(run: RunFacts, event: w.StepFinished) -> None:
     before = _step(run, event.step)
-    run._steps[event.step] = ended(event, before)
+    run._steps[event.step] = end_step(event, before)
     run._outputs.finish(event, before.kind, before.parent, before.agent)
     run._agent_states.end_step(event.step)
     if event.sets:

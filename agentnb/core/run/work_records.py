@@ -47,7 +47,7 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
         return is_substituted(self.status, self.error)
 
 
-def begun(event: w.StepStarted, before: StepRecord | None) -> StepRecord:
+def begin_step(event: w.StepStarted, before: StepRecord | None) -> StepRecord:
     """Return the record of a step at its start, or restart."""
     return StepRecord(
         event.step,
@@ -62,7 +62,7 @@ def begun(event: w.StepStarted, before: StepRecord | None) -> StepRecord:
     )
 
 
-def ended(event: w.StepFinished, before: StepRecord) -> StepRecord:
+def end_step(event: w.StepFinished, before: StepRecord) -> StepRecord:
     """Return the record of a step at its end."""
     return StepRecord(
         before.id,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agentnb.core.schema.references import SCHEMAS_BY_NAME, list_of, resolved
+from agentnb.core.schema.references import SCHEMAS_BY_NAME, list_of, resolve
 
 MAX_LEVELS = 5
 """Maximum nesting of alternatives to be merged."""
@@ -28,7 +28,7 @@ def accepted_schema(schema: dict[str, Any]) -> dict[str, Any]:
     Alternatives at the root become one object with all their properties, arrays without ``items`` accept anything, and property
     names use plain letters, as in `real_names`.
     """
-    return _accepted(msgspec.json.encode(schema))
+    return _accept(msgspec.json.encode(schema))
 
 
 def real_names(schema: Mapping[str, Any]) -> dict[str, str]:
@@ -58,10 +58,10 @@ def with_real_names(schema: Mapping[str, Any], arguments: Any) -> Any:
 
 
 @lru_cache(maxsize=512)
-def _accepted(text: bytes) -> dict[str, Any]:
+def _accept(text: bytes) -> dict[str, Any]:
     schema: dict[str, Any] = msgspec.json.decode(text)
     if any(key in schema for key in _REFUSED_AT_ROOT):
-        whole = _merged(schema, schema, MAX_LEVELS)
+        whole = _merge(schema, schema, MAX_LEVELS)
         kept = {key: value for key, value in schema.items() if key not in _REFUSED_AT_ROOT}
         schema = {**kept, "properties": whole.properties, "required": sorted(whole.required)}
     properties, safe = _properties(schema), {real: name for name, real in real_names(schema).items()}
@@ -80,17 +80,17 @@ class _Object(NamedTuple):
     required: frozenset[str]
 
 
-def _merged(part: Any, root: dict[str, Any], levels: int) -> _Object:
+def _merge(part: Any, root: dict[str, Any], levels: int) -> _Object:
     """Return the properties that an object may have under a schema and its alternatives, and those that are required."""
     if not isinstance(part, dict) or not levels:
         return _Object({}, frozenset())
     properties = dict(_properties(part))
     required = frozenset(list_of(part.get("required")))
-    conjuncts = [*list_of(part.get("allOf")), *([resolved(part, root)] if "$ref" in part else [])]
-    for merged_part in [_merged(subschema, root, levels - 1) for subschema in conjuncts]:
+    conjuncts = [*list_of(part.get("allOf")), *([resolve(part, root)] if "$ref" in part else [])]
+    for merged_part in [_merge(subschema, root, levels - 1) for subschema in conjuncts]:
         properties, required = merged_part.properties | properties, merged_part.required | required
     for key in _ALTERNATIVES:
-        if alternatives := [_merged(subschema, root, levels - 1) for subschema in list_of(part.get(key))]:
+        if alternatives := [_merge(subschema, root, levels - 1) for subschema in list_of(part.get(key))]:
             properties = {name: _any_of(name, alternatives) for name in _names(alternatives)} | properties
             required |= frozenset.intersection(*[merged_part.required for merged_part in alternatives])
     return _Object(properties, required)

@@ -45,7 +45,7 @@ def web_address(url: str) -> WebAddress:
     try:
         return _read(url)
     except ValueError as error:
-        raise SettingsError(f"{_shown(url)} cannot be opened: {error}", _ADVICE) from None
+        raise SettingsError(f"{_quote(url)} cannot be opened: {error}", _ADVICE) from None
 
 
 def _read(url: str) -> WebAddress:
@@ -73,6 +73,6 @@ def _in_ascii(host: str) -> str:
     return plain
 
 
-def _shown(url: object) -> str:
+def _quote(url: object) -> str:
     text = str(url)
     return repr(text if len(text) <= 100 else f"{text[:100]}…")

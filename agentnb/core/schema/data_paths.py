@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from agentnb.errors import ExpressionError, near
+from agentnb.errors import ExpressionError, suggest_names
 
 Place: TypeAlias = tuple[str | int, ...]
 """Position of a value in plain data: keys and indices."""
@@ -27,7 +27,7 @@ class Reference(NamedTuple):
 
     def upto(self, count: int) -> str:
         """Return the first ``count`` parts of the path, as a person would write it."""
-        return self.root + "".join(_written(part) for part in self.parts[:count])
+        return self.root + "".join(_format_part(part) for part in self.parts[:count])
 
 
 def texts_with_places(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
@@ -53,10 +53,10 @@ def item(value: Any, path: Reference, at: int) -> Any:
         if not isinstance(part, str):
             raise PathError(f"{parent} is an object: [{part!r}] is not a key", f'Write {parent}["name"]')
         if part not in value:
-            raise PathError(f"{parent} has no {part}", near(part, [name for name in value if isinstance(name, str)]))
+            raise PathError(f"{parent} has no {part}", suggest_names(part, [name for name in value if isinstance(name, str)]))
         return dict.__getitem__(value, part)
     if not isinstance(value, list | tuple | str) or (isinstance(part, str) and not _is_place(part)):
-        raise PathError(f"{parent} is {shown(value)}, and has no {part}")
+        raise PathError(f"{parent} is {describe_value(value)}, and has no {part}")
     if type(part) is not int and not isinstance(part, str):
         raise PathError(f"{parent} is {kind_of(value)}: [{part!r}] is not an index", "Count from 0, from the end with -1")
     index = int(part)
@@ -70,7 +70,7 @@ def _is_place(part: str) -> bool:
     return part.isdecimal() and len(part) < 10
 
 
-def _written(part: Any) -> str:
+def _format_part(part: Any) -> str:
     if isinstance(part, str):
         return f".{part}" if part.replace("-", "_").isidentifier() else f'["{part}"]'
     return f"[{part}]"
@@ -84,7 +84,7 @@ def kind_of(value: Any) -> str:
     return next((words for kind, words in kinds if isinstance(value, kind)), f"a {type(value).__name__}")
 
 
-def shown(value: Any, most: int = 60) -> str:
+def describe_value(value: Any, most: int = 60) -> str:
     """Return a short description of a plain value for an error."""
     if isinstance(value, str):
         line = " ".join(value.split())

@@ -98,30 +98,30 @@ def _value(field: FormField, initial: Any, texts: Mapping[str, str], problems: d
         return initial
     if not text.strip():
         return _empty(field, text, problems)
-    return text if field.kind in ("text", "lines") else _typed(field, text, problems)
+    return text if field.kind in ("text", "lines") else _parse_typed(field, text, problems)
 
 
-def _typed(field: FormField, text: str, problems: dict[str, str]) -> Any:
+def _parse_typed(field: FormField, text: str, problems: dict[str, str]) -> Any:
     """Return the value of a field other than free text."""
     value = _read(text)
     if field.kind == "choice":
-        return _checked(value, any(text == option.text for option in field.options), "Choose one of these", field, problems)
+        return _accept_if(value, any(text == option.text for option in field.options), "Choose one of these", field, problems)
     if field.kind == "choices":
-        return _chosen(value, field, problems)
+        return _parse_choices(value, field, problems)
     if field.kind == "json":
-        return _checked(value, value is not _LEFT_OUT, "This is not JSON", field, problems)
+        return _accept_if(value, value is not _LEFT_OUT, "This is not JSON", field, problems)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     words = "Enter a whole number" if field.kind == "integer" else "Enter a number"
-    return _checked(value, is_number and len(text) <= MAX_DIGITS, words, field, problems)
+    return _accept_if(value, is_number and len(text) <= MAX_DIGITS, words, field, problems)
 
 
-def _chosen(value: Any, field: FormField, problems: dict[str, str]) -> Any:
+def _parse_choices(value: Any, field: FormField, problems: dict[str, str]) -> Any:
     """Return the selected choices; an optional field without a selection or a value is omitted."""
     options = {option.text for option in field.options}
     is_right = isinstance(value, list) and all(json_of(choice) in options for choice in value)
     if value == [] and not (field.is_required or field.has_value):
         return _LEFT_OUT
-    return _checked(value, is_right, "Choose from these", field, problems)
+    return _accept_if(value, is_right, "Choose from these", field, problems)
 
 
 def _empty(field: FormField, text: str, problems: dict[str, str]) -> Any:
@@ -140,7 +140,7 @@ def _empty(field: FormField, text: str, problems: dict[str, str]) -> Any:
     return _LEFT_OUT
 
 
-def _checked(value: Any, is_right: bool, words: str, field: FormField, problems: dict[str, str]) -> Any:
+def _accept_if(value: Any, is_right: bool, words: str, field: FormField, problems: dict[str, str]) -> Any:
     if is_right:
         return value
     problems[field.key] = words

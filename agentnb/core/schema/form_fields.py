@@ -14,7 +14,7 @@ import msgspec
 
 from agentnb.core.messages import encodable
 from agentnb.core.schema.json_schema import json_of, schema_problems
-from agentnb.core.schema.references import resolved
+from agentnb.core.schema.references import resolve
 
 FieldKind: TypeAlias = Literal["text", "lines", "integer", "number", "choice", "choices", "json", "group"]
 """Kinds of fields: a line of text, several lines, numbers, one of several choices, several of them, JSON, an object with its
@@ -158,8 +158,8 @@ class _Reader:
         self._count += 1
         if self._count > MAX_FIELDS:
             raise _TooMany
-        schema, may_be_null = _without_null(resolved(given, self._root), self._root)
-        details = _described(schema, given, path[-1])
+        schema, may_be_null = _without_null(resolve(given, self._root), self._root)
+        details = _describe(schema, given, path[-1])
         details |= {"is_required": is_required, "may_be_null": may_be_null, "has_value": value is not _ABSENT}
         start = {} if value is _ABSENT else value
         if not may_be_null and (fields := self.properties(schema, start, path, f"{key}.")):
@@ -185,7 +185,7 @@ class _Reader:
         return {**schema, **{name: self._root[name] for name in ("$defs", "definitions") if name in self._root}}
 
 
-def _described(schema: Any, given: Any, name: str) -> dict[str, Any]:
+def _describe(schema: Any, given: Any, name: str) -> dict[str, Any]:
     """Return the label and the help text of a field."""
     texts = [source for source in (schema, given) if isinstance(source, dict)]
     titles = [source["title"] for source in texts if isinstance(source.get("title"), str)]
@@ -239,7 +239,7 @@ def _without_null(schema: Any, root: Any) -> tuple[Any, bool]:
         if isinstance(alternatives, list) and len(alternatives) == 2 and {"type": "null"} in alternatives:
             subschema = alternatives[1] if alternatives[0] == {"type": "null"} else alternatives[0]
             siblings = {key: kind for key, kind in schema.items() if key != name}
-            target = resolved(subschema, root)
+            target = resolve(subschema, root)
             return ({**target, **siblings}, True) if isinstance(target, dict) else (True, True)
     return schema, False
 
@@ -268,7 +268,7 @@ def _options(schema: Any) -> tuple[Option, ...]:
 
 def _options_of_items(schema: Any, root: Any) -> tuple[Option, ...]:
     """Return the choices of a multi-select list; empty if its items are something else."""
-    items = resolved(schema.get("items"), root) if isinstance(schema, dict) and schema.get("type") == "array" else None
+    items = resolve(schema.get("items"), root) if isinstance(schema, dict) and schema.get("type") == "array" else None
     if not isinstance(items, dict) or items.get("type") == "boolean" or "prefixItems" in schema:
         return ()
     return _options(items)

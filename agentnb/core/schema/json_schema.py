@@ -65,15 +65,15 @@ def takes_too_long(schema: Any, value: Any = _ANY, most: int = MAX_STEPS) -> boo
                 return False
             unbranched.add((id(part), id(instance)))
         if isinstance(part, dict):
-            todo += _applied(part, schema, instance)
+            todo += _applied_schemas(part, schema, instance)
     return True
 
 
-def _applied(part: dict[str, Any], root: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+def _applied_schemas(part: dict[str, Any], root: Any, value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield each schema applied by a schema, with the value it applies to."""
     for key in _REFERENCES:
         if key in part:
-            yield _referred(part[key], root), value
+            yield _resolve_reference(part[key], root), value
     yield from ((subschema, value) for key in _OF_THE_SAME for subschema in _schemas(part, key))
     if value is _ANY:
         keys = ("properties", *_OF_PARTS[dict], *_OF_PARTS[list])
@@ -95,7 +95,7 @@ def _schemas(part: dict[str, Any], key: str) -> Iterable[Any]:
     return value if isinstance(value, list | tuple) else (value,)
 
 
-def _referred(reference: Any, root: Any) -> Any:
+def _resolve_reference(reference: Any, root: Any) -> Any:
     """Return the target of a reference; a reference to another address counts as endless."""
     address, _, fragment = str(reference).partition("#")
     if address and not (isinstance(root, dict) and address == root.get("$id")):
@@ -164,7 +164,7 @@ class UnusableSchema(ValueError):
     """A schema that cannot be used for validation."""
 
 
-def checked_schema(schema: Any, what: str, example: str) -> dict[str, Any]:
+def check_schema(schema: Any, what: str, example: str) -> dict[str, Any]:
     """Return the JSON Schema as plain data. Raises `SettingsError` for an invalid schema or an unresolved reference.
 
     ``what`` names it in the error, ``example`` is the hint.
@@ -188,7 +188,7 @@ def schema_errors(schema: dict[str, Any], value: Any, *, formats: bool = False) 
     errors = _errors(schema, value, formats=formats)
     if errors is None:
         return [SchemaError((), "it does not fit, and it would take too many steps to say where", "")]
-    return [_told(_nearest(error)) for error in errors]
+    return [_schema_error(_nearest(error)) for error in errors]
 
 
 def integer_places(schema: Any, value: Any) -> set[tuple[str, ...]]:
@@ -239,7 +239,7 @@ def usable_schema(schema: dict[str, Any]) -> ReadSchema:
     left_out = dict[str, None]()
     for _ in range(MAX_REPAIRS):
         try:
-            _made(plain, pattern_options=options)
+            _make_validator(plain, pattern_options=options)
             return ReadSchema(plain, tuple(left_out))
         except ValidationError as error:
             missing = _missing_reference(error)
@@ -303,7 +303,7 @@ def _repair(schema: Any, path: Sequence[str | int]) -> bool:
         schema["prefixItems"] = value
         schema.update({"items": schema.pop("additionalItems")} if "additionalItems" in schema else {})
     elif keyword == "pattern" and isinstance(value, str):
-        readable = _JAVASCRIPT.sub(_translated, value)
+        readable = _JAVASCRIPT.sub(_translate, value)
         schema.update({"pattern": readable} if readable != value else {})
         return readable != value
     elif keyword == "required" and isinstance(value, list) and len(names := _names_in(value)) < len(value):
@@ -317,7 +317,7 @@ def _repair(schema: Any, path: Sequence[str | int]) -> bool:
     return True
 
 
-def _translated(part: re.Match[str]) -> str:
+def _translate(part: re.Match[str]) -> str:
     """Translate a part of a JavaScript pattern for the validator."""
     if part["any"]:
         return r"[\s\S]"
@@ -378,17 +378,17 @@ def _checker(schema: dict[str, Any], *, formats: bool = False) -> _Checker:
     try:
         text = msgspec.json.encode(schema)
     except (TypeError, ValueError, RecursionError):
-        return _Checker(_made(schema, formats=formats), False)
+        return _Checker(_make_validator(schema, formats=formats), False)
     return _checker_of(text, formats=formats)
 
 
 @lru_cache(maxsize=64)
 def _checker_of(text: bytes, *, formats: bool) -> _Checker:
     schema = msgspec.json.decode(text)
-    return _Checker(_made(schema, formats=formats), not takes_too_long(schema))
+    return _Checker(_make_validator(schema, formats=formats), not takes_too_long(schema))
 
 
-def _made(schema: Any, *, formats: bool = False, **options: Any) -> Draft202012Validator:
+def _make_validator(schema: Any, *, formats: bool = False, **options: Any) -> Draft202012Validator:
     from jsonschema_rs import Draft202012Validator
 
     checks = _formats() if formats else None
@@ -421,7 +421,7 @@ def _rank(error: ValidationError) -> tuple[int, bool, bool]:
     return -len(error.instance_path), error.kind.name == "type", error.kind.name in ("anyOf", "oneOf")
 
 
-def _told(error: ValidationError) -> SchemaError:
+def _schema_error(error: ValidationError) -> SchemaError:
     message = error.message
     if (options := getattr(error.kind, "options", None)) is not None:  # the library names only some of the options
         message = f"{json_of(error.instance)} is not one of {', '.join(map(json_of, options))}"

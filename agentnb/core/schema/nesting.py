@@ -81,25 +81,25 @@ def cut_deep(text: str, most: int) -> str:
     return "".join([*kept, text[begin:]])
 
 
-def bounded(message: Message) -> Message:
+def bound_message(message: Message) -> Message:
     """Return the message without parts that are too deep; usually the same object.
 
     Arguments that are too deep become text, which is stored and refused like any other text in their place. Provider metadata
     that is too deep is dropped.
     """
-    parts = tuple([_bounded_part(part) for part in message.parts])
+    parts = tuple([_bound_part(part) for part in message.parts])
     unchanged = all(part is before for part, before in zip(parts, message.parts, strict=True))
     return message if unchanged else replace(message, parts=parts)
 
 
-def bounded_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+def bound_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata of a reply without entries that are too deep."""
     if not is_too_deep(metadata):
         return metadata
     return {name: value for name, value in metadata.items() if not is_too_deep([value])}
 
 
-def _bounded_part(part: AnyPart) -> AnyPart:
+def _bound_part(part: AnyPart) -> AnyPart:
     if type(part) is ToolCall and is_too_deep(part.arguments):
         part = replace(part, arguments=_as_text(part.arguments))
     kept = getattr(part, "provider_metadata", None)

@@ -11,7 +11,7 @@ SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs
 """Keywords whose values are schemas by name."""
 
 
-def resolved(schema: Any, root: Any) -> Any:
+def resolve(schema: Any, root: Any) -> Any:
     """Follow references to parts of the root schema. External and endless ones resolve to True, which allows any value."""
     for _ in range(MAX_IN_A_ROW):
         reference = schema.get("$ref") if isinstance(schema, dict) else None
@@ -24,7 +24,7 @@ def resolved(schema: Any, root: Any) -> Any:
 def part_at(fragment: str, root: Any) -> Any:
     """Return the part of a schema at a JSON pointer or anchor; True, which allows any value, if it is missing."""
     first, *steps = unquote(fragment).split("/")
-    part = _anchored(root, first) if first else root
+    part = _find_anchor(root, first) if first else root
     for step in steps:
         parts = dict(enumerate(part)) if isinstance(part, list) else part
         key = int(step) if isinstance(part, list) and step.isdecimal() else step.replace("~1", "/").replace("~0", "~")
@@ -32,7 +32,7 @@ def part_at(fragment: str, root: Any) -> Any:
     return part
 
 
-def _anchored(root: Any, name: str) -> Any:
+def _find_anchor(root: Any, name: str) -> Any:
     todo = [root]
     while todo:
         part = todo.pop()

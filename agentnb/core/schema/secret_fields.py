@@ -7,7 +7,7 @@ import unicodedata
 from collections import deque
 from typing import Any
 
-from agentnb.core.schema.references import list_of, resolved
+from agentnb.core.schema.references import list_of, resolve
 
 MAX_LEVELS = 12
 _LISTS, _SINGLE = ("allOf", "anyOf", "oneOf", "prefixItems"), ("items", "additionalProperties", "then", "else")
@@ -52,7 +52,7 @@ def secret_fields(schema: Any) -> list[str]:
     names, seen, todo = list[str](), set[int](), deque([(schema, "", 0)])
     while todo:
         subschema, path, level = todo.popleft()
-        part = resolved(subschema, schema)
+        part = resolve(subschema, schema)
         if not isinstance(part, dict) or id(part) in seen or level > MAX_LEVELS:
             continue
         seen.add(id(part))
@@ -67,7 +67,7 @@ def secret_fields(schema: Any) -> list[str]:
 
 
 def _is_secret(name: str, given: Any, root: Any) -> bool:
-    schema = resolved(given, root)
+    schema = resolve(given, root)
     texts = [source for source in (given, schema) if isinstance(source, dict)]
     if any(str(source.get("format")).casefold() == "password" for source in texts):
         return True
@@ -95,7 +95,7 @@ def _asks_for_text(schema: dict[str, Any]) -> bool:
 
 
 def _names_secret(text: str, *, is_number: bool) -> bool:
-    words = [word.casefold() for word in _WORDS.findall(_seen(text))]
+    words = [word.casefold() for word in _WORDS.findall(_normalize(text))]
     for position, word in enumerate(words):
         length = _length_of_secret(words, position)
         if not length or (is_number and word not in _NUMERIC and words[position + length - 1] not in _NUMERIC):
@@ -107,7 +107,7 @@ def _names_secret(text: str, *, is_number: bool) -> bool:
     return False
 
 
-def _seen(text: str) -> str:
+def _normalize(text: str) -> str:
     """Normalize a text to its visible form: without zero-width characters, and with normal letters for wide ones."""
     return "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
 

@@ -12,7 +12,7 @@ from agentnb.core.run.call_window import call_key
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.detect.blocks.rounds import Ladder, RoundDetector, ladder_of, severity_at
-from agentnb.detect.blocks.signatures import key_as_written, outcome, shown
+from agentnb.detect.blocks.signatures import call_evidence, key_as_written, outcome
 from agentnb.detect.detector import Finding
 
 Compared = Literal["call", "name", "as_written"]
@@ -21,7 +21,7 @@ Results = Literal["ignored", "same", "errors", "invalid"]
 """Results that count: all; the same as before; errors only; only calls that did not fit the tool's schema."""
 
 
-def _compared(record: CallRecord, how: Compared) -> Any:
+def _comparison_key(record: CallRecord, how: Compared) -> Any:
     if how == "name":
         return record.call.name
     return key_as_written(record.call) if how == "as_written" else call_key(record.call)
@@ -77,12 +77,12 @@ class RepeatedCall(RoundDetector):
             if not self._counts(record):
                 self._last, self._count = None, 0
                 continue
-            key = (_compared(record, self.compare), thought, outcome(record.result) if self.results == "same" else 0)
+            key = (_comparison_key(record, self.compare), thought, outcome(record.result) if self.results == "same" else 0)
             if key != self._last:
                 self._last, self._count, self._first = key, 0, one.index
             self._count += 1
             if (severity := severity_at(self.times, self._count)) is not None:
-                findings = self.found(self._first, one.index, severity, self._sentence(record), shown(record.call))
+                findings = self.found(self._first, one.index, severity, self._sentence(record), call_evidence(record.call))
         return findings
 
     def _counts(self, record: CallRecord) -> bool:
@@ -128,7 +128,7 @@ class CycledCalls(RoundDetector):
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Process the calls of a round in order."""
         for record in one.records:
-            key = (_compared(record, self.compare), outcome(record.result) if self.results == "same" else 0)
+            key = (_comparison_key(record, self.compare), outcome(record.result) if self.results == "same" else 0)
             self._calls.append((key, one.index))
             length = self._length()
             if not length:

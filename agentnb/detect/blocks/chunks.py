@@ -51,7 +51,7 @@ class RepeatedChunks(RoundDetector):
         text = one.text
         if len(text) < self.size * 2:
             return ()
-        chunk = next((repeated for prose in self._prose(text) if (repeated := self._repeated(prose))), "")
+        chunk = next((repeated for prose in self._prose(text) if (repeated := self._find_repeated(prose))), "")
         if not chunk:
             return ()
         severity, self._has_found = (self.then if self._has_found else self.severity), True
@@ -63,7 +63,7 @@ class RepeatedChunks(RoundDetector):
             if number % 2 == 0:  # odd parts are inside fences
                 yield from (piece[-self.history :] for piece in _STRUCTURE.split(part))
 
-    def _repeated(self, text: str) -> str:
+    def _find_repeated(self, text: str) -> str:
         """Return a chunk that repeats too often, or ""."""
         positions_by_chunk: dict[str, list[int]] = {}
         for start in range(len(text) - self.size + 1):

@@ -12,7 +12,7 @@ from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.detect.blocks.rounds import Ladder, RoundDetector, ladder_of, severity_at
-from agentnb.detect.blocks.signatures import is_transient_failure, is_waiting, returned_nothing, shown
+from agentnb.detect.blocks.signatures import call_evidence, is_transient_failure, is_waiting, returned_nothing
 from agentnb.detect.detector import Finding
 from agentnb.detect.similarity import both_ends
 from agentnb.detect.tool_failures import is_failure
@@ -25,7 +25,7 @@ MAX_COMPARED = 1_000
 """Maximum characters compared of a call's arguments, half of them at the end."""
 MAX_ERROR = 500
 """Maximum characters compared of an error."""
-MEMORY = 16
+MAX_REMEMBERED_ROWS = 16
 """Maximum rows remembered."""
 _WORDS = re.compile(r"\w+")
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -38,7 +38,7 @@ class _Words(NamedTuple):
     letters: frozenset[str]
     """Without digits and underscores: words of the call that an error may quote."""
     error: frozenset[str] | None
-    """Words of the error, without numbers; None for a call that returned nothing."""
+    """Words of the error, without numbers, or None for a call that returned nothing."""
 
 
 class _Row:
@@ -65,7 +65,7 @@ class NearRepeat(RoundDetector):
 
     def __init__(self, times: int | Ladder = 3, *, alike: float = 50.0) -> None:
         self.times, self.alike = ladder_of(times, "nudge"), alike
-        self._rows: deque[_Row] = deque(maxlen=MEMORY)
+        self._rows: deque[_Row] = deque(maxlen=MAX_REMEMBERED_ROWS)
 
     def spoke(self, message: Message) -> None:
         """End all rows."""
@@ -94,7 +94,7 @@ class NearRepeat(RoundDetector):
         row = self._row_of(record.call.name, words)
         if row is None:
             if not failed:
-                self._rows = deque([row for row in self._rows if row.first_words.error is None], MEMORY)
+                self._rows = deque([row for row in self._rows if row.first_words.error is None], MAX_REMEMBERED_ROWS)
             self._rows.append(_Row(record.call.name, words, index))
             return ()
         row.count, row.last, row.last_words = row.count + (row.last != index), index, words
@@ -102,7 +102,7 @@ class NearRepeat(RoundDetector):
             return ()
         outcome_words = "failed in the same way" if failed else "returned nothing"
         sentence = f"Nearly the same call of {row.tool} was made {row.count} times, and {outcome_words} each time"
-        return self.found(row.first, index, severity, sentence, shown(record.call))
+        return self.found(row.first, index, severity, sentence, call_evidence(record.call))
 
     def _row_of(self, tool: str, words: _Words) -> _Row | None:
         """Return the newest row that the call extends."""
@@ -122,12 +122,12 @@ class NearRepeat(RoundDetector):
 
 
 def _words_of(call: ToolCall, error: str | None) -> _Words:
-    text = _compared(call.arguments).lower()
+    text = _comparison_text(call.arguments).lower()
     errors = None if error is None else frozenset(_LETTERS.findall(error.lower()))
     return _Words(frozenset(_WORDS.findall(text)), frozenset(_LETTERS.findall(text)), errors)
 
 
-def _compared(arguments: Any) -> str:
+def _comparison_text(arguments: Any) -> str:
     """Return the significant argument values as text."""
     if isinstance(arguments, dict):
         ignored = ASIDES if not COMMANDS.isdisjoint(arguments) else frozenset()

@@ -11,11 +11,11 @@ from agentnb.core.messages import Message
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import CallRecord, WorkflowRound, is_blocked
 from agentnb.detect.blocks.rounds import RoundDetector
-from agentnb.detect.blocks.signatures import Key, is_lost, is_transient_failure, is_waiting, key_of, outcome, shown
+from agentnb.detect.blocks.signatures import Key, call_evidence, is_lost, is_transient_failure, is_waiting, key_of, outcome
 from agentnb.detect.detector import Finding
 
 Signature = tuple[Key, int]
-MEMORY = 64
+MAX_REMEMBERED_CALLS = 64
 """Maximum call and result pairs remembered; longer cycles go undetected."""
 
 
@@ -37,7 +37,7 @@ class NothingNew(RoundDetector):
         """Round in which each signature was new."""
         self._by_call: dict[Key, int] = {}
         """Last result of each remembered call."""
-        self._new: deque[Signature] = deque(maxlen=MEMORY)
+        self._new: deque[Signature] = deque(maxlen=MAX_REMEMBERED_CALLS)
         """Consecutive new calls right before the stretch."""
         self._stretch: set[Signature] = set()
         self._repeats = self._first = self._excused = 0
@@ -97,7 +97,7 @@ class NothingNew(RoundDetector):
         subject = f"same call of {names}" if len(self._stretch) == 1 else f"same {len(self._stretch)} calls ({names})"
         predicate = "came without a recorded result" if is_lost(record) else "returned the same"
         sentence = f"The {subject} {predicate} {times} times, and nothing new came in between"
-        return self.found(*rounds, severity, sentence, shown(record.call))
+        return self.found(*rounds, severity, sentence, call_evidence(record.call))
 
     def _is_excused(self, record: CallRecord) -> bool:
         """True if the call may repeat: it waits or retries a transient failure, within its limit."""
@@ -114,7 +114,7 @@ class NothingNew(RoundDetector):
 
     def _remember(self, signature: Signature, index: int) -> None:
         seen = self._seen
-        if len(seen) == MEMORY:
+        if len(seen) == MAX_REMEMBERED_CALLS:
             oldest = next(iter(seen))
             del seen[oldest]
             if self._by_call.get(oldest[0]) == oldest[1]:

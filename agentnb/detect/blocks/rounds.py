@@ -62,7 +62,7 @@ class RowDetector(RoundDetector):
 
 
 def severity_at(ladder: Ladder, count: int) -> Severity | None:
-    """Return the severity for this count; None below the first threshold."""
+    """Return the severity for this count, or None below the first threshold."""
     reached = [threshold for threshold in ladder if count >= threshold]
     return ladder[max(reached)] if reached else None
 

@@ -16,7 +16,7 @@ Key = tuple[str, bytes]
 
 WAITING_TOOLS = frozenset({"poll", "polling", "wait", "sleep", "status", "watch", "monitor", "await", "heartbeat"})
 """Words in the names of tools that are called repeatedly by nature."""
-LONGEST_NOTE = 300
+MAX_NOTE_CHARACTERS = 300
 """Maximum characters searched for words such as "pending" or "503"; longer results contain them by chance."""
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _PENDING = re.compile(
@@ -29,7 +29,7 @@ _TRANSIENT = re.compile(
     r"connection (reset|refused|aborted|error)|bad gateway",
     re.IGNORECASE,
 )
-LONGEST_NOTHING = 120
+MAX_NOTHING_CHARACTERS = 120
 """Maximum characters of a result that means "nothing found"; longer ones have content."""
 _NEGATIONS = ("no ", "not ", "0 ", "without ", "nothing ")
 """Each match of `_NOTHING` contains one of these; checking them first is twenty times as fast."""
@@ -87,7 +87,7 @@ def returned_nothing(result: ToolResult) -> bool:
     """True if a result is empty, or says in a few words that nothing was found."""
     parts = result.parts
     text = parts[0].text if len(parts) == 1 and type(parts[0]) is Text else "" if not parts else None
-    if text is None or len(text) > LONGEST_NOTHING:
+    if text is None or len(text) > MAX_NOTHING_CHARACTERS:
         return False
     text = text.strip().lower()
     return text in _EMPTY_VALUES or (any(negation in text for negation in _NEGATIONS) and _NOTHING.search(text) is not None)
@@ -95,10 +95,16 @@ def returned_nothing(result: ToolResult) -> bool:
 
 def _note(result: ToolResult | None) -> str:
     text = result.text if result is not None else ""
-    return text if len(text) <= LONGEST_NOTE else text[:LONGEST_NOTE] if result is not None and result.is_error else ""
+    return (
+        text
+        if len(text) <= MAX_NOTE_CHARACTERS
+        else text[:MAX_NOTE_CHARACTERS]
+        if result is not None and result.is_error
+        else ""
+    )
 
 
-def shown(call: ToolCall) -> dict[str, Any]:
+def call_evidence(call: ToolCall) -> dict[str, Any]:
     """Return a call as evidence."""
     return {"tool": call.name, "arguments": call.arguments}
 

@@ -16,11 +16,11 @@ from agentnb.detect.blocks.signatures import is_lost
 from agentnb.detect.detector import Finding
 from agentnb.detect.similarity import both_ends
 
-SHORTEST = 40
+MIN_CHARACTERS = 40
 """Minimum characters of a compared text; short ones are alike by chance."""
 MAX_COMPARED = 1_000
 """Maximum characters compared, half of them at the end."""
-ALIKE = 80.0
+MIN_SIMILARITY = 80.0
 """Per cent of similarity that makes texts near-identical; 75 to 90 find nearly the same in the labelled traces."""
 _NAMES = re.compile(r"\w*\d\w*|\b[A-Z]\w*|\w+(?:[./_-]\w+)+")
 _WORDS = re.compile(r"\w+(?:[./_-]\w+)*")
@@ -53,7 +53,7 @@ class RepeatedText(RoundDetector):
         severity: Severity = "nudge",
         *,
         stop_after: int = 3,
-        alike: float = ALIKE,
+        alike: float = MIN_SIMILARITY,
         window: int = 5,
         within: int = 12,
         embed: Embed | None = None,
@@ -79,11 +79,11 @@ class RepeatedText(RoundDetector):
         """Compare a reply with its author's last texts, if it has no calls or only calls without recorded results."""
         if one.reply is None or not all(is_lost(record) for record in one.records):
             return ()
-        text = "\n".join([one.text, *[_written(record.call) for record in one.records]]).strip()
+        text = "\n".join([one.text, *[_call_text(record.call) for record in one.records]]).strip()
         if not text:
             return ()
         self._replies += 1
-        if len(text) < SHORTEST:
+        if len(text) < MIN_CHARACTERS:
             return ()
         text = both_ends(text, MAX_COMPARED)
         current = _Reply(one.index, text, self.embed([text])[0] if self.embed is not None else None)
@@ -119,7 +119,7 @@ class RepeatedText(RoundDetector):
         return not self.same_names or has_same_names(reply.text, earlier.text)
 
 
-def _written(call: ToolCall) -> str:
+def _call_text(call: ToolCall) -> str:
     """Return a call as the text that a reply would contain."""
     values = call.arguments.values() if isinstance(call.arguments, dict) else (call.arguments,)
     return "\n".join([call.name, *[value if isinstance(value, str) else repr(value) for value in values]])
@@ -159,7 +159,7 @@ class UnheededMessage(RoundDetector):
     rule = "unheeded_message"
     family = "stall"
 
-    def __init__(self, times: int = 3, severity: Severity = "nudge", *, alike: float = ALIKE) -> None:
+    def __init__(self, times: int = 3, severity: Severity = "nudge", *, alike: float = MIN_SIMILARITY) -> None:
         self.times, self.severity, self.alike = times, severity, alike
         self._message = ""
         self._count = self._first = 0
@@ -191,7 +191,7 @@ class UnheededMessage(RoundDetector):
         return self.found(max(self._first - 1, 0), run_round.index, self.severity, sentence, text[:MAX_COMPARED])
 
     def _is_same(self, text: str) -> bool:
-        if not self._message or len(text) < SHORTEST:
+        if not self._message or len(text) < MIN_CHARACTERS:
             return False
         from rapidfuzz import fuzz
 

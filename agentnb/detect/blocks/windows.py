@@ -13,7 +13,7 @@ from agentnb.core.run.call_window import call_key
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.blocks.rounds import RoundDetector
-from agentnb.detect.blocks.signatures import Key, shown, step_key
+from agentnb.detect.blocks.signatures import Key, call_evidence, step_key
 from agentnb.detect.detector import Finding
 
 READS = frozenset({"read", "list", "ls", "glob", "grep", "search", "find", "view", "cat", "show", "get", "open", "fetch"})
@@ -43,7 +43,7 @@ class FrequentCall(RoundDetector):
             rounds = [index for earlier, index in self._last if earlier == key]
             if len(rounds) >= self.times:
                 sentence = f"The same call of {record.call.name} is {len(rounds)} of the last {len(self._last)}"
-                findings = self.found(rounds[0], one.index, self.severity, sentence, shown(record.call))
+                findings = self.found(rounds[0], one.index, self.severity, sentence, call_evidence(record.call))
         return findings
 
 

@@ -12,7 +12,7 @@ from agentnb.detect.blocks.errors import FailingTool
 from agentnb.detect.blocks.near_repeat import NearRepeat
 from agentnb.detect.blocks.nothing_new import NothingNew
 from agentnb.detect.blocks.rounds import NOTHING, RoundDetector
-from agentnb.detect.blocks.texts import ALIKE, Embed, RepeatedText, UnheededMessage
+from agentnb.detect.blocks.texts import MIN_SIMILARITY, Embed, RepeatedText, UnheededMessage
 from agentnb.detect.blocks.todos import PlanningOnly, ReopenedTodo, TalkWithOpenTodos
 from agentnb.detect.detector import Finding
 from agentnb.detect.presets.preset import Preset, Source, rule
@@ -26,7 +26,7 @@ class Default:
     ``texts=False`` omits all comparisons of texts; ``alike`` and ``embed`` are passed to `RepeatedText`.
     """
 
-    def __init__(self, *, texts: bool = True, embed: Embed | None = None, alike: float = ALIKE) -> None:
+    def __init__(self, *, texts: bool = True, embed: Embed | None = None, alike: float = MIN_SIMILARITY) -> None:
         self._reopened, self._near = ReopenedTodo(), NearRepeat({3: "nudge", 5: "block", 7: "stop"})
         self._ends: tuple[EndDetector, ...] = (EmptyAnswer(), ClaimAgainstRecord())
         self._rules: tuple[RoundDetector, ...] = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentnb.detect.detector import DetectorMaker
 from agentnb.detect.presets import coding_agents, default, others
 from agentnb.detect.presets.preset import Preset
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 
 DEFAULT = "default"
 NAIVE = tuple([item.name for item in others.NAIVE])
@@ -21,7 +21,7 @@ def names() -> tuple[str, ...]:
 def describe(name: str) -> Preset:
     """Return a preset with its rules, thresholds and source. Raises `SettingsError` for an unknown name."""
     if name not in _PRESETS:
-        raise SettingsError(f"There is no preset {name!r} of detectors", near(str(name), _PRESETS))
+        raise SettingsError(f"There is no preset {name!r} of detectors", suggest_names(str(name), _PRESETS))
     return _PRESETS[name]
 
 

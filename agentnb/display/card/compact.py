@@ -14,28 +14,28 @@ from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.parts.head import prompt_html, state_html
 from agentnb.display.parts.plan_list import work_lines
 from agentnb.display.parts.step_list import has_steps
-from agentnb.display.style import inlined
+from agentnb.display.style import inline_css
 from agentnb.display.texts.call_labels import MARKS, state
-from agentnb.display.texts.figures import asked, meta
-from agentnb.display.texts.labels import clean, counted, cut, first_line
+from agentnb.display.texts.figures import meta, prompt_with_author
+from agentnb.display.texts.labels import clean, cut, first_line, pluralize
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.question_labels import answer_told
 from agentnb.display.texts.round_notes import round_notes
-from agentnb.display.texts.states import as_left, shown_answer, told_in_pieces
+from agentnb.display.texts.states import closing_pieces, rounds_at_end, shown_answer
 from agentnb.display.texts.todo_labels import todo_lines
 
 MAX_OF_A_PROMPT = 300
 MAX_OF_AN_ANSWER = 2_500
 LAST_ROUNDS = 20
-LINE = 130
+MAX_LINE_CHARACTERS = 130
 """Maximum characters of a line about a round."""
-ROOM = {"answer": 6_000, "todos": 1_800, "rounds": 3_200, "notes": 1_200}
+MAX_HTML_BYTES = {"answer": 6_000, "todos": 1_800, "rounds": 3_200, "notes": 1_200}
 """Maximum bytes of HTML of each part; the whole stays under 15,000."""
 
 
 def compact_html(run: Run) -> Html:
     """Return state, prompt, answer, todos, a line for each of the last rounds, and the command that shows the whole run."""
-    return inlined(tag("div", "compact", _head(run), *compact_pieces(run)))
+    return inline_css(tag("div", "compact", _head(run), *compact_pieces(run)))
 
 
 def compact_pieces(run: Run, *, stored: bool = True) -> list[Html]:
@@ -47,10 +47,10 @@ def compact_pieces(run: Run, *, stored: bool = True) -> list[Html]:
         " shows all of it, and puts it in run",
     )
     return [
-        prompt_html(asked(run), MAX_OF_A_PROMPT, "compact-prompt"),
+        prompt_html(prompt_with_author(run), MAX_OF_A_PROMPT, "compact-prompt"),
         _answer(run),
         *_notes(run),
-        _lines("compact-todos", _that_fit(todo_lines(run), ROOM["todos"])),
+        _lines("compact-todos", _fit(todo_lines(run), MAX_HTML_BYTES["todos"])),
         _rounds(run),
         hint if stored and run.events else NOTHING,
     ]
@@ -66,27 +66,29 @@ def _answer(run: Run) -> Html:
     if not answer:
         return NOTHING
     text = cut(answer, MAX_OF_AN_ANSWER)
-    html = inlined(tag("div", "compact-answer", markdown_html(text, MAX_OF_AN_ANSWER + 100)))
-    return html if _size(html) <= ROOM["answer"] else tag("pre", "compact-lines", words(answer, 800))
+    html = inline_css(tag("div", "compact-answer", markdown_html(text, MAX_OF_AN_ANSWER + 100)))
+    return html if _size(html) <= MAX_HTML_BYTES["answer"] else tag("pre", "compact-lines", words(answer, 800))
 
 
 def _notes(run: Run) -> Iterable[Html]:
-    lines = _that_fit([first_line(note, 400) for note in map("".join, told_in_pieces(run))], ROOM["notes"], newest=True)
+    lines = _fit([first_line(note, 400) for note in map("".join, closing_pieces(run))], MAX_HTML_BYTES["notes"], newest=True)
     return [tag("div", "compact-note", line) for line in lines]
 
 
 def _rounds(run: Run) -> Html:
     """Return the last rounds, without a final answer shown above; in a run without rounds, its steps."""
     if has_steps(run):
-        return _lines("compact-lines", _that_fit([line[2:] for line in work_lines(run)], ROOM["rounds"], newest=True))
-    rounds = as_left(run)
+        return _lines("compact-lines", _fit([line[2:] for line in work_lines(run)], MAX_HTML_BYTES["rounds"], newest=True))
+    rounds = rounds_at_end(run)
     count = len(rounds) - bool(shown_answer(run))
     last = rounds[max(0, count - LAST_ROUNDS) : count]
-    lines = _that_fit(
-        [round_line(shown, run.settings, run.questions_of(shown.index)) for shown in last], ROOM["rounds"], newest=True
+    lines = _fit(
+        [round_line(shown, run.settings, run.questions_of(shown.index)) for shown in last],
+        MAX_HTML_BYTES["rounds"],
+        newest=True,
     )
     if earlier := count - len(lines):
-        lines.insert(0, counted(earlier, "earlier round"))
+        lines.insert(0, pluralize(earlier, "earlier round"))
     return _lines("compact-lines", lines)
 
 
@@ -97,7 +99,7 @@ def round_line(one: WorkflowRound, settings: Mapping[str, Any], questions: Itera
     calls = ", ".join(_call(record, asked.get(record.call.id, ())) for record in one.records)
     notes = [line.text for line in round_notes(one, settings) if line.at_once]
     line = "  ".join([*answer, calls] if calls else answer or notes or [one.status])
-    return f"{one.index + 1:>3}  {line if len(line) <= LINE else line[: LINE - 1] + '…'}"
+    return f"{one.index + 1:>3}  {line if len(line) <= MAX_LINE_CHARACTERS else line[: MAX_LINE_CHARACTERS - 1] + '…'}"
 
 
 def _call(record: CallRecord, questions: Iterable[AskedQuestion]) -> str:
@@ -111,7 +113,7 @@ def _lines(kind: str, lines: list[str]) -> Html:
     return tag("pre", kind, "\n".join(lines)) if lines else NOTHING
 
 
-def _that_fit(lines: list[str], room: int, *, newest: bool = False) -> list[str]:
+def _fit(lines: list[str], room: int, *, newest: bool = False) -> list[str]:
     """Return as many lines as fit into ``room`` bytes of HTML: the first, or with ``newest`` the last."""
     kept: list[str] = []
     for line in reversed(lines) if newest else lines:

@@ -15,7 +15,7 @@ from agentnb.display.card.workflow_card import steps_html, steps_title
 from agentnb.display.defaults import MAX_FIGURES, MAX_OF_PICTURES
 from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.head import details_html
 from agentnb.display.parts.long_text import Way, long_html
 from agentnb.display.parts.questions.question import question_html
@@ -25,9 +25,9 @@ from agentnb.display.parts.step_list import has_steps
 from agentnb.display.parts.todos import todo_list_html
 from agentnb.display.parts.totals import Totals
 from agentnb.display.texts.call_labels import state
-from agentnb.display.texts.labels import counted, cut, cut_after_paragraph
+from agentnb.display.texts.labels import cut, cut_after_paragraph, pluralize
 from agentnb.display.texts.notebook_commands import NOTEBOOK
-from agentnb.display.texts.states import next_step, notes_in_pieces, shown_answer, why_in_pieces
+from agentnb.display.texts.states import next_step, note_pieces, reason_pieces, shown_answer
 from agentnb.display.texts.todo_labels import todos_done
 
 MAX_OF_AN_ANSWER = 100_000
@@ -44,14 +44,14 @@ def answer_html(text: str) -> Html:
 def result_html(run: Run) -> Html:
     """Return the answer or, without one, the reason, the last reply, and the open questions."""
     answer = shown_answer(run)
-    reason = pieces_html(why_in_pieces(run), lead="bad" if run.status == "failed" else "warn")
+    reason = pieces_html(reason_pieces(run), lead="bad" if run.status == "failed" else "warn")
     kind = "why why-bad" if run.status == "failed" else "why"
     boxes = [tag("div", kind, reason, _traceback(run))] if reason else []
-    boxes += [tag("div", "why", pieces_html(note)) for note in notes_in_pieces(run)]
+    boxes += [tag("div", "why", pieces_html(note)) for note in note_pieces(run)]
     form = Form(over=not run.should_continue)
     asked = [question_html(question, form) for question in run.questions if question.outcome == "open"]
     open_questions = tag("div", "list", *asked) if asked else NOTHING
-    return joined(answer_html(answer) if answer else NOTHING, *boxes, open_questions)
+    return join_html(answer_html(answer) if answer else NOTHING, *boxes, open_questions)
 
 
 def has_last_reply(run: Run) -> bool:
@@ -81,7 +81,7 @@ def pieces_html(pieces: Iterable[str], lead: str = "") -> Html:
             marked += [tag("b", lead, words(head)), words(remainder)]
         else:
             marked.append(words(cut(piece, MAX_OF_A_REASON)))
-    return joined(*marked)
+    return join_html(*marked)
 
 
 def pictured_calls(run: Run) -> list[CallRecord]:
@@ -119,10 +119,10 @@ def _folds(run: Run, totals: Totals, form: Form, shown: Transcript) -> Iterator[
     if has_last_reply(run):
         text = run.text.strip()
         reply = tag("div", "list", markdown_html(cut_after_paragraph(text, MAX_OF_A_LAST_REPLY)))
-        yield _part("reply", f"Last reply, {counted(len(text.splitlines()), 'line')}", reply, form.is_open("reply"))
+        yield _part("reply", f"Last reply, {pluralize(len(text.splitlines()), 'line')}", reply, form.is_open("reply"))
     if shown.rounds:  # folds opened in the live card stay visible
         opened = any(is_open for key, is_open in form.folds.items() if form.details or not key.startswith("saw:"))
-        title = f"Transcript, {counted(totals.rounds, 'round')}"
+        title = f"Transcript, {pluralize(totals.rounds, 'round')}"
         yield _part("rounds", title, tag("div", "rounds", shown.rounds), form.is_open("rounds", opened))
     if has_steps(run):
         opened = any(is_open for key, is_open in form.folds.items() if key.startswith(("step:", "nested:")))

@@ -18,7 +18,7 @@ from agentnb.display.card.transcript import transcript
 from agentnb.display.card.workflow_card import steps_html, workflow_html
 from agentnb.display.defaults import MAX_OF_A_TEXT
 from agentnb.display.form import Form, effects_of, no_nested_runs
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.expectations import expectations_html
 from agentnb.display.parts.finding_links import findings_html, lines_of
 from agentnb.display.parts.head import folded_prompt_html, meta_html, prompt_html, state_html
@@ -27,12 +27,12 @@ from agentnb.display.parts.rounds import round_html, round_pieces
 from agentnb.display.parts.step_list import has_steps
 from agentnb.display.parts.todos import todos_html
 from agentnb.display.parts.totals import Totals
-from agentnb.display.style import inlined, kept
+from agentnb.display.style import inline_css, wrap_output
 from agentnb.display.texts.event_lines import AlsoHappened, without_steps
-from agentnb.display.texts.figures import asked
-from agentnb.display.texts.labels import counted
+from agentnb.display.texts.figures import prompt_with_author
+from agentnb.display.texts.labels import pluralize
 from agentnb.display.texts.notebook_commands import NOTEBOOK
-from agentnb.display.texts.states import as_left, is_foreign, live_answer, told_in_pieces
+from agentnb.display.texts.states import closing_pieces, is_foreign, live_answer, rounds_at_end
 from agentnb.display.texts.user_messages import USER, UserMessages
 
 
@@ -51,12 +51,12 @@ def run_html(
     ``variable``: the variable that holds the run; ``nested``: returns a call's nested runs.
     """
     form = Form(folds=folds or {}, details=details, variable=variable, nested=nested)
-    return kept(plain_html(run, form, prompt=prompt))
+    return wrap_output(plain_html(run, form, prompt=prompt))
 
 
 def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
     """Return the HTML of `run_html` without inline styles, for a page with a style sheet."""
-    totals, pictured, findings = Totals(as_left(run)), pictured_calls(run), lines_of(run)
+    totals, pictured, findings = Totals(rounds_at_end(run)), pictured_calls(run), lines_of(run)
     shown_above = frozenset([record.call.id for record in pictured])
     form = form._replace(
         marks=findings.marks,
@@ -84,7 +84,7 @@ def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
 
 
 def _prompt_html(run: Run, form: Form) -> Html:
-    return prompt_html(asked(run), MAX_OF_A_TEXT) if form.whole else folded_prompt_html(asked(run))
+    return prompt_html(prompt_with_author(run), MAX_OF_A_TEXT) if form.whole else folded_prompt_html(prompt_with_author(run))
 
 
 def _user_messages(run: Run, form: Form) -> Html:
@@ -110,8 +110,8 @@ def running_html(
     omitted = len(run.rounds) - len(shown)
     # No pictures: redrawn many times a second.
     form = Form(pictures=False, effects=effects_of(run.tools), settings=run.settings, nested=nested, run=run)
-    rounds = [_drawn(run_round, drawn, form, run.questions_of(run_round.index)) for run_round in shown]
-    earlier = tag("div", "list quiet", counted(omitted, "earlier round")) if omitted else NOTHING
+    rounds = [_draw_round(run_round, drawn, form, run.questions_of(run_round.index)) for run_round in shown]
+    earlier = tag("div", "list quiet", pluralize(omitted, "earlier round")) if omitted else NOTHING
     text = tag("div", "streaming", words(streaming, MAX_OF_A_TEXT)) if streaming else NOTHING
     todos = tag("div", "list", todos_html(run.todos, live=False)) if run.todos else NOTHING
     hint_html = tag("div", "list quiet", hint) if hint else NOTHING
@@ -119,14 +119,14 @@ def running_html(
     work = [user_messages, workflow_html(run), steps_html(run, form), todos, earlier, *rounds, text]
     step = live_answer(run)
     answer = NOTHING if step is None else tag("div", "why", pieces_html(pieces("", [step], NOTEBOOK)))
-    return kept(tag("div", "run", head_html(run, Totals(run.rounds)), hint_html, *work, notes_html(run), answer))
+    return wrap_output(tag("div", "run", head_html(run, Totals(run.rounds)), hint_html, *work, notes_html(run), answer))
 
 
-def _drawn(run_round: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Sequence[AskedQuestion]) -> Html:
+def _draw_round(run_round: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Sequence[AskedQuestion]) -> Html:
     if run_round.status == "running" or any(question.outcome == "open" for question in questions):
-        return inlined(round_html(run_round.index, round_pieces(run_round, form, questions=questions)))
+        return inline_css(round_html(run_round.index, round_pieces(run_round, form, questions=questions)))
     if run_round.index not in drawn:
-        drawn[run_round.index] = inlined(round_html(run_round.index, round_pieces(run_round, form, questions=questions)))
+        drawn[run_round.index] = inline_css(round_html(run_round.index, round_pieces(run_round, form, questions=questions)))
     return drawn[run_round.index]
 
 
@@ -144,7 +144,7 @@ def without_rounds(run: Run) -> Sequence[str]:
 
 def notes_html(run: Run, also: Sequence[str] = ()) -> Html:
     """Return the notes to the person, the reason for the end and the next command, preceded by the lines ``also``."""
-    return joined(_also(also, Form()), *[tag("div", "why", pieces_html(note)) for note in told_in_pieces(run)])
+    return join_html(_also(also, Form()), *[tag("div", "why", pieces_html(note)) for note in closing_pieces(run)])
 
 
 def _also(lines: Sequence[str], form: Form) -> Html:

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agentnb.acp.foreign_agent import is_of_others
+from agentnb.acp.foreign_agent import is_external
 from agentnb.core.log.events import (
     AnyEvent,
     CommandReceived,
@@ -43,7 +43,7 @@ from agentnb.display.card.nested import NestedRuns
 from agentnb.display.card.workflow_card import LiveSteps
 from agentnb.display.form import Form, effects_of
 from agentnb.display.markdown.streamed_markdown import Blocks
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.finding_links import LiveFindings
 from agentnb.display.parts.head import chip_html, meta_html, model_html, totals_html
 from agentnb.display.parts.round_details import compactions_html, retries_html
@@ -233,12 +233,12 @@ class LiveCard:
         now = {
             "chip": chip_html(run, hears=self.is_streaming, position=self.nested.plan_position),
             "graph": self._steps.graph_html() if self._steps is not None else NOTHING,
-            "meta": joined(meta_html(run, totals, self._elapsed), model_html(run)),
+            "meta": join_html(meta_html(run, totals, self._elapsed), model_html(run)),
             "controls": self._controls_html(),
             "todos": todos_html(run.todos if todos is None else todos, live=self._controls),
             "totals": totals_html(run, totals),
             "findings": self._findings.html,
-            "trouble": joined(*trouble_links(totals.wrong, run.id)),
+            "trouble": join_html(*trouble_links(totals.wrong, run.id)),
             "notes": notes_html(run, () if run.rounds else self._also.during(0)),
             "asked": self._asked_html(),
         }
@@ -253,11 +253,11 @@ class LiveCard:
             return tag("span", "hint", "To stop it: Kernel → Interrupt")
         last = next((name for name, _ in reversed(self._asked) if name != "say"), "")
         is_paused = self.run.status == "waiting_on_user" and not self.run.waiting
-        rest = " after this turn, or at its next question" if is_of_others(self.run) else ""
+        rest = " after this turn, or at its next question" if is_external(self.run) else ""
         told = tag("span", "hint", f"Pausing …{rest}") if last == "pause" and not is_paused else NOTHING
         to_resume = last == "pause" or (is_paused and not last)
         do, label = ("resume", "Resume") if to_resume else ("pause", "Pause")
-        return joined(told, _button(do, label), _button("stop", "Stop", main=True))
+        return join_html(told, _button(do, label), _button("stop", "Stop", main=True))
 
     def _asked_html(self) -> Html:
         """Return the person's messages that the model has not read yet."""

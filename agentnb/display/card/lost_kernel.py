@@ -8,7 +8,7 @@ from agentnb.advice import RecoverRun, pieces
 from agentnb.display.card.finished import pieces_html
 from agentnb.display.markup import Html, tag
 from agentnb.display.parts.head import MARKS, TONES
-from agentnb.display.style import inline_style, inlined, rules
+from agentnb.display.style import inline_css, inline_style, rules
 from agentnb.display.texts.labels import short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.display.texts.states import STATES
@@ -34,7 +34,7 @@ def remains_html(run_id: str = "") -> Html:
     transcript = tag("details", "", tag("summary", "summary", "Transcript"), rounds, open=True)
     graph = tag("div", "", data_slot="graph")
     todos, findings = (tag("div", "list", data_slot=name) for name in ("todos", "findings"))
-    return inlined(tag("div", "run", head, note, graph, todos, findings, transcript, tag("div", "", data_slot="notes")))
+    return inline_css(tag("div", "run", head, note, graph, todos, findings, transcript, tag("div", "", data_slot="notes")))
 
 
 @cache

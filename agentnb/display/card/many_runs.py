@@ -8,9 +8,9 @@ from time import perf_counter
 from agentnb.detect.run import Run
 from agentnb.display.markup import NOTHING, Html, tag
 from agentnb.display.parts.head import MARKS, chip_html, tone
-from agentnb.display.style import kept
+from agentnb.display.style import wrap_output
 from agentnb.display.texts.figures import meta
-from agentnb.display.texts.labels import clean, counted, duration, first_line
+from agentnb.display.texts.labels import clean, duration, first_line, pluralize
 from agentnb.display.texts.states import STATES, chip
 
 ORDER = ("completed", "running", "waiting_on_user", "limited", "stopped", "cancelled", "interrupted", "unknown", "failed")
@@ -19,7 +19,7 @@ WORST_FIRST = ("bad", "warn", "asking", "neutral", "good")
 """Tones from worst to best; the line has the worst tone of its ended runs."""
 MAX_LISTED = 100
 """Maximum ended runs listed, and as many failed ones besides."""
-LINE = 100
+MAX_PROMPT_CHARACTERS = 100
 """Maximum characters of a prompt in the list."""
 
 
@@ -85,7 +85,7 @@ class ManyRuns:
     @property
     def text(self) -> str:
         """``7 runs: 5 done, 1 running, 1 failed · 3:07 · $0.0123``."""
-        return " · ".join([f"{counted(self.count, 'run')}: {self.states}", *self._figures])
+        return " · ".join([f"{pluralize(self.count, 'run')}: {self.states}", *self._figures])
 
     def html(self) -> Html:
         """Return the line, with a bar while runs are in progress; afterwards it opens to a line for each run."""
@@ -96,7 +96,7 @@ class ManyRuns:
         ended = self._ended.total()
         bar = tag("progress", "bar", aria_label="Runs that have ended", value=str(ended), max=str(self.count))
         pieces = [
-            tag("span", f"chip {kind}", mark, f" {counted(self.count, 'run')}"),
+            tag("span", f"chip {kind}", mark, f" {pluralize(self.count, 'run')}"),
             NOTHING if self.is_over else bar,
             tag("span", "meta", *[Html(f"{tag('span', 'part', figure)} ") for figure in (self.states, *self._figures)]),
         ]
@@ -110,14 +110,14 @@ class ManyRuns:
 
 def many_runs_html(runs: ManyRuns) -> Html:
     """Return the line as a separate output."""
-    return kept(tag("div", "run", runs.html()))
+    return wrap_output(tag("div", "run", runs.html()))
 
 
 def run_line_html(run: Run, told: str) -> Html:
     """Return a line for a run that is shown elsewhere."""
-    return kept(tag("div", "quiet", chip_html(run), f" · {', '.join(meta(run))} · {told}"))
+    return wrap_output(tag("div", "quiet", chip_html(run), f" · {', '.join(meta(run))} · {told}"))
 
 
 def _line(run_id: str, run: Run) -> str:
     words = [f"{MARKS[tone(run)]} {chip(run)}", *meta(run)[:2]]
-    return "  ".join([*words, first_line(clean(run.prompt), LINE), run_id])
+    return "  ".join([*words, first_line(clean(run.prompt), MAX_PROMPT_CHARACTERS), run_id])

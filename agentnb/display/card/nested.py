@@ -9,9 +9,9 @@ from agentnb.core.log.events import AnyEvent, Delta, Event, RunFinished, TextDel
 from agentnb.core.run.agent_state import PlanPosition
 from agentnb.display.card.compact import compact_pieces
 from agentnb.display.card.many_runs import ManyRuns
-from agentnb.display.markup import NOTHING, Html, joined, tag
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.head import state_html
-from agentnb.display.style import inlined
+from agentnb.display.style import inline_css
 from agentnb.display.texts.figures import meta
 from agentnb.display.texts.labels import first_line
 from agentnb.runtime.host.host import Beginning
@@ -48,16 +48,16 @@ class NestedRun:
         if isinstance(item, Event):
             self.is_over = self.is_over or isinstance(item, RunFinished)
             self.saying = ""
-            self._told()
+            self._record_change()
         elif self._spoke is not None and isinstance(item, TextDelta):
             self.saying = (self.saying + item.text)[-MAX_SAYING:]
             self._spoke()
 
     def nested(self, beginning: Beginning) -> NestedRun | None:
         """Return the watcher for a run nested in this one."""
-        return self.within.add(beginning, self._told)
+        return self.within.add(beginning, self._record_change)
 
-    def _told(self) -> None:
+    def _record_change(self) -> None:
         self.changes += 1
         self._changed()
 
@@ -67,7 +67,7 @@ class NestedRun:
         name = tag("b", "nested-name", first_line(self.name, 60)) if self.name else NOTHING
         figures = tag("span", "meta", first_line(", ".join(meta(self.run)), 200))
         head = tag("span", "nested-line", Html(" ".join(part for part in (state_html(self.run), name, figures) if part)))
-        inner = joined(*[self.within.html(call_id, folds) for call_id in self.within.calls])
+        inner = join_html(*[self.within.html(call_id, folds) for call_id in self.within.calls])
         body = tag("div", "nested-body", *compact_pieces(self.run, stored=self.stored), inner)
         summary = tag("summary", "nested-summary", head)
         return tag("details", "nested", summary, body, data_fold=key, open=folds.get(key, False))
@@ -151,6 +151,8 @@ class NestedRuns:
             return NOTHING
         cards = self._few.get(call_id, [])
         are_kept = cards and len(cards) == counted_runs.count
-        return inlined(
-            joined(*[nested_run.html(folds) for nested_run in cards]) if are_kept else tag("div", "nested", counted_runs.html())
+        return inline_css(
+            join_html(*[nested_run.html(folds) for nested_run in cards])
+            if are_kept
+            else tag("div", "nested", counted_runs.html())
         )

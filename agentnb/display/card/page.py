@@ -9,12 +9,12 @@ from agentnb.detect.run import Run
 from agentnb.display.card.html import plain_html
 from agentnb.display.defaults import MAX_OF_A_TEXT, MAX_OF_ALL, MAX_OF_THINKING
 from agentnb.display.form import Form
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.questions.call_view import MAX_OF_A_QUESTION
-from agentnb.display.parts.results import as_text, given
+from agentnb.display.parts.results import arguments_by_name, as_text
 from agentnb.display.parts.step_list import MAX_WHOLE
 from agentnb.display.style import style_sheet
-from agentnb.display.texts.labels import counted, first_line
+from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.interchange.page_log import ELEMENT, packed_log
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -28,7 +28,7 @@ def page_html(run: Run) -> str:
     """Return the complete page with the request of each round, and with the run's log for loading it again."""
     title = f"{first_line(run.prompt, 70)} · agentnb"
     started = f"{run.started_at:%Y-%m-%d %H:%M} UTC" if run.started_at else ""
-    origin = " · ".join(part for part in (run.id, started, counted(len(run.events), "event")) if part)
+    origin = " · ".join(part for part in (run.id, started, pluralize(len(run.events), "event")) if part)
     card = plain_html(run, Form(whole=True, folds={"rounds": True}), prompt=True)
     log = tag("code", "tool-code", f"{run.id}.jsonl")
     cut_note = f"{LEFT_OUT}. Its log has them whole: load_trace opens this page, and "
@@ -41,7 +41,7 @@ def page_of(title: str, *content: Html, style: str = "") -> str:
     """Return a page that fetches nothing and runs no script, in light and dark. ``style``: rules in addition to the common
     ones.
     """
-    head = joined(
+    head = join_html(
         Html('<meta charset="utf-8">'),
         Html('<meta name="generator" content="agentnb">'),
         Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
@@ -70,7 +70,7 @@ def _lengths(run: Run) -> Iterator[tuple[int, int]]:
         for compaction in run_round.compactions:
             yield len(compaction.compacted.text) if compaction.compacted else 0, MAX_OF_A_TEXT
         for record in run_round.records:
-            for value in given(record).values():
+            for value in arguments_by_name(record).values():
                 yield len(as_text(value)), MAX_OF_ALL
             for part in record.result.parts if record.result else ():
                 yield len(part.text) if isinstance(part, Text) else 0, MAX_OF_ALL

@@ -14,12 +14,12 @@ from agentnb.context.request_history import LeftOut, SentRequest
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import ToolSpec
 from agentnb.display.defaults import MAX_OF_A_SENT_RESULT, MAX_OF_A_SENT_TEXT
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.texts.labels import clean, counted, first_line, thousands
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.texts.labels import clean, first_line, pluralize, thousands
 
 MAX_OF_A_SCHEMA = 600
 """Maximum characters of a tool's schema in a saved notebook; the todo tool's alone has twelve thousand in each run."""
-SHORT = 100
+MAX_INLINE_CHARACTERS = 100
 """Maximum characters of JSON on one line."""
 MAX_NAMES = 200
 """Maximum characters of the line with the tools' names."""
@@ -69,7 +69,7 @@ def request_view_html(seen: SentRequest, *, whole: bool, schemas: bool = False) 
 def summary(seen: SentRequest) -> str:
     """Return ``7 messages, about 2.1k tokens, 5 as in the round before (cached 1.8k tokens)``."""
     prefix = "about " if seen.tokens_estimated else ""
-    parts = [counted(len(seen.request.messages), "message"), f"{prefix}{thousands(seen.tokens)} tokens"]
+    parts = [pluralize(len(seen.request.messages), "message"), f"{prefix}{thousands(seen.tokens)} tokens"]
     if seen.unchanged:
         parts.append(f"{seen.unchanged} as in the round before")
     if seen.kept > seen.unchanged:
@@ -77,18 +77,18 @@ def summary(seen: SentRequest) -> str:
     if seen.sent_before and not seen.kept:
         parts.append("none as in the round before")
     if seen.compacted is not None and seen.compacted.text:
-        parts.append(f"with a summary of {counted(seen.compacted.count, 'stored message')}")
-    if not_sent := len(seen.left_out) + _unsummed(seen) + seen.truncated:
+        parts.append(f"with a summary of {pluralize(seen.compacted.count, 'stored message')}")
+    if not_sent := len(seen.left_out) + _dropped_count(seen) + seen.truncated:
         parts.append(f"{not_sent} left out")
-    return f"{', '.join(parts)} ({_cached(seen.cached)})"
+    return f"{', '.join(parts)} ({_cache_words(seen.cached)})"
 
 
-def _unsummed(seen: SentRequest) -> int:
+def _dropped_count(seen: SentRequest) -> int:
     """Return the number of messages that a compaction dropped without a summary."""
     return seen.compacted.count if seen.compacted is not None and not seen.compacted.text else 0
 
 
-def _cached(tokens: int | None) -> str:
+def _cache_words(tokens: int | None) -> str:
     if tokens is None:
         return "cached: unknown"
     return f"cached {thousands(tokens)} tokens" if tokens else "nothing cached"
@@ -110,7 +110,7 @@ def _pre(text: str, most: int | None = None, kind: str = "sight-text") -> Html:
 def _json(value: Any, most: int | None = None) -> Html:
     data = msgspec.json.encode(value)
     on_one_line = msgspec.json.format(data, indent=0)
-    shown = on_one_line if len(on_one_line) <= SHORT else msgspec.json.format(data, indent=2)
+    shown = on_one_line if len(on_one_line) <= MAX_INLINE_CHARACTERS else msgspec.json.format(data, indent=2)
     return _pre(shown.decode(), most)
 
 
@@ -119,10 +119,10 @@ def _json(value: Any, most: int | None = None) -> Html:
 
 def _frame(seen: SentRequest, whole: bool) -> Html:
     request = seen.request
-    system = _fold(f"System prompt, {counted(len(request.system), 'character')}", _pre(request.system))
+    system = _fold(f"System prompt, {pluralize(len(request.system), 'character')}", _pre(request.system))
     tool_names = first_line(clean(", ".join(tool.name for tool in request.tools)), MAX_NAMES)
-    tools = _fold(f"{counted(len(request.tools), 'tool')}: {tool_names}", *[_tool(tool, whole) for tool in request.tools])
-    return joined(
+    tools = _fold(f"{pluralize(len(request.tools), 'tool')}: {tool_names}", *[_tool(tool, whole) for tool in request.tools])
+    return join_html(
         system if request.system else _line("same", "No system prompt"),
         tools if request.tools else _line("same", "No tools"),
         _fold("Settings", _json(request.settings)) if request.settings else NOTHING,
@@ -140,21 +140,21 @@ def _tool(tool: ToolSpec, whole: bool) -> Html:
 
 def _messages(seen: SentRequest, form: _Form, whole: bool) -> Html:
     """Return all messages in order: those of the previous round on one line or folded, then the new ones."""
-    repeated, origin = _known(seen)
+    repeated, origin = _repeated_messages(seen)
     split = seen.left_out_before if seen.sent_before else sum(one.place < repeated for one in seen.left_out)
     end = len(seen.request.messages)
     moved = range(max(1, repeated), end - NEWEST) if _is_made_anew(seen) and not whole else range(0)
-    later = (*_between(seen, repeated, end, seen.left_out[split:], form, moved), _ephemeral(seen))
+    later = (*_message_range(seen, repeated, end, seen.left_out[split:], form, moved), _ephemeral(seen))
     title = f"{_numbers(repeated)}: {origin}" if repeated else f"As in round {seen.index}"
     title += f"; {split} left out there too" if split else ""
-    if repeated > 1 and (gap := _unsummed(seen) + seen.truncated):
-        title += f"; {counted(gap, 'message')} left out behind the first"
-    title += f"; the summary among them stands for {_summed_up(seen)}" if _place_of_summary(seen) in range(repeated) else ""
+    if repeated > 1 and (gap := _dropped_count(seen) + seen.truncated):
+        title += f"; {pluralize(gap, 'message')} left out behind the first"
+    title += f"; the summary among them stands for {_summary_words(seen)}" if _place_of_summary(seen) in range(repeated) else ""
     if not repeated and not split:
-        return joined(*later)
+        return join_html(*later)
     if whole:
-        return joined(_fold(f"= {title}", *_between(seen, 0, repeated, seen.left_out[:split], form)), *later)
-    return joined(_line("same", f"= {title}"), *later)
+        return join_html(_fold(f"= {title}", *_message_range(seen, 0, repeated, seen.left_out[:split], form)), *later)
+    return join_html(_line("same", f"= {title}"), *later)
 
 
 def _is_made_anew(seen: SentRequest) -> bool:
@@ -162,7 +162,7 @@ def _is_made_anew(seen: SentRequest) -> bool:
     return seen.kept < seen.sent_before - 1
 
 
-def _known(seen: SentRequest) -> tuple[int, str]:
+def _repeated_messages(seen: SentRequest) -> tuple[int, str]:
     """Return the number of leading messages not to be shown again, and their origin."""
     if not seen.sent_before:
         return seen.inherited, "stored, from the run that this one continues"
@@ -174,7 +174,7 @@ def _numbers(count: int) -> str:
     return "Message 1" if count == 1 else f"Messages 1 to {count}"
 
 
-def _between(
+def _message_range(
     seen: SentRequest, start: int, end: int, left_out: Iterable[LeftOut], form: _Form, moved: range = range(0)
 ) -> Iterator[Html]:
     """Yield these messages of the request, with omitted ones at their positions.
@@ -187,24 +187,24 @@ def _between(
         if index == max(1, start) and start <= 1:
             yield _gap(seen)
         while waiting and waiting[0].place <= index:
-            yield _left_out(waiting.pop(0), form)
+            yield _omitted(waiting.pop(0), form)
         if index not in moved or index == summary:
             yield _message(seen, index, form)
         elif index == moved.start or index - 1 == summary:
             first = f"Message {index + 1}" if index == moved.stop - 1 else f"Messages {index + 1} to {moved.stop}"
             yield _line("same", f"= {first}: {STORED.format(seen.index)}")
     for message in waiting:
-        yield _left_out(message, form)
+        yield _omitted(message, form)
 
 
 def _gap(seen: SentRequest) -> Html:
     """Return lines about messages missing after the first."""
     lines = []
-    if count := _unsummed(seen):
-        lines.append(f"{counted(count, 'stored message')} left out: they could not be summarized")
+    if count := _dropped_count(seen):
+        lines.append(f"{pluralize(count, 'stored message')} left out: they could not be summarized")
     if seen.truncated:
-        lines.append(f"{counted(seen.truncated, 'message')} left out: there were more than may be sent")
-    return joined(*[tag("div", "sight-message sight-bar-left-out", tag("div", "sight-head", f"⊘ {line}")) for line in lines])
+        lines.append(f"{pluralize(seen.truncated, 'message')} left out: there were more than may be sent")
+    return join_html(*[tag("div", "sight-message sight-bar-left-out", tag("div", "sight-head", f"⊘ {line}")) for line in lines])
 
 
 def _message(seen: SentRequest, index: int, form: _Form) -> Html:
@@ -212,11 +212,11 @@ def _message(seen: SentRequest, index: int, form: _Form) -> Html:
     message = seen.lasting if is_last else seen.request.messages[index]
     number = f"{index + 1} · {message.role}" + (f" · {first_line(clean(message.author), MAX_NAMES)}" if message.author else "")
     if seen.compacted is not None and index == _place_of_summary(seen):
-        label = f"Σ a summary, in the place of {_summed_up(seen)}"
+        label = f"Σ a summary, in the place of {_summary_words(seen)}"
         alone, content = _with_summary(seen.compacted.text, label, message, form)
         word = label[2:] if alone else "stored, and joined to it a summary"
-        return _framed(number, _Origin("summed", "Σ", word), content)
-    return _framed(number, _origin(seen, index), *[_part(part, form) for part in message.parts])
+        return _frame_message(number, _Origin("summed", "Σ", word), content)
+    return _frame_message(number, _origin(seen, index), *[_part(part, form) for part in message.parts])
 
 
 def _place_of_summary(seen: SentRequest) -> int | None:
@@ -235,12 +235,12 @@ def _with_summary(summary: str, label: str, message: Message, form: _Form) -> tu
         before, match, after = part.text.partition(summary) if isinstance(part, Text) else ("", "", "")
         head = NOTHING if alone else tag("div", "sight-part", tag("span", "sight-summed", label))
         around = [_pre(words.strip(), form.text) if words.strip() else NOTHING for words in (before, after)]
-        pieces.append(joined(around[0], head, _pre(match, form.text), around[1]) if match else _part(part, form))
-    return alone, joined(*pieces)
+        pieces.append(join_html(around[0], head, _pre(match, form.text), around[1]) if match else _part(part, form))
+    return alone, join_html(*pieces)
 
 
-def _summed_up(seen: SentRequest) -> str:
-    return counted(seen.compacted.count if seen.compacted is not None else 0, "stored message")
+def _summary_words(seen: SentRequest) -> str:
+    return pluralize(seen.compacted.count if seen.compacted is not None else 0, "stored message")
 
 
 def _ephemeral(seen: SentRequest) -> Html:
@@ -249,12 +249,12 @@ def _ephemeral(seen: SentRequest) -> Html:
         return NOTHING
     origin = _Origin("ephemeral", "◌", "ephemeral, in this request only")
     number = f"{len(seen.request.messages)} · {seen.request.messages[-1].role}, its end"
-    return _framed(number, origin, _pre(seen.ephemeral))
+    return _frame_message(number, origin, _pre(seen.ephemeral))
 
 
-def _left_out(omitted: LeftOut, form: _Form) -> Html:
+def _omitted(omitted: LeftOut, form: _Form) -> Html:
     origin = _Origin("left-out", "⊘", f"left out: {WHY_LEFT_OUT[omitted.why]}")
-    return _framed(omitted.message.role, origin, *[_part(part, form) for part in omitted.message.parts])
+    return _frame_message(omitted.message.role, origin, *[_part(part, form) for part in omitted.message.parts])
 
 
 def _origin(seen: SentRequest, index: int) -> _Origin:
@@ -275,7 +275,7 @@ def _origin(seen: SentRequest, index: int) -> _Origin:
     return _Origin("new", "+", f"new since round {seen.index}, stored")
 
 
-def _framed(number: str, origin: _Origin, *content: Html) -> Html:
+def _frame_message(number: str, origin: _Origin, *content: Html) -> Html:
     mark = tag("span", f"sight-{origin.kind}", f"{origin.mark} {origin.word}")
     head = tag("div", "sight-head", tag("b", "", number), " · ", mark)
     return tag("div", f"sight-message sight-bar-{origin.kind}", head, *content)
@@ -285,7 +285,7 @@ def _framed(number: str, origin: _Origin, *content: Html) -> Html:
 
 
 def _part(part: AnyPart, form: _Form) -> Html:
-    return joined(_SHOWN[type(part)](part, form), _for_the_provider(part))
+    return join_html(_SHOWN[type(part)](part, form), _for_the_provider(part))
 
 
 def _text(part: Text, form: _Form) -> Html:
@@ -293,11 +293,11 @@ def _text(part: Text, form: _Form) -> Html:
 
 
 def _blank(text: str) -> str:
-    return f"{counted(len(text), 'blank character')}" if text else "empty"
+    return f"{pluralize(len(text), 'blank character')}" if text else "empty"
 
 
 def _thinking(part: Thinking, form: _Form) -> Html:
-    return joined(_line("part", "thinking"), _pre(part.text, form.text)) if part.text else _line("part", "thinking, no text")
+    return join_html(_line("part", "thinking"), _pre(part.text, form.text)) if part.text else _line("part", "thinking, no text")
 
 
 def _image(part: Image, form: _Form) -> Html:
@@ -305,15 +305,15 @@ def _image(part: Image, form: _Form) -> Html:
 
 
 def _call(part: ToolCall, form: _Form) -> Html:
-    return joined(_part_line("call of", part.name, part.id), _json(part.arguments, form.text))
+    return join_html(_part_line("call of", part.name, part.id), _json(part.arguments, form.text))
 
 
 def _result(part: ToolResult, form: _Form) -> Html:
-    inner = [_given(item, form) for item in part.parts] or [_line("part", "nothing in it")]
-    return joined(_part_line("result of", part.name, part.call_id, _failure(part)), *inner)
+    inner = [_result_part(item, form) for item in part.parts] or [_line("part", "nothing in it")]
+    return join_html(_part_line("result of", part.name, part.call_id, _failure(part)), *inner)
 
 
-def _given(part: Text | Image, form: _Form) -> Html:
+def _result_part(part: Text | Image, form: _Form) -> Html:
     return _pre(part.text, form.result, "sight-text sight-result") if isinstance(part, Text) else _image(part, form)
 
 

@@ -25,12 +25,12 @@ from agentnb.display.texts.question_labels import closed_question_lines, questio
 from agentnb.display.texts.round_notes import round_notes
 from agentnb.display.texts.user_messages import USER, UserMessages
 
-SHORTEST = 0.1
+MIN_SECONDS = 0.1
 """Minimum duration of a call that is shown, in seconds."""
 ROUNDS_WHILE_RUNNING = 12
 """Rounds shown of a run in progress; a finished run shows all."""
 MARGIN = "     "
-LINE = 110
+MAX_LINE_CHARACTERS = 110
 """Maximum characters of a line with a result."""
 MAX_INNER = 20
 """Maximum lines for calls made by a tool."""
@@ -50,8 +50,8 @@ def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) ->
     lines += [answer, ""] if answer else []
     first = max(0, len(run.rounds) - ROUNDS_WHILE_RUNNING) if states.is_going_on(run) else 0
     if first:
-        lines.append(labels.counted(first, "earlier round"))
-    rounds = states.as_left(run)
+        lines.append(labels.pluralize(first, "earlier round"))
+    rounds = states.rounds_at_end(run)
     also = AlsoHappened(without_steps(run.events) if has_steps(run) else run.events)
     user_messages = UserMessages(run.events, USER if states.is_foreign(run) else "You")
     for run_round in rounds[first:]:
@@ -66,13 +66,13 @@ def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) ->
         lines += [f"{MARGIN}[{line}]" for line in also.during(0)]
         lines += user_message_lines(user_messages.during(0))
     if streaming:
-        lines.append(f"     {labels.first_line(labels.clean(streaming[:MAX_READ]), LINE)}")
+        lines.append(f"     {labels.first_line(labels.clean(streaming[:MAX_READ]), MAX_LINE_CHARACTERS)}")
     lines += [f"  {line}" for line in todo_labels.todo_lines(run)]
     lines += question_lines(run)
     if (step := states.live_answer(run)) is not None:
         lines += [in_words([step], commands), *_ready_answers(run, step, commands)]
     lines += [f"Note: {note}" for note in states.notes(run, commands)]
-    if filled := states.filled(run):
+    if filled := states.filled_gaps(run):
         lines.append(f"Note: {filled}")
     lines += expectation_lines(run)
     if ending := states.ending(run, commands):
@@ -117,7 +117,7 @@ def round_lines(
             number = MARGIN
     if with_text and one.text.strip():
         author = f"{one.reply.author}: " if one.reply is not None and one.reply.author else ""
-        yield number + labels.first_line(labels.clean(author + one.text[:MAX_READ]), LINE)
+        yield number + labels.first_line(labels.clean(author + one.text[:MAX_READ]), MAX_LINE_CHARACTERS)
         number = MARGIN
     for record in one.records:
         yield number + call_line(record)
@@ -136,7 +136,7 @@ def round_lines(
 
 def user_message_lines(messages: Iterable[str]) -> Iterator[str]:
     """Yield a line for each message of the person."""
-    return (MARGIN + labels.first_line(labels.clean(text[:MAX_READ]), LINE) for text in messages)
+    return (MARGIN + labels.first_line(labels.clean(text[:MAX_READ]), MAX_LINE_CHARACTERS) for text in messages)
 
 
 def inner_lines(record: CallRecord) -> Iterator[str]:
@@ -153,21 +153,21 @@ def printed_lines(record: CallRecord) -> Iterator[str]:
     """Yield the last lines printed by the tool."""
     lines = record.printed.rstrip().split("\n")
     if len(lines) > MAX_PRINTED:
-        yield f"       | {labels.counted(len(lines) - MAX_PRINTED, 'earlier line')} printed"
+        yield f"       | {labels.pluralize(len(lines) - MAX_PRINTED, 'earlier line')} printed"
     for line in lines[-MAX_PRINTED:]:
-        yield f"       | {labels.first_line(labels.clean(line[:MAX_READ]), LINE)}".rstrip()
+        yield f"       | {labels.first_line(labels.clean(line[:MAX_READ]), MAX_LINE_CHARACTERS)}".rstrip()
 
 
 def _question_lines(questions: Iterable[AskedQuestion]) -> Iterator[str]:
     for question in questions:
-        yield from (f"       {line}" for line in closed_question_lines(question, LINE))
+        yield from (f"       {line}" for line in closed_question_lines(question, MAX_LINE_CHARACTERS))
 
 
 def call_line(record: CallRecord) -> str:
     """Return a call and its outcome, on one line."""
     shown = f"{labels.clean(record.call.name)}({call_labels.arguments(record, 60)})"
-    result = labels.first_line(labels.clean(record.result.text[:MAX_READ]), LINE - 40) if record.result else ""
-    took = f", {labels.duration(record.seconds)}" if record.seconds and record.seconds >= SHORTEST else ""
+    result = labels.first_line(labels.clean(record.result.text[:MAX_READ]), MAX_LINE_CHARACTERS - 40) if record.result else ""
+    took = f", {labels.duration(record.seconds)}" if record.seconds and record.seconds >= MIN_SECONDS else ""
     if record.progress is not None and not record.success:
         took += f", {call_labels.progress(record.progress)}"
     return f"{shown}  {call_labels.outcome(record)}{took}" + (f"  → {result}" if result else "")

@@ -15,19 +15,19 @@ from agentnb.display.card.compact import round_line
 from agentnb.display.card.request_view import request_view_html
 from agentnb.display.defaults import MAX_OF_PICTURES, MAX_REQUEST_BYTES, MAX_ROUND_BYTES, MAX_SAVED_ROUNDS
 from agentnb.display.form import Form
-from agentnb.display.markup import NOTHING, Html, joined, tag
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.round_details import saw_detail
 from agentnb.display.parts.rounds import round_html, round_pieces
 from agentnb.display.parts.run_problems import round_anchor
-from agentnb.display.style import inlined
+from agentnb.display.style import inline_css
 from agentnb.display.texts.event_lines import AlsoHappened
-from agentnb.display.texts.labels import clean, counted, short_id
+from agentnb.display.texts.labels import clean, pluralize, short_id
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.round_notes import ignored_guidance, round_notes
-from agentnb.display.texts.states import as_left, is_foreign, shown_answer
+from agentnb.display.texts.states import is_foreign, rounds_at_end, shown_answer
 from agentnb.display.texts.user_messages import USER, UserMessages
 
-FIRST = 20
+FIRST_ROUNDS = 20
 _PICTURE = re.compile(r"base64,[A-Za-z0-9+/=]+")
 
 
@@ -41,14 +41,14 @@ class Transcript(NamedTuple):
 
 def transcript(run: Run, form: Form) -> Transcript:
     """Return the rounds and their details. Rounds beyond the size limits are cut, with a note."""
-    rounds = [run_round for index, run_round in enumerate(as_left(run)) if form.whole or not _is_left_out(run, index)]
+    rounds = [run_round for index, run_round in enumerate(rounds_at_end(run)) if form.whole or not _is_left_out(run, index)]
     saw, details = _requests(run, rounds, form)
-    drawn = _drawn(run, rounds, form, saw)
+    drawn = _draw_rounds(run, rounds, form, saw)
     cut = _cut(run, drawn, form)
-    return Transcript(joined(cut, *[html for html, _ in drawn]), details)
+    return Transcript(join_html(cut, *[html for html, _ in drawn]), details)
 
 
-def _drawn(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Html]) -> list[tuple[Html, bool]]:
+def _draw_rounds(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Html]) -> list[tuple[Html, bool]]:
     """Return each round, and whether it is complete: the last ones are, while there is room."""
     answer = run.rounds[-1].index if run.rounds and shown_answer(run) else -1  # its text is shown above
     pictured = pictured_rounds(rounds, None if form.whole else MAX_OF_PICTURES, form.shown_above)
@@ -77,7 +77,7 @@ def _drawn(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Htm
                 with_text=run_round.index != answer,
             )
             html = round_html(run_round.index, pieces, anchor)
-            html = html if form.whole else inlined(html)
+            html = html if form.whole else inline_css(html)
             room -= 0 if form.whole else size(html)
         is_whole = room >= 0 and bool(html)
         line = tag(
@@ -97,7 +97,7 @@ def size(html: str) -> int:
 
 
 def _is_left_out(run: Run, index: int) -> bool:
-    return FIRST <= index < len(run.rounds) - MAX_SAVED_ROUNDS
+    return FIRST_ROUNDS <= index < len(run.rounds) - MAX_SAVED_ROUNDS
 
 
 def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:
@@ -105,9 +105,9 @@ def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:
     if form.whole:
         return NOTHING
     lines = sum(not is_whole for _, is_whole in drawn)
-    left_out = max(0, len(run.rounds) - MAX_SAVED_ROUNDS - FIRST)
-    cuts = [f"{counted(left_out, 'round')} left out"] if left_out else []
-    cuts += [f"{counted(lines, 'round')} cut to a line"] if lines else []
+    left_out = max(0, len(run.rounds) - MAX_SAVED_ROUNDS - FIRST_ROUNDS)
+    cuts = [f"{pluralize(left_out, 'round')} left out"] if left_out else []
+    cuts += [f"{pluralize(lines, 'round')} cut to a line"] if lines else []
     if not cuts:
         return NOTHING
     if is_foreign(run):
@@ -129,7 +129,7 @@ def _requests(run: Run, rounds: Iterable[WorkflowRound], form: Form) -> tuple[di
     lines = [
         saw_detail(run_round, views.get(run_round.index, NOTHING), form) for run_round in rounds if run_round.index not in shown
     ]
-    return {index: views[index] for index in shown if index in views}, joined(*lines)
+    return {index: views[index] for index in shown if index in views}, join_html(*lines)
 
 
 def _views(run: Run, form: Form) -> dict[int, Html]:
@@ -140,7 +140,7 @@ def _views(run: Run, form: Form) -> dict[int, Html]:
     views: dict[int, Html] = {}
     for index in dict.fromkeys((0, *sorted(requests, reverse=True))):
         if index in requests and room > 0:
-            html = inlined(request_view_html(requests[index], whole=False))
+            html = inline_css(request_view_html(requests[index], whole=False))
             room -= size(html)
             views |= {index: html} if room >= 0 else {}
     return views

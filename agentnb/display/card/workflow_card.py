@@ -16,7 +16,7 @@ from agentnb.display.card.nested import NestedRuns
 from agentnb.display.form import Form
 from agentnb.display.graph.workflow_graph import GraphPicture
 from agentnb.display.graph.workflow_text import graph_lines
-from agentnb.display.markup import NOTHING, Html, joined, tag
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.begun_runs import begun_lines
 from agentnb.display.parts.plan_list import (
     MAX_OPEN,
@@ -44,7 +44,7 @@ from agentnb.display.parts.step_list import (
     step_rows,
     tracebacks_of_steps,
 )
-from agentnb.display.texts.labels import clean, counted, first_line
+from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.display.texts.states import is_going_on
 from agentnb.workflow.files.declared_files import drawing_of
 from agentnb.workflow.files.logged_workflow import logged_workflow
@@ -127,13 +127,13 @@ class StepPieces:
     def _plans(self) -> Iterator[tuple[str, Html]]:
         plans = listed_plans(self._history, self._run)
         if earlier := len(self._history.plans) - len(plans):
-            yield "plans:earlier", left_out_html(f"… {counted(earlier, 'earlier plan')}")
+            yield "plans:earlier", left_out_html(f"… {pluralize(earlier, 'earlier plan')}")
         row_count = sum(len(listed.rows) for listed in plans)
         for listed in plans[:-1]:
             is_open = not self._form.live and row_count <= MAX_OPEN
             row_count -= len(listed.rows)
             made_of = (listed.plan, listed.plan.changes, listed.status, is_open)
-            yield listed.key, self._drawn.get(listed.key, made_of, partial(self._folded, listed, is_open))
+            yield listed.key, self._drawn.get(listed.key, made_of, partial(self._fold_plan, listed, is_open))
         for last in plans[-1:]:
             yield last.key, tag("div", "step", opening_html(line_html(plan_row(last)), NOTHING, last.key, False))
             yield from question_pieces(self._questions(last.plan.questions, is_open=True), self._form).items()
@@ -147,19 +147,19 @@ class StepPieces:
                 drawn = partial(self._step_of_plan, last, row)
                 yield from self._piece(f"{last.key}:{step.number}", sources, step.record, 1, drawn, asked)
 
-    def _folded(self, listed: ListedPlan, is_open: bool) -> Html:
+    def _fold_plan(self, listed: ListedPlan, is_open: bool) -> Html:
         steps = [
             left_out_html(row, 1) if isinstance(row, LeftOut) else self._step_of_plan(listed, row)
             for row in shown_steps(listed)
         ]
-        body, opened = joined(self._closed(listed.plan.questions), *steps), self._form.is_open(listed.key, is_open)
+        body, opened = join_html(self._closed_questions(listed.plan.questions), *steps), self._form.is_open(listed.key, is_open)
         return tag("div", "step", opening_html(line_html(plan_row(listed)), body, listed.key, opened))
 
     def _step_of_plan(self, listed: ListedPlan, row: Row) -> Html:
-        return row_html(row_of_step(listed.key, *row), self._form, self._closed(row[0].questions))
+        return row_html(row_of_step(listed.key, *row), self._form, self._closed_questions(row[0].questions))
 
-    def _closed(self, ids: Iterable[str]) -> Html:
-        return joined(*question_pieces(self._questions(ids, is_open=False), self._form).values())
+    def _closed_questions(self, ids: Iterable[str]) -> Html:
+        return join_html(*question_pieces(self._questions(ids, is_open=False), self._form).values())
 
     def _questions(self, ids: Iterable[str], *, is_open: bool) -> list[AskedQuestion]:
         return [
@@ -179,7 +179,7 @@ class StepPieces:
 
 
 def graph_in(run: Run) -> Drawing | None:
-    """Return the workflow's graph of a run; None for other runs, and if the log does not have it."""
+    """Return the workflow's graph of a run, or None for other runs and logs without it."""
     spec = logged_workflow(run.settings) if run.kind == "workflow" else None
     return None if spec is None else drawing_of(spec)
 
@@ -225,7 +225,7 @@ class LiveSteps(StepPieces):
 
     @staticmethod
     def of(run: Run) -> LiveSteps | None:
-        """Return the steps of a new run; None for an agent's run."""
+        """Return the steps of a new run, or None for an agent's run."""
         return None if run.kind == "agent" else LiveSteps(run)
 
     def take(self, event: AnyEvent) -> None:

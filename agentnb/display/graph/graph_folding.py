@@ -42,13 +42,13 @@ class Folded(NamedTuple):
         return result
 
 
-def folded(graph: Drawing) -> Folded:
+def fold_graph(graph: Drawing) -> Folded:
     """Return the graph to draw."""
     members: dict[str, tuple[str, ...]] = {}
-    return Folded(_folded(graph, 0, members), members)
+    return Folded(_fold(graph, 0, members), members)
 
 
-def _folded(graph: Drawing, depth: int, members: dict[str, tuple[str, ...]]) -> Drawing:
+def _fold(graph: Drawing, depth: int, members: dict[str, tuple[str, ...]]) -> Drawing:
     kept = _kept(graph)
     nodes: list[DrawnNode] = []
     shown_as = {EXIT: EXIT}
@@ -95,7 +95,7 @@ def _inner(node: DrawnNode, depth: int, members: dict[str, tuple[str, ...]]) -> 
         members[node.path] = tuple(inner_node.path for child in node.children for inner_node in child.all_nodes)
         return replace(node, words=f"{len(node.children):,} branches", children=())
     shown = node.children if len(node.children) <= MAX_BRANCHES else node.children[: MAX_BRANCHES - 1]
-    children = [_folded(child, depth + 1, members) for child in shown]
+    children = [_fold(child, depth + 1, members) for child in shown]
     remaining = [inner_node for child in node.children[len(shown) :] for inner_node in child.nodes]
     if remaining:
         children.append(Drawing((_stand_in(remaining, "branch", members),)))

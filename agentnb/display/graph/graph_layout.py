@@ -18,19 +18,19 @@ from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
 WIDTH, HEIGHT = 190, 46
 """Size of a node."""
 EXIT_WIDTH, EXIT_HEIGHT = 52, 22
-BESIDE = 12
+NODE_GAP = 12
 """Pixels between adjacent nodes."""
-LINE = 26
+WIRE_WIDTH = 26
 """Width of an edge that passes between nodes."""
 MAX_ROW = 640
 """Width at which the branches of a parallel step wrap into another row; fits a card of 700 pixels."""
 TITLE, PADDING = 26, 10
 """Height of a block's title, and the padding around its contents."""
-SIDE = 7
+LOOP_OFFSET = 7
 """Distance from the middle of a node's side at which loops leave and enter."""
-LANE = 14
+LOOP_GAP = 14
 """Pixels between adjacent loops."""
-LETTER = 6.2
+LETTER_WIDTH = 6.2
 """Width of a letter of an edge's label."""
 LEFT, RIGHT = -1, 1
 _ROOT = 0
@@ -91,7 +91,7 @@ class Plan:
             self.wires.append(Wire(wire.edge, corners, (wire.label_at[0] + left, wire.label_at[1] + top)))
 
 
-def laid_out(graph: Drawing) -> Plan:
+def lay_out(graph: Drawing) -> Plan:
     """Lay out a graph, which should be folded: the time grows faster than its size."""
     return _Level(graph).plan()
 
@@ -115,13 +115,13 @@ def _inside(node: DrawnNode) -> _Inside:
         return _Inside(None, WIDTH, HEIGHT)
     plan = Plan()
     x, top, row = float(PADDING), float(TITLE), 0.0
-    for child in map(laid_out, node.children):
+    for child in map(lay_out, node.children):
         if x > PADDING and x + child.width > MAX_ROW:
-            x, top, row = float(PADDING), top + row + BESIDE, 0.0
+            x, top, row = float(PADDING), top + row + NODE_GAP, 0.0
         plan.add(child, x, top)
         x += child.width
         plan.width = max(plan.width, x + PADDING)
-        x, row = x + BESIDE, max(row, child.height)
+        x, row = x + NODE_GAP, max(row, child.height)
     return _Inside(plan, max(plan.width, WIDTH), top + row + PADDING)
 
 
@@ -148,7 +148,7 @@ class _Level:
         self._loops = [edge for edge in shown if self._index[edge.target] <= self._index[edge.source]]
         self._forward = [edge for edge in shown if self._index[edge.target] > self._index[edge.source]]
         self._chains: dict[tuple[int, int], list[int]] = {}
-        self._vertices = self._placed()
+        self._vertices = self._place_vertices()
         self._layers = max((vertex.layer for vertex in self._vertices.values()), default=-1) + 1
         self._gaps = [Gap() for _ in range(self._layers + 1)]
         """The gap above each layer, and the one below the last."""
@@ -172,12 +172,12 @@ class _Level:
 
     # The library
 
-    def _placed(self) -> dict[int, _Vertex]:
+    def _place_vertices(self) -> dict[int, _Vertex]:
         """Return the vertices by number: nodes, and the library's dummy vertices of passing edges."""
         ends = list(dict.fromkeys((self._index[edge.source], self._index[edge.target]) for edge in self._forward))
         reached = {target for _, target in ends}
         ends += [(_ROOT, vertex) for vertex in self._index.values() if vertex not in reached]
-        positions, pieces = _layered(ends)
+        positions, pieces = _assign_layers(ends)
         after: dict[int, list[int]] = {}
         for source, target in pieces:
             after.setdefault(source, []).append(target)
@@ -192,15 +192,15 @@ class _Level:
         widths = {vertex: self._width_of(vertex) for vertex in used}
         top = max(positions[vertex][1] for vertex in used) if used else 0
         layers = {vertex: round(top - positions[vertex][1]) for vertex in used}
-        columns = self._unmirrored({vertex: positions[vertex][0] for vertex in used})
-        return self._scaled(columns, layers, widths)
+        columns = self._unmirror({vertex: positions[vertex][0] for vertex in used})
+        return self._scale(columns, layers, widths)
 
     def _width_of(self, vertex: int) -> float:
         if vertex == self._index.get(EXIT):
             return EXIT_WIDTH
-        return self._inside[vertex - 1].width if vertex <= len(self._inside) else LINE
+        return self._inside[vertex - 1].width if vertex <= len(self._inside) else WIRE_WIDTH
 
-    def _unmirrored(self, columns: dict[int, float]) -> dict[int, float]:
+    def _unmirror(self, columns: dict[int, float]) -> dict[int, float]:
         """Return the columns mirrored if necessary, so that the first declared branch, such as ``true``, is on the left."""
         firsts: dict[str, float] = {}
         for edge in self._forward:
@@ -211,14 +211,14 @@ class _Level:
         return columns
 
     @staticmethod
-    def _scaled(columns: dict[int, float], layers: dict[int, int], widths: dict[int, float]) -> dict[int, _Vertex]:
+    def _scale(columns: dict[int, float], layers: dict[int, int], widths: dict[int, float]) -> dict[int, _Vertex]:
         """Spread the columns so that no two vertices of a layer touch."""
         rows: dict[int, list[int]] = {}
         for vertex in sorted(columns, key=columns.__getitem__):
             rows.setdefault(layers[vertex], []).append(vertex)
         neighbours = [pair for row in rows.values() for pair in pairwise(row)]
-        scales = [((widths[a] + widths[b]) / 2 + BESIDE) / (columns[b] - columns[a]) for a, b in neighbours]
-        scale = max(scales, default=WIDTH + BESIDE)
+        scales = [((widths[a] + widths[b]) / 2 + NODE_GAP) / (columns[b] - columns[a]) for a, b in neighbours]
+        scale = max(scales, default=WIDTH + NODE_GAP)
         shift = min((columns[vertex] * scale - widths[vertex] / 2 for vertex in columns), default=0)
         return {vertex: _Vertex(columns[vertex] * scale - shift, layers[vertex], widths[vertex]) for vertex in columns}
 
@@ -236,10 +236,10 @@ class _Level:
             source, target = self._ends(edge)
             side = self._side(source)
             if not self._is_outermost(source, side):
-                bar = Bar(f"out {index}", None, source.x + side * LINE, side * 1e6)
+                bar = Bar(f"out {index}", None, source.x + side * WIRE_WIDTH, side * 1e6)
                 self._gaps[source.layer + 1].add(bar, is_labelled=True)
             if not self._is_outermost(target, side):
-                self._gaps[target.layer].add(Bar(f"in {index}", None, target.x + side * LINE, side * 1e6))
+                self._gaps[target.layer].add(Bar(f"in {index}", None, target.x + side * WIRE_WIDTH, side * 1e6))
 
     def _chain(self, edge: Edge) -> list[int]:
         return self._chains[self._index[edge.source], self._index[edge.target]]
@@ -312,23 +312,26 @@ class _Level:
             source, target = self._ends(edge)
             start, end = boxes[self._index[edge.source]], boxes[self._index[edge.target]]
             side = self._side(source)
-            x = self._lane(side, boxes) + side * lanes[side] * LANE
+            x = self._lane(side, boxes) + side * lanes[side] * LOOP_GAP
             lanes[side] += 1
-            leave_y, enter_y = start.top + min(start.height, HEIGHT) / 2 + SIDE, end.top + min(end.height, HEIGHT) / 2 - SIDE
+            leave_y, enter_y = (
+                start.top + min(start.height, HEIGHT) / 2 + LOOP_OFFSET,
+                end.top + min(end.height, HEIGHT) / 2 - LOOP_OFFSET,
+            )
             first: Sequence[tuple[float, float]] = [(start.edge(side), leave_y)]
             if not self._is_outermost(source, side):
                 leave_y = self._bar_top(source.layer + 1, f"out {index}")
-                first = [(start.middle + side * LINE, start.bottom), (start.middle + side * LINE, leave_y)]
+                first = [(start.middle + side * WIRE_WIDTH, start.bottom), (start.middle + side * WIRE_WIDTH, leave_y)]
             last: Sequence[tuple[float, float]] = [(end.edge(side), enter_y)]
             if not self._is_outermost(target, side):
                 enter_y = self._bar_top(target.layer, f"in {index}")
-                last = [(end.middle + side * LINE, enter_y), (end.middle + side * LINE, end.top)]
+                last = [(end.middle + side * WIRE_WIDTH, enter_y), (end.middle + side * WIRE_WIDTH, end.top)]
             label_x = first[0][0] + 6 if side == RIGHT else first[0][0] - 2 - _label_width(edge)
             yield Wire(edge, (*first, (x, leave_y), (x, enter_y), *last), (label_x, leave_y - 16))
 
     def _lane(self, side: int, boxes: dict[int, Box]) -> float:
         """Return the x of a side's innermost loop, outside all nodes and the loops' labels."""
-        outer = [side * box.edge(side) + LANE for box in boxes.values()]
+        outer = [side * box.edge(side) + LOOP_GAP for box in boxes.values()]
         loops = [edge for edge in self._loops if self._side(self._ends(edge)[0]) == side]
         labels = [side * boxes[self._index[edge.source]].edge(side) + _label_width(edge) + 8 for edge in loops]
         return side * max([*outer, *labels])
@@ -337,7 +340,7 @@ class _Level:
 def _at_left(plan: Plan) -> Plan:
     """Shift the plan so that its leftmost line is at 0."""
     corners = [x for wire in plan.wires for x, _ in wire.corners]
-    labels = [wire.label_at[0] + LETTER * len(label_of(wire.edge)) for wire in plan.wires if wire.edge.labels]
+    labels = [wire.label_at[0] + LETTER_WIDTH * len(label_of(wire.edge)) for wire in plan.wires if wire.edge.labels]
     leftmost = min([box.left for box in plan.boxes] + corners)
     rightmost = max([box.right for box in plan.boxes] + [x + 2 for x in corners] + labels)
     shifted = Plan(width=rightmost - leftmost, height=plan.height)
@@ -346,16 +349,16 @@ def _at_left(plan: Plan) -> Plan:
 
 
 def _label_width(edge: Edge) -> float:
-    return LETTER * (len(label_of(edge, 10)) + 1)
+    return LETTER_WIDTH * (len(label_of(edge, 10)) + 1)
 
 
-def _layered(ends: list[tuple[int, int]]) -> tuple[dict[int, tuple[float, float]], list[tuple[int, int]]]:
+def _assign_layers(ends: list[tuple[int, int]]) -> tuple[dict[int, tuple[float, float]], list[tuple[int, int]]]:
     """Return the position of each vertex, and the edges, split at the layers they pass; each layer is 1 below the previous."""
     from fast_sugiyama import from_edges
 
     positions: dict[Any, tuple[float, float]] = {}
     pieces: list[tuple[Any, Any]] = []
-    for placed, _, _, edges in from_edges(ends, vertex_spacing=1.0, dummy_vertices=True, dummy_size=LINE / WIDTH):
+    for placed, _, _, edges in from_edges(ends, vertex_spacing=1.0, dummy_vertices=True, dummy_size=WIRE_WIDTH / WIDTH):
         positions |= dict(placed)
         pieces += edges or []
     return positions, pieces

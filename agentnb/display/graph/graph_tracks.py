@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 MARGIN = 9
 """Pixels above the first segment in a gap, and below the last."""
-TRACK = 8
+TRACK_HEIGHT = 8
 """Vertical pixels between two segments."""
-LABEL = 17
+LABEL_HEIGHT = 17
 """Height of a label below its segment."""
-APART = 10
+SEGMENT_GAP = 10
 """Horizontal pixels between two segments at the same height."""
-LEAST = 24
+MIN_GAP_HEIGHT = 24
 """Minimum height of a gap."""
 
 
@@ -37,7 +37,7 @@ class _Line:
     track: int = -1
 
     def is_clear_of(self, other: _Line) -> bool:
-        apart = 0 if self.sources & other.sources - {None} else APART
+        apart = 0 if self.sources & other.sources - {None} else SEGMENT_GAP
         return self.right + apart <= other.left or other.right + apart <= self.left
 
 
@@ -63,13 +63,13 @@ class Gap:
         """Return its height in pixels. ``is_outer``: it is above the first layer or below the last."""
         if is_outer and not self._lines:
             return 1
-        bars = (self._tracks() - 1) * TRACK if self._lines else 0
-        return max(LEAST, MARGIN + max(bars, 0) + (LABEL if self._has_label else 0) + MARGIN)
+        bars = (self._tracks() - 1) * TRACK_HEIGHT if self._lines else 0
+        return max(MIN_GAP_HEIGHT, MARGIN + max(bars, 0) + (LABEL_HEIGHT if self._has_label else 0) + MARGIN)
 
     def offset(self, key: Hashable) -> float:
         """Return a segment's distance from its top."""
         self._tracks()
-        return MARGIN + max(self._lines[key].track, 0) * TRACK
+        return MARGIN + max(self._lines[key].track, 0) * TRACK_HEIGHT
 
     def _tracks(self) -> int:
         """Assign each horizontal line the first free height; return the number of heights."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agentnb.core.step_retry import retries_told
-from agentnb.display.graph.graph_folding import Folded, folded
-from agentnb.display.graph.graph_layout import Box, Plan, Wire, label_of, laid_out
-from agentnb.display.markup import NOTHING, Html, joined, tag
+from agentnb.core.step_retry import format_retries
+from agentnb.display.graph.graph_folding import Folded, fold_graph
+from agentnb.display.graph.graph_layout import Box, Plan, Wire, label_of, lay_out
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.step_list import mark_html, row_of_node, short, state_html
-from agentnb.display.style import kept
-from agentnb.display.texts.labels import clean, counted, times
+from agentnb.display.style import wrap_output
+from agentnb.display.texts.labels import clean, pluralize, times
 from agentnb.display.texts.step_labels import TONES, about
 from agentnb.workflow.files.declared_files import WorkflowDefinition, drawing_of
 from agentnb.workflow.graph.drawing import EXIT, Drawing
@@ -24,7 +24,7 @@ SHAPES = {"condition": "graph-condition", "map": "graph-many", "folded": "graph-
 """Shapes of nodes other than plain boxes, by kind."""
 GREY = "#808080"
 """The colour of lines: contrast 3 on both light and dark backgrounds."""
-WIDE = 480
+MAX_UNSCALED_WIDTH = 480
 """Width in pixels above which a graph is scaled down in a narrow window."""
 
 
@@ -32,8 +32,8 @@ class GraphPicture:
     """A workflow's graph, laid out once; `html` colours it."""
 
     def __init__(self, graph: Drawing) -> None:
-        self._folded: Folded = folded(graph)
-        self._plan: Plan = laid_out(self._folded.graph)
+        self._folded: Folded = fold_graph(graph)
+        self._plan: Plan = lay_out(self._folded.graph)
         self._ids = {node.path: node.id for node in self._folded.graph.all_nodes} | {EXIT: "end"}
 
     def html(self, states: Mapping[str, NodeState] | None = None) -> Html:
@@ -48,10 +48,10 @@ class GraphPicture:
         for box in plan.boxes:
             nodes += [_node(box, shown.get(box.node.path, UNKNOWN)), *labels.get(box.node.path, ())]
         size = f"height:{_px(plan.height)};width:{_px(plan.width)}"
-        inner = Html(f'<div style="{size};position:relative;margin:0 auto">{joined(*lines, *nodes)}</div>')
-        look = "graph-plan graph-wide" if plan.width > WIDE else "graph-plan"
+        inner = Html(f'<div style="{size};position:relative;margin:0 auto">{join_html(*lines, *nodes)}</div>')
+        look = "graph-plan graph-wide" if plan.width > MAX_UNSCALED_WIDTH else "graph-plan"
         steps = sum(1 for node in self._folded.graph.all_nodes)
-        name = f"Graph of the workflow: {counted(steps, 'step')}"
+        name = f"Graph of the workflow: {pluralize(steps, 'step')}"
         return tag("div", "graph", tag("div", look, inner), tabindex="0", role="group", aria_label=name)
 
     def _label(self, wire: Wire, states: Mapping[str, NodeState]) -> Html:
@@ -61,18 +61,18 @@ class GraphPicture:
         leads = f" leads to {self._ids.get(edge.target, edge.target)}" + (f", followed {times(count)}" if count else "")
         destination = tag("span", "unseen", clean(leads))
         x, y = wire.label_at
-        return _placed(x, y, tag("div", "graph-label", words, destination))
+        return _place(x, y, tag("div", "graph-label", words, destination))
 
 
 def graph_html(spec: WorkflowDefinition, states: Mapping[str, NodeState] | None = None) -> Html:
     """Return a workflow's graph as a cell output, coloured by the steps' states (by path), if given."""
-    return kept(tag("div", "run", GraphPicture(drawing_of(spec)).html(states)))
+    return wrap_output(tag("div", "run", GraphPicture(drawing_of(spec)).html(states)))
 
 
 def _node(box: Box, state: NodeState) -> Html:
     node = box.node
     if node.path == EXIT:
-        return _placed(box.left, box.top, tag("div", "graph-end", "end"), box.width, box.height)
+        return _place(box.left, box.top, tag("div", "graph-end", "end"), box.width, box.height)
     row, is_block = row_of_node(node, state), bool(node.children)
     status = row.state or ""
     kind = "graph-block" if is_block else f"graph-node {SHAPES.get(node.kind, '')}".strip()
@@ -84,17 +84,17 @@ def _node(box: Box, state: NodeState) -> Html:
         inner = tag("div", "graph-line", mark, " ", name, " ", words_html, " ", figures, " ", state_word)
     else:
         first = tag("div", "graph-line", mark, " ", name, " ", state_word)
-        inner = joined(first, tag("div", "graph-line", words_html, " ", figures))
-    retries = f"up to {retries_told(node.retries)}" if node.retries else ""
+        inner = join_html(first, tag("div", "graph-line", words_html, " ", figures))
+    retries = f"up to {format_retries(node.retries)}" if node.retries else ""
     title = ": ".join(filter(None, [short(node.id, 100), about(node), retries, short(state.error, 300)]))
     tone = TONES.get(status, "")
     frame = f"graph-frame-{tone or status}" if tone or status == "skipped" else ""
     tint = f"graph-{tone}" if tone and not is_block else ""
     kinds = " ".join(filter(None, (kind, frame, tint)))
-    return _placed(box.left, box.top, tag("div", kinds, inner, title=title), box.width, box.height)
+    return _place(box.left, box.top, tag("div", kinds, inner, title=title), box.width, box.height)
 
 
-def _placed(left: float, top: float, content: Html, width: float | None = None, height: float | None = None) -> Html:
+def _place(left: float, top: float, content: Html, width: float | None = None, height: float | None = None) -> Html:
     size = "" if width is None or height is None else f";width:{_px(width)};height:{_px(height)}"
     return Html(f'<div style="position:absolute;left:{_px(left)};top:{_px(top)}{size}">{content}</div>')
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agentnb.display.graph.graph_folding import folded
+from agentnb.display.graph.graph_folding import fold_graph
 from agentnb.display.parts.step_list import row_of_node, row_text
 from agentnb.display.texts.labels import clean, first_line, times
 from agentnb.workflow.files.declared_files import WorkflowDefinition, drawing_of
@@ -19,7 +19,7 @@ def graph_text(spec: WorkflowDefinition, states: Mapping[str, NodeState] | None 
 
 def graph_lines(graph: Drawing, states: Mapping[str, NodeState]) -> Iterator[str]:
     """Yield a line for each step, and for each edge that does not lead to the step below."""
-    small = folded(graph)
+    small = fold_graph(graph)
     yield from _lines(small.graph, small.states(states), "")
 
 

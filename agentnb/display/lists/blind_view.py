@@ -11,10 +11,10 @@ from agentnb.display.form import Form, effects_of
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.parts.rounds import round_html, round_pieces
 from agentnb.display.parts.todos import todo_list_html
-from agentnb.display.style import kept
-from agentnb.display.texts.figures import asked
-from agentnb.display.texts.labels import clean, counted, cut
-from agentnb.display.texts.states import as_left
+from agentnb.display.style import wrap_output
+from agentnb.display.texts.figures import prompt_with_author
+from agentnb.display.texts.labels import clean, cut, pluralize
+from agentnb.display.texts.states import rounds_at_end
 
 MAX_OF_A_PROMPT = 20_000
 FIRST, LAST = 50, 150
@@ -28,20 +28,22 @@ def blind_html(run: Run, until: int | None = None, given: Guidance | None = None
     ``until``: only so many rounds, to judge whether the last of them follows the guidance ``given``.
     """
     form = Form(effects=effects_of(run.tools), over=not run.should_continue)
-    rounds = [_without_judgements(run_round) for run_round in as_left(run)][:until]
+    rounds = [_without_judgements(run_round) for run_round in rounds_at_end(run)][:until]
     shown, omitted = rounds, 0
     if len(rounds) > FIRST + LAST:
         shown, omitted = [*rounds[:FIRST], *rounds[-LAST:]], len(rounds) - FIRST - LAST
     drawn = [round_html(run_round.index, round_pieces(run_round, form)) for run_round in shown]
     if omitted:
-        drawn.insert(FIRST, tag("div", "list quiet", f"{counted(omitted, 'round')} not shown"))
-    prompt = tag("div", "prompt", tag("b", "", "Asked: "), words(asked(run).strip(), MAX_OF_A_PROMPT))
+        drawn.insert(FIRST, tag("div", "list quiet", f"{pluralize(omitted, 'round')} not shown"))
+    prompt = tag("div", "prompt", tag("b", "", "Asked: "), words(prompt_with_author(run).strip(), MAX_OF_A_PROMPT))
     if given is not None:
         reminder = tag("div", "prompt", tag("b", "", "Reminder: "), words(given.text.strip(), MAX_OF_A_PROMPT))
-        return kept(tag("div", "run", prompt, tag("div", "rounds", *drawn[:-1]), reminder, tag("div", "rounds", drawn[-1])))
+        return wrap_output(
+            tag("div", "run", prompt, tag("div", "rounds", *drawn[:-1]), reminder, tag("div", "rounds", drawn[-1]))
+        )
     todos = tag("div", "list", todo_list_html(run.todos, live=False)) if run.todos else NOTHING
     error = tag("div", "why why-bad", cut(clean(str(run.error)), MAX_OF_AN_ERROR)) if run.error else NOTHING
-    return kept(tag("div", "run", prompt, tag("div", "rounds", *drawn), todos, error))
+    return wrap_output(tag("div", "run", prompt, tag("div", "rounds", *drawn), todos, error))
 
 
 def _without_judgements(run_round: WorkflowRound) -> WorkflowRound:

@@ -15,14 +15,14 @@ from agentnb.display.form import Form
 from agentnb.display.lists.run_rows import RunRow
 from agentnb.display.markup import NOTHING, Html, tag
 from agentnb.display.parts.head import MARKS, listed_state_html
-from agentnb.display.style import NO_FORMULAS, inlined, kept
-from agentnb.display.texts.figures import calls_told
-from agentnb.display.texts.labels import clean, counted, dollars, first_line, thousands
+from agentnb.display.style import NO_FORMULAS, inline_css, wrap_output
+from agentnb.display.texts.figures import call_words
+from agentnb.display.texts.labels import clean, dollars, first_line, pluralize, thousands
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.display.texts.states import with_outcome
 from agentnb.interchange.trace_file import Problem
 
-OPENING = 10
+MAX_EXPANDABLE_RUNS = 10
 """Runs of a saved list that open to a short form; the others on its first page are lines."""
 OPENED = "<!-- the opened run -->"
 """Placeholder for the opened run in the frame of `saved_frame`."""
@@ -33,7 +33,7 @@ MAX_OF_A_PROMPT = 160
 MAX_OF_A_TITLE = 600
 MAX_READ = 10_000
 """Maximum characters read for the first words of a prompt."""
-WIDTH_OF_A_STATE = 36
+STATE_WIDTH = 36
 """Width of state and outcome in a line of text, in characters."""
 _OPEN = {"rounds": True, "findings": True}
 
@@ -56,7 +56,9 @@ def no_hit_html(find: str) -> Html:
 
 def _row(row: RunRow) -> Html:
     first = tag("span", "browser-first", _state(row), " ", tag("span", "browser-where", _where(row)))
-    asked = tag("span", "browser-asked", _asked(row.run), title=first_line(clean(row.run.prompt[:MAX_READ]), MAX_OF_A_TITLE))
+    asked = tag(
+        "span", "browser-asked", _prompt_line(row.run), title=first_line(clean(row.run.prompt[:MAX_READ]), MAX_OF_A_TITLE)
+    )
     facts = tag("span", "browser-figures", " · ".join(figures(row)))
     button = tag(
         "button", "browser-open", first, " ", asked, " ", facts, type="button", data_place=str(row.place), tabindex="-1"
@@ -78,7 +80,7 @@ def _where(row: RunRow) -> str:
     return first_line(clean(" · ".join(parts)), 60)
 
 
-def _asked(run: Run) -> str:
+def _prompt_line(run: Run) -> str:
     return first_line(clean(run.prompt[:MAX_READ]), MAX_OF_A_PROMPT) or "(no prompt)"
 
 
@@ -88,10 +90,10 @@ def figures(row: RunRow) -> list[str]:
     tokens = (usage.input or 0) + (usage.output or 0)
     steps = row.run.step_count
     parts = [
-        counted(steps, "step") if steps and not row.rounds else counted(row.rounds, "round"),
-        calls_told(row.calls, row.updates),
+        pluralize(steps, "step") if steps and not row.rounds else pluralize(row.rounds, "round"),
+        call_words(row.calls, row.updates),
         f"{row.failed:,} failed" if row.failed else "",
-        counted(len(row.findings), "finding") if row.findings else "",
+        pluralize(len(row.findings), "finding") if row.findings else "",
         f"{thousands(tokens)} tokens" if tokens else "",
         dollars(row.run.cost) if row.run.cost else "",
         "" if row.run.model == UNKNOWN else first_line(clean(row.run.model.partition("?")[0]), 40),
@@ -101,24 +103,24 @@ def figures(row: RunRow) -> list[str]:
 
 def opened_html(run: Run, variable: str) -> Html:
     """Return a run as its finished card, with findings and transcript open. ``variable``: the Python expression of the run."""
-    return kept(plain_html(run, Form(folds=_OPEN, variable=variable), prompt=True))
+    return wrap_output(plain_html(run, Form(folds=_OPEN, variable=variable), prompt=True))
 
 
-def runs_told(formats: Iterable[str]) -> str:
+def runs_title(formats: Iterable[str]) -> str:
     """Return the number of runs, and their formats."""
     counts = Counter(formats)
     count = counts.total()
     if len(counts) == 1:
-        return f"{counted(count, 'run')} of {next(iter(counts))}"
-    return f"{counted(count, 'run')}: {', '.join(f'{n:,} {name}' for name, n in counts.most_common())}"
+        return f"{pluralize(count, 'run')} of {next(iter(counts))}"
+    return f"{pluralize(count, 'run')}: {', '.join(f'{n:,} {name}' for name, n in counts.most_common())}"
 
 
-def page_told(first: int, shown: int, fitting: int, total: int) -> str:
+def page_words(first: int, shown: int, fitting: int, total: int) -> str:
     """Return the visible part of a list: ``101 to 200 of 341 runs that fit, of 2,000``."""
     total_words = f", of {total:,}" if fitting != total else ""
     if shown == fitting:
-        return f"{counted(fitting, 'run')}{total_words}"
-    return f"{first + 1:,} to {first + shown:,} of {counted(fitting, 'run')}{total_words}"
+        return f"{pluralize(fitting, 'run')}{total_words}"
+    return f"{first + 1:,} to {first + shown:,} of {pluralize(fitting, 'run')}{total_words}"
 
 
 def saved_frame(rows: Sequence[RunRow], total: int, title: str, key: str) -> Html:
@@ -126,8 +128,8 @@ def saved_frame(rows: Sequence[RunRow], total: int, title: str, key: str) -> Htm
 
     ``rows``: the first page of ``total`` runs; ``key``: the browser that a page shows instead while there is a kernel.
     """
-    listed = [_saved_row(row) for row in rows[:OPENING]]
-    if lines := rows[OPENING:RUNS_IN_A_PAGE]:
+    listed = [_saved_row(row) for row in rows[:MAX_EXPANDABLE_RUNS]]
+    if lines := rows[MAX_EXPANDABLE_RUNS:RUNS_IN_A_PAGE]:
         listed.append(tag("pre", "history-lines", "\n".join(map(line, lines))))
     if total > min(len(rows), RUNS_IN_A_PAGE):
         listed.append(tag("div", "browser-more quiet", f"{total - min(len(rows), RUNS_IN_A_PAGE):,} more"))
@@ -135,7 +137,7 @@ def saved_frame(rows: Sequence[RunRow], total: int, title: str, key: str) -> Htm
     side = tag("div", "browser-list", *listed) if total > 1 else NOTHING
     body = tag("div", "browser-body", side, tag("div", "browser-run", Html(OPENED)))
     frame = tag("div", f"browser{key_class(key)}", heading, body)
-    return Html(f'<div class="{NO_FORMULAS}">{inlined(frame)}</div>')
+    return Html(f'<div class="{NO_FORMULAS}">{inline_css(frame)}</div>')
 
 
 def saved_html(frame: str, opened: Html = NOTHING) -> Html:
@@ -145,7 +147,7 @@ def saved_html(frame: str, opened: Html = NOTHING) -> Html:
 
 def _saved_row(row: RunRow) -> Html:
     pieces = (tag("span", "browser-first", _state(row), " ", tag("span", "browser-where", _where(row))), " ")
-    asked = (tag("span", "browser-asked", _asked(row.run)), " ", tag("span", "browser-figures", " · ".join(figures(row))))
+    asked = (tag("span", "browser-asked", _prompt_line(row.run)), " ", tag("span", "browser-figures", " · ".join(figures(row))))
     summary = tag("summary", "browser-summary", tag("span", "browser-line", *pieces, *asked))
     opened = tag("div", "history-open compact", *compact_pieces(row.run, stored=False))
     return tag("details", "browser-row", summary, opened)
@@ -154,12 +156,12 @@ def _saved_row(row: RunRow) -> Html:
 def line(row: RunRow) -> str:
     """Return a run on one line of text."""
     state, asked = state_and_outcome(row), first_line(row.run.prompt[:MAX_READ], 50)
-    return clean(f"{row.place:>4}  {state:<{WIDTH_OF_A_STATE}}  {asked:<50}  {', '.join(figures(row))}")
+    return clean(f"{row.place:>4}  {state:<{STATE_WIDTH}}  {asked:<50}  {', '.join(figures(row))}")
 
 
 def state_and_outcome(row: RunRow) -> str:
     """Return the marked state and the outcome: ``✓ Done, reward 0``."""
-    return first_line(f"{MARKS[row.tone]} {with_outcome(row.state, row.run.assessment)}", WIDTH_OF_A_STATE)
+    return first_line(f"{MARKS[row.tone]} {with_outcome(row.state, row.run.assessment)}", STATE_WIDTH)
 
 
 def browser_text(rows: Sequence[RunRow], total: int, title: str) -> str:
@@ -168,7 +170,7 @@ def browser_text(rows: Sequence[RunRow], total: int, title: str) -> str:
     return "\n".join([f"{clean(title)}:", *map(line, rows), *more])
 
 
-def problems_told(
+def problem_lines(
     problems: Sequence[Problem], most: int, *, see_all: str = ": .problems has all", commands: Commands = NOTEBOOK
 ) -> list[str]:
     """Return the number of omitted files or parts, and a line for each of the first with its reason."""

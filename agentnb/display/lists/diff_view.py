@@ -15,12 +15,12 @@ from agentnb.display.card.compact import round_line
 from agentnb.display.card.text import round_lines
 from agentnb.display.card.transcript import size
 from agentnb.display.form import Form, effects_of
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.head import state_html
 from agentnb.display.parts.rounds import Pieces, round_html, round_pieces
-from agentnb.display.style import inlined, kept
+from agentnb.display.style import inline_css, wrap_output
 from agentnb.display.texts.labels import clean, duration, first_line, short_id
-from agentnb.display.texts.states import as_left, chip
+from agentnb.display.texts.states import chip, rounds_at_end
 from agentnb.rerun.diff import RoundPair, RunDiff
 
 Calls: TypeAlias = dict[int, list[Html]]
@@ -28,7 +28,7 @@ Calls: TypeAlias = dict[int, list[Html]]
 MAX_OF_AN_ARGUMENT = 160
 MAX_ARGUMENTS = 6
 """Maximum arguments of a call named; the others are counted."""
-BEFORE = 20
+CONTEXT_CHARACTERS = 20
 """Characters shown before the first difference."""
 _encoder = msgspec.json.Encoder(order="sorted")
 
@@ -68,9 +68,9 @@ def _other_result(record: CallRecord, match: CallRecord) -> Html | None:
     first = next(
         (index for index, (a, b) in enumerate(zip(own, counterpart, strict=False)) if a != b), min(len(own), len(counterpart))
     )
-    start = max(0, first - BEFORE)
+    start = max(0, first - CONTEXT_CHARACTERS)
     excerpt = first_line(clean(own[start : start + 2 * MAX_OF_AN_ARGUMENT]), MAX_OF_AN_ARGUMENT)
-    return joined("other result: ", tag("span", "diff-value", f"{'…' if start else ''}{excerpt}" or "(empty)"))
+    return join_html("other result: ", tag("span", "diff-value", f"{'…' if start else ''}{excerpt}" or "(empty)"))
 
 
 def _fails(record: CallRecord) -> bool:
@@ -80,13 +80,13 @@ def _fails(record: CallRecord) -> bool:
 def _other_arguments(record: CallRecord, match: CallRecord) -> list[Html]:
     own, counterpart = record.call.arguments, match.call.arguments
     if not isinstance(own, dict) or not isinstance(counterpart, dict):
-        return [joined("other arguments: ", _argument(own))]
+        return [join_html("other arguments: ", _argument(own))]
     names = [name for name in own if name not in counterpart or own[name] != counterpart[name]]
-    notes = [joined(f"{first_line(clean(str(name)), 60)}: ", _argument(own[name])) for name in names[:MAX_ARGUMENTS]]
+    notes = [join_html(f"{first_line(clean(str(name)), 60)}: ", _argument(own[name])) for name in names[:MAX_ARGUMENTS]]
     if more := len(names) - MAX_ARGUMENTS:
-        notes += [joined(f"{more:,} more arguments differ")] if more > 0 else []
+        notes += [join_html(f"{more:,} more arguments differ")] if more > 0 else []
     if gone := [first_line(clean(str(name)), 60) for name in counterpart if name not in own]:
-        notes.append(joined(f"without {', '.join(gone[:MAX_ARGUMENTS])}"))
+        notes.append(join_html(f"without {', '.join(gone[:MAX_ARGUMENTS])}"))
     return notes
 
 
@@ -95,7 +95,7 @@ def _argument(value: Any) -> Html:
     return tag("span", "diff-value", first_line(clean(shown), MAX_OF_AN_ARGUMENT))
 
 
-ROOM = 300_000
+MAX_ROUND_HTML_BYTES = 300_000
 """Maximum bytes of HTML for differing rounds, beyond which they are a line each. Equal rounds have as much again."""
 MAX_PAIRS = 400
 """Maximum differing pairs of rounds shown; the others are counted."""
@@ -117,7 +117,7 @@ def diff_html(diff: RunDiff) -> Html:
     """Return both runs side by side where possible, otherwise stacked. Equal rounds are folded."""
     heading = tag("div", "diff-heads", _head_of("a", diff.a), _head_of("b", diff.b))
     parts = (heading, _sentence(diff), _figures(diff), _todos(diff), tag("div", "diff-rounds", *_rounds(diff)))
-    return kept(tag("div", "diff", *parts))
+    return wrap_output(tag("div", "diff", *parts))
 
 
 def _head_of(side: str, run: Run) -> Html:
@@ -152,14 +152,14 @@ def _sentence(diff: RunDiff) -> Html:
 
 def _figures(diff: RunDiff) -> Html:
     """Return a row for each differing figure, and equal ones on one line, without figures unknown for both runs."""
-    figures = [*_known(diff)]
+    figures = [*_known_figures(diff)]
     rows = [_figure(name, a, b) for name, a, b in figures if a != b]
     table = tag("table", "data", _row("th", ("", "a", "b", "b - a"), "data-column"), *rows) if rows else NOTHING
     equal = ", ".join(f"{name.replace('_', ' ')} {_value(name, a)}" for name, a, b in figures if a == b)
     return tag("div", "list", table, tag("div", "quiet", f"Alike: {equal}") if equal else NOTHING)
 
 
-def _known(diff: RunDiff) -> Iterator[tuple[str, Any, Any]]:
+def _known_figures(diff: RunDiff) -> Iterator[tuple[str, Any, Any]]:
     figures = diff.figures()
     yield from ((name, a, b) for name, (a, b) in figures.items() if a is not None or b is not None)
 
@@ -205,16 +205,16 @@ def _differing_todos(diff: RunDiff) -> list[tuple[str, str, str]]:
 
 def _rounds(diff: RunDiff) -> Iterator[Html]:
     forms = {side: _form(side, run) for side, run in (("a", diff.a), ("b", diff.b))}
-    room, equal_room, shown = ROOM, ROOM, 0
+    room, equal_room, shown = MAX_ROUND_HTML_BYTES, MAX_ROUND_HTML_BYTES, 0
     for is_alike, group in groupby(diff.rounds, lambda pair: pair.difference == "same"):
         pairs = [*group]
         if is_alike:
-            html = inlined(_alike(diff, pairs, forms["a"], cut=equal_room <= 0))
+            html = inline_css(_alike(diff, pairs, forms["a"], cut=equal_room <= 0))
             equal_room -= size(html)
             yield html
             continue
         for pair in pairs[: max(0, MAX_PAIRS - shown)]:
-            html = inlined(_pair(diff, pair, forms, cut=room <= 0))
+            html = inline_css(_pair(diff, pair, forms, cut=room <= 0))
             room -= size(html)
             yield html
         if (left_out := shown + len(pairs) - MAX_PAIRS) > 0:
@@ -258,7 +258,7 @@ def _column(
 ) -> Html:
     if own is None:
         return tag("div", "diff-column diff-none", tag("span", "quiet", f"{side}: no such round"))
-    pieces = {} if cut else _marked(own, counterpart, round_pieces(own, form))
+    pieces = {} if cut else _mark(own, counterpart, round_pieces(own, form))
     drawn = tag("div", "diff-round", _round(diff, side, own, pieces, form))
     return tag("div", "diff-column", tag("span", "diff-name", side), drawn)
 
@@ -270,7 +270,7 @@ def _round(diff: RunDiff, side: str, run_round: WorkflowRound, pieces: Pieces, f
     return tag("div", "quiet round-line", round_line(run_round, form.settings, ()), id=anchor)
 
 
-def _marked(own: WorkflowRound, counterpart: WorkflowRound | None, pieces: Pieces) -> Pieces:
+def _mark(own: WorkflowRound, counterpart: WorkflowRound | None, pieces: Pieces) -> Pieces:
     """Return the pieces of a round, with those marked that its counterpart lacks."""
     if counterpart is None:
         return pieces
@@ -297,7 +297,9 @@ def diff_text(diff: RunDiff) -> str:
     lines = [f"a: {chip(diff.a)}, {_source(diff.a)}", f"b: {chip(diff.b)}, {_source(diff.b)}"]
     lines.append(f"{diff.sentence[:1].upper()}{diff.sentence[1:]}.")
     lines += [
-        f"  {name.replace('_', ' '):<18} {_value(name, a):>18} {_value(name, b):>18}" for name, a, b in _known(diff) if a != b
+        f"  {name.replace('_', ' '):<18} {_value(name, a):>18} {_value(name, b):>18}"
+        for name, a, b in _known_figures(diff)
+        if a != b
     ]
     for is_alike, group in groupby(diff.rounds, lambda pair: pair.difference == "same"):
         pairs = [*group]
@@ -310,4 +312,4 @@ def _pair_lines(diff: RunDiff, pair: RoundPair) -> Iterator[str]:
     yield f"  {WORDS[pair.difference]}:"
     for side, run_round, run in (("a", pair.a, diff.a), ("b", pair.b, diff.b)):
         if run_round is not None:
-            yield from (f"  {side} {line}" for line in round_lines(as_left(run)[run_round.index], run.settings))
+            yield from (f"  {side} {line}" for line in round_lines(rounds_at_end(run)[run_round.index], run.settings))

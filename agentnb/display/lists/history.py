@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agentnb.core.log.outcome import Outcome
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.head import listed_state_html, tone_of
-from agentnb.display.style import kept
-from agentnb.display.texts.labels import SHORT_ID, clean, counted, first_line, short_id, thousands
+from agentnb.display.style import wrap_output
+from agentnb.display.texts.labels import SHORT_ID, clean, first_line, pluralize, short_id, thousands
 from agentnb.display.texts.states import RunState, outcome_words, state_words, with_outcome
 from agentnb.store.summaries import RunSummary
 
@@ -29,10 +29,10 @@ def history_html(found: Sequence[RunSummary], told: str, open_run: Callable[[str
     """Return the list, newest first; the first `MAX_OPENING` open to the result of ``open_run`` for their id."""
     rows = [_row(summary, open_run) for summary in found[:MAX_OPENING]]
     remaining = _rest(found[MAX_OPENING:]) if len(found) > MAX_OPENING else NOTHING
-    return kept(tag("div", "history", tag("div", "history-title", told), *rows, remaining))
+    return wrap_output(tag("div", "history", tag("div", "history-title", told), *rows, remaining))
 
 
-def list_told(found: Sequence[RunSummary], *, count: int, folder: str, most: int, wanted: Sequence[str]) -> str:
+def list_title(found: Sequence[RunSummary], *, count: int, folder: str, most: int, wanted: Sequence[str]) -> str:
     """Return the title of a list: ``30 runs in runs, the newest 20 matching “failed”``.
 
     ``count``: runs in the folder; ``most``: maximum top-level runs requested; ``wanted``: the words to match.
@@ -44,7 +44,7 @@ def list_told(found: Sequence[RunSummary], *, count: int, folder: str, most: int
         shown = " and ".join(f"“{word}”" for word in wanted)
         match = "matching" if newest else "matches" if len(top_level) == 1 else "match"
         newest = f"{newest or f', {len(top_level)}'} {match} {shown}"
-    return f"{counted(count, 'run')} in {folder}{newest}"
+    return f"{pluralize(count, 'run')} in {folder}{newest}"
 
 
 def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = None) -> bool:
@@ -55,7 +55,7 @@ def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = No
     recovered = "recovered" if one.recovered else ""
     words_of = (
         one.status,
-        state_told(one),
+        status_words(one),
         outcome_words(one.assessment),
         one.stop_reason,
         recovered,
@@ -85,10 +85,10 @@ def _lines(summaries: Sequence[RunSummary]) -> list[str]:
 
 
 def _line(summary: RunSummary, width: int) -> str:
-    state = first_line(with_outcome(state_told(summary), summary.assessment), width)
-    took = f"{state:<{width}} {work_told(summary):>10}  {cost_told(summary):>8}"
+    state = first_line(with_outcome(status_words(summary), summary.assessment), width)
+    took = f"{state:<{width}} {work_words(summary):>10}  {cost_words(summary):>8}"
     remarks = "".join(f"  ({remark})" for remark in _remarks(summary))
-    tags = f"  {tags_told(summary)}" if summary.tags else ""
+    tags = f"  {tag_words(summary)}" if summary.tags else ""
     asked = f"{_indent(summary)}{first_line(summary.prompt, 34)}{remarks}{tags}"
     return clean(f"{first_line(summary.id, 100)}  {took}  {first_line(summary.model, 22):<22}  {asked}")
 
@@ -99,26 +99,26 @@ def _indent(summary: RunSummary) -> str:
 
 
 def _row(summary: RunSummary, open_run: Callable[[str], Html]) -> Html:
-    remarks = joined(*[joined(tag("span", "quiet", remark), " ") for remark in _remarks(summary)])
+    remarks = join_html(*[join_html(tag("span", "quiet", remark), " ") for remark in _remarks(summary)])
     indent = tag("span", "", _indent(summary).rstrip().replace(" ", "\N{NO-BREAK SPACE}"), " ") if summary.depth else NOTHING
     asked = tag("span", "history-prompt", asked_html(summary))
-    tags = joined(" ", tag("span", "quiet", tags_told(summary))) if summary.tags else NOTHING
+    tags = join_html(" ", tag("span", "quiet", tag_words(summary))) if summary.tags else NOTHING
     first = tag("span", "history-first", status_html(summary), " ", indent, remarks, asked, tags)
     heading = tag("summary", "history-summary", tag("span", "history-line", first, " ", _figures(summary)))
     return tag("details", "history-run", heading, tag("div", "history-open", open_run(summary.id)))
 
 
-def tags_told(one: RunSummary) -> str:
+def tag_words(one: RunSummary) -> str:
     """Return the tags of a run: ``#night #v2``."""
     return first_line(clean(" ".join(f"#{name}" for name in one.tags)), 80)
 
 
 def status_html(one: RunSummary) -> Html:
     """Return the marked state, including which limit was reached, and the outcome."""
-    return listed_state_html(tone_of(_state(one)), state_told(one), one.outcome, outcome_words(one.assessment))
+    return listed_state_html(tone_of(_state(one)), status_words(one), one.outcome, outcome_words(one.assessment))
 
 
-def state_told(one: RunSummary) -> str:
+def status_words(one: RunSummary) -> str:
     """Return the state in words: ``Done, todos open``, ``Limit reached: 3 rounds``."""
     return state_words(_state(one))
 
@@ -138,13 +138,13 @@ def _state(summary: RunSummary) -> RunState:
     )
 
 
-def work_told(one: RunSummary) -> str:
+def work_words(one: RunSummary) -> str:
     """Return ``3 rounds``, or for a run that works in steps, such as a workflow's, ``6 steps``."""
     in_steps = not one.rounds and (one.steps or one.kind != "agent")
-    return counted(one.steps, "step") if in_steps else counted(one.rounds, "round")
+    return pluralize(one.steps, "step") if in_steps else pluralize(one.rounds, "round")
 
 
-def when(one: RunSummary, form: str) -> str:
+def start_time(one: RunSummary, form: str) -> str:
     """Return its start in local time; empty if unknown."""
     return "" if one.started_at is None else one.started_at.astimezone().strftime(form)
 
@@ -157,10 +157,10 @@ def asked_html(one: RunSummary) -> Html:
 def _figures(summary: RunSummary) -> Html:
     """Return time, rounds, tokens, cost, model and id, in columns."""
     cells = [
-        ("when", when(summary, "%d %b %H:%M"), when(summary, "%Y-%m-%d %H:%M:%S")),
-        ("rounds", work_told(summary), None),
+        ("when", start_time(summary, "%d %b %H:%M"), start_time(summary, "%Y-%m-%d %H:%M:%S")),
+        ("rounds", work_words(summary), None),
         ("tokens", f"{thousands(summary.tokens)} tokens" if summary.tokens is not None else "", None),
-        ("cost", cost_told(summary), None),
+        ("cost", cost_words(summary), None),
         ("model", first_line(clean(summary.model), 40), first_line(summary.model, 300)),
         ("id", f"…{short_id(summary.id)}" if len(summary.id) > SHORT_ID else summary.id, summary.id),
     ]
@@ -168,7 +168,7 @@ def _figures(summary: RunSummary) -> Html:
     return tag("span", "history-figures", *shown[:-1])
 
 
-def cost_told(one: RunSummary) -> str:
+def cost_words(one: RunSummary) -> str:
     """Return the cost including nested runs; an unknown price is not shown as free."""
     if one.cost is None:
         return "no price"
@@ -177,7 +177,7 @@ def cost_told(one: RunSummary) -> str:
 
 def _rest(summaries: Sequence[RunSummary]) -> Html:
     """Return runs that cannot be opened, as text in one fold."""
-    summary = tag("summary", "history-summary", f"{counted(len(summaries), 'run')} before these")
+    summary = tag("summary", "history-summary", f"{pluralize(len(summaries), 'run')} before these")
     return tag("details", "history-run", summary, tag("pre", "history-lines", "\n".join(_lines(summaries))))
 
 
@@ -194,10 +194,10 @@ def _button_row(summary: RunSummary) -> Html:
         "runs-line",
         status_html(summary),
         " ",
-        tag("time", "runs-when", when(summary, "%d %b %H:%M"), title=when(summary, "%Y-%m-%d %H:%M:%S")),
+        tag("time", "runs-when", start_time(summary, "%d %b %H:%M"), title=start_time(summary, "%Y-%m-%d %H:%M:%S")),
     )
     figures = (
-        [] if summary.status == "running" else [work_told(summary), cost_told(summary)]
+        [] if summary.status == "running" else [work_words(summary), cost_words(summary)]
     )  # its card shows their current values
     facts = [*figures, *_remarks(summary), first_line(clean(summary.model.partition("?")[0]), 40)]
     pieces = (
@@ -207,4 +207,4 @@ def _button_row(summary: RunSummary) -> Html:
         " ",
         tag("span", "runs-told", " · ".join(filter(None, facts))),
     )
-    return tag("li", "runs-item", tag("button", "runs-run", joined(*pieces), type="button", data_run=summary.id))
+    return tag("li", "runs-item", tag("button", "runs-run", join_html(*pieces), type="button", data_run=summary.id))

@@ -7,12 +7,12 @@ from typing import Any
 
 from agentnb.core.plans.plan_steps import ABORT, NOOP, TOOL, PlanQuestion, PlanStep
 from agentnb.core.redaction import redact
-from agentnb.core.step_retry import retries_told
+from agentnb.core.step_retry import format_retries
 from agentnb.display.markup import NOTHING, Html, tag
 from agentnb.display.parts.step_list import LeftOut, StepRow, left_out_html, line_html, row_text, shortened
-from agentnb.display.style import kept
+from agentnb.display.style import wrap_output
 from agentnb.display.texts.call_labels import argument_words
-from agentnb.display.texts.labels import clean, counted, first_line
+from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.workflow.plan import Plan
 
 MAX_OF_WORDS = 300
@@ -32,7 +32,7 @@ def plan_html(plan: Plan, variable: str = "plan") -> Html:
         tag("div", "plan-words", *rows) if rows else NOTHING,
         tag("div", "plan-hint", _how_to_run(plan, variable)),
     )
-    return kept(tag("div", "plan", *parts))
+    return wrap_output(tag("div", "plan", *parts))
 
 
 def plan_text(plan: Plan, variable: str = "plan") -> str:
@@ -43,11 +43,11 @@ def plan_text(plan: Plan, variable: str = "plan") -> str:
 
 
 def _about(plan: Plan) -> str:
-    return counted(len(plan.steps), "step") if plan.steps else "no steps"
+    return pluralize(len(plan.steps), "step") if plan.steps else "no steps"
 
 
 def _purpose(plan: Plan) -> str:
-    return _shown(plan.intention or plan.reasoning or "")
+    return _safe_line(plan.intention or plan.reasoning or "")
 
 
 def _asked_first(plan: Plan) -> str:
@@ -61,11 +61,11 @@ def _rows(plan: Plan) -> Iterator[StepRow | LeftOut]:
             continue
         step = plan.steps[index]
         if plan.form == "chat":
-            number, name, details = step.number or index + 1, step.description or "", _of_chat(step)
+            number, name, details = step.number or index + 1, step.description or "", _chat_details(step)
         else:
             number, name, details = index, _name(step), _why(step)
         arguments = _arguments(step) if plan.form != "chat" and step.kind == TOOL else None
-        yield StepRow("", None, _shown(name), str(number), arguments, words=_shown(details))
+        yield StepRow("", None, _safe_line(name), str(number), arguments, words=_safe_line(details))
 
 
 def _name(step: PlanStep) -> str:
@@ -75,12 +75,12 @@ def _name(step: PlanStep) -> str:
 
 
 def _why(step: PlanStep) -> str:
-    retries = f"up to {retries_told(step.retries)}" if step.retries else ""
+    retries = f"up to {format_retries(step.retries)}" if step.retries else ""
     content = step.content or "" if step.question is None else ""
     return ", ".join(filter(None, [step.reason or content, retries]))
 
 
-def _of_chat(step: PlanStep) -> str:
+def _chat_details(step: PlanStep) -> str:
     tools = f"with {', '.join(step.tools)}" if step.tools else "without tools"
     arguments = f"given {_arguments(step)}" if step.args else ""
     after = f"after {', '.join(map(str, step.depends_on))}" if step.depends_on else ""
@@ -95,7 +95,7 @@ def _arguments(step: PlanStep) -> str:
 def _question(question: PlanQuestion) -> str:
     fields: Mapping[str, Any] = question.schema.get("properties") or {}
     names = f" ({', '.join(map(str, fields))})" if fields else ""
-    return _shown(f"{question.data['message']}{names}")
+    return _safe_line(f"{question.data['message']}{names}")
 
 
 def _how_to_run(plan: Plan, variable: str) -> str:
@@ -104,5 +104,5 @@ def _how_to_run(plan: Plan, variable: str) -> str:
     return f"Run it: await {variable}.run({f'tools=[{tools}]' if tools else ''})"
 
 
-def _shown(text: str) -> str:
+def _safe_line(text: str) -> str:
     return first_line(redact(clean(text)), MAX_OF_WORDS)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.display.card.compact import round_line
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.style import kept
-from agentnb.display.texts.labels import clean, counted, first_line, short_id
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.style import wrap_output
+from agentnb.display.texts.labels import clean, first_line, pluralize, short_id
 from agentnb.rerun.replay_result import Decision, Replay, ReplayedRound, cells_of
 from agentnb.rerun.turn_endings import AfterText
 
@@ -63,7 +63,7 @@ def _row(replay: Replay, replayed: ReplayedRound) -> Row:
     recorded = _decision(
         replayed.recorded_decision, after, END_NOT_RECORDED if replay.recorded.status == "unknown" else CUT_OFF
     )
-    return Row(replayed.number, recorded, would_be, _told(replayed), tuple(_notes(replay, replayed)))
+    return Row(replayed.number, recorded, would_be, _next_guidance(replayed), tuple(_notes(replay, replayed)))
 
 
 def _decision(decision: Decision, instead: str = "", undecided: str = CUT_OFF) -> str:
@@ -79,7 +79,7 @@ def _decision(decision: Decision, instead: str = "", undecided: str = CUT_OFF) -
     return ", ".join([*parts, f"{ends} ({why})" if why else ends])
 
 
-def _told(replayed: ReplayedRound) -> str:
+def _next_guidance(replayed: ReplayedRound) -> str:
     followed: Sequence[Followed | None] = replayed.next_followed or [None] * len(replayed.next_guidance)
     marks = {True: " ✓", False: " ✗", None: ""}
     return ", ".join(
@@ -111,13 +111,13 @@ def replay_html(replay: Replay) -> Html:
     omitted = len(replay.rounds) - len(shown)
     parts = (
         tag("div", "replay-head", tag("b", "", _head(replay)), " ", tag("span", "meta", _source(replay))),
-        tag("div", "replay-sentence", _linked(replay, replay.sentence)),
-        tag("div", "replay-caution", _linked(replay, replay.turn_ending.sentence)),
-        tag("div", "replay-caution", _linked(replay, replay.caution)),
+        tag("div", "replay-sentence", _link_rounds(replay, replay.sentence)),
+        tag("div", "replay-caution", _link_rounds(replay, replay.turn_ending.sentence)),
+        tag("div", "replay-caution", _link_rounds(replay, replay.caution)),
         tag("div", "replay-rounds", tag("table", "replay-table", heads, *body)) if body else NOTHING,
-        tag("div", "replay-caution", f"{counted(omitted, 'more round')}, in table()") if omitted else NOTHING,
+        tag("div", "replay-caution", f"{pluralize(omitted, 'more round')}, in table()") if omitted else NOTHING,
     )
-    return kept(tag("div", "replay", *parts))
+    return wrap_output(tag("div", "replay", *parts))
 
 
 def _row_html(replay: Replay, replayed: ReplayedRound, row: Row) -> Html:
@@ -125,8 +125,8 @@ def _row_html(replay: Replay, replayed: ReplayedRound, row: Row) -> Html:
     line = first_line(clean(round_line(replayed.recorded, replay.recorded.settings, ()).strip()).partition("  ")[2], 110)
     cells = (
         tag("b", "", str(row.number)),
-        joined(words(row.recorded), tag("div", "replay-line", line)),
-        joined(words(row.would_be), *[tag("div", "replay-note", note) for note in row.notes]),
+        join_html(words(row.recorded), tag("div", "replay-line", line)),
+        join_html(words(row.would_be), *[tag("div", "replay-note", note) for note in row.notes]),
         _guidance_html(row.told, replayed.next_guidance),
     )
     title = HYPOTHETICAL if replayed.hypothetical else None
@@ -141,13 +141,13 @@ def _guidance_html(title: str, guidance: Sequence[Guidance]) -> Html:
     return tag("details", "", tag("summary", "replay-told", title), *texts)
 
 
-def _linked(replay: Replay, sentence: str) -> Html:
+def _link_rounds(replay: Replay, sentence: str) -> Html:
     """Return the sentence with links to the rounds in it."""
     pieces = _ROUND.split(sentence)
     linked = [words(pieces[0])]
     for number, text in zip(pieces[1::2], pieces[2::2], strict=True):
         linked += [tag("a", "", f"round {number}", href=f"#{_anchor(replay, int(number))}"), words(text)]
-    return joined(*linked)
+    return join_html(*linked)
 
 
 def _anchor(replay: Replay, number: int) -> str:
@@ -177,5 +177,5 @@ def replay_text(replay: Replay) -> str:
     table = [HEADINGS, *cells] if cells else []
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
     if omitted := len(replay.rounds) - len(shown):
-        lines.append(f"{counted(omitted, 'more round')}, in table()")
+        lines.append(f"{pluralize(omitted, 'more round')}, in table()")
     return clean("\n".join(lines))

@@ -7,15 +7,15 @@ from agentnb.display.lists.server_words import (
     MAX_PROBLEM,
     MAX_TARGET,
     figures_of,
-    problem_told,
+    problem_words,
+    safe_line,
     server_count,
     state_of,
-    told,
 )
-from agentnb.display.markup import NOTHING, Html, joined, tag
+from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.head import MARKS, marked_html
-from agentnb.display.style import kept
-from agentnb.display.texts.labels import clean, counted
+from agentnb.display.style import wrap_output
+from agentnb.display.texts.labels import clean, pluralize
 from agentnb.runtime.servers.servers import ListedServer
 
 MAX_SERVERS = 100
@@ -30,7 +30,7 @@ def server_list_html(rows: list[ListedServer], hint: str) -> Html:
     omitted = len(rows) - len(shown)
     more = tag("div", "server-row", f"{omitted:,} more") if omitted > 0 else NOTHING
     foot = tag("div", "server-hint", hint)
-    return kept(tag("div", "history", tag("div", "history-title", server_count(rows)), *shown, more, foot))
+    return wrap_output(tag("div", "history", tag("div", "history-title", server_count(rows)), *shown, more, foot))
 
 
 def server_head_html(row: ListedServer) -> Html:
@@ -41,9 +41,14 @@ def server_head_html(row: ListedServer) -> Html:
         "history-first",
         marked_html(tone, state, look="history-status", element="b"),
         " ",
-        tag("b", "server-name", told(row.live.server.name, MAX_NAME)),
+        tag("b", "server-name", safe_line(row.live.server.name, MAX_NAME)),
         " ",
-        tag("code", "server-target", told(row.live.server.target, MAX_TARGET), title=told(row.live.server.target, MAX_TARGET)),
+        tag(
+            "code",
+            "server-target",
+            safe_line(row.live.server.target, MAX_TARGET),
+            title=safe_line(row.live.server.target, MAX_TARGET),
+        ),
     )
     return tag("div", "server-line", first, " ", tag("span", "server-figures", " · ".join(figures_of(row))))
 
@@ -53,18 +58,18 @@ def stderr_html(row: ListedServer) -> Html:
     lines = stderr_lines(row)
     if not lines:
         return NOTHING
-    title = tag("summary", "server-fold-title", f"{counted(len(lines), 'line')} of standard error")
+    title = tag("summary", "server-fold-title", f"{pluralize(len(lines), 'line')} of standard error")
     return tag("details", "server-fold", title, tag("pre", "server-stderr", "\n".join(lines)))
 
 
 def problem_html(row: ListedServer) -> Html:
     """Return the reason for a failed start."""
-    problem = problem_told(row)
+    problem = problem_words(row)
     return tag("div", "server-problem", problem) if problem else NOTHING
 
 
 def _row(row: ListedServer) -> Html:
-    return tag("div", "server-row", joined(server_head_html(row), problem_html(row), stderr_html(row)))
+    return tag("div", "server-row", join_html(server_head_html(row), problem_html(row), stderr_html(row)))
 
 
 # As text
@@ -83,13 +88,13 @@ def server_list_text(rows: list[ListedServer], hint: str) -> str:
 def server_head_lines(row: ListedServer, width: int = 0) -> list[str]:
     """Return the lines of a server: its facts, its failure, its latest standard error."""
     tone, state = state_of(row)
-    name = told(row.live.server.name, MAX_NAME).ljust(width)
+    name = safe_line(row.live.server.name, MAX_NAME).ljust(width)
     figures = ", ".join(figures_of(row))
-    problem = [f"    {problem_told(row)}"] if row.live.problem else []
+    problem = [f"    {problem_words(row)}"] if row.live.problem else []
     stderr = [f"    stderr: {line}" for line in stderr_lines(row)[-MAX_TEXT_LINES:]]
-    return [f"{MARKS[tone]} {state:<15} {name}  {figures}  {told(row.live.server.target, MAX_TARGET)}", *problem, *stderr]
+    return [f"{MARKS[tone]} {state:<15} {name}  {figures}  {safe_line(row.live.server.target, MAX_TARGET)}", *problem, *stderr]
 
 
 def stderr_lines(row: ListedServer) -> list[str]:
     """Return the last lines of the server's standard error."""
-    return [told(line, MAX_PROBLEM) for line in row.live.stderr]
+    return [safe_line(line, MAX_PROBLEM) for line in row.live.stderr]

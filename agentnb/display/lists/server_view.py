@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from agentnb.display.lists.server_list import problem_html, server_head_html, server_head_lines, stderr_html
-from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, arguments_told, told
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.style import kept
-from agentnb.display.texts.labels import clean, counted
+from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, argument_list, safe_line
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.style import wrap_output
+from agentnb.display.texts.labels import clean, pluralize
 from agentnb.runtime.servers.servers import ListedServer
 from agentnb.tools.mcp.connections.catalogue import Catalogue
 from agentnb.tools.mcp.resources import prompt_arguments
-from agentnb.tools.mcp.server_tool import found_tools
+from agentnb.tools.mcp.server_tool import tools_of_server
 
 MAX_ROWS = 200
 """Maximum tools, resources or prompts listed; the others are counted."""
@@ -32,10 +32,10 @@ class Section(NamedTuple):
 
 def sections_of(row: ListedServer, catalogue: Catalogue) -> list[Section]:
     """Return the server's nonempty lists."""
-    left_out = found_tools(row.live, row.live.tools).left_out
+    left_out = tools_of_server(row.live, row.live.tools).left_out
     usable = [tool for tool in row.live.tools if tool.name not in left_out]
     sections = [
-        Section("tool", [_row(item.name, arguments_told(item.input_schema), item.description) for item in usable]),
+        Section("tool", [_row(item.name, argument_list(item.input_schema), item.description) for item in usable]),
         Section("unusable tool", [_row(name, None, why) for name, why in left_out.items()]),
         Section("resource", [_row(item.uri, item.mime_type, item.description or item.title) for item in catalogue.resources]),
         Section(
@@ -49,16 +49,18 @@ def sections_of(row: ListedServer, catalogue: Catalogue) -> list[Section]:
 
 def _row(name: str, kind: str | None, description: str | None) -> tuple[str, str, str]:
     first = (description or "").strip().partition("\n")[0]
-    return told(name, MAX_TARGET), told(kind or "", MAX_TARGET), told(first)
+    return safe_line(name, MAX_TARGET), safe_line(kind or "", MAX_TARGET), safe_line(first)
 
 
-def facts_told(row: ListedServer) -> str:
+def facts_words(row: ListedServer) -> str:
     """Return the server's own name, the protocol, and its roots."""
     if row.live.facts is None:
         return ""
     facts = row.live.facts
-    roots = [f"root {told(root, MAX_TARGET)}" for root in row.live.server.roots] or ["no roots"]
-    return ", ".join(filter(None, (told(facts.software, MAX_NAME), f"protocol {told(facts.protocol, MAX_NAME)}", *roots)))
+    roots = [f"root {safe_line(root, MAX_TARGET)}" for root in row.live.server.roots] or ["no roots"]
+    return ", ".join(
+        filter(None, (safe_line(facts.software, MAX_NAME), f"protocol {safe_line(facts.protocol, MAX_NAME)}", *roots))
+    )
 
 
 def instructions_of(row: ListedServer) -> str:
@@ -68,7 +70,7 @@ def instructions_of(row: ListedServer) -> str:
 
 def server_html(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> Html:
     """Return the server with folds for its lists. ``hints``: the next commands."""
-    facts = facts_told(row)
+    facts = facts_words(row)
     parts = (
         tag("div", "server-row server-first-row", server_head_html(row), problem_html(row), tag("div", "quiet", facts)),
         *[_section_html(section) for section in sections_of(row, catalogue)],
@@ -76,20 +78,20 @@ def server_html(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> Ht
         tag("div", "server-row", stderr) if (stderr := stderr_html(row)) else NOTHING,
         tag("div", "server-hint", *[tag("div", "", hint) for hint in hints]) if hints else NOTHING,
     )
-    return kept(tag("div", "history", *parts))
+    return wrap_output(tag("div", "history", *parts))
 
 
 def _section_html(section: Section) -> Html:
     shown = section.rows[:MAX_ROWS]
     rows = [_row_html(*cells) for cells in shown]
     omitted = len(section.rows) - len(shown)
-    body = joined(*rows, tag("div", "quiet", f"{omitted:,} more") if omitted else NOTHING)
-    title = tag("summary", "server-section-title", _counted(section))
+    body = join_html(*rows, tag("div", "quiet", f"{omitted:,} more") if omitted else NOTHING)
+    title = tag("summary", "server-section-title", _count_items(section))
     return tag("details", "server-row", title, tag("div", "server-items", body), open=len(shown) <= MAX_OPEN)
 
 
 def _row_html(name: str, kind: str, description: str) -> Html:
-    arguments = joined(" ", tag("span", "server-item-kind", f"({kind})")) if kind else NOTHING
+    arguments = join_html(" ", tag("span", "server-item-kind", f"({kind})")) if kind else NOTHING
     first = tag("div", "server-item-first", tag("code", "server-item-name", name), arguments)
     return tag("div", "server-item", first, tag("div", "server-item-about", description))
 
@@ -103,11 +105,11 @@ def _instructions_html(text: str) -> Html:
 
 def _plain(text: str) -> str:
     """Return the text with its line breaks, with known keys redacted."""
-    return "\n".join(told(line, MAX_LINE) for line in text.splitlines()[:MAX_ROWS])
+    return "\n".join(safe_line(line, MAX_LINE) for line in text.splitlines()[:MAX_ROWS])
 
 
-def _counted(section: Section) -> str:
-    return counted(len(section.rows), section.noun)
+def _count_items(section: Section) -> str:
+    return pluralize(len(section.rows), section.noun)
 
 
 # As text
@@ -115,9 +117,9 @@ def _counted(section: Section) -> str:
 
 def server_text(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> str:
     """Return the server as lines of text."""
-    lines = [*server_head_lines(row), *filter(None, [facts_told(row)])]
+    lines = [*server_head_lines(row), *filter(None, [facts_words(row)])]
     for section in sections_of(row, catalogue):
-        lines += [f"{_counted(section)}:", *[_line(*cells) for cells in section.rows[:MAX_ROWS]]]
+        lines += [f"{_count_items(section)}:", *[_line(*cells) for cells in section.rows[:MAX_ROWS]]]
         lines += [f"  {omitted:,} more"] if (omitted := len(section.rows) - MAX_ROWS) > 0 else []
     text = instructions_of(row)
     lines += [f"{INSTRUCTIONS}:", *[f"  {line}" for line in _plain(text).splitlines()]] if text else []

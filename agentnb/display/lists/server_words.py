@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentnb.core.redaction import redact
-from agentnb.display.texts.labels import clean, counted, first_line
+from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.runtime.servers.servers import ListedServer
 from agentnb.tools.mcp.connections.live_server import State
 
@@ -25,7 +25,7 @@ MAX_ARGUMENTS = 12
 """Maximum arguments of a tool named; the others are counted."""
 
 
-def told(text: object, most: int = MAX_TEXT) -> str:
+def safe_line(text: object, most: int = MAX_TEXT) -> str:
     """Return an untrusted text on one bounded line, without known keys and control characters."""
     return first_line(clean(redact(str(text))), most)
 
@@ -40,25 +40,25 @@ def figures_of(row: ListedServer) -> list[str]:
     """Return its number of tools, its start time, and where it is configured."""
     figures = []
     if row.live.facts is not None:
-        figures.append(counted(len(row.live.tools), "tool"))
+        figures.append(pluralize(len(row.live.tools), "tool"))
         if row.live.state == "ready":
             figures.append(f"since {row.live.facts.since.astimezone():%H:%M}")
-    return [*figures, told(row.source)]
+    return [*figures, safe_line(row.source)]
 
 
-def problem_told(row: ListedServer) -> str:
+def problem_words(row: ListedServer) -> str:
     """Return the reason for a failed start or connection, or ""."""
     verb = "reached" if row.live.server.is_remote else "started"
     lead = f"Could not be {verb}: " if row.live.state == "failed" else ""
-    return f"{lead}{told(row.live.problem, MAX_PROBLEM)}" if row.live.problem else ""
+    return f"{lead}{safe_line(row.live.problem, MAX_PROBLEM)}" if row.live.problem else ""
 
 
 def server_count(rows: list[ListedServer]) -> str:
     """Return ``3 MCP servers``, counting a server with several connections once."""
-    return counted(len({(row.live.server.name, row.source) for row in rows}), "MCP server")
+    return pluralize(len({(row.live.server.name, row.source) for row in rows}), "MCP server")
 
 
-def arguments_told(schema: Mapping[str, Any]) -> str:
+def argument_list(schema: Mapping[str, Any]) -> str:
     """Return a tool's arguments: ``a: integer, note?: string``; ``?`` marks optional ones."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping):
@@ -72,7 +72,7 @@ def arguments_told(schema: Mapping[str, Any]) -> str:
 
 def _argument(name: str, schema: Any, is_needed: bool) -> str:
     kind = _kind(schema) if isinstance(schema, Mapping) else ""
-    return f"{told(name, MAX_NAME)}{'' if is_needed else '?'}{f': {kind}' if kind else ''}"
+    return f"{safe_line(name, MAX_NAME)}{'' if is_needed else '?'}{f': {kind}' if kind else ''}"
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
@@ -80,9 +80,9 @@ def _kind(schema: Mapping[str, Any]) -> str:
     if isinstance(schema.get("enum"), list):
         return "choice"
     if isinstance(declared, str):
-        return told(declared, MAX_NAME)
+        return safe_line(declared, MAX_NAME)
     kinds = declared if isinstance(declared, list) else [kind.get("type") for kind in _alternatives(schema)]
-    return " or ".join(told(kind, MAX_NAME) for kind in kinds[:3] if isinstance(kind, str) and kind != "null")
+    return " or ".join(safe_line(kind, MAX_NAME) for kind in kinds[:3] if isinstance(kind, str) and kind != "null")
 
 
 def _alternatives(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:

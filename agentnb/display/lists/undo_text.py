@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from agentnb.core.messages import ToolCall
-from agentnb.display.texts.labels import clean, counted, first_line
+from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.rerun.undo.undoing import UndoneFile, UndoReport, Why
 
 MAX_CALLS, MAX_CALL = 10, 100
@@ -45,7 +45,7 @@ def _lines(report: UndoReport) -> Iterator[str]:
         yield f"Run {report.run_id}:"
         yield from map(_file, report.files)
     if report.foreign:
-        yield f"Left out: {counted(report.foreign, 'change')} that your agentnb did not list"
+        yield f"Left out: {pluralize(report.foreign, 'change')} that your agentnb did not list"
     if report.calls and (report.files or not report.has_changed_files):
         yield from _calls(report.calls)
 
@@ -63,7 +63,7 @@ def _file(file: UndoneFile) -> str:
 def _calls(calls: tuple[ToolCall, ...]) -> Iterator[str]:
     names = Counter(call.name for call in calls)
     tools = ", ".join(f"{name} ({count})" if len(names) > 1 else name for name, count in names.items())
-    yield f"What {tools} did is not undone: {counted(len(calls), 'call')}"
+    yield f"What {tools} did is not undone: {pluralize(len(calls), 'call')}"
     for call in calls[:MAX_CALLS]:
         arguments = msgspec.json.encode(call.arguments).decode() if call.arguments else ""
         yield f"  {first_line(f'{call.name} {arguments}', MAX_CALL)}"

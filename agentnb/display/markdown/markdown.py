@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from agentnb.display.markdown.markdown_parser import MARK, parser
-from agentnb.display.markup import NOTHING, PREFIX, Html, joined, tag
+from agentnb.display.markup import NOTHING, PREFIX, Html, join_html, tag
 from agentnb.display.texts.labels import clean
 
 if TYPE_CHECKING:
@@ -43,18 +43,18 @@ def with_code(html: str) -> Html:
 
 
 def _block(code: str, language: str) -> Html:
-    return tag("pre", "code-block", tag("code", "code-text", coloured(code, language)))
+    return tag("pre", "code-block", tag("code", "code-text", highlight_code(code, language)))
 
 
-def coloured(code: str, language: str) -> Html:
+def highlight_code(code: str, language: str) -> Html:
     """Return code in the colours of its language; plain if it is long, or of another language than `LANGUAGES`."""
     if language not in LANGUAGES or len(code) > MAX_COLOURED:
-        return joined(code)
+        return join_html(code)
     from pygments.lexers import get_lexer_by_name  # takes 20 ms
 
     lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
     runs = groupby(lexer.get_tokens(code), key=lambda token: _class_of(token[0]))
-    return joined(*[_span(kind, "".join(text for _, text in tokens)) for kind, tokens in runs])
+    return join_html(*[_span(kind, "".join(text for _, text in tokens)) for kind, tokens in runs])
 
 
 def _class_of(kind: Any) -> str:
@@ -108,20 +108,20 @@ def fragment(text: str) -> Html:
         if len(rendered) > GROWTH * len(text) + 2_000:
             return _as_written(text)
         # Clean again: only now are entities such as &#x202e; characters.
-        shown = with_code(_CELL.sub(_aligned, clean(_cleaner().clean(rendered))))
+        shown = with_code(_CELL.sub(_align, clean(_cleaner().clean(rendered))))
         # Formulas last: the sanitiser drops MathML.
         return Html(_PLACE.sub(lambda found: formulas[int(found[1])], shown)) if formulas else shown
     except Exception:  # unparsable text must stay readable
         return _as_written(text)
 
 
-def _aligned(cell: re.Match[str]) -> str:
+def _align(cell: re.Match[str]) -> str:
     """Add an alignment class to a table cell: without our rule, JupyterLab aligns all cells to the right."""
     return f'<{cell.group(1)} class="{PREFIX}cell-{cell.group(2) or "left"}">'
 
 
 def _as_written(text: str) -> Html:
-    return joined(tag("pre", "", tag("code", "", text)), Html("\n"))
+    return join_html(tag("pre", "", tag("code", "", text)), Html("\n"))
 
 
 @cache

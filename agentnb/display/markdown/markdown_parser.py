@@ -89,7 +89,7 @@ def formula_html(tex: str, *, block: bool) -> Html:
     if len(tex) > MAX_TEX or "%" in tex.replace("\\%", "") or not _is_shallow(tex):
         return NOTHING
     try:
-        return mathml(_known(tex), block=block)
+        return mathml(_supported_tex(tex), block=block)
     except NotShownError:
         return NOTHING
     except Exception:  # unsupported TeX stays readable as written
@@ -104,7 +104,7 @@ def _is_shallow(tex: str) -> bool:
     return deepest <= MAX_BRACES
 
 
-def _known(tex: str) -> str:
+def _supported_tex(tex: str) -> str:
     """Return the TeX with the converter's environments. Raises `NotShownError` for an unknown command."""
     from latex2mathml.symbols_parser import SYMBOLS  # takes 50 ms
 
@@ -151,11 +151,11 @@ def parser() -> MarkdownIt:
     from markdown_it.rules_inline import image, link
 
     markdown = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTED}).enable(["table", "strikethrough"])
-    markdown.inline.ruler.at("link", _bounded(link))
-    markdown.inline.ruler.at("image", _bounded(image))
+    markdown.inline.ruler.at("link", _bound_rule(link))
+    markdown.inline.ruler.at("image", _bound_rule(image))
     markdown.inline.ruler.before("escape", "math", _math)
     markdown.block.ruler.at("table", _table_unless_too_much(table), {"alt": ["paragraph", "reference"]})
-    markdown.core.ruler.push("agentnb", _made_plain)
+    markdown.core.ruler.push("agentnb", _simplify)
     markdown.add_render_rule("heading_open", lambda *_: "<p><strong>")
     markdown.add_render_rule("heading_close", lambda *_: "</strong></p>\n")
     return markdown
@@ -169,7 +169,7 @@ def top_blocks(text: str) -> list[tuple[str, int, int]]:
     return [(token.type, *token.map) for token in tokens if token.level == 0 and token.map and token.nesting >= 0]  # type: ignore[misc]
 
 
-def _bounded(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
+def _bound_rule(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
     """Wrap the rule for a bracket so that it gives up after the text's brackets have scanned too much in total."""
 
     def bounded(state: StateInline, silent: bool) -> bool:
@@ -226,7 +226,7 @@ def _table_unless_too_much(
     return table
 
 
-def _made_plain(state: StateCore) -> None:
+def _simplify(state: StateCore) -> None:
     """Run after all other rules: alignment without style, pictures as links, addresses other than web and mail as text."""
     for token in state.tokens:
         if token.nesting > 0 and token.level >= MAX_NESTED - 1:
@@ -250,7 +250,7 @@ def _inline(children: list[Token], source: str) -> list[Token]:
             tokens += [child] if open_links[-1] is None else []
         elif child.type == "link_close" and open_links:
             unlinked = open_links.pop()
-            tokens.append(child if unlinked is None else _text(_told(unlinked)))
+            tokens.append(child if unlinked is None else _text(_address_words(unlinked)))
         elif child.type == "image":
             tokens += _picture(child, inside_a_link=bool(open_links))
         else:
@@ -263,7 +263,7 @@ def _picture(token: Token, *, inside_a_link: bool) -> list[Token]:
     words = "".join(" " if child.type == "softbreak" else child.content for child in token.children or ()).strip()
     address = str(token.attrs.get("src", ""))
     if inside_a_link or not _is_linked(address):
-        return [_text(words + _told(address))]
+        return [_text(words + _address_words(address))]
     opening, closing = _token("link_open", "a", 1), _token("link_close", "a", -1)
     opening.attrs = {"href": address}
     return [opening, _text(words or cut(address, MAX_OF_AN_ADDRESS)), closing]
@@ -273,7 +273,7 @@ def _is_linked(address: str) -> bool:
     return len(address) <= MAX_ADDRESS and _LINKED.match(address) is not None
 
 
-def _told(address: str) -> str:
+def _address_words(address: str) -> str:
     return f" ({cut(address, MAX_OF_AN_ADDRESS)})" if address else ""
 
 

@@ -91,14 +91,14 @@ def mathml(tex: str, *, block: bool) -> Html:
     display = "block" if block else "inline"
     root = convert_to_element(tex, display=display)
     for element in root.iter():
-        _mend(element, block)
-    html = f'<math display="{display}">{"".join(_written(child, 1) for child in root)}</math>'
+        _adjust(element, block)
+    html = f'<math display="{display}">{"".join(_serialize(child, 1) for child in root)}</math>'
     if len(html) > MAX_GROWTH * len(tex) + 300:
         raise NotShownError
     return Html(html)
 
 
-def _mend(element: Element, block: bool) -> None:
+def _adjust(element: Element, block: bool) -> None:
     """Adjust elements that browsers draw differently from TeX: lines above and below, limits in display formulas, ±."""
     if element.tag in _LINES and len(element) == 2 and element[1].text == "&#x02015;":
         element[1].text = _LINES[element.tag]
@@ -108,7 +108,7 @@ def _mend(element: Element, block: bool) -> None:
         element.tag = "mo"
 
 
-def _written(element: Element, depth: int, before: str = "", after: str = "") -> str:
+def _serialize(element: Element, depth: int, before: str = "", after: str = "") -> str:
     """Return the element as HTML, with invisible signs before and after it."""
     boxed = element.tag == "menclose" and element.get("notation") == "box"
     name = "mrow" if boxed else element.tag
@@ -119,11 +119,11 @@ def _written(element: Element, depth: int, before: str = "", after: str = "") ->
         content = escape(_text(element), quote=False)
     else:
         pieces = zip(element, _signs(element, before), strict=True)
-        content = "".join(_written(child, depth + 1, *signs) + _blank(element, child) for child, signs in pieces)
+        content = "".join(_serialize(child, depth + 1, *signs) + _blank(element, child) for child, signs in pieces)
     if name == "mtd":
-        return f"{opening}{_unseen(before)}{content}</mtd>"
+        return f"{opening}{_hide(before)}{content}</mtd>"
     html = f"{opening}{content}</{name}>"
-    return f"<mrow>{_unseen(before)}{html}{_unseen(after)}</mrow>" if name != "mtr" and (before or after) else html
+    return f"<mrow>{_hide(before)}{html}{_hide(after)}</mrow>" if name != "mtr" and (before or after) else html
 
 
 def _blank(element: Element, child: Element) -> str:
@@ -142,7 +142,7 @@ def _attributes(name: str, element: Element) -> str:
         if name == "mtd" and key == "columnalign":
             written += f' class="{PREFIX}cell-{value}"' if value in ("left", "right") else ""
         elif name == "mspace" and key == "width":
-            written += f' width="{_length(_named(value))}"'
+            written += f' width="{_length(_resolve_space(value))}"'
         elif key in ATTRIBUTES.get(name, ()) and key in _VALUES and _VALUES[key].fullmatch(value):
             written += f' {key}="{_length(value) if _LENGTH.fullmatch(value) else value}"'
         elif key not in _DROPPED:
@@ -156,7 +156,7 @@ def _is_upright(element: Element) -> bool:
     return element.get("mathvariant") == "normal" or (raw.startswith("&#x") and unescape(raw).isascii())
 
 
-def _named(width: str) -> str:
+def _resolve_space(width: str) -> str:
     match = re.fullmatch("(negative)?(thin|medium|thick)mathspace", width)
     return ("-" if match[1] else "") + _SPACES[match[2]] if match else width
 
@@ -173,10 +173,10 @@ def _text(element: Element) -> str:
     if "\\" in text:  # a command unknown to the library
         raise NotShownError
     variant = element.get("mathvariant", "normal")
-    return text if variant == "normal" or element.tag == "mtext" else "".join(_styled(sign, variant) for sign in text)
+    return text if variant == "normal" or element.tag == "mtext" else "".join(_style(sign, variant) for sign in text)
 
 
-def _styled(sign: str, variant: str) -> str:
+def _style(sign: str, variant: str) -> str:
     """Return the letter or digit in bold, script and the like; browsers support these styles only as characters."""
     style = _VARIANTS.get(variant, variant.upper())
     letter = re.sub("^(LATIN|GREEK) | LETTER", "", unicodedata.name(sign, ""))
@@ -189,7 +189,7 @@ def _styled(sign: str, variant: str) -> str:
     return sign
 
 
-def _unseen(signs: str) -> str:
+def _hide(signs: str) -> str:
     """Return signs that take no space and are not drawn."""
     if not signs:
         return ""

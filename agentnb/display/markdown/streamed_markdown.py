@@ -115,7 +115,7 @@ class Blocks:
             starts.append(len(lines))
         settled = [_of_lines(lines[first:after]) for first, after in pairwise(starts)]
         if settled:
-            self._start(_joined(lines[starts[-1] :]) + self._tail[end:])
+            self._start(_join_lines(lines[starts[-1] :]) + self._tail[end:])
             self._saw_an_end()  # for the open block, so that its lines are not checked again
         else:
             self._not_before = 2 * len(self._tail)
@@ -138,10 +138,10 @@ def _is_final(block: tuple[str, int, int], lines: list[str]) -> bool:
 
 
 def _of_lines(lines: list[str]) -> Html:
-    return fragment(_joined(lines))
+    return fragment(_join_lines(lines))
 
 
-def _joined(lines: list[str]) -> str:
+def _join_lines(lines: list[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 

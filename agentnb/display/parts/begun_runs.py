@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from agentnb.advice import LoadRun
 from agentnb.core.log.events import NestedStart
 from agentnb.display.markup import NOTHING, Html, tag, words
-from agentnb.display.texts.labels import clean, counted, first_line
+from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.display.texts.notebook_commands import in_notebook
 
 MAX_LISTED = 20
@@ -19,7 +19,7 @@ MAX_NAME = 80
 def begun_lines(begun: Sequence[NestedStart], margin: str) -> Iterator[str]:
     """Yield a line for each of the last runs."""
     if len(begun) > MAX_LISTED:
-        yield f"{margin}↳ {counted(len(begun) - MAX_LISTED, 'earlier run')}"
+        yield f"{margin}↳ {pluralize(len(begun) - MAX_LISTED, 'earlier run')}"
     for start in begun[-MAX_LISTED:]:
         yield f"{margin}↳ {first_line(clean(start.agent), MAX_NAME) or 'run'}: run {clean(start.run_id)}"
 

@@ -11,13 +11,13 @@ import msgspec
 from agentnb.core.display_data import Cell, Table
 from agentnb.core.messages import encodable
 from agentnb.core.schema.nesting import is_too_deep
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.texts.labels import counted
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.texts.labels import pluralize
 from agentnb.tools.defaults import MAX_COLUMNS, MAX_ROWS
 
-LONGEST_CELL = 300
+MAX_CELL_CHARACTERS = 300
 """Maximum characters of JSON text that fits well in a cell."""
-FEWEST_OBJECTS = 2
+MIN_OBJECTS = 2
 MAX_DECIMALS = 6
 """Significant digits shown of a fractional number."""
 MAX_INDENTED_LEVELS = 20
@@ -31,11 +31,11 @@ def table_html(table: Table) -> Html:
     texts = [_texts([row[column] for row in table.rows]) for column in range(_width(table))]
     rows = [_row([text[number] for text in texts], row, numeric, len(table.index)) for number, row in enumerate(table.rows)]
     if 0 < table.gap < len(rows):
-        gap_text = f"… {counted(table.row_count - len(rows), 'row')} left out …"
+        gap_text = f"… {pluralize(table.row_count - len(rows), 'row')} left out …"
         rows.insert(table.gap, tag("tr", "", tag("td", "data-cell data-gap", gap_text, colspan=str(max(1, _width(table))))))
     body = tag("table", "data", _head(table, numeric), tag("tbody", "", *rows))
     box = tag("div", "data-box", body, tabindex="0", role="region", aria_label=f"Table, {table_size(table)}")
-    return joined(box, tag("div", "data-size", table_size(table)))
+    return join_html(box, tag("div", "data-size", table_size(table)))
 
 
 def table_size(table: Table) -> str:
@@ -47,8 +47,8 @@ def table_size(table: Table) -> str:
 
 
 def table_of_objects(value: Any) -> Table | None:
-    """Return a list of flat objects with the same keys as a table; None for anything else."""
-    if not isinstance(value, list) or not FEWEST_OBJECTS <= len(value) <= MAX_ROWS:
+    """Return a list of flat objects with the same keys as a table, or None for anything else."""
+    if not isinstance(value, list) or not MIN_OBJECTS <= len(value) <= MAX_ROWS:
         return None
     first = value[0]
     if not isinstance(first, dict) or not 1 <= len(first) <= MAX_COLUMNS:
@@ -56,7 +56,7 @@ def table_of_objects(value: Any) -> Table | None:
     if not all(isinstance(row, dict) and row.keys() == first.keys() and all(map(_is_flat, row.values())) for row in value):
         return None
     rows = tuple([tuple([row[key] for key in first]) for row in value])
-    return Table(tuple(first), rows, len(rows), len(first)).mapped(encodable)
+    return Table(tuple(first), rows, len(rows), len(first)).map_texts(encodable)
 
 
 def pretty(value: Any) -> str:
@@ -71,11 +71,11 @@ def pretty(value: Any) -> str:
 
 
 def _is_flat(value: Any) -> bool:
-    return value is None or isinstance(value, int | float) or (isinstance(value, str) and len(value) <= LONGEST_CELL)
+    return value is None or isinstance(value, int | float) or (isinstance(value, str) and len(value) <= MAX_CELL_CHARACTERS)
 
 
 def _of(shown: int, count: int, noun: str) -> str:
-    return counted(count, noun) if shown >= count else f"{shown:,} of {counted(count, noun)}"
+    return pluralize(count, noun) if shown >= count else f"{shown:,} of {pluralize(count, noun)}"
 
 
 def _width(table: Table) -> int:

@@ -11,11 +11,11 @@ from itertools import islice
 from agentnb.core.log.events import AnyEvent
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.round_details import fold
 from agentnb.display.parts.run_problems import address_of, round_anchor, round_link
-from agentnb.display.texts.labels import clean, counted, first_line
-from agentnb.tables.loops import Row, found, found_by
+from agentnb.display.texts.labels import clean, first_line, pluralize
+from agentnb.tables.loops import Row, find_loops, find_new_loops
 
 MAX_LISTED = 50
 """Maximum lines of findings listed; the others are counted."""
@@ -32,7 +32,7 @@ MAX_OF_A_TITLE = 160
 
 def findings_of(run: Run, most: int | None = None) -> list[Row]:
     """Return at most ``most`` findings of a run whose rounds exist, ordered by last round."""
-    return [*islice((finding for finding in found(run) if _is_here(run, finding)), most)]
+    return [*islice((finding for finding in find_loops(run) if _is_here(run, finding)), most)]
 
 
 class Line:
@@ -58,11 +58,11 @@ class Line:
 
     def html(self, run: Run) -> Html:
         """Return the first finding's sentence with links to its rounds, then links to the others."""
-        parts = [joined(" · ", *_rounds(run, [(self._first, self._first)]))]
+        parts = [join_html(" · ", *_rounds(run, [(self._first, self._first)]))]
         if shown := self._again[:MAX_AGAIN]:
-            parts.append(joined(", again in ", *_rounds(run, shown)))
+            parts.append(join_html(", again in ", *_rounds(run, shown)))
         if left_out := len(self._again) - len(shown):
-            parts.append(joined(f" and {left_out:,} more"))
+            parts.append(join_html(f" and {left_out:,} more"))
         mark = tag("span", "warn", "▲", aria_hidden="true")
         return tag("li", "finding", mark, f" {self.number}. {_sentence(self._first)}", *parts, id=_anchor(run, self.number))
 
@@ -107,7 +107,7 @@ class Lines:
         """The number of findings, and of kinds if some are alike."""
         kinds = len(self)
         kind_words = "" if kinds == self.count else " of one kind" if kinds == 1 else f" of {kinds:,} kinds"
-        return tag("div", "title", f"{counted(self.count, 'finding')}{kind_words}")
+        return tag("div", "title", f"{pluralize(self.count, 'finding')}{kind_words}")
 
     def mark(self, index: int) -> Html:
         """Return a round's links back to the lines of findings that end in it."""
@@ -139,7 +139,7 @@ def findings_html(run: Run, lines: Lines, form: Form) -> Html:
     if later := listed[first:]:
         omitted = len(lines) - len(listed)
         remaining = tag("li", "finding quiet", f"{omitted:,} more") if omitted else NOTHING
-        more = f"{counted(lines.count - sum(line.count for line in listed[:first]), 'more finding')}"
+        more = f"{pluralize(lines.count - sum(line.count for line in listed[:first]), 'more finding')}"
         opened = form._replace(folds={"findings": form.whole, **form.folds})
         folded = fold("findings", more, tag("ol", "findings", *[line.html(run) for line in later], remaining), opened)
     return tag("div", "list", lines.title, shown, folded)
@@ -158,7 +158,7 @@ class LiveFindings:
 
     def take(self, event: AnyEvent, run: Run) -> Sequence[int]:
         """Add the findings of the run's latest event; return the indices of rounds with new marks."""
-        new = [finding for finding in found_by(event, run) if _is_here(run, finding)]
+        new = [finding for finding in find_new_loops(event, run) if _is_here(run, finding)]
         if not new:
             return ()
         lines = self._lines = self._lines or Lines(run)
@@ -168,7 +168,7 @@ class LiveFindings:
             self.marks[finding.last] = lines.mark(finding.last)
         earlier = len(lines) - len(self._newest)
         more = tag("li", "finding quiet", f"{earlier:,} earlier") if earlier else NOTHING
-        self.html = joined(lines.title, tag("ol", "findings", *[line.html(run) for line in self._newest], more))
+        self.html = join_html(lines.title, tag("ol", "findings", *[line.html(run) for line in self._newest], more))
         return [finding.last for finding in new]
 
 

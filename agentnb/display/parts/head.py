@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from agentnb.acp.foreign_agent import is_of_others
+from agentnb.acp.foreign_agent import is_external
 from agentnb.core.log.outcome import Outcome
 from agentnb.core.run.agent_state import PlanPosition
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.run_problems import to_first_call
 from agentnb.display.parts.totals import Totals
 from agentnb.display.texts.elapsed import Elapsed
-from agentnb.display.texts.figures import calls_told, used
-from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, counted, duration, first_line, thousands, times
+from agentnb.display.texts.figures import call_words, usage_parts
+from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, duration, first_line, pluralize, thousands, times
 from agentnb.display.texts.states import (
     RunState,
     chip,
     completion,
-    filled,
+    filled_gaps,
     has_ended,
     is_going_on,
-    outcome_told,
+    outcome_with_source,
     pending_retry,
-    rounds_told,
+    rounds_words,
     state_of,
-    steps_told,
+    steps_words,
 )
 
 TONES = {
@@ -50,7 +50,7 @@ MAX_LINES = 5
 MAX_OF_A_PLACE = 300
 """Maximum characters of a file's name, or of another fact about a run's origin."""
 MAX_OF_SPEAKERS = 400
-SHORTEST = 0.1
+MIN_SECONDS = 0.1
 """Minimum duration of a run that is shown, in seconds."""
 MAX_WAIT = 1e8
 """Maximum seconds of a countdown: three years."""
@@ -110,7 +110,7 @@ def chip_html(run: Run, *, hears: bool = False, position: PlanPosition | None = 
 def _silence(run: Run) -> Html:
     """Return the element in which a live card counts the silence of an external agent, which does not report retries."""
     current = run.open_round
-    is_awaited = run.status == "running" and current is not None and current.reply is None and is_of_others(run)
+    is_awaited = run.status == "running" and current is not None and current.reply is None and is_external(run)
     return tag("span", "", "", data_silent="") if is_awaited else NOTHING
 
 
@@ -121,12 +121,12 @@ def state_html(run: Run, *, leads: bool = False) -> Html:
 
 def _substitutes(run: Run) -> Html:
     count = sum(record.is_substituted for record in run.step_records.values())
-    return tag("span", "chip warn", f"{counted(count, 'step')} used a substitute") if count else NOTHING
+    return tag("span", "chip warn", f"{pluralize(count, 'step')} used a substitute") if count else NOTHING
 
 
 def outcome_html(run: Run) -> Html:
     """Return the outcome and its source: ``failed: reward 0 (tau-bench)``; empty without an outcome."""
-    text = outcome_told(run)
+    text = outcome_with_source(run)
     return marked_html(OUTCOME_TONES[run.outcome], text) if text else NOTHING
 
 
@@ -142,12 +142,18 @@ def _milliseconds(at: datetime) -> int:
 
 def meta_html(run: Run, totals: Totals, elapsed: Elapsed | None = None) -> Html:
     """Return progress and usage, each with its limit. With ``elapsed``, the page keeps counting the time."""
-    parts = [_rounds(run), words(steps_told(run)), _calls_so_far(run, totals), _elapsed(run, elapsed), *map(words, used(run))]
+    parts = [
+        _rounds(run),
+        words(steps_words(run)),
+        _calls_so_far(run, totals),
+        _elapsed(run, elapsed),
+        *map(words, usage_parts(run)),
+    ]
     shown = [part for part in parts if part]
     return tag("span", "meta", Html(" · ".join([tag("span", "part-of", part) for part in shown])))
 
 
-def _divided(pieces: list[Html], by: str) -> Html:
+def _divide(pieces: list[Html], by: str) -> Html:
     """Join the pieces in a row; the separator is visible only without styles."""
     return Html(tag("span", "unseen", by).join(pieces))
 
@@ -157,13 +163,13 @@ def _rounds(run: Run) -> Html:
         most = f" of {run.max_rounds}" if run.max_rounds else ""
         return words(f"round {len(run.rounds)}{most}")
     is_in_the_state = run.status == "limited" and run.stop_reason == "max_rounds"
-    return NOTHING if is_in_the_state else words(rounds_told(run))
+    return NOTHING if is_in_the_state else words(rounds_words(run))
 
 
 def _calls_so_far(run: Run, totals: Totals) -> Html:
     """Return the number of calls: in a live run only beside its limit, in constant width."""
     if not run.should_continue:
-        return words(calls_told(totals.calls, totals.updates))
+        return words(call_words(totals.calls, totals.updates))
     most = amount(run.settings.get("max_tool_calls"))
     limit = f"{most:g}" if most is not None else ""
     return words(f"{str(run.calls_made).rjust(len(limit), FIGURE_SPACE)} of {limit} calls") if limit else NOTHING
@@ -171,15 +177,15 @@ def _calls_so_far(run: Run, totals: Totals) -> Html:
 
 def _elapsed(run: Run, elapsed: Elapsed | None) -> Html:
     if has_ended(run):
-        return words(duration(run.seconds)) if run.seconds is not None and run.seconds >= SHORTEST else NOTHING
+        return words(duration(run.seconds)) if run.seconds is not None and run.seconds >= MIN_SECONDS else NOTHING
     if elapsed is None or not is_going_on(run):
         return NOTHING
     most = amount(run.settings.get("max_seconds"))
     limit = words(f" of {_clock(most)}" if most else "")
     if elapsed.standing is not None:
-        return joined(_clock(elapsed.standing), limit)
+        return join_html(_clock(elapsed.standing), limit)
     since = elapsed.since
-    return joined(tag("span", "", "", data_since=str(_milliseconds(since))), limit) if since is not None else NOTHING
+    return join_html(tag("span", "", "", data_since=str(_milliseconds(since))), limit) if since is not None else NOTHING
 
 
 def _clock(seconds: float) -> str:
@@ -208,11 +214,11 @@ def details_html(run: Run, totals: Totals) -> Html:
         ("guidance", used),
         ("recovered", times(run.times_recovered) if run.times_recovered else ""),
         *_origin(run),
-        ("gaps", filled(run)),
+        ("gaps", filled_gaps(run)),
         ("speakers", first_line(clean(", ".join(speakers(run))), MAX_OF_SPEAKERS)),
         *_counts(run, totals),
     ]
-    return tag("div", "totals", _divided(_rows(rows), " · "))
+    return tag("div", "totals", _divide(_rows(rows), " · "))
 
 
 def _context(run: Run) -> str:
@@ -244,7 +250,7 @@ def speakers(run: Run) -> list[str]:
 def totals_html(run: Run, totals: Totals) -> Html:
     """Return tokens, calls and guidance, one line each."""
     shown = _rows(_counts(run, totals))
-    return joined(tag("div", "title", "Run"), tag("div", "totals", _divided(shown, " · "))) if shown else NOTHING
+    return join_html(tag("div", "title", "Run"), tag("div", "totals", _divide(shown, " · "))) if shown else NOTHING
 
 
 def _counts(run: Run, totals: Totals) -> list[tuple[str, str]]:
@@ -261,7 +267,9 @@ def _counts(run: Run, totals: Totals) -> list[tuple[str, str]]:
 
 def _rows(rows: list[tuple[str, str]]) -> list[Html]:
     return [
-        joined(tag("span", "", name, tag("span", "unseen", ": ")), tag("span", "value", value)) for name, value in rows if value
+        join_html(tag("span", "", name, tag("span", "unseen", ": ")), tag("span", "value", value))
+        for name, value in rows
+        if value
     ]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from agentnb.display.defaults import MAX_AT_ONCE, MAX_OF_ALL
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.texts.labels import clean
 
-LONGEST_LINE = 200
+MAX_OMITTED_LINE_CHARACTERS = 200
 """Maximum characters of a line that is omitted rather than cut."""
 SHARE_OF_THE_END = 4
 """The end gets one part in this many."""
@@ -35,7 +35,7 @@ def long_html(text: str, way: Way, kind: str = "tool-output") -> Html:
     start, end = _ends(text, way.most)  # cut first: only the visible text needs cleaning
     count = len(text) - len(start) - len(end)
     gap = tag("div", "tool-left-out", f"… {count:,} characters left out … ", _to_all(len(text), way))
-    return joined(tag("pre", kind, start), gap, tag("pre", kind, end))
+    return join_html(tag("pre", kind, start), gap, tag("pre", kind, end))
 
 
 def _ends(text: str, most: int) -> tuple[str, str]:
@@ -43,9 +43,9 @@ def _ends(text: str, most: int) -> tuple[str, str]:
     length = most // SHARE_OF_THE_END
     start, end = text[: most - length], text[-length:]
     last_line, first_line = start.rfind("\n"), end.find("\n")
-    if last_line > len(start) - LONGEST_LINE:
+    if last_line > len(start) - MAX_OMITTED_LINE_CHARACTERS:
         start = start[:last_line]
-    if 0 <= first_line < LONGEST_LINE:
+    if 0 <= first_line < MAX_OMITTED_LINE_CHARACTERS:
         end = end[first_line + 1 :]
     return start, end
 
@@ -55,4 +55,4 @@ def _to_all(length: int, access: Way) -> Html:
         return tag(
             "button", "button", f"Show all {length:,} characters", type="button", data_do="all", data_call=access.call_id
         )
-    return joined(tag("code", "tool-code", access.where), words(" has the full text")) if access.where else NOTHING
+    return join_html(tag("code", "tool-code", access.where), words(" has the full text")) if access.where else NOTHING

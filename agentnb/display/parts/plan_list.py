@@ -15,17 +15,17 @@ from agentnb.detect.run import Run
 from agentnb.display.parts.results import as_text
 from agentnb.display.parts.step_list import LeftOut, StepRow, figures_of, row_text, short, shortened, step_lines
 from agentnb.display.texts.call_labels import argument_words
-from agentnb.display.texts.event_lines import used
-from agentnb.display.texts.labels import counted, duration
+from agentnb.display.texts.event_lines import usage_words
+from agentnb.display.texts.labels import duration, pluralize
 from agentnb.display.texts.states import has_ended
-from agentnb.display.texts.step_labels import ASKS, SHORTEST, counts
+from agentnb.display.texts.step_labels import ASKS, MIN_SECONDS, counts
 from agentnb.workflow.graph.node_states import INTERRUPTED, RETRYING, WAITING, status_of, waiting_paths
 
 MAX_PLANS = 20
 """Maximum plans listed; the last ones."""
 MAX_OPEN = 60
 """Maximum steps of earlier plans shown unfolded, in a finished run."""
-LINE = 110
+MAX_LINE_CHARACTERS = 110
 """Maximum characters of a result or of arguments on a line."""
 ANSWER = "answer"
 """Status of a plan without steps: the planner had nothing more to do."""
@@ -51,10 +51,10 @@ class ListedPlan(NamedTuple):
 def listed_plans(history: PlanHistory, run: Run) -> list[ListedPlan]:
     """Return the listed plans in their current state."""
     last = len(history.plans)
-    return [_listed(plan, run, waits=plan.number == last) for plan in history.plans[-MAX_PLANS:]]
+    return [_list_plan(plan, run, waits=plan.number == last) for plan in history.plans[-MAX_PLANS:]]
 
 
-def _listed(plan: PlanProgress, run: Run, *, waits: bool) -> ListedPlan:
+def _list_plan(plan: PlanProgress, run: Run, *, waits: bool) -> ListedPlan:
     waiting = waiting_paths(run) if waits else ()
     rows = tuple([(step, _state(step, run, waiting)) for step in plan.steps])
     status = plan.status or ("" if plan.steps or plan.asks else ANSWER)
@@ -92,13 +92,13 @@ def _figures(listed: ListedPlan) -> str:
     elif not listed.rows and plan.asks:
         parts.append(ASKS)
     if plan.record.edits:
-        parts.append(f"edited {counted(plan.record.edits, 'time')}")
+        parts.append(f"edited {pluralize(plan.record.edits, 'time')}")
     if plan.verdict:
         parts.append(f"review: {short(plan.verdict, 40)}")
-    parts += used(sum(plan.usages, NOTHING_USED))
+    parts += usage_words(sum(plan.usages, NOTHING_USED))
     if plan.began_at is not None and plan.ended_at is not None:
         seconds = (plan.ended_at - plan.began_at).total_seconds()
-        parts += [duration(seconds)] if seconds >= SHORTEST else []
+        parts += [duration(seconds)] if seconds >= MIN_SECONDS else []
     return ", ".join(parts)
 
 
@@ -113,7 +113,7 @@ def row_of_step(plan: str, step: StepProgress, state: str) -> StepRow:
         state,
         name=(short(written.label, 80) or "step") if is_call else written.kind if written.kind in (NOOP, ABORT) else ASKS,
         number=str(step.number),
-        arguments=(argument_words(arguments, LINE) if arguments else "") if is_call else None,
+        arguments=(argument_words(arguments, MAX_LINE_CHARACTERS) if arguments else "") if is_call else None,
         title="" if is_call else short(written.purpose, 160),
         figures="" if record is None else figures_of(record, state),
         note="not called: it lacked arguments" if is_call and step.asks and state == "completed" else note,
@@ -135,14 +135,14 @@ def _outcome(step: StepProgress, state: str) -> str:
     if step.result in (None, ""):
         return ""
     answer = step.result if step.asks and isinstance(step.result, dict) else {}
-    return f"→ {short(as_text(answer.get('content') or answer.get('action') or step.result), LINE)}"
+    return f"→ {short(as_text(answer.get('content') or answer.get('action') or step.result), MAX_LINE_CHARACTERS)}"
 
 
 def plan_lines(history: PlanHistory, run: Run) -> Iterator[str]:
     """Yield the plans as lines of text, each followed by its steps."""
     plans = listed_plans(history, run)
     if earlier := len(history.plans) - len(plans):
-        yield f"  … {counted(earlier, 'earlier plan')}"
+        yield f"  … {pluralize(earlier, 'earlier plan')}"
     for listed in plans:
         yield f"  {row_text(plan_row(listed))}"
         for row in shown_steps(listed):

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 from agentnb.core.messages import Image, Text, ToolResult
 from agentnb.core.run.rounds import CallRecord
 from agentnb.display.defaults import MAX_AT_ONCE, MAX_OF_ALL
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.data_table import pretty, table_html, table_of_objects
 from agentnb.display.parts.long_text import Way, long_html
 from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.labels import clean, cut
 from agentnb.tools.pictures import media_type
 
-LONGEST_ON_ITS_LINE = 80
+MAX_INLINE_CHARACTERS = 80
 """Maximum characters of an argument shown beside its name."""
 MAX_READ = 200_000
 """Maximum characters of a text parsed as JSON."""
@@ -59,7 +59,7 @@ def result_html(
         return NOTHING
     access = Way(record.call.id, live, where, key, MAX_OF_ALL if whole else MAX_AT_ONCE)
     if record.result.is_error:
-        return joined(
+        return join_html(
             *_blocks(
                 record.result, access, pictures, "tool-output tool-problem" if state(record) == "failed" else "tool-output"
             ),
@@ -69,10 +69,10 @@ def result_html(
         pieces = list(_pieces(record.result, pictures))
         read = [long_html(piece, access) for piece in pieces if isinstance(piece, str)]
         shown = [_picture(piece) for piece in pieces if isinstance(piece, Shown)]
-        return joined(
-            table_html(record.display), *shown, _folded("What the model read", access.key and f"{access.key}:read", *read)
+        return join_html(
+            table_html(record.display), *shown, _fold("What the model read", access.key and f"{access.key}:read", *read)
         )
-    return joined(*_blocks(record.result, access, pictures, "tool-output"))
+    return join_html(*_blocks(record.result, access, pictures, "tool-output"))
 
 
 def arguments_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "") -> Html:
@@ -80,10 +80,10 @@ def arguments_html(record: CallRecord, *, whole: bool = False, live: bool = Fals
     waits = live and record.result is None  # no button yet: its content would soon be out of date
     most = MAX_OF_ALL if whole else MAX_WHILE_RUNNING if waits else MAX_AT_ONCE
     access = Way(record.call.id, live and not waits, in_record(where, "call.arguments"), most=most)
-    return joined(*[_argument(name, value, access) for name, value in given(record).items()])
+    return join_html(*[_argument(name, value, access) for name, value in arguments_by_name(record).items()])
 
 
-def given(record: CallRecord) -> dict[str, Any]:
+def arguments_by_name(record: CallRecord) -> dict[str, Any]:
     """Return the arguments by name, even if the model did not send an object."""
     arguments = record.call.arguments
     return arguments if isinstance(arguments, dict) else {"arguments": arguments}
@@ -113,7 +113,7 @@ def is_tabular(record: CallRecord) -> bool:
 def _argument(name: str, value: Any, access: Way) -> Html:
     label = tag("span", "tool-argument-name", words(name))
     text = as_text(value)
-    if len(text) <= LONGEST_ON_ITS_LINE and "\n" not in text:
+    if len(text) <= MAX_INLINE_CHARACTERS and "\n" not in text:
         return tag("div", "tool-argument", label, " ", tag("code", "tool-code", words(text)))
     return tag("div", "tool-argument", label, long_html(text, access))
 
@@ -163,11 +163,11 @@ def _text(text: str, access: Way) -> Html:
     if value is None:
         return long_html(text, access)
     table = table_of_objects(value)
-    return table_html(table) if table is not None else long_html(_laid_out(value, text), access)
+    return table_html(table) if table is not None else long_html(_pretty_data(value, text), access)
 
 
 def _data(text: str) -> Any:
-    """Return the object or array in a JSON text; None for any other text."""
+    """Return the object or array in a JSON text, or None for any other text."""
     if text.lstrip()[:1] not in ("{", "[") or len(text) > MAX_READ:
         return None
     try:
@@ -176,7 +176,7 @@ def _data(text: str) -> Any:
         return None
 
 
-def _laid_out(value: Any, text: str) -> str:
+def _pretty_data(value: Any, text: str) -> str:
     """Return the data with a line for each value, unless that makes it many times longer."""
     try:
         laid_out = pretty(value)
@@ -198,7 +198,7 @@ def printed_html(record: CallRecord, *, whole: bool = False, live: bool = False,
     if not record.printed:
         return NOTHING
     access = Way(record.call.id, live, in_record(where, "printed"), most=MAX_OF_ALL if whole else MAX_AT_ONCE)
-    return joined(
+    return join_html(
         tag("div", "tool-label tool-apart" if apart else "tool-label", "printed"),
         long_html(record.printed.rstrip("\n"), access),
     )
@@ -212,7 +212,7 @@ def _traceback(record: CallRecord, access: Way) -> Html:
 
 def traceback_html(traceback: str, key: str, way: Way) -> Html:
     """Return the traceback of the person's own code, folded. ``key``: prefix of its fold's key."""
-    return _folded("Traceback of your code", key and f"{key}:traceback", long_html(traceback, way))
+    return _fold("Traceback of your code", key and f"{key}:traceback", long_html(traceback, way))
 
 
 def in_record(where: str, field: str) -> str:
@@ -220,7 +220,7 @@ def in_record(where: str, field: str) -> str:
     return f"{where.removesuffix('.text').replace('.results[', '.records[')}.{field}" if where else ""
 
 
-def _folded(title: str, key: str, *body: Html) -> Html:
+def _fold(title: str, key: str, *body: Html) -> Html:
     if not body:
         return NOTHING
     return tag("details", "tool-fold", tag("summary", "tool-fold-title", title), *body, data_fold=key or None)

@@ -10,8 +10,8 @@ from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.rules import INTERVENTION
 from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.texts.labels import counted
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.texts.labels import pluralize
 from agentnb.display.texts.round_notes import RECOVERED, compaction_line, guidance_line, ignored_guidance, retry_line
 
 MAX_OF_A_SUMMARY = 100_000
@@ -42,7 +42,7 @@ def saw_html(one: WorkflowRound, saw: Html, form: Form) -> Html:
     ignored = ignored_guidance(one)
     if not (ignored or form.live or form.details):
         return NOTHING
-    key, tone, line = f"saw:{one.index}", "ignored" if ignored else "quiet", _ignored(ignored) if ignored else _line(one)
+    key, tone, line = f"saw:{one.index}", "ignored" if ignored else "quiet", _ignored_line(ignored) if ignored else _line(one)
     if form.live:
         fill = tag("div", "", data_fill=f"saw:{one.index}")
         detail = fold(key, line, fill, form, "saw", tone, data_ask="saw", data_round=str(one.index))
@@ -53,14 +53,14 @@ def saw_html(one: WorkflowRound, saw: Html, form: Form) -> Html:
 
 def saw_detail(one: WorkflowRound, saw: Html, form: Form) -> Html:
     """Return a round's line in the details of a saved card: its guidance, which opens to its request."""
-    line = joined(f"Round {one.index + 1}: ", _line(one))
+    line = join_html(f"Round {one.index + 1}: ", _line(one))
     return fold(f"saw:{one.index}", line, saw, form, "saw") if saw else tag("div", "quiet", line) if one.guidance else NOTHING
 
 
-def _ignored(ignored: Sequence[tuple[Guidance, Followed]]) -> Html:
+def _ignored_line(ignored: Sequence[tuple[Guidance, Followed]]) -> Html:
     reasons = "; ".join(dict.fromkeys(verdict.why for _, verdict in ignored))
     noun = "intervention" if any(guidance.cell == INTERVENTION for guidance, _ in ignored) else "guidance"
-    return joined(tag("b", "warn", f"Ignored {noun}: "), f"{reasons} · {SAW}")
+    return join_html(tag("b", "warn", f"Ignored {noun}: "), f"{reasons} · {SAW}")
 
 
 def _line(run_round: WorkflowRound) -> Html:
@@ -76,10 +76,10 @@ def recovered_html() -> Html:
 
 def also_html(lines: Sequence[str], key: str, form: Form) -> Html:
     """Return lines about other events: few unfolded, many folded."""
-    listed = joined(*[tag("div", "quiet", f"· {line}") for line in lines])
+    listed = join_html(*[tag("div", "quiet", f"· {line}") for line in lines])
     if len(lines) <= MAX_ALSO:
         return listed
-    summary = tag("summary", "quiet", f"· also happened: {counted(len(lines), 'event')}")
+    summary = tag("summary", "quiet", f"· also happened: {pluralize(len(lines), 'event')}")
     return tag("details", "quiet-fold", summary, listed, data_fold=key, open=form.is_open(key, form.whole))
 
 
@@ -90,17 +90,19 @@ def author_html(author: str) -> Html:
 
 def said_html(messages: Iterable[str], *, by_you: bool = True) -> Html:
     """Return the messages to the agent in a round, from the person or, in a foreign run, from its users."""
-    return joined(*[tag("div", "said", tag("b", "", "You: ") if by_you else NOTHING, text) for text in messages])
+    return join_html(*[tag("div", "said", tag("b", "", "You: ") if by_you else NOTHING, text) for text in messages])
 
 
 def retries_html(one: WorkflowRound) -> Html:
     """Return a line for each failed attempt to call the model."""
-    return joined(*[odd(f"▲ {retry_line(retry)}") for retry in one.retries])
+    return join_html(*[odd(f"▲ {retry_line(retry)}") for retry in one.retries])
 
 
 def compactions_html(one: WorkflowRound, form: Form) -> Html:
     """Return a line for each compaction before this round, which opens to the summary."""
-    return joined(*[_compaction(one.index, position, compaction, form) for position, compaction in enumerate(one.compactions)])
+    return join_html(
+        *[_compaction(one.index, position, compaction, form) for position, compaction in enumerate(one.compactions)]
+    )
 
 
 def _compaction(index: int, position: int, compaction: Compaction, form: Form) -> Html:

@@ -12,7 +12,7 @@ from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.display.defaults import MAX_OF_A_TEXT, MAX_OF_THINKING
 from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.begun_runs import begun_html
 from agentnb.display.parts.questions.draft_view import draft_html, plan_notes
 from agentnb.display.parts.questions.question import question_html
@@ -29,7 +29,7 @@ from agentnb.display.parts.round_details import (
 )
 from agentnb.display.parts.tool_card import tool_card_html
 from agentnb.display.texts.call_labels import state, todo_words
-from agentnb.display.texts.labels import counted
+from agentnb.display.texts.labels import pluralize
 from agentnb.display.texts.round_notes import round_warnings
 
 ANSWER_ABOVE = "Answer: shown above."
@@ -69,7 +69,7 @@ def round_pieces(
     for question in chain.from_iterable(asked.values()):
         pieces[f"question:{question.question.id}"] = _question(question, form)
     if one.status != "running":
-        pieces["found"] = joined(*[odd(f"▲ {sentence}") for sentence in round_warnings(one)])
+        pieces["found"] = join_html(*[odd(f"▲ {sentence}") for sentence in round_warnings(one)])
     pieces["marks"] = form.marks.get(one.index, NOTHING)
     pieces |= {"also": also_html(also, f"also:{one.index}", form), "said": said_html(user_messages, by_you=not form.foreign)}
     pieces["saw"] = saw_html(one, saw, form)
@@ -125,13 +125,13 @@ def thinking_html(one: WorkflowRound, form: Form) -> Html:
     if not thought:
         return NOTHING
     body = tag("div", "thought", words(thought.strip(), MAX_OF_THINKING))
-    return fold(f"thinking:{one.index}", f"thinking, {counted(len(thought.split()), 'word')}", body, form)
+    return fold(f"thinking:{one.index}", f"thinking, {pluralize(len(thought.split()), 'word')}", body, form)
 
 
 def text_html(one: WorkflowRound) -> Html:
     """Return the text of the reply."""
     author = author_html(one.reply.author) if one.reply is not None else NOTHING
-    return joined(author, tag("div", "text", markdown_html(one.text.strip(), MAX_OF_A_TEXT)))
+    return join_html(author, tag("div", "text", markdown_html(one.text.strip(), MAX_OF_A_TEXT)))
 
 
 def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, questions: Iterable[AskedQuestion] = ()) -> Html:
@@ -152,7 +152,7 @@ def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, qu
         nested=nested,
     )
     asked = [_question(question, form, may_wait=record.waits) for question in questions]
-    return joined(card, plan_notes(record, form.run), nested(record), *asked)
+    return join_html(card, plan_notes(record, form.run), nested(record), *asked)
 
 
 def _question(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -> Html:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.run import Run
-from agentnb.display.markup import Html, joined, tag, words
+from agentnb.display.markup import Html, join_html, tag, words
 from agentnb.display.texts.call_labels import state
-from agentnb.display.texts.labels import counted, short_id, times
+from agentnb.display.texts.labels import pluralize, short_id, times
 from agentnb.display.texts.round_notes import ignored_guidance, round_warnings
 from agentnb.display.texts.states import counted_calls, state_of
 
@@ -52,7 +52,7 @@ def trouble_words(kind: str, count: int) -> str:
     """Return ``2 failed calls``, ``guidance ignored twice``."""
     if kind == "ignored":
         return f"guidance ignored {times(count)}"
-    return counted(count, {"retried": "failed attempt", "found": "warning"}.get(kind, f"{kind} call"))
+    return pluralize(count, {"retried": "failed attempt", "found": "warning"}.get(kind, f"{kind} call"))
 
 
 def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
@@ -64,7 +64,7 @@ def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
             omitted = trouble.in_rounds - len(trouble.rounds)
             more = f" and {omitted:,} more" if omitted else ""
             noun = "round" if trouble.in_rounds == 1 else "rounds"
-            text = joined(words(trouble_words(kind, trouble.total)), f": {noun} ", links, more)
+            text = join_html(words(trouble_words(kind, trouble.total)), f": {noun} ", links, more)
             yield tag("span", f"wrong {tone}", text)
 
 
@@ -72,7 +72,7 @@ def to_first_call(run: Run, words: str) -> Html:
     """Return the words for the state of a run; if they count calls, as a link to the first of these."""
     kind = counted_calls(state_of(run))
     first = next((one.index for one in run.rounds if kind and trouble_of(one)[kind]), None)
-    return joined(words) if first is None else round_link(run.id, first, label=words)
+    return join_html(words) if first is None else round_link(run.id, first, label=words)
 
 
 def round_anchor(run_id: str, index: int) -> str:

@@ -15,11 +15,11 @@ from agentnb.detect.run import Run
 from agentnb.display.defaults import MAX_STEPS
 from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.begun_runs import begun_html
 from agentnb.display.parts.long_text import Way
 from agentnb.display.parts.results import as_text, traceback_html
-from agentnb.display.texts.labels import clean, counted, cut, first_line
+from agentnb.display.texts.labels import clean, cut, first_line, pluralize
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.step_labels import (
     KINDS,
@@ -106,7 +106,7 @@ def shortened(states: dict[Key, str], order: Callable[[list[Key]], Iterable[Key]
     for place, key in enumerate(order([key for key in keys if key in chosen])):
         if place == FIRST:
             told = "" if left_out.keys() <= {*UNRUN} else f": {counts(left_out)}"
-            yield LeftOut(f"… {counted(left_out.total(), 'step')}{told}")
+            yield LeftOut(f"… {pluralize(left_out.total(), 'step')}{told}")
         yield key
 
 
@@ -217,7 +217,7 @@ def row_html(row: StepRow, form: Form, asked: Html = NOTHING) -> Html:
     """
     body = [*_body(row, form), *filter(None, [asked])]
     look = "plan-reason" if body else "plan-reason plan-reason-flat"
-    line = joined(line_html(row), tag("span", look, row.reason)) if row.reason else line_html(row)
+    line = join_html(line_html(row), tag("span", look, row.reason)) if row.reason else line_html(row)
     is_open = form.is_open(row.key, form.whole and row.state == "failed")
     opened = opening_html(line, tag("div", "step-body", *body) if body else NOTHING, row.key, is_open)
     return tag("div", "step", indented(row.depth, opened))
@@ -237,7 +237,7 @@ def line_html(row: StepRow) -> Html:
         ("step-words", row.outcome),
     )
     mark = NOTHING if row.state is None else mark_html(state)
-    return tag("span", "step-line", mark, *[joined(" ", tag("span", look, text)) for look, text in pieces if text])
+    return tag("span", "step-line", mark, *[join_html(" ", tag("span", look, text)) for look, text in pieces if text])
 
 
 def mark_html(state: str) -> Html:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentnb.core.todos import Todo
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.texts.labels import first_line
 from agentnb.display.texts.todo_labels import TODO_MARKS, shown_todos, todos_done
 
@@ -16,7 +16,7 @@ MOVES = (("↑", "up", "Move up"), ("↓", "down", "Move down"), ("✕", "remove
 def todos_html(todos: tuple[Todo, ...], *, live: bool) -> Html:
     """Return the titled list; in a live card, todos can be ticked, moved and removed."""
     title = tag("div", "title", f"Todos {todos_done(todos)}")
-    return joined(title, todo_list_html(todos, live=live)) if todos else NOTHING
+    return join_html(title, todo_list_html(todos, live=live)) if todos else NOTHING
 
 
 def todo_list_html(todos: tuple[Todo, ...], *, live: bool) -> Html:

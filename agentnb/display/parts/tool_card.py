@@ -9,18 +9,26 @@ from agentnb.core.display_data import Table
 from agentnb.core.log.events import Progress
 from agentnb.core.run.rounds import CallRecord
 from agentnb.core.todos import TODO_TOOL
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.begun_runs import begun_html
 from agentnb.display.parts.data_table import table_size
-from agentnb.display.parts.results import arguments_html, as_text, given, is_pictured, is_tabular, printed_html, result_html
+from agentnb.display.parts.results import (
+    arguments_by_name,
+    arguments_html,
+    as_text,
+    is_pictured,
+    is_tabular,
+    printed_html,
+    result_html,
+)
 from agentnb.display.texts import call_labels, labels
 
-LONGEST_TITLE = 80
+MAX_TITLE_CHARACTERS = 80
 MAX_IN_LINE = 200
 """Maximum characters of arguments in a card's head, which is also cut by its width."""
 MAX_INNER = 20
 """Maximum calls shown of those made by a tool."""
-FITS = 60
+MAX_VISIBLE_CHARACTERS = 60
 """Maximum characters of arguments readable in the head of a narrow card."""
 ICONS = {"planning": "☰", "execute": "$", "network": "⇄", "write": "✎", "read": "◇", "work": "◆"}
 """Signs of the categories; of a tool's effects, the first in this order counts."""
@@ -37,7 +45,7 @@ TONES = {
 
 ODD = ("blocked", "stopped", "interrupted")
 """Conspicuous states of calls, besides failed."""
-SHORTEST = 0.1
+MIN_SECONDS = 0.1
 """Minimum duration of a call that is shown, in seconds."""
 MAX_OF_A_RESULT = 160
 """Maximum characters of a result in a card's head, which is also cut by its width."""
@@ -136,13 +144,13 @@ def tool_body_html(
     With ``whole`` it answers a live card's request for everything, and replaces the body.
     """
     result = result_html(record, pictures=pictures, whole=whole, live=live, where=where, key=key)
-    inner = _inner_cards(record, nested or _logged, key=key, live=live, pictures=pictures, whole=whole)
+    inner = _inner_cards(record, nested or _logged_runs, key=key, live=live, pictures=pictures, whole=whole)
     if _fits(record) and not record.printed:
-        return joined(inner, result)
+        return join_html(inner, result)
     arguments = NOTHING if _fits(record) else arguments_html(record, whole=whole, live=live, where=where)
     printed = printed_html(record, whole=whole, live=live, where=where, apart=bool(arguments or inner))
     label = tag("div", "tool-label tool-apart", "result") if result else NOTHING
-    return joined(arguments, inner, printed, label, result)
+    return join_html(arguments, inner, printed, label, result)
 
 
 def _inner_cards(record: CallRecord, nested: NestedHtml, *, key: str, live: bool, pictures: bool, whole: bool) -> Html:
@@ -150,7 +158,7 @@ def _inner_cards(record: CallRecord, nested: NestedHtml, *, key: str, live: bool
     omitted = max(len(record.inner) - MAX_INNER, 0)
     form: dict[str, Any] = {"live": live, "pictures": pictures, "whole": whole, "nested": nested}
     cards = [
-        joined(tool_card_html(inner, key=f"{key}:{position}" if key else "", is_open=False, **form), nested(inner))
+        join_html(tool_card_html(inner, key=f"{key}:{position}" if key else "", is_open=False, **form), nested(inner))
         for position, inner in enumerate(record.inner)
         if whole or position >= omitted
     ]
@@ -158,7 +166,7 @@ def _inner_cards(record: CallRecord, nested: NestedHtml, *, key: str, live: bool
     return tag("div", "tool-inner", more, *cards) if cards else NOTHING
 
 
-def _logged(record: CallRecord) -> Html:
+def _logged_runs(record: CallRecord) -> Html:
     return begun_html(record.nested)
 
 
@@ -175,7 +183,7 @@ def _loudness(card: ToolCard) -> str:
 
 
 def _head(card: ToolCard, record: CallRecord) -> Html:
-    failed, name = card.status == "failed", words(card.name, LONGEST_TITLE)
+    failed, name = card.status == "failed", words(card.name, MAX_TITLE_CHARACTERS)
     quiet = _loudness(card) == "routine"
     icon = tag("span", "tool-icon", card.icon, title=card.category, aria_hidden="true")
     shown = [
@@ -186,7 +194,7 @@ def _head(card: ToolCard, record: CallRecord) -> Html:
         if card.status != "ok"
         else NOTHING,
         tag("span", "tool-error bad" if failed else "tool-result", _result_line(record)) if record.result else NOTHING,
-        tag("span", "tool-time", labels.duration(card.seconds)) if card.seconds and card.seconds >= SHORTEST else NOTHING,
+        tag("span", "tool-time", labels.duration(card.seconds)) if card.seconds and card.seconds >= MIN_SECONDS else NOTHING,
     ]
     head = tag("span", "tool-head", Html(" ".join(piece for piece in shown if piece)))
     progress = _progress(record.progress) if record.success is not True else NOTHING
@@ -230,7 +238,7 @@ def _category(record: CallRecord, effects: Collection[str] | None) -> str:
 
 def _details(record: CallRecord) -> tuple[str, ...]:
     """Return each argument on a line of its own."""
-    lines = [f"{name}: {as_text(value)}" for name, value in given(record).items()]
+    lines = [f"{name}: {as_text(value)}" for name, value in arguments_by_name(record).items()]
     return tuple([labels.first_line(labels.clean(line), MAX_IN_LINE) for line in lines])
 
 
@@ -238,4 +246,4 @@ def _fits(record: CallRecord) -> bool:
     """True if the head shows the arguments in full."""
     if record.call.name == TODO_TOOL:
         return False
-    return len(call_labels.arguments(record, 2 * FITS)) <= FITS
+    return len(call_labels.arguments(record, 2 * MAX_VISIBLE_CHARACTERS)) <= MAX_VISIBLE_CHARACTERS

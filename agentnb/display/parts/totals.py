@@ -8,7 +8,7 @@ from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.rules import INFORMS
 from agentnb.display.parts.run_problems import Trouble, trouble_of
 from agentnb.display.texts.call_labels import state
-from agentnb.display.texts.figures import call_counts, calls_told
+from agentnb.display.texts.figures import call_counts, call_words
 
 
 class Totals:
@@ -70,4 +70,4 @@ class Totals:
         """Return the number of calls, with skipped, interrupted and failed ones; empty without calls."""
         counts = ((self.blocked, "skipped"), (self.cut, "interrupted"), (self.failed, "failed"))
         extra = [f"{count:,} {word}" for count, word in counts if count]
-        return ", ".join(filter(None, [calls_told(self.calls, self.updates), *extra]))
+        return ", ".join(filter(None, [call_words(self.calls, self.updates), *extra]))

@@ -22,7 +22,7 @@ from agentnb.core.run.rounds import (
     CallState,
 )
 from agentnb.core.todos import TODO_TOOL
-from agentnb.display.texts.labels import clean, counted, first_line
+from agentnb.display.texts.labels import clean, first_line, pluralize
 
 WHY_SKIPPED = {
     "consecutive": "repeated call",
@@ -80,7 +80,7 @@ def _todo_arguments(arguments: Any) -> str:
         return "update " + ", ".join(f"{update.get('id')} {update.get('status', 'changed')}" for update in updates)
     items = arguments.get({"write": "todoList", "add": "newTodos"}.get(str(operation), ""))
     if isinstance(items, list):
-        return f"{operation} {counted(len(items), 'todo')}"
+        return f"{operation} {pluralize(len(items), 'todo')}"
     return "read" if operation == "read" else ""
 
 

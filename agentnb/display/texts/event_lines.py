@@ -15,13 +15,13 @@ from agentnb.core.request import ToolSpec
 from agentnb.core.run.agent_state import EXECUTION
 from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.core.run.work_records import is_substituted
-from agentnb.core.step_retry import retries_told
+from agentnb.core.step_retry import format_retries
 from agentnb.core.usage import Usage
-from agentnb.display.texts.labels import clean, counted, duration, first_line, thousands
+from agentnb.display.texts.labels import clean, duration, first_line, pluralize, thousands
 from agentnb.display.texts.question_labels import server_of_rule
 from agentnb.display.texts.step_labels import ASKS, call_name
 
-LONGEST = 200
+MAX_LINE_CHARACTERS = 200
 """Maximum characters of a line."""
 MAX_LINES = 40
 """Maximum lines shown per round."""
@@ -68,11 +68,11 @@ def event_line(event: AnyEvent, tools: Sequence[ToolSpec] | None = None, names: 
     removed and changed. ``names``: names of steps and plans.
     """
     if (of_work := _OF_WORK.get(type(event))) is not None:
-        return first_line(clean(of_work(event, names or WorkNames())), LONGEST)
+        return first_line(clean(of_work(event, names or WorkNames())), MAX_LINE_CHARACTERS)
     words = _WORDS.get(type(event))
     if tools is not None and isinstance(event, w.ToolsChanged):
-        return first_line(clean(_tools_changed_from(tools, event)), LONGEST)
-    return "" if words is None else first_line(clean(words(event)), LONGEST)
+        return first_line(clean(_tools_changed_from(tools, event)), MAX_LINE_CHARACTERS)
+    return "" if words is None else first_line(clean(words(event)), MAX_LINE_CHARACTERS)
 
 
 def without_steps(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
@@ -117,10 +117,10 @@ class AlsoHappened:
         """Return the lines of this round; lines from before the first round belong to the first."""
         more = self._more.get(index)
         lines = self._by_round.get(index, [])
-        return [*lines, f"and {counted(more, 'more event')}: tables.events has them all"] if more else lines
+        return [*lines, f"and {pluralize(more, 'more event')}: tables.events has them all"] if more else lines
 
 
-def _decided(event: w.PlanApproved | w.PlanRejected, names: WorkNames, how: str, why: str) -> str:
+def _decision_line(event: w.PlanApproved | w.PlanRejected, names: WorkNames, how: str, why: str) -> str:
     return f"{names.of_plan(event.plan_id)} {how} by {event.by}{_because(why)}"
 
 
@@ -145,7 +145,7 @@ def _step_attempted(event: w.StepAttempted, names: WorkNames) -> str:
 
 def _step_finished(event: w.StepFinished, names: WorkNames) -> str:
     took = f" in {duration(event.seconds)}" if event.seconds else ""
-    took += f" after {retries_told(event.attempts - 1)}" if event.attempts > 1 else ""
+    took += f" after {format_retries(event.attempts - 1)}" if event.attempts > 1 else ""
     became = "used a substitute" if is_substituted(event.status, event.error) else event.status
     name = names.of_step(event.step)
     return f"{'question' if name == ASKS else name} {became}{took}{_because(event.error)}"
@@ -153,7 +153,7 @@ def _step_finished(event: w.StepFinished, names: WorkNames) -> str:
 
 def _plan_proposed(event: w.PlanProposed, names: WorkNames) -> str:
     steps = event.plan.get("steps")
-    size = counted(len(steps), "step") if isinstance(steps, list | tuple) else ""
+    size = pluralize(len(steps), "step") if isinstance(steps, list | tuple) else ""
     return f"{names.of_plan(event.plan_id)}{_because(size if steps or not size else 'no steps left')}"
 
 
@@ -161,13 +161,13 @@ def _model_called(event: w.ModelCalled) -> str:
     if event.operation == CLARIFY_BLANK:
         return ""  # not a model call
     model = f" by {event.model.partition('?')[0]}" if event.model else ""
-    facts = [*used(event.usage), *([duration(event.seconds)] if event.seconds else [])]
+    facts = [*usage_words(event.usage), *([duration(event.seconds)] if event.seconds else [])]
     failed = f" failed: {event.error}" if event.error else ""
     purpose = "planning" if event.operation == GENERATION else f"model call for {event.operation}"
     return " · ".join([f"{purpose}{model}{failed}", *facts])
 
 
-def used(usage: Usage) -> list[str]:
+def usage_words(usage: Usage) -> list[str]:
     """Return tokens and cost of a model call, as far as they are known."""
     tokens = (usage.input or 0) + (usage.output or 0)
     cost = [f"${usage.cost:.4f}"] if usage.cost else []
@@ -269,8 +269,8 @@ _OF_WORK: dict[type[Event], Callable[[Any, WorkNames], str]] = {
     w.BranchTaken: lambda event, names: f"step {event.step} continues with {event.to}{_because(event.reason)}",
     w.PlanProposed: _plan_proposed,
     w.PlanEdited: lambda event, names: f"{names.of_plan(event.plan_id)} edited by {event.by}",
-    w.PlanApproved: lambda event, names: _decided(event, names, "approved", event.words),
-    w.PlanRejected: lambda event, names: _decided(event, names, "rejected", event.reason or event.words),
+    w.PlanApproved: lambda event, names: _decision_line(event, names, "approved", event.words),
+    w.PlanRejected: lambda event, names: _decision_line(event, names, "rejected", event.reason or event.words),
     w.PlanReviewed: lambda event, names: f"{names.of_plan(event.plan_id)} reviewed: {event.verdict}{_because(event.notes)}",
 }
 """Lines about steps and plans."""

@@ -9,22 +9,22 @@ from agentnb.core.run.rounds import CallRecord
 from agentnb.core.todos import open_todos
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, count_of, counted, dollars, duration, thousands
-from agentnb.display.texts.states import counted_calls, has_ended, rounds_told, state_of, steps_told
+from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, count_of, dollars, duration, pluralize, thousands
+from agentnb.display.texts.states import counted_calls, has_ended, rounds_words, state_of, steps_words
 
 
 def meta(run: Run) -> list[str]:
     """Return rounds, calls, todos, time, usage and model, a few words each."""
-    calls = calls_told(*call_counts(outer_calls(run)), "tool call")
-    parts = [part for part in (rounds_told(run), steps_told(run), calls) if part]
+    calls = call_words(*call_counts(outer_calls(run)), "tool call")
+    parts = [part for part in (rounds_words(run), steps_words(run), calls) if part]
     if run.failed_calls and counted_calls(state_of(run)) != "failed":
         parts.append(f"{run.failed_calls:,} failed")
     if run.todos:
         done_count = len(run.todos) - len(open_todos(run.todos))
-        parts.append(f"{done_count} of {counted(len(run.todos), 'todo')}")
+        parts.append(f"{done_count} of {pluralize(len(run.todos), 'todo')}")
     if has_ended(run) and run.seconds is not None:
         parts.append(duration(run.seconds))
-    return [*parts, *used(run), *filter(None, [clean(run.model)])]
+    return [*parts, *usage_parts(run), *filter(None, [clean(run.model)])]
 
 
 def call_counts(records: Iterable[CallRecord]) -> tuple[int, int]:
@@ -34,18 +34,18 @@ def call_counts(records: Iterable[CallRecord]) -> tuple[int, int]:
     return len(roles) - updates, updates
 
 
-def calls_told(calls: int, updates: int, noun: str = "call") -> str:
+def call_words(calls: int, updates: int, noun: str = "call") -> str:
     """Return ``4 calls and 6 todo updates``; empty for neither."""
-    return " and ".join([counted(count, name) for count, name in ((calls, noun), (updates, "todo update")) if count])
+    return " and ".join([pluralize(count, name) for count, name in ((calls, noun), (updates, "todo update")) if count])
 
 
-def asked(run: Run) -> str:
+def prompt_with_author(run: Run) -> str:
     """Return the prompt, preceded by its author's name, if known."""
     first = run.messages[run.inherited] if len(run.messages) > run.inherited else None
     return f"{first.author}: {run.prompt}" if first is not None and first.author else run.prompt
 
 
-def used(run: Run) -> list[str]:
+def usage_parts(run: Run) -> list[str]:
     """Return tokens and cost, as far as they are known, each with its limit if the run has one."""
     settings = run.settings
     most = amount(settings.get("max_tokens"))

@@ -9,7 +9,7 @@ from agentnb.core.log.work_events import StepStarted
 from agentnb.core.questions import AskedQuestion, choice_in_words
 from agentnb.core.run.approvals import ALWAYS, RULES, arguments_as_json, given_grant
 from agentnb.detect.run import Run
-from agentnb.display.texts.labels import counted, cut
+from agentnb.display.texts.labels import cut, pluralize
 from agentnb.display.texts.question_labels import mode_text
 from agentnb.display.texts.visible_text import visible
 from agentnb.errors import SettingsError
@@ -29,7 +29,7 @@ ANSWER_UNUSED = "Your answer is not used: the log is not yours, so you are asked
 def decide_trust(run: Run, trust_log: bool | None, ask: Callable[[str], str] | None, *, show: str) -> bool | None:
     """Return ``trust_log``, or the person's decision if it is None and the run's log is foreign.
 
-    ``ask``: writes a question and returns the person's line; None if nobody is present. ``show``: the command that shows the
+    ``ask``: writes a question and returns the person's line (None if nobody is present). ``show``: the command that shows the
     run. Raises `SettingsError` if the person declines both.
     """
     if trust_log is not None or run.gives_consent or ask is None:
@@ -79,18 +79,18 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
             yield "file", f"{name}\n{text}"
     judged = sum(isinstance(event, ToolAdmitted) and not event.reason for event in run.events)
     if judged:
-        yield "let through", counted(judged, "call")
+        yield "let through", pluralize(judged, "call")
     current = run.open_round
     for record in current.records if current is not None else ():
         if record.result is None:
             yield "runs next", f"{record.call.name} {arguments_as_json(record.call.arguments)}"
-    yield from _allowed(run)
+    yield from _answers_and_grants(run)
     nested = sum(isinstance(event, StepStarted) and bool(event.nested) for event in run.events)
     if nested:
-        yield "nested runs", f"{counted(nested, 'log')} of nested runs too, if they are beside it"
+        yield "nested runs", f"{pluralize(nested, 'log')} of nested runs too, if they are beside it"
 
 
-def _allowed(run: Run) -> Iterator[tuple[str, str]]:
+def _answers_and_grants(run: Run) -> Iterator[tuple[str, str]]:
     """Yield the answers and grants."""
     answered = [asked for asked in run.questions if asked.outcome == "answered"]
     granted = [asked for asked in answered if _is_always(asked)]

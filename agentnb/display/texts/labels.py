@@ -40,7 +40,7 @@ def first_line(text: str, most: int) -> str:
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
 
-def counted(count: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     """Return a count with its noun: ``3 rounds``, ``1 round``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
@@ -60,7 +60,7 @@ def thousands(count: int) -> str:
 def file_size(count: int) -> str:
     """Return ``812 bytes``, ``8.4 kB``, ``1.2 MB``."""
     if count < 1_000:
-        return counted(count, "byte")
+        return pluralize(count, "byte")
     return f"{count / 1_000:.1f} kB" if count < 1_000_000 else f"{count / 1_000_000:,.1f} MB"
 
 
@@ -87,7 +87,7 @@ def dollars(value: float) -> str:
 
 
 def amount(value: Any) -> float | None:
-    """Return a limit from a log's settings; None if the value is unusable."""
+    """Return a limit from a log's settings, or None if the value is unusable."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
 
 

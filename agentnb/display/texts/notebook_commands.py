@@ -36,19 +36,19 @@ def is_variable(name: str) -> bool:
     return name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("__")
 
 
-def _raised(advice: a.ContinueRun | a.RerunSteps) -> str:
+def _limit_option(advice: a.ContinueRun | a.RerunSteps) -> str:
     """Return the option that raises a limit, or ""."""
     return f" {LIMITS[advice.limit].option} {advice.value:g}" if advice.limit in LIMITS else ""
 
 
-def _typed(by: a.Invocation | None) -> a.Invocation:
+def _cell_options(by: a.Invocation | None) -> a.Invocation:
     """Return the options of the cell; empty options without a cell."""
     return by if by is not None and by.surface == "notebook" else a.Invocation()
 
 
 def _again(advice: a.ContinueRun | a.TryAgain) -> str:
     """Return the options of a cell that continues a conversation; they include the model only if it was a variable."""
-    typed = _typed(advice.by)
+    typed = _cell_options(advice.by)
     model = typed.model if typed.model.isidentifier() else ""
     return _options(replace(typed, model=model, inputs="", tools=typed.tools or advice.tools))
 
@@ -69,11 +69,14 @@ def _options(typed: a.Invocation) -> str:
 def _continue(advice: a.ContinueRun) -> tuple[str, ...]:
     opens = [f"%agent todos open {advice.todo}"] if advice.todo else []
     run_id = f" {advice.run}" if advice.run else ""
-    return (*opens, *_session_budget(advice), f"%%agent --continue{run_id}{_again(advice)}{_raised(advice)}")
+    return (*opens, *_session_budget(advice), f"%%agent --continue{run_id}{_again(advice)}{_limit_option(advice)}")
 
 
 def _rerun(advice: a.RerunSteps) -> tuple[str, ...]:
-    return (*_session_budget(advice), f"%%workflow --rerun-from {advice.step}{_options(_typed(advice.by))}{_raised(advice)}")
+    return (
+        *_session_budget(advice),
+        f"%%workflow --rerun-from {advice.step}{_options(_cell_options(advice.by))}{_limit_option(advice)}",
+    )
 
 
 def _session_budget(advice: a.ContinueRun | a.RerunSteps) -> list[str]:
@@ -83,7 +86,7 @@ def _session_budget(advice: a.ContinueRun | a.RerunSteps) -> list[str]:
 
 def _model(by: a.Invocation | None) -> str:
     """Return the option with the variable of a run's model, if its cell had one."""
-    model = _typed(by).model
+    model = _cell_options(by).model
     return f"-m {model}" if model.isidentifier() else ""
 
 

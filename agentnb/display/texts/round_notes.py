@@ -10,11 +10,11 @@ from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.run.rounds import Retry, WorkflowRound
 from agentnb.detect.judgements import UNTRACKED_WORK
 from agentnb.detect.rules import CELLS, INFORMS, INTERVENTION, SENTENCES
-from agentnb.display.texts.labels import amount, clean, counted, duration, first_line
+from agentnb.display.texts.labels import amount, clean, duration, first_line, pluralize
 
 RECOVERED = "the kernel died here; resumed in a new kernel"
 RESUMED = "resumed: it waited for you"
-SHORTEST = 0.05
+MIN_SECONDS = 0.05
 """Minimum compaction time that is shown, in seconds; without a model it is almost 0."""
 
 
@@ -69,12 +69,12 @@ def compaction_line(one: Compaction, settings: Mapping[str, Any] | None = None) 
     why = _why_compacted(one, settings or {})
     if one.compacted is None:
         return f"summarizing, because {why}"
-    messages = counted(one.compacted.count, "message")
+    messages = pluralize(one.compacted.count, "message")
     if one.problem or not one.compacted.text:
         problem = first_line(clean(one.problem or "no text"), 300)
         return f"{messages} dropped without a summary, because {why}: {problem}"
     cost = [f"${one.usage.cost:.4f}"] if one.usage.cost else []
-    took = [duration(one.seconds)] if one.seconds is not None and one.seconds >= SHORTEST else []
+    took = [duration(one.seconds)] if one.seconds is not None and one.seconds >= MIN_SECONDS else []
     return " · ".join([f"{messages} summarized, because {why}", *cost, *took])
 
 

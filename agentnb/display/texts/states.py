@@ -36,7 +36,7 @@ from agentnb.core.todos import Todo, has_open, open_todos
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.display.texts.call_labels import state
-from agentnb.display.texts.labels import clean, counted, dollars, first_line, short_id
+from agentnb.display.texts.labels import clean, dollars, first_line, pluralize, short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook
 from agentnb.policies.limits import LIMITS, SESSION_BUDGET
 from agentnb.runtime.runs.gate_names import names_of_gates
@@ -176,8 +176,8 @@ def completion(state: RunState) -> tuple[Tone, str]:
         (state.plan_rejected, "warn", PLAN_REJECTED),
         (state.todos_open, "warn", TODOS_OPEN),
         (state.outcome == "passed", "good", done_word),
-        (state.failed_calls > 0, "warn", f"{done_word}, {counted(state.failed_calls, 'call')} failed"),
-        (state.blocked_calls > 0, "warn", f"{done_word}, {counted(state.blocked_calls, 'call')} skipped"),
+        (state.failed_calls > 0, "warn", f"{done_word}, {pluralize(state.failed_calls, 'call')} failed"),
+        (state.blocked_calls > 0, "warn", f"{done_word}, {pluralize(state.blocked_calls, 'call')} skipped"),
         (state.outcome is not None, "neutral", done_word),
         (state.stop_reason == UNCHECKED, "neutral", ENDED_UNCHECKED),
     )
@@ -218,7 +218,7 @@ def outcome_words(assessment: Assessment | None) -> str:
     return f"{name} {VALUES_OF_OUTCOMES[assessment.outcome]}"
 
 
-def outcome_told(run: Run) -> str:
+def outcome_with_source(run: Run) -> str:
     """Return the outcome with its source: ``failed: reward 0 (tau-bench)``, ``passed: total == 28``; empty if unknown."""
     assessment = run.assessment
     if assessment is None:
@@ -250,7 +250,7 @@ def _doing(run: Run, hears: bool) -> str:
     if open_calls and run.agent_state == "executing_tool":
         return f"Running {', '.join(dict.fromkeys(open_calls))}"
     if current.is_compacting and pending_retry(run) is None:
-        return f"Summarizing {counted(_being_replaced(run), 'message')}"
+        return f"Summarizing {pluralize(_being_replaced(run), 'message')}"
     return "Retrying" if current.retries and current.reply is None and not hears else "Thinking"
 
 
@@ -264,7 +264,7 @@ def _doing_steps(run: Run) -> str:
     if any(step.agent == PLANNING for step in running):
         return "Planning"
     listed = ", ".join(clean(first_line(name, 40)) for name in names)
-    return f"Running {listed if len(names) <= MAX_NAMED else counted(len(names), 'step')}".strip()
+    return f"Running {listed if len(names) <= MAX_NAMED else pluralize(len(names), 'step')}".strip()
 
 
 def is_foreign(run: Run) -> bool:
@@ -286,9 +286,9 @@ def _being_replaced(run: Run) -> int:
 def limit_words(name: str, value: float) -> str:
     """Return a limit in words: ``50 rounds``, ``$0.50``, ``30 minutes``."""
     if name in COUNTED:
-        return counted(round(value), COUNTED[name])
+        return pluralize(round(value), COUNTED[name])
     if name == MAX_TOOL_CALLS_PER_TURN:
-        return f"{counted(round(value), 'tool call')} in this turn"
+        return f"{pluralize(round(value), 'tool call')} in this turn"
     if name == "max_seconds":
         return f"{value:g} s" if value < 600 else f"{value / 60:g} minutes"
     if name == "budget":
@@ -308,7 +308,7 @@ def shown_answer(run: Run) -> str:
     return run.text if run.is_answered or (run.status == "completed" and not run.rounds) else ""
 
 
-def as_left(run: Run) -> list[WorkflowRound]:
+def rounds_at_end(run: Run) -> list[WorkflowRound]:
     """Return the rounds; calls without a result, because the process died or the trace ends, are interrupted."""
     rounds = list(run.rounds)
     if run.status == "interrupted" and rounds:
@@ -325,21 +325,21 @@ def _cut_off(record: CallRecord, code: str) -> CallRecord:
     return replace(record, result=ToolResult(record.call.id, record.call.name, (), is_error=True, error_code=code))
 
 
-def rounds_told(run: Run) -> str:
+def rounds_words(run: Run) -> str:
     """Return ``3 rounds``; ``no reply`` for a finished run without a reply; empty before the first round."""
     if run.rounds and not run.should_continue and all(run_round.reply is None for run_round in run.rounds):
         return "no reply"
-    return counted(len(run.rounds), "round") if run.rounds else ""
+    return pluralize(len(run.rounds), "round") if run.rounds else ""
 
 
-def steps_told(run: Run) -> str:
+def steps_words(run: Run) -> str:
     """Return ``3 steps``, or for a run that plans ``2 plans``; empty if the run works in rounds."""
     if run.rounds:
         return ""
     first = next(iter(run.step_records.values()), None)
     if run.plans or (first is not None and first.agent == EXECUTION):  # a plan without a planner is not proposed
-        return counted(len(run.plans) or 1, "plan")
-    return counted(run.step_count, "step") if run.step_count else ""
+        return pluralize(len(run.plans) or 1, "plan")
+    return pluralize(run.step_count, "step") if run.step_count else ""
 
 
 def has_ended(run: Run) -> bool:
@@ -354,10 +354,10 @@ def is_going_on(run: Run) -> bool:
 
 def why(run: Run, commands: Commands = NOTEBOOK) -> str:
     """Return a sentence on why the run ended, unless its state already says so."""
-    return "".join(why_in_pieces(run, commands))
+    return "".join(reason_pieces(run, commands))
 
 
-def why_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
+def reason_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
     """Return the reason as `why` does; each command is a separate piece."""
     if run.status == "failed" and run.error is not None:
         return pieces(clean(run.error.message), _for_run(run, run.error.advice), commands)
@@ -401,11 +401,11 @@ def _why_blocked(run: Run) -> str:
     blocked = [todo for todo in run.todos if todo.status == "blocked"]
     sentences = [_blocked_todo(todo) for todo in blocked[:MAX_NAMED]]
     if len(blocked) > MAX_NAMED:
-        sentences.append(f"{counted(len(blocked) - MAX_NAMED, 'more todo')} blocked.")
+        sentences.append(f"{pluralize(len(blocked) - MAX_NAMED, 'more todo')} blocked.")
     if failures := [*_failures(run)]:
         sentences.append(f"Last failed call: {failures[-1]}.")
     if done_count := len(run.todos) - len(open_todos(run.todos)):
-        sentences.append(f"Nothing else is left to do: {done_count} of {counted(len(run.todos), 'todo')} completed.")
+        sentences.append(f"Nothing else is left to do: {done_count} of {pluralize(len(run.todos), 'todo')} completed.")
     return " ".join(sentences)
 
 
@@ -445,7 +445,7 @@ def _who_else(run: Run) -> str:
 
 
 def next_step(run: Run) -> AnyAdvice | None:
-    """Return advice on continuing the run; None if it completed, is in progress, or was recorded by another product."""
+    """Return advice on continuing the run, or None if it completed, is in progress, or was recorded by another product."""
     is_over = run.status in ("limited", "cancelled", "stopped") and continuation(run) is None
     return None if is_over or is_foreign(run) else _next_step(run)
 
@@ -455,7 +455,7 @@ def _next_step(run: Run) -> AnyAdvice | None:
         return _with_more(run, run.limit.limit, run.limit.value * 2)
     if run.status in ("cancelled", "stopped"):
         step = continuation(run)
-        return replace(step, todo=_blocked(run)) if run.stop_reason == "blocked" and isinstance(step, ContinueRun) else step
+        return replace(step, todo=_blocked_id(run)) if run.stop_reason == "blocked" and isinstance(step, ContinueRun) else step
     if run.status == "failed" and (run.rounds or step_to_rerun(run)):
         return _after_failure(run)
     tools, gates = tuple(map(clean, names_of_tools(run))), tuple(map(clean, names_of_gates(run)))
@@ -506,7 +506,7 @@ def continue_hint(run: Run) -> str:
     return f"Continue with {command}" if command else "To begin it again, run its cell again"
 
 
-def _blocked(run: Run) -> str:
+def _blocked_id(run: Run) -> str:
     """Return the id of the blocked todo, which stays blocked when the run continues."""
     blocked = [todo.id for todo in run.todos if todo.status == "blocked"]
     return str(blocked[0]) if len(blocked) == 1 else "ID"
@@ -535,21 +535,21 @@ def _with_more(run: Run, name: str, value: float) -> AnyAdvice | None:
 
 def ending(run: Run, commands: Commands = NOTEBOOK) -> str:
     """Return why the run ended and the next command, on one line; empty if it simply completed."""
-    return "".join(ending_in_pieces(run, commands))
+    return "".join(ending_pieces(run, commands))
 
 
-def ending_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
+def ending_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
     """Return the text of `ending`; each command is a separate piece."""
-    step, reason = next_step(run), why_in_pieces(run, commands)
+    step, reason = next_step(run), reason_pieces(run, commands)
     return reason if step is None else with_advice(reason, [step], commands)
 
 
 def notes(run: Run, commands: Commands = NOTEBOOK) -> list[str]:
     """Return the warnings to the person, except for open todos, which the list shows, and for filled gaps."""
-    return ["".join(note) for note in notes_in_pieces(run, commands)]
+    return ["".join(note) for note in note_pieces(run, commands)]
 
 
-def notes_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[list[str]]:
+def note_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[list[str]]:
     """Return the texts of `notes`; each command is a separate piece."""
     shown = [warned for warned in run.warned if warned.topic != "filled" and not (run.todos and warned.topic == "todos")]
     return [pieces(clean(warned.message), _for_run(run, warned.advice), commands) for warned in shown]
@@ -566,11 +566,11 @@ def _for_run(run: Run, advice: tuple[AnyAdvice, ...]) -> tuple[AnyAdvice, ...]:
     )
 
 
-def filled(run: Run) -> str:
+def filled_gaps(run: Run) -> str:
     """Return sentences about gaps of a foreign trace that its reader filled, or ""."""
     return " ".join(clean(warned.message) for warned in run.warned if warned.topic == "filled")
 
 
-def told_in_pieces(run: Run) -> list[list[str]]:
+def closing_pieces(run: Run) -> list[list[str]]:
     """Return the notes, the reason for the end and the next command; each command is a separate piece."""
-    return [note for note in (*notes_in_pieces(run), ending_in_pieces(run)) if note]
+    return [note for note in (*note_pieces(run), ending_pieces(run)) if note]

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from agentnb.core.plans.plan_history import GENERATION
 from agentnb.core.plans.plan_steps import ASKING, BLOCKED, CALL, DROPPED, KNOWN, NOT_RUN, PASSED, PENDING
 from agentnb.core.run.work_records import StepRecord
-from agentnb.core.step_retry import retries_told
-from agentnb.display.texts.labels import clean, counted, duration, first_line, times
+from agentnb.core.step_retry import format_retries
+from agentnb.display.texts.labels import clean, duration, first_line, pluralize, times
 from agentnb.display.texts.states import STEP_STATES
 from agentnb.workflow.graph.drawing import DrawnNode
 from agentnb.workflow.graph.node_states import RETRYING, NodeState
@@ -56,13 +56,13 @@ DONE = ("completed", PASSED, KNOWN)
 """States that count as done."""
 COUNTED = {"failed": "failed", BLOCKED: "blocked", DROPPED: "dropped", NOT_RUN: "not run", **STEP_STATES}
 """Words for the counted states, in order."""
-SHORTEST = 0.1
+MIN_SECONDS = 0.1
 """Minimum duration of a step that is shown, in seconds."""
 KINDS = {"condition": "if", "human": "asks you:", "folded": ""}
 """Words for kinds of steps whose own names read badly."""
 ASKS = "asks you"
 """Name of a call that asks the person."""
-LONGEST = 200
+MAX_WORDS_CHARACTERS = 200
 """Maximum characters of a condition or a question."""
 
 
@@ -96,7 +96,7 @@ def mark_of(state: str) -> str:
     return MARKS.get(state, MARKS[""])
 
 
-def about(node: DrawnNode, longest: int = LONGEST) -> str:
+def about(node: DrawnNode, longest: int = MAX_WORDS_CHARACTERS) -> str:
     """Return a step's kind and content: ``agent writer``, ``tool search``, ``if $steps.qa.output.ok``."""
     words = clean(node.words[:10_000]).strip()
     if node.kind == "condition":
@@ -110,10 +110,10 @@ def figures(count: int, attempts: int, status: str, seconds: float | None = None
     """Return ``3 times, 2 attempts, 1 retry, 1.2 s``; empty for a routine step. ``count``: the number of starts."""
     parts = [times(count)] if count > 1 else []
     if status == RETRYING:
-        parts.append(f"{counted(attempts, 'attempt')} failed")
+        parts.append(f"{pluralize(attempts, 'attempt')} failed")
     elif attempts > 1:
-        parts.append(f"{counted(attempts, 'attempt')}, {retries_told(attempts - 1)}")
-    return ", ".join([*parts, *([duration(seconds)] if seconds and seconds >= SHORTEST else [])])
+        parts.append(f"{pluralize(attempts, 'attempt')}, {format_retries(attempts - 1)}")
+    return ", ".join([*parts, *([duration(seconds)] if seconds and seconds >= MIN_SECONDS else [])])
 
 
 def counts(states: Mapping[str, int], unsaid: Collection[str] = ()) -> str:
@@ -123,4 +123,4 @@ def counts(states: Mapping[str, int], unsaid: Collection[str] = ()) -> str:
         return f"{total:,} done"
     listed_states = COUNTED.keys() - {*DONE, *unsaid}
     parts = [f"{states[state]:,} {word}" for state, word in COUNTED.items() if states.get(state) and state in listed_states]
-    return ", ".join([f"{done_count:,} of {total:,} done" if done_count or parts else counted(total, "step"), *parts])
+    return ", ".join([f"{done_count:,} of {total:,} done" if done_count or parts else pluralize(total, "step"), *parts])

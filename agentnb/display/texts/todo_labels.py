@@ -7,7 +7,7 @@ from typing import NamedTuple
 from agentnb.core.todos import Todo, open_todos
 from agentnb.detect.run import Run
 from agentnb.display.defaults import MAX_TODOS
-from agentnb.display.texts.labels import clean, counted, first_line
+from agentnb.display.texts.labels import clean, first_line, pluralize
 
 TODO_MARKS = {"not-started": "○", "in-progress": "◐", "completed": "✓", "blocked": "⊘"}
 
@@ -26,9 +26,9 @@ def shown_todos(todos: tuple[Todo, ...]) -> ShownTodos:
     start = max(0, min(first - MAX_TODOS // 2, len(todos) - MAX_TODOS))
     after = max(0, len(todos) - start - MAX_TODOS)
     return ShownTodos(
-        f"{counted(start, 'todo')} before" if start else "",
+        f"{pluralize(start, 'todo')} before" if start else "",
         todos[start : start + MAX_TODOS],
-        f"{counted(after, 'todo')} after" if after else "",
+        f"{pluralize(after, 'todo')} after" if after else "",
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentnb.advice import Advised
 from agentnb.agent.agent import Agent
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.experiments.planning.checks import MEASURES, SHIPPED
 from agentnb.guidance.sets import BUILT_IN, GuidanceSet, find_set
 from agentnb.models.destinations.destination import FileModelName
@@ -34,7 +34,7 @@ class Names:
         """Return the variable of this name, or report that it is missing. ``what``: such as ``tool``."""
         if isinstance(name, str) and name in self.variables:
             return self.variables[name]
-        self.problems.add(line, f"There is no {what} {name!r}", near(str(name), self._public(fits)) or hint)
+        self.problems.add(line, f"There is no {what} {name!r}", suggest_names(str(name), self._public(fits)) or hint)
         return None
 
     def model(self, name: Any) -> str | Model | Any:
@@ -62,7 +62,7 @@ class Names:
             return value
         if isinstance(name, str) and (name in self.sets or name in BUILT_IN):
             return find_set(name, self.sets)
-        advice = near(str(name), [*BUILT_IN, *self.sets, *self._public(is_arm)])
+        advice = suggest_names(str(name), [*BUILT_IN, *self.sets, *self._public(is_arm)])
         self.problems.add(line, f"There is no variant or guidance set {name!r}", advice)
         return None
 
@@ -76,7 +76,7 @@ class Names:
             return None
         if isinstance(name, str) and name.isidentifier() and name not in SHIPPED and name not in MEASURES:
             names = [*SHIPPED, *MEASURES, *self._public(callable)]
-            self.problems.add(line, f"There is no check {name!r}", near(name, names))
+            self.problems.add(line, f"There is no check {name!r}", suggest_names(name, names))
             return None
         return name
 

@@ -11,7 +11,7 @@ from typing import Any
 from agentnb.advice import PYTHON, Commands
 from agentnb.agent.agent import Agent
 from agentnb.agent.settings import AgentSettings
-from agentnb.errors import ExperimentProblems, SettingsError, near
+from agentnb.errors import ExperimentProblems, SettingsError, suggest_names
 from agentnb.experiments.experiment import Experiment
 from agentnb.experiments.form.names import Names, is_frame
 from agentnb.experiments.planning.checks import within
@@ -76,7 +76,7 @@ def read_experiment(
 def _check_keys(node: MappingNode, problems: Problems) -> None:
     for key, entry in node.entries.items():
         if key not in KEYS:
-            problems.add(entry.line, f"An experiment has no key {key!r}", near(key, KEYS))
+            problems.add(entry.line, f"An experiment has no key {key!r}", suggest_names(key, KEYS))
     for key in NEEDED:
         if key not in node.entries:
             problems.add(node.line, f"The key {key!r} is missing", "An experiment needs tasks: and variants:")
@@ -130,7 +130,7 @@ def _settings(node: MappingNode, names: Names) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for key, entry in node.entries.items():
         if key not in allowed:
-            names.problems.add(entry.line, f"An agent has no setting {key!r}", near(key, allowed))
+            names.problems.add(entry.line, f"An agent has no setting {key!r}", suggest_names(key, allowed))
         else:
             settings[key] = _setting(key, entry.value, names)
     return settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from agentnb.detect.intervals import RESAMPLES
-from agentnb.display.texts.labels import counted
+from agentnb.display.texts.labels import pluralize
 from agentnb.errors import SettingsError
 from agentnb.store.labels import LabelSource, labels_of
 
@@ -24,7 +24,7 @@ class Agreement(NamedTuple):
     def __repr__(self) -> str:
         alpha = "unknown" if self.alpha is None else f"{self.alpha:.2f}"
         limits = "" if self.interval is None else f" [{self.interval[0]:.2f}, {self.interval[1]:.2f}]"
-        return f"Krippendorff's alpha of {self.people} people on {counted(self.subjects, 'subject')}: {alpha}{limits}"
+        return f"Krippendorff's alpha of {self.people} people on {pluralize(self.subjects, 'subject')}: {alpha}{limits}"
 
 
 def agreement(labels: LabelSource) -> Agreement:

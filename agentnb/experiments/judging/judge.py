@@ -23,7 +23,7 @@ from agentnb.experiments.planning.variants import name_of
 from agentnb.experiments.planning.verdicts import FAILED, PASSED, UNKNOWN, Asked, AskedCheck, Bench, Verdict, Verdicts
 from agentnb.experiments.results.comparison import Comparison
 from agentnb.experiments.results.corrections import JudgeQuality
-from agentnb.experiments.results.judged_rows import at_a_time, bench_of
+from agentnb.experiments.results.judged_rows import bench_of, gather_limited
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import Row
 from agentnb.guidance.prompts import prompt
@@ -121,7 +121,7 @@ class Judge(AskedCheck):
         import pandas as pd
 
         runs, bench = load_traces(source), bench_of(source, None if budget is None else Budget(budget))
-        asked = await at_a_time([partial(self.ask, run, bench, run.prompt) for run in runs])
+        asked = await gather_limited([partial(self.ask, run, bench, run.prompt) for run in runs])
         rows = [
             (run.id, reply.verdict.answer, reply.verdict.reason, reply.verdict.run_id, _cost(reply), reply.verdict.error)
             for run, reply in zip(runs, asked, strict=True)
@@ -146,7 +146,7 @@ class Judge(AskedCheck):
         spending = None if budget is None else Budget(budget)
         bench = Bench(spending=spending) if verdicts is None else Bench(verdicts, spending)
         pairs = [(a.row, b.row) for a, b in comparison.pairs if a.row.run_id and b.row.run_id]
-        choices = await at_a_time([partial(self._choose_of, comparison, a, b, bench) for a, b in pairs])
+        choices = await gather_limited([partial(self._choose_of, comparison, a, b, bench) for a, b in pairs])
         return preferences_of(comparison, pairs, choices)
 
     async def _choose_of(self, comparison: Comparison, a: Row, b: Row, bench: Bench) -> Choice:

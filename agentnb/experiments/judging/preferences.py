@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from agentnb.display.texts.labels import counted
+from agentnb.display.texts.labels import pluralize
 from agentnb.experiments.planning.verdicts import UNKNOWN
-from agentnb.experiments.results.comparison import Comparison, signed
+from agentnb.experiments.results.comparison import Comparison, format_difference
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.statistics.paired import Difference, estimate_difference
 from agentnb.experiments.statistics.tasks import TooFewTasks
@@ -53,12 +53,18 @@ class Preferences:
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
-        head = f"{counted(len(self.table), 'pair')} of {self.a} (a) and {self.b} (b): {counts}"
+        head = f"{pluralize(len(self.table), 'pair')} of {self.a} (a) and {self.b} (b): {counts}"
         analysis = self.analysis
         if isinstance(analysis, TooFewTasks):
             return f"{head}\n{analysis.shortage}: {analysis.remedy}"
-        interval = "" if analysis.interval is None else f" [{signed(analysis.interval[0])}, {signed(analysis.interval[1])}]"
-        return f"{head}\nShare for a minus share for b: {signed(analysis.value)}{interval}, p = {analysis.p_value:.3g}"
+        interval = (
+            ""
+            if analysis.interval is None
+            else f" [{format_difference(analysis.interval[0])}, {format_difference(analysis.interval[1])}]"
+        )
+        return (
+            f"{head}\nShare for a minus share for b: {format_difference(analysis.value)}{interval}, p = {analysis.p_value:.3g}"
+        )
 
 
 def preferences_of(comparison: Comparison, pairs: Sequence[tuple[Row, Row]], choices: Sequence[Choice]) -> Preferences:

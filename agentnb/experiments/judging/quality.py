@@ -6,10 +6,10 @@ from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from agentnb.core.log.outcome import deciding
+from agentnb.core.log.outcome import deciding_assessment
 from agentnb.errors import SettingsError
 from agentnb.experiments.planning.verdicts import AskedCheck
-from agentnb.experiments.results.corrections import Judged, JudgeQuality
+from agentnb.experiments.results.corrections import JudgeQuality, LabelledRun
 from agentnb.experiments.results.folder import ExperimentFolder, Plan
 from agentnb.experiments.results.judged_rows import bench_of, folder_of_source
 from agentnb.experiments.results.recorded import arm_of, name_of_task
@@ -19,7 +19,7 @@ from agentnb.interchange.files import RunSource, load_traces
 from agentnb.store.labels import LabelSource, assessments_by_run, labels_of
 
 
-class Known(NamedTuple):
+class LabelledFacts(NamedTuple):
     """Variant, cluster and verdict of a labelled run."""
 
     arm: str
@@ -33,14 +33,16 @@ def quality_of(judge: AskedCheck, labels: LabelSource, runs: Results | RunSource
         if not isinstance(labels, str | Path):
             raise SettingsError("The labels do not identify their runs", "Write judge.quality(labels, results)")
         runs = Path(labels).expanduser().absolute().parent
-    decided = {run_id: deciding(assessments) for run_id, assessments in assessments_by_run(labels_of(labels)).items()}
+    decided = {
+        run_id: deciding_assessment(assessments) for run_id, assessments in assessments_by_run(labels_of(labels)).items()
+    }
     if not decided:
         raise SettingsError("No label says healthy or failed", "Label runs with these words: label(FOLDER)")
     of_run = {run_id: assessment.outcome for run_id, assessment in decided.items() if assessment is not None}
     healthy = {run_id: outcome == "passed" for run_id, outcome in of_run.items() if outcome != "unknown"}
-    facts = dict(_known(judge, runs, healthy))
+    facts = dict(_collect_facts(judge, runs, healthy))
     judged = [
-        Judged(facts[run_id].arm, facts[run_id].cluster, label, bool(facts[run_id].is_passed))
+        LabelledRun(facts[run_id].arm, facts[run_id].cluster, label, bool(facts[run_id].is_passed))
         for run_id, label in healthy.items()
         if run_id in facts and facts[run_id].is_passed is not None
     ]
@@ -48,7 +50,9 @@ def quality_of(judge: AskedCheck, labels: LabelSource, runs: Results | RunSource
     return JudgeQuality(judge.name, judge.content, healthy, judged, *counts)
 
 
-def _known(judge: AskedCheck, runs: Results | RunSource, labelled: dict[str, bool]) -> Iterator[tuple[str, Known]]:
+def _collect_facts(
+    judge: AskedCheck, runs: Results | RunSource, labelled: dict[str, bool]
+) -> Iterator[tuple[str, LabelledFacts]]:
     """Yield the facts of labelled runs: from rows of an experiment with this judge, else from cached verdicts."""
     if isinstance(runs, Results):
         runs.check_open()
@@ -65,7 +69,7 @@ def _known(judge: AskedCheck, runs: Results | RunSource, labelled: dict[str, boo
     for run in load_traces(runs):
         if run.id in labelled:
             kept = judge.kept(run, verdicts)
-            yield run.id, Known(arm_of(run), (False, name_of_task(run)), None if kept is None else kept.value)
+            yield run.id, LabelledFacts(arm_of(run), (False, name_of_task(run)), None if kept is None else kept.value)
 
 
 def _is_of(judge: AskedCheck, plan: Plan) -> bool:
@@ -73,7 +77,7 @@ def _is_of(judge: AskedCheck, plan: Plan) -> bool:
     return bool(plan.frozen.get("checks", {}).get(judge.name) == judge.content)
 
 
-def _of_row(row: Row, judge: str | None) -> Known:
+def _of_row(row: Row, judge: str | None) -> LabelledFacts:
     """Return the facts of a row's run. ``judge``: the name of its check, or None if it did not judge the run."""
     value = None if judge is None else row.value(judge)
-    return Known(row.variant, row.cluster_key, None if value is None else bool(value))
+    return LabelledFacts(row.variant, row.cluster_key, None if value is None else bool(value))

@@ -10,7 +10,7 @@ from agentnb.core.messages import encodable
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display.lists.blind_view import FIRST, LAST, MAX_OF_A_PROMPT
-from agentnb.display.texts.states import as_left
+from agentnb.display.texts.states import rounds_at_end
 
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e"})
 """Escapes inside JSON strings, which keep their meaning: no text in a block can close it."""
@@ -29,7 +29,7 @@ def run_block(run: Run, tag: str, task: str) -> str:
 def _records(run: Run, task: str) -> Iterator[dict[str, Any]]:
     if task:
         yield {"asked": _cut(task)}
-    rounds = [*as_left(run)]
+    rounds = [*rounds_at_end(run)]
     left_out = max(0, len(rounds) - FIRST - LAST)
     for round_ in rounds[:FIRST]:
         yield _of_round(round_)

@@ -37,7 +37,7 @@ class Assignment(NamedTuple):
         """Frozen settings besides the variants; empty if whole runs are assigned."""
         return {"assign": "round", "near_outcome": self.near_outcome or FOLLOWED} if self.is_by_round else {}
 
-    def compared(self, variants: Sequence[Variant]) -> int:
+    def count_compared(self, variants: Sequence[Variant]) -> int:
         """Return the number of variants to compare: 2 for sets drawn by round, which share one arm."""
         return 2 if self.is_by_round else len(variants)
 

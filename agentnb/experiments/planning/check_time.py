@@ -20,7 +20,7 @@ class TooSlow(TimeoutError):
     """A check exceeded its time limit."""
 
 
-def outcome_here(check: Check, run: Run, row: Mapping[str, Any], seconds: float) -> Outcome:
+def run_check_here(check: Check, run: Run, row: Mapping[str, Any], seconds: float) -> Outcome:
     """Run a check and block this thread meanwhile; an interrupt ends the wait and the check."""
     call: WorkerCall = WorkerCall(partial(value_of, check, run, row))
     outcome: Future[Outcome] = Future()
@@ -34,15 +34,15 @@ def outcome_here(check: Check, run: Run, row: Mapping[str, Any], seconds: float)
     return outcome.result() if outcome.done() else _too_slow(seconds)
 
 
-async def settled(checks: Iterable[Check], run: Run, row: Mapping[str, Any], seconds: float) -> list[Check]:
+async def run_checks(checks: Iterable[Check], run: Run, row: Mapping[str, Any], seconds: float) -> list[Check]:
     """Run the user's checks for a run, and return all checks with their outcomes in place of functions.
 
     A cancellation ends the active check.
     """
-    return [check if check.is_shipped else await _settled(check, run, row, seconds) for check in checks]
+    return [check if check.is_shipped else await _run_check(check, run, row, seconds) for check in checks]
 
 
-async def _settled(check: Check, run: Run, row: Mapping[str, Any], seconds: float) -> Check:
+async def _run_check(check: Check, run: Run, row: Mapping[str, Any], seconds: float) -> Check:
     function = partial(attempt, partial(value_of, check, run, row))
     try:
         with AwakeForInterrupts():

@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 from agentnb.core.expressions import names_in
 from agentnb.core.todos import open_todos
 from agentnb.detect.run import Run
-from agentnb.errors import AgentnbError, SettingsError, near
+from agentnb.errors import AgentnbError, SettingsError, suggest_names
 from agentnb.experiments.planning.columns import COLUMNS
 from agentnb.experiments.planning.content import content_hash, source_of
 from agentnb.experiments.planning.verdicts import AskedCheck
 from agentnb.rerun.expect import check_expectations, outcomes_of
 from agentnb.store.check_values import CUT_SHORT, Value, settle_value
-from agentnb.tables.loops import found
+from agentnb.tables.loops import find_loops
 
 CheckFunction: TypeAlias = Callable[..., Any]
 """A function of the run, or of the run and the task's row."""
@@ -47,7 +47,7 @@ def todos_closed(run: Run) -> bool:
 
 def no_loops(run: Run) -> bool:
     """True if no loop was found, as in `tables.loops`."""
-    return not [*found(run)]
+    return not [*find_loops(run)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def read_checks(checks: Any, primary: Any, problems: list[str]) -> tuple[tuple[C
         return tuple(read.values()), primary
     if isinstance(primary, str) and primary not in SHIPPED and not _is_expectation(primary):
         names = [*read, *SHIPPED, *MEASURES]
-        problems.append(str(SettingsError(f"There is no check {primary!r} for the primary", near(primary, names))))
+        problems.append(str(SettingsError(f"There is no check {primary!r} for the primary", suggest_names(primary, names))))
         return tuple(read.values()), primary
     check = _check(primary, problems)
     if check is None:

@@ -73,7 +73,7 @@ def source_of(value: Any, seen: tuple[int, ...] = ()) -> str:
     try:
         text = inspect.getsource(function)
     except (OSError, TypeError):
-        text = _compiled(function.__code__)
+        text = _expand_code(function.__code__)
     inside = (*seen, id(function))
     cells = [cell.cell_contents for cell in function.__closure__ or () if not _is_empty(cell)]
     held = [*cells, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
@@ -106,7 +106,7 @@ def content_of_servers(items: Iterable[ServerTools]) -> list[Any]:
     for item in items:
         server = item.server
         with suppress(SettingsError):  # a missing configuration is an error of the first run
-            server = servers.resolved([item])[0].server
+            server = servers.resolve([item])[0].server
         contents.append((item.word, "" if server is None else server.identity))
     return [contents] if contents else []
 
@@ -130,7 +130,9 @@ def _is_empty(cell: types.CellType) -> bool:
         return True
 
 
-def _compiled(code: types.CodeType) -> str:
+def _expand_code(code: types.CodeType) -> str:
     """Return the instructions and constants of code, with inner functions expanded, as their addresses vary."""
-    constants = [_compiled(constant) if isinstance(constant, types.CodeType) else repr(constant) for constant in code.co_consts]
+    constants = [
+        _expand_code(constant) if isinstance(constant, types.CodeType) else repr(constant) for constant in code.co_consts
+    ]
     return f"{code.co_code.hex()} {code.co_names} {constants}"

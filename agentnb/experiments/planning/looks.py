@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 from random import Random
 from typing import Any, NamedTuple
 
-from agentnb.display.texts.labels import counted
+from agentnb.display.texts.labels import pluralize
 from agentnb.experiments.planning.tasks import ExperimentTask, places_by_cluster
 from agentnb.experiments.statistics.alpha_spending import spend_alpha
 from agentnb.experiments.statistics.sign_flips import required_clusters
@@ -37,7 +37,7 @@ class Look(NamedTuple):
         return f"look {self.number} of {self.of}"
 
     def __str__(self) -> str:
-        return f"{self.name}, after {self.tasks:,} of {counted(self.of_tasks, 'task')}"
+        return f"{self.name}, after {self.tasks:,} of {pluralize(self.of_tasks, 'task')}"
 
 
 def read_looks(looks: Any, problems: list[str]) -> tuple[float, ...]:
@@ -84,7 +84,7 @@ def look_problems(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed
         return []
     stages = stages_of(tasks, shares, seed)
     if not all(stages):
-        return [f"looks: {counted(len(tasks), 'task')} in whole clusters are too few for {len(shares)} looks. Plan fewer"]
+        return [f"looks: {pluralize(len(tasks), 'task')} in whole clusters are too few for {len(shares)} looks. Plan fewer"]
     clusters = [*accumulate(len({tasks[position].cluster_key for position in stage}) for stage in stages)]
     looks = looks_of(stages)
     counts = [(look, count, required_clusters(look.level)) for look, count in zip(looks, clusters, strict=True)]
@@ -94,6 +94,6 @@ def look_problems(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed
     too_early, count, required = early[0]
     kept = [round(share, 3) for row, share in zip(counts, shares, strict=True) if row not in early]
     advice = f"looks={kept}" if len(kept) > 1 else "more tasks, or no looks"
-    limit = f"no p value of {counted(count, 'cluster')} can be below {too_early.level:.2g}"
+    limit = f"no p value of {pluralize(count, 'cluster')} can be below {too_early.level:.2g}"
     more = f", {required} are needed" if required else ""
     return [f"looks: no difference can be shown at {too_early}: {limit}{more}. Plan {advice}"]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError, near
-from agentnb.tables.loops import LOOP, found
+from agentnb.errors import SettingsError, suggest_names
+from agentnb.tables.loops import LOOP, find_loops
 
 FOLLOWED, CALL_WORKED, NO_LOOP = "followed", "call_worked", "no_loop_within_3"
 NEAR_OUTCOMES = (FOLLOWED, CALL_WORKED, NO_LOOP)
@@ -29,7 +29,7 @@ def find_near_outcome(name: str) -> NearOutcome:
         return _call_worked
     if isinstance(name, str) and (rounds := _NO_LOOP.fullmatch(name)):
         return lambda run: _no_loop(run, int(rounds[1]))
-    raise SettingsError(f"There is no near outcome {name!r}", near(str(name), NEAR_OUTCOMES))
+    raise SettingsError(f"There is no near outcome {name!r}", suggest_names(str(name), NEAR_OUTCOMES))
 
 
 def _call_worked(run: Run) -> NearValue:
@@ -46,7 +46,7 @@ def _call_worked(run: Run) -> NearValue:
 
 def _no_loop(run: Run, rounds: int) -> NearValue:
     """True if no loop was found in this many rounds from this round on, or None for a run that ended earlier."""
-    last_rounds = {row.last for row in found(run) if row.family == LOOP}
+    last_rounds = {row.last for row in find_loops(run) if row.family == LOOP}
 
     def value(index: int, followed: bool | None) -> bool | None:
         if run.rounds[index].reply is None:

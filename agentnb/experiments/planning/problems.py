@@ -13,10 +13,10 @@ from agentnb.agent.price_check import check_has_price
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, MissingKey, SettingsError
 from agentnb.examples import path as example
-from agentnb.experiments.planning.check_time import TooSlow, outcome_here
+from agentnb.experiments.planning.check_time import TooSlow, run_check_here
 from agentnb.experiments.planning.checks import Check
 from agentnb.experiments.planning.run_folders import names_folder, row_in_copy
-from agentnb.experiments.planning.tasks import ExperimentTask, listed, names_column, prompt_of
+from agentnb.experiments.planning.tasks import ExperimentTask, list_names, names_column, prompt_of
 from agentnb.experiments.planning.variants import Variant, equal_variants, forked_changes, is_persona, name_of
 from agentnb.experiments.planning.verdicts import AskedCheck
 from agentnb.interchange.files import load_trace
@@ -35,7 +35,7 @@ def plan_problems(tasks: Sequence[ExperimentTask], variants: Sequence[Variant], 
     problems: list[str] = []
     twice = [name for name, count in Counter(task.id for task in tasks).items() if count > 1]
     if twice:
-        problems.append(f"Tasks with the same id: {listed(twice)}. Give each task an id of its own")
+        problems.append(f"Tasks with the same id: {list_names(twice)}. Give each task an id of its own")
     if not aa:
         for first, second in equal_variants(variants):
             problems.append(f"The variants {first} and {second} are equal. To see what chance alone does: aa=True")
@@ -82,7 +82,7 @@ def _template_problems(tasks: Sequence[ExperimentTask], variants: Iterable[Varia
             except SettingsError as error:
                 lacking.setdefault(str(error), []).append(task.id)
         for problem, ids in lacking.items():
-            yield f"Variant {variant.name}, tasks {listed(ids)}: {problem}"
+            yield f"Variant {variant.name}, tasks {list_names(ids)}: {problem}"
 
 
 def example_problems(
@@ -109,10 +109,10 @@ def _check_problem(
     check: Check, run: Run, rows: Sequence[Mapping[str, Any]], tasks: Sequence[ExperimentTask], seconds: float
 ) -> str:
     for row in rows if check.takes_row else rows[:1]:
-        error = outcome_here(check, run, row, seconds).error
+        error = run_check_here(check, run, row, seconds).error
         if isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
             lacking = [task.id for task in tasks if error.args[0] not in task.row]
-            whose = f"the tasks {listed(lacking)} lack" if len(lacking) < len(tasks) else "the rows lack"
+            whose = f"the tasks {list_names(lacking)} lack" if len(lacking) < len(tasks) else "the rows lack"
             return f"The check {check.name} reads the column {error}, which {whose}: they have {', '.join(row)}"
         if isinstance(error, TooSlow):
             return f"The check {check.name}, on an example run: {error}. Give checks more time: check_seconds={10 * seconds:g}"
@@ -138,7 +138,7 @@ def check_models(variants: Sequence[Variant], models: Sequence[str | Model], bud
             problems.append(f"{name_of(model)}: {error}")
     twice = [name for name, count in Counter(map(name_of, models)).items() if count > 1]
     if twice:
-        problems.append(f"Models with the same name: {listed(twice)}. Name each once, or give objects names of their own")
+        problems.append(f"Models with the same name: {list_names(twice)}. Name each once, or give objects names of their own")
     if problems or budget is None:
         return problems
     return [*_price_problems(variants, models, budget)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from agentnb.acp.foreign_agent import ForeignAgent
-from agentnb.acp.installed import installed
+from agentnb.acp.installed import find_installed
 from agentnb.agent.agent import Agent
 from agentnb.errors import SettingsError
 from agentnb.key_files import is_key_file
@@ -132,7 +132,7 @@ def _problems_of_records(records: Path, folders: Iterable[str]) -> Iterable[str]
 
 
 def _problem_of(agent: ForeignAgent, *, outside_sandbox: bool) -> str:
-    if installed(agent.known) is None:
+    if find_installed(agent.known) is None:
         advice = agent.known.install or f"there is no {agent.known.command[0]}"
         return f"{agent.name} is not installed. Install it: {advice}"
     try:

@@ -64,7 +64,7 @@ class ExperimentTask:
         """Return the columns of the task for this seed."""
         if self.make is None:
             return self.row
-        row = {**_row_made(self.make, seed), ID: self.id}
+        row = {**_make_row(self.make, seed), ID: self.id}
         _check_prompt(row)
         return row
 
@@ -96,7 +96,7 @@ def read_tasks(source: Any, problems: list[str]) -> tuple[ExperimentTask, ...]:
         except (SettingsError, TypeError) as error:
             refused.setdefault(getattr(error, "what", str(error)), ([], error))[0].append(str(number))
     for numbers, first in refused.values():
-        problems.append(f"{'Tasks' if len(numbers) > 1 else 'Task'} {listed(numbers)}: {first}")
+        problems.append(f"{'Tasks' if len(numbers) > 1 else 'Task'} {list_names(numbers)}: {first}")
     if not tasks and not problems:
         problems.append('There is no task. Give rows with an id and a prompt: [{"id": "a", "prompt": "..."}]')
     return tuple(tasks)
@@ -122,7 +122,7 @@ def names_column(template: str, row: Mapping[str, Any]) -> bool:
     return any(name == PROMPT or name in row or _NAME.fullmatch(name) for name in _FIELD.findall(template))
 
 
-def listed(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
     """List the first names, and the number of further ones."""
     more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
     return f"{', '.join(names[:MAX_NAMED])}{more}"
@@ -136,7 +136,7 @@ def prompt_of(row: Mapping[str, Any], template: str | None) -> str:
 
 def _items(source: Any, problems: list[str]) -> Iterable[Any]:
     if hasattr(source, "to_dict") and hasattr(source, "columns"):
-        return [_without_gaps(row) for row in source.to_dict("records")]
+        return [_drop_gaps(row) for row in source.to_dict("records")]
     if isinstance(source, Mapping) and TRACES in source:
         return _of_traces(source, problems)
     if callable(source) or isinstance(source, Mapping):
@@ -152,7 +152,7 @@ def _items(source: Any, problems: list[str]) -> Iterable[Any]:
     return source
 
 
-def _without_gaps(row: Mapping[Any, Any]) -> dict[str, Any]:
+def _drop_gaps(row: Mapping[Any, Any]) -> dict[str, Any]:
     """Return a row of a data frame as plain values, without its missing ones."""
     plain = {str(name): value.item() if hasattr(value, "item") else value for name, value in row.items()}
     return {name: value for name, value in plain.items() if not _is_gap(value)}
@@ -164,7 +164,7 @@ def _is_gap(value: Any) -> bool:
 
 def _task(item: Any) -> ExperimentTask:
     if callable(item):
-        row = _row_made(item, 0)
+        row = _make_row(item, 0)
         name = str(row.get(ID) or getattr(item, "__name__", type(item).__name__))
         _check_prompt(row)
         return ExperimentTask(name, {ID: name, **row}, make=item, content=content_hash(source_of(item), row, *_folder_of(row)))
@@ -184,7 +184,7 @@ def _folder_of(row: Mapping[str, Any]) -> list[str]:
     return [folder_content(row[WORK_DIR])] if names_folder(row) else []
 
 
-def _row_made(make: TaskFunction, seed: int) -> Mapping[str, Any]:
+def _make_row(make: TaskFunction, seed: int) -> Mapping[str, Any]:
     try:
         row = make(seed)
     except Exception as error:  # whatever the person's function raises

@@ -9,13 +9,13 @@ from typing import Any
 from agentnb.agent.agent import Agent
 from agentnb.agent.extension import without_model
 from agentnb.agent.settings import AgentSettings
-from agentnb.errors import AgentnbError, SettingsError, UnknownModel, near
+from agentnb.errors import AgentnbError, SettingsError, UnknownModel, suggest_names
 from agentnb.experiments.planning.content import content_hash, content_of_agent, content_of_workflow, source_of
 from agentnb.experiments.planning.run_folders import HOME, folder_content, is_foreign
 from agentnb.guidance.draws import RandomGuidance
 from agentnb.guidance.sets import GuidanceSet, find_set
 from agentnb.models.model import Model
-from agentnb.models.seeds import seeded, takes_seed
+from agentnb.models.seeds import takes_seed, with_seed
 from agentnb.policies.limits import LIMITS
 from agentnb.policies.named import PolicySet
 from agentnb.policies.permissions.rule_words import known_rules
@@ -65,9 +65,9 @@ class Variant:
     def agent(self, model: str | Model | None, seed: int) -> Agent:
         """Return its agent with this model, by default its own, seeded if possible."""
         assert isinstance(self.work, Agent), "a workflow has its own agents"
-        chosen = seeded(self.work.used_model if model is None else model, seed)
+        chosen = with_seed(self.work.used_model if model is None else model, seed)
         words = self.work.guidance
-        agent = replace(self.work, guidance=words.seeded(seed)) if isinstance(words, RandomGuidance) else self.work
+        agent = replace(self.work, guidance=words.with_seed(seed)) if isinstance(words, RandomGuidance) else self.work
         if chosen is agent.used_model or agent.acp:
             return agent
         return replace(agent, model=chosen, extensions=without_model(agent.extensions))
@@ -82,7 +82,7 @@ def read_variants(definitions: Any, base: Any, models: Iterable[str | Model], pr
     variants: list[Variant] = []
     first_model = next(iter(models), None)
     try:
-        base, rules = _with_own_rules(base)
+        base, rules = _split_rules(base)
         for name, value in named.items():
             try:
                 variants.append(_variant(str(name), value, base, first_model))
@@ -153,7 +153,7 @@ def variants_by_name(definitions: Any, problems: list[str]) -> Mapping[str, Any]
     return {(value if isinstance(value, str) else getattr(value, "name", str(value))): value for value in definitions}
 
 
-def _with_own_rules(base: Any) -> tuple[Any, RuleList]:
+def _split_rules(base: Any) -> tuple[Any, RuleList]:
     """Split the agent, or its settings, from its rules, which variants do not check, as their tools may differ."""
     if isinstance(base, Agent):
         return (replace(base, permissions=base.rule_list.as_checked) if base.rule_list else base), NO_RULES
@@ -214,4 +214,4 @@ def _changes(definition: Any) -> tuple[dict[str, Any], str | None, str]:
 def _check_names(settings: Mapping[str, Any]) -> None:
     for key in settings:
         if key not in _SETTINGS:
-            raise SettingsError(f"an agent has no setting {key!r}", near(key, _SETTINGS))
+            raise SettingsError(f"an agent has no setting {key!r}", suggest_names(key, _SETTINGS))

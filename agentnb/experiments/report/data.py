@@ -32,7 +32,7 @@ def write_data(results: Results, tasks: Sequence[ExperimentTask], folder: str, w
         tables["attempts"] = (attempts, "one row per attempt, with those that a retry replaced and those that were lost")
     has_parquet = find_spec("pyarrow") is not None
     for name, (frame, content) in tables.items():
-        masked = _without_keys(frame)
+        masked = _mask_frame(frame)
         write(f"{name}.csv", masked.to_csv(index=False, lineterminator="\n").encode())
         yield File(f"{folder}/{name}.csv", content)
         if has_parquet:
@@ -44,7 +44,7 @@ def write_data(results: Results, tasks: Sequence[ExperimentTask], folder: str, w
         yield Paragraph("There are no Parquet files: the package pyarrow is not installed (pip install 'agentnb[scale]').")
 
 
-def _without_keys(frame: pd.DataFrame) -> pd.DataFrame:
+def _mask_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """Mask keys in the frame, and texts that look like keys."""
     texts = [name for name, kind in frame.dtypes.items() if str(kind) in ("str", "object", "string")]
     masked = {name: frame[name].map(lambda value: mask_keys(value) if isinstance(value, str) else value) for name in texts}

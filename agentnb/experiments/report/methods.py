@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from agentnb.core.log.events import ModelReplied
-from agentnb.display.texts.labels import counted, first_line
+from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.errors import AgentnbError
 from agentnb.experiments.design import DRAWS
 from agentnb.experiments.planning.variants import Variant, name_of
@@ -60,16 +60,16 @@ def methods_of(results: Results, setup: Setup) -> Iterator[Block]:
 def _shape(results: Results, setup: Setup) -> str:
     names = ", ".join(names_of(results, setup))
     clusters = {task.cluster for task in setup.tasks if task.cluster}
-    of_clusters = f" in {counted(len(clusters), 'cluster')}" if clusters else ""
-    repeats = counted(int(setup.settings["repeats"]), "repeat")
-    planned = counted(sum(setup.planned.values()), "run")
-    tasks = f"{counted(len(setup.tasks), 'task')}{of_clusters}"
+    of_clusters = f" in {pluralize(len(clusters), 'cluster')}" if clusters else ""
+    repeats = pluralize(int(setup.settings["repeats"]), "repeat")
+    planned = pluralize(sum(setup.planned.values()), "run")
+    tasks = f"{pluralize(len(setup.tasks), 'task')}{of_clusters}"
     if results.is_by_round:
         drawn = f"A guidance set ({names}) was drawn for each round"
         shape = f"{drawn}, in runs on {tasks}, {repeats} of each task and model"
         who = "Any run may meet all sets"
     else:
-        variants = counted(len(setup.variants), "variant")
+        variants = pluralize(len(setup.variants), "variant")
         shape = f"{variants} ({names}) were planned on {tasks}, {repeats} of each task, variant and model"
         who = "Every variant was to meet every task"
     frozen = ", ".join(results.plan.frozen)
@@ -101,9 +101,7 @@ def _analysis(results: Results, setup: Setup) -> str:
     ]
     sentences += _exclusions(results)
     if (look := results.look) is not None:
-        planned = (
-            f"{counted(look.of, 'look')} were planned after whole tasks, with levels by alpha spending of O'Brien-Fleming type"
-        )
+        planned = f"{pluralize(look.of, 'look')} were planned after whole tasks, with alpha spending of O'Brien-Fleming type"
         sentences.append(f"{planned}: these are the results of {look}, whose level is {look.level:.2g}")
     return f"{'. '.join(sentences)}."
 
@@ -130,13 +128,13 @@ def _change(variant: Variant) -> str:
     """Describe a variant."""
     if isinstance(variant.work, Workflow):
         return f"a workflow of the content {variant.content}"
-    changes = [f"{name} {_told(value)}" for name, value in (variant.changes or {}).items()]
+    changes = [f"{name} {_describe_value(value)}" for name, value in (variant.changes or {}).items()]
     changes += [f"prompt {variant.template}"] if variant.template is not None else []
     text = ", ".join(changes) or "an agent with its own settings"
     return f"{first_line(text, MAX_OF_A_SETTING)} (content {variant.content})"
 
 
-def _told(value: object) -> str:
+def _describe_value(value: object) -> str:
     if isinstance(value, RandomGuidance):
         among = ", ".join(f"{name} ({propensity:.3g})" for name, propensity in value.among.items())
         return f"drawn by {value.assign} among {among}"
@@ -149,12 +147,12 @@ def _told(value: object) -> str:
 def _models(results: Results) -> tuple[list[str], list[list[str]]]:
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in results.rows:
-        groups.setdefault((row.model, _served(results, row)), []).append(row)
+        groups.setdefault((row.model, _find_served_names(results, row)), []).append(row)
     rows = [[*names, f"{len(group):,}", *_spent(group)] for names, group in sorted(groups.items())]
     return ["model", "as its provider named it", "runs", "input tokens", "output tokens", "cost"], rows
 
 
-def _served(results: Results, row: Row) -> str:
+def _find_served_names(results: Results, row: Row) -> str:
     """Return the provider's names for the model in a run's replies."""
     if not row.run_id:
         return NOT_NAMED
@@ -197,6 +195,6 @@ def _date(at: datetime | None) -> str:
     return UNKNOWN if at is None else f"{at:%Y-%m-%d %H:%M} UTC"
 
 
-def dated(text: str, at: datetime | None) -> str:
+def add_date(text: str, at: datetime | None) -> str:
     """Return a deviation with its date."""
     return text if at is None else f"{text} ({_date(at)})"

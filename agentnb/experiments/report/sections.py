@@ -9,7 +9,7 @@ from agentnb.experiments.planning.variants import is_persona
 from agentnb.experiments.report.document import Block, Bullets, Document, Facts, Grid, Heading, Paragraph
 from agentnb.experiments.report.figures import figures_of
 from agentnb.experiments.report.flow import flow_alone, flow_of
-from agentnb.experiments.report.methods import dated, methods_of
+from agentnb.experiments.report.methods import add_date, methods_of
 from agentnb.experiments.report.rounds import NO_VARIANT, lift_of, names_of
 from agentnb.experiments.report.setup import Setup
 from agentnb.experiments.report.source import code_of
@@ -59,7 +59,7 @@ def _flow(results: Results, comparisons: Sequence[Comparison], setup: Setup) -> 
     if not comparisons:
         yield flow_alone(results, setup.planned)
     for comparison in comparisons:
-        yield from _titled(comparison, comparisons)
+        yield from _make_heading(comparison, comparisons)
         yield flow_of(comparison, setup.planned)
         headings, rows = states_of(comparison)
         if len(headings) > 1 + len(STATES):
@@ -72,7 +72,7 @@ def _flow(results: Results, comparisons: Sequence[Comparison], setup: Setup) -> 
         yield Paragraph(f"Runs that did not complete, by reason: {', '.join(ended)}.")
 
 
-def _titled(comparison: Comparison, comparisons: Sequence[Comparison]) -> list[Block]:
+def _make_heading(comparison: Comparison, comparisons: Sequence[Comparison]) -> list[Block]:
     """Return the heading of a comparison, if there are several."""
     return [Heading(heading(comparison)[0], is_inner=True)] if len(comparisons) > 1 else []
 
@@ -85,7 +85,7 @@ def _estimates(results: Results, comparisons: Sequence[Comparison]) -> Iterator[
     if results.is_by_round:
         yield from lift_of(results)
     for comparison in comparisons:
-        yield from _titled(comparison, comparisons)
+        yield from _make_heading(comparison, comparisons)
         yield Paragraph(verdict(comparison))
         varied = [*sensitivity(comparison)]
         yield Facts([fact[:3] for fact in facts(comparison) if fact not in varied])
@@ -93,7 +93,7 @@ def _estimates(results: Results, comparisons: Sequence[Comparison]) -> Iterator[
 
 def _deviations(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
     yield Heading("Deviations from the plan")
-    deviations = [dated(note.text, note.at) for note in results.deviations]
+    deviations = [add_date(note.text, note.at) for note in results.deviations]
     chosen = comparisons[0].primary if comparisons else results.primary
     deviations += comparison_notes(results.plan, chosen, len(results.variants), len(comparisons))
     yield Bullets(deviations) if deviations else Paragraph("None is recorded.")
@@ -107,7 +107,7 @@ def _sensitivity(comparisons: Sequence[Comparison]) -> Iterator[Block]:
     if comparisons:
         yield Heading("Sensitivity")
     for comparison in comparisons:
-        yield from _titled(comparison, comparisons)
+        yield from _make_heading(comparison, comparisons)
         varied = [*sensitivity(comparison)]
         if varied:
             yield Facts([fact[:3] for fact in varied])

@@ -11,7 +11,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from agentnb.detect.run import Run
-from agentnb.display.texts.labels import counted
+from agentnb.display.texts.labels import pluralize
 from agentnb.errors import SettingsError
 from agentnb.experiments.planning.checks import MEASURES
 from agentnb.experiments.planning.looks import Look
@@ -61,7 +61,7 @@ SKEW = {
 """Warnings about the interval if differences are skewed, or too few to tell."""
 PASSES = (0.0, 1.0)
 """Values, and limits, of an outcome that passes or fails."""
-Found: TypeAlias = Difference | TooFewTasks
+AnyDifference: TypeAlias = Difference | TooFewTasks
 Estimate = TypeVar("Estimate")
 
 
@@ -136,14 +136,14 @@ class Comparison:
         return sum(cell.value is None for arm in self.cells for cell in arm)
 
     @cached_property
-    def analysis(self) -> Found:
+    def analysis(self) -> AnyDifference:
         """Paired difference over all cells with a value; runs that were cut short count as not passed."""
         return self._analyse(self.units)
 
     @cached_property
-    def of_completed(self) -> Found:
+    def of_completed(self) -> AnyDifference:
         """Second analysis, without incomplete runs."""
-        return self._analyse(units_of(*map(_completed, self.cells)))
+        return self._analyse(units_of(*map(_keep_completed, self.cells)))
 
     @cached_property
     def value_limits(self) -> tuple[float, float] | None:
@@ -153,7 +153,7 @@ class Comparison:
         return PASSES if self._seen <= {*PASSES} else (min(self._seen), max(self._seen))
 
     @cached_property
-    def extremes(self) -> tuple[Found, Found] | None:
+    def extremes(self) -> tuple[AnyDifference, AnyDifference] | None:
         """Lowest and highest difference that the missing values allow within `value_limits`, or None without missing values."""
         if self.value_limits is None or not self.missing_values:
             return None
@@ -168,7 +168,7 @@ class Comparison:
         """
         if self.extremes is None or not isinstance(self.analysis, Difference):
             return None
-        return any(shown(extreme) != shown(self.analysis) for extreme in self.extremes)
+        return any(find_sign(extreme) != find_sign(self.analysis) for extreme in self.extremes)
 
     @property
     def robustness(self) -> str:
@@ -176,7 +176,7 @@ class Comparison:
         if self.could_turn is None:
             return ""
         kind = "missing value" if self.quality is None else "missing verdict"  # a correction assumes the same error rates
-        values = counted(self.missing_values, kind)
+        values = pluralize(self.missing_values, kind)
         within = "" if self.limits or self._seen <= {*PASSES} else ", within the values seen"
         if self.p_adjusted is not None:  # the extremes are not adjusted
             could = "could" if self.could_turn else "cannot"
@@ -199,7 +199,7 @@ class Comparison:
     @property
     def rests_on_incomplete(self) -> bool:
         """True if the difference is significant only because of runs that hit a limit or failed."""
-        return bool(shown(self.analysis)) and shown(self.of_completed) != shown(self.analysis)
+        return bool(find_sign(self.analysis)) and find_sign(self.of_completed) != find_sign(self.analysis)
 
     @property
     def difference(self) -> float | None:
@@ -282,7 +282,7 @@ class Comparison:
     @cached_property
     def ratios_of_completed(self) -> dict[str, Ratio | TooFewTasks]:
         """`ratios` without incomplete runs."""
-        return {name: self._ratio(map(_completed, self._cells(name))) for name in RATIOS}
+        return {name: self._ratio(map(_keep_completed, self._cells(name))) for name in RATIOS}
 
     @cached_property
     def survival(self) -> SurvivalComparison:
@@ -341,7 +341,7 @@ class Comparison:
         """Reason for a missing number; empty if there is a number."""
         if isinstance(self.analysis, TooFewTasks):
             remedy = "run both variants on the same tasks" if self.analysis.left_out else self.analysis.remedy
-            why = counted(self.missing_values, "missing value") if self.missing_values else remedy
+            why = pluralize(self.missing_values, "missing value") if self.missing_values else remedy
             return f"{self.analysis.shortage}: {why}"
         if self.is_identical:
             also = f". They differ in {' and '.join(self.also_differs)}" if self.also_differs else ""
@@ -372,7 +372,7 @@ class Comparison:
     def _correction(self) -> Correction | None:
         return None if self.quality is None else correction_of(self.quality, *self.cells)
 
-    def _analyse(self, units: list[Unit], level: float | None = None) -> Found:
+    def _analyse(self, units: list[Unit], level: float | None = None) -> AnyDifference:
         analyse = partial(self._by_unit, estimate_difference, confidence=1 - (level or self.level))
         return analyse(units) if self._correction is None else self._correction.difference(analyse, units)
 
@@ -440,7 +440,7 @@ def compare(
             raise SettingsError("Two sets of runs are compared", "Write compare(runs, others), or compare(results, A, B)")
         return _of_runs(recorded_arms(source, a, primary, names), names, limits, quality, getattr(primary, "content", None))
     source.check_comparable()
-    chosen = source.primary if primary is None else _known(source, primary)
+    chosen = source.primary if primary is None else _check_primary(source, primary)
     others = source.variants[1:] if a is None else (str(a),)
     notes = (*source.notes_of_runs, *comparison_notes(source.plan, chosen, len(source.variants), len(others)))
 
@@ -450,7 +450,7 @@ def compare(
         kept: dict[str, Any] = {"records": source.records, "not_run": source.not_run, "look": source.look}
         arms = source.of(a), source.of(b)
         comparison = Comparison(a, b, chosen, *arms, notes, limits=limits, experiment=source.plan.id, **kept)
-        return _judged(comparison, quality, content)
+        return _apply_quality(comparison, quality, content)
 
     if a is not None and b is not None:
         if a == b:
@@ -458,10 +458,10 @@ def compare(
         return of_variants(str(a), b)
     if a is not None or len(source.variants) < 2:
         raise SettingsError("Two variants are compared", f"Name two of them: {', '.join(source.variants)}")
-    return _adjusted([of_variants(name, source.variants[0]) for name in others])
+    return _adjust_p_values([of_variants(name, source.variants[0]) for name in others])
 
 
-def _adjusted(several: list[Comparison]) -> Comparisons:
+def _adjust_p_values(several: list[Comparison]) -> Comparisons:
     """Return the comparisons with p values adjusted by Holm; a single comparison stays as it is."""
     family = len(several)
     if family == 1:
@@ -486,10 +486,10 @@ def _of_runs(
     arms: RecordedArms, names: tuple[str, str], limits: Limits, quality: JudgeQuality | None, content: Any
 ) -> Comparison:
     comparison = Comparison(*names, arms.primary, arms.rows_a, arms.rows_b, arms.notes, runs=arms.runs, limits=limits)
-    return _judged(comparison, quality, content)
+    return _apply_quality(comparison, quality, content)
 
 
-def _judged(comparison: Comparison, quality: JudgeQuality | None, content: str | None) -> Comparison:
+def _apply_quality(comparison: Comparison, quality: JudgeQuality | None, content: str | None) -> Comparison:
     """Return the comparison corrected by the quality of its judge, with a note on the correction, or on its absence.
 
     ``content``: hash of the deciding judge, or None if unknown.
@@ -509,48 +509,48 @@ def _judged(comparison: Comparison, quality: JudgeQuality | None, content: str |
 def comparison_lines(comparison: Comparison) -> list[str]:
     """Return the comparison in sentences: the difference, its uncertainty, and warnings and notes."""
     lines = [
-        f"{comparison.a} minus {comparison.b}, {comparison.primary}: {_told(comparison)}",
+        f"{comparison.a} minus {comparison.b}, {comparison.primary}: {_describe(comparison)}",
         *([comparison.robustness] if comparison.robustness else []),
     ]
     return [*lines, *comparison.warnings, *comparison.notes]
 
 
-def shown(difference: Found) -> int:
+def find_sign(difference: AnyDifference) -> int:
     """Return the sign of a significant difference, at the level of its interval; 0 without one."""
     if not isinstance(difference, Difference) or difference.p_value >= 1 - difference.confidence:
         return 0
     return 1 if difference.value > 0 else -1
 
 
-def _completed(cells: Iterable[CellValue]) -> list[CellValue]:
+def _keep_completed(cells: Iterable[CellValue]) -> list[CellValue]:
     return [cell for cell in cells if cell.row.is_completed]
 
 
-def alike(value: float, tasks: int) -> str:
+def describe_equal(value: float, tasks: int) -> str:
     """Describe a difference that is the same in all tasks."""
-    difference = signed(value)
+    difference = format_difference(value)
     return f"no difference in any of {tasks} tasks" if difference == "0" else f"{difference} in each of {tasks} tasks"
 
 
-def _told(comparison: Comparison) -> str:
+def _describe(comparison: Comparison) -> str:
     analysis = comparison.analysis
     if comparison.missing or not isinstance(analysis, Difference):
         return comparison.missing
     if analysis.interval is None:
-        return alike(analysis.value, analysis.tasks)
-    low, high = map(signed, analysis.interval)
+        return describe_equal(analysis.value, analysis.tasks)
+    low, high = map(format_difference, analysis.interval)
     holm = ", Holm" if comparison.p_adjusted is not None else ""
     p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
-    seen = "" if shown(analysis) or comparison.mde is None else f", minimum detectable effect {comparison.mde:.2g}"
-    return f"{signed(analysis.value)} [{low}, {high}], p = {p_value:.3g}{holm}, {analysis.tasks} tasks{seen}"
+    seen = "" if find_sign(analysis) or comparison.mde is None else f", minimum detectable effect {comparison.mde:.2g}"
+    return f"{format_difference(analysis.value)} [{low}, {high}], p = {p_value:.3g}{holm}, {analysis.tasks} tasks{seen}"
 
 
-def signed(value: float) -> str:
+def format_difference(value: float) -> str:
     """Format a difference with its sign and three digits; rounding errors become 0."""
     return "0" if abs(value) < ROUNDING else f"{value:+.3g}"
 
 
-def _known(results: Results, primary: Any) -> str:
+def _check_primary(results: Results, primary: Any) -> str:
     names = [*dict.fromkeys(name for row in results.rows for name in row.values), *MEASURES]
     name = primary if isinstance(primary, str) else getattr(primary, "__name__", str(primary))
     if name not in names:

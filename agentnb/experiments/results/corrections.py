@@ -20,7 +20,7 @@ from statistics import NormalDist, fmean
 from typing import NamedTuple, TypeAlias
 
 from agentnb.detect.intervals import Z95, Share, t95, wilson
-from agentnb.display.texts.labels import counted
+from agentnb.display.texts.labels import pluralize
 from agentnb.errors import SettingsError
 from agentnb.experiments.results.values import CellValue, Unit, task_means
 from agentnb.experiments.statistics.extras import load_extra
@@ -30,7 +30,7 @@ from agentnb.experiments.statistics.tasks import TooFewTasks
 Analyse: TypeAlias = "Callable[[list[Unit]], Difference | TooFewTasks]"
 
 
-class Judged(NamedTuple):
+class LabelledRun(NamedTuple):
     """Run with its label and its verdict."""
 
     arm: str
@@ -58,7 +58,7 @@ class ErrorRates(NamedTuple):
     """Agreement with the labels beyond chance, Cohen's kappa; its interval treats runs as independent."""
 
 
-def rates_of(judged: Iterable[Judged]) -> ErrorRates:
+def rates_of(judged: Iterable[LabelledRun]) -> ErrorRates:
     """Compute the error rates of a judge on these runs."""
     runs = [*judged]
     return ErrorRates(
@@ -85,7 +85,7 @@ def _share(values: Iterable[tuple[bool, Hashable]]) -> Share:
     return wilson(share * effective, effective, t95(clusters - 1) if 1 < clusters < runs else Z95)
 
 
-def _kappa(runs: Sequence[Judged]) -> Share:
+def _kappa(runs: Sequence[LabelledRun]) -> Share:
     cells = [[sum((run.is_healthy, run.is_passed) == (row, column) for run in runs) for column in (0, 1)] for row in (0, 1)]
     rows, columns = [*map(sum, cells)], [*map(sum, zip(*cells, strict=True))]
     if len(runs) in (0, *rows, *columns):  # labels or verdicts are all equal: kappa is undefined
@@ -103,7 +103,7 @@ class JudgeQuality:
     """Hash of its rubric and model."""
     labels: Mapping[str, bool] = field(repr=False)
     """Labels by run id, True for healthy; runs on which people disagree are left out."""
-    judged: Sequence[Judged] = field(repr=False)
+    judged: Sequence[LabelledRun] = field(repr=False)
     """Labelled runs with a verdict."""
     unjudged: int = 0
     """Number of labelled runs without a verdict or a record."""
@@ -137,22 +137,22 @@ class JudgeQuality:
         return float(load_extra("scipy.stats").fisher_exact(table).pvalue)
 
     def __repr__(self) -> str:
-        lines = [f"Quality of {self.judge} on {counted(len(self.judged), 'labelled run')}: {_told(self.rates)}"]
+        lines = [f"Quality of {self.judge} on {pluralize(len(self.judged), 'labelled run')}: {_describe_rates(self.rates)}"]
         for name, p_value in self.p_values.items():
             if p_value is not None and p_value < 0.05:
-                shares = ", ".join(f"{arm} {_share_told(getattr(rates, name))}" for arm, rates in self.by_arm.items())
+                shares = ", ".join(f"{arm} {_describe_share(getattr(rates, name))}" for arm, rates in self.by_arm.items())
                 lines.append(f"The {name} differs between variants (p = {p_value:.3g}): {shares}")
         without = [(self.unjudged, "without a verdict"), (self.disputed, "of which people disagree")]
-        lines += [f"Left out: {counted(count, 'labelled run')} {why}" for count, why in without if count]
+        lines += [f"Left out: {pluralize(count, 'labelled run')} {why}" for count, why in without if count]
         return "\n".join(lines)
 
 
-def _told(rates: ErrorRates) -> str:
+def _describe_rates(rates: ErrorRates) -> str:
     names = ("sensitivity", "specificity", "kappa")
-    return ", ".join(f"{name} {_share_told(getattr(rates, name))}" for name in names)
+    return ", ".join(f"{name} {_describe_share(getattr(rates, name))}" for name in names)
 
 
-def _share_told(share: Share) -> str:
+def _describe_share(share: Share) -> str:
     if share.value is None or share.low is None or share.high is None:
         return "unknown"
     return f"{share.value:.2f} [{share.low:.2f}, {share.high:.2f}]"
@@ -198,7 +198,7 @@ class Correction(NamedTuple):
         deviations = NormalDist().inv_cdf((1 + judged.confidence) / 2)
         scale = deviations / Z95  # rates have 95 per cent limits; a planned look may need wider ones
         below, above = ([width**2] for width in widths)
-        for moved in self._moved(passed):
+        for moved in self._shift_rates(passed):
             below.append((scale * max(0.0, corrected.value - min(moved))) ** 2)
             above.append((scale * max(0.0, max(moved) - corrected.value)) ** 2)
         value = min(max(corrected.value, -1.0), 1.0)  # the correction may exceed the range of a difference
@@ -206,7 +206,7 @@ class Correction(NamedTuple):
         p_value = _p_value(value, interval, deviations)
         return judged._replace(value=value, interval=interval, p_value=p_value, max_exception_share=None)
 
-    def _moved(self, passed: Sequence[float]) -> Iterable[tuple[float, float]]:
+    def _shift_rates(self, passed: Sequence[float]) -> Iterable[tuple[float, float]]:
         """Yield the difference with each rate at its lower and upper limit, in both arms at once if they share the rate."""
         for index in (0, 1):
             arms = ((0,), (1,)) if self.is_by_arm else ((0, 1),)
@@ -246,7 +246,7 @@ def correction_of(quality: JudgeQuality, a: Sequence[CellValue], b: Sequence[Cel
 
     Raises `SettingsError` if these are no better than chance.
     """
-    own = [_labelled(quality, cells) for cells in (a, b)]
+    own = [_find_labelled(quality, cells) for cells in (a, b)]
     if all(own):
         rates, pooled = [*map(rates_of, own)], rates_of([run for arm in own for run in arm])
         line_a, line_b = (_line_by_arm(of_arm, pooled) for of_arm in rates)
@@ -258,7 +258,7 @@ def correction_of(quality: JudgeQuality, a: Sequence[CellValue], b: Sequence[Cel
     limits = [(low, value, high) for low, value, high in bounds if low is not None and value is not None and high is not None]
     if len(limits) < 2 or min(limits[0][0] + limits[1][1], limits[0][1] + limits[1][0]) <= 1:
         raise SettingsError(
-            f"The labels do not show that {quality.judge} is better than chance: {_told(rates_of_all)}",
+            f"The labels do not show that {quality.judge} is better than chance: {_describe_rates(rates_of_all)}",
             "Label more runs, healthy and failed ones, or improve the rubric",
         )
     (first_low, first, first_high), (second_low, second, second_high) = limits
@@ -267,12 +267,12 @@ def correction_of(quality: JudgeQuality, a: Sequence[CellValue], b: Sequence[Cel
     return Correction(line, line, text)
 
 
-def _labelled(quality: JudgeQuality, cells: Sequence[CellValue]) -> list[Judged]:
+def _find_labelled(quality: JudgeQuality, cells: Sequence[CellValue]) -> list[LabelledRun]:
     runs = []
     for cell in cells:
         label = quality.labels.get(cell.row.run_id)
         if label is not None and cell.value is not None:
-            runs.append(Judged(cell.arm, cell.row.cluster_key, label, bool(cell.value)))
+            runs.append(LabelledRun(cell.arm, cell.row.cluster_key, label, bool(cell.value)))
     return runs
 
 

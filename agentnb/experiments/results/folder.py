@@ -116,7 +116,7 @@ class Memory:
         return self._runs[run_id]
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Hold the lock for one run of the experiment; raises `SettingsError` while it is held."""
         if not self._lock.acquire(blocking=False):
             raise SettingsError("The experiment runs already", RUNS_ALREADY)
@@ -250,7 +250,7 @@ class ExperimentFolder:
             return None
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Lock the folder for this process; raises `SettingsError` if the experiment is running."""
         self._prepare()
         with self._writing(LOCK):
@@ -309,6 +309,6 @@ def _seal(text: bytes) -> bytes:
     return content_hash(text).encode()
 
 
-def with_note(plan: Plan, kind: str, text: str, keys: tuple[str, ...] = ()) -> Plan:
+def add_note(plan: Plan, kind: str, text: str, keys: tuple[str, ...] = ()) -> Plan:
     """Return the plan with another note."""
     return replace(plan, notes=(*plan.notes, Note(kind, text, datetime.now(UTC), keys)))

@@ -28,7 +28,7 @@ UNCORRECTED = "verdicts of a model decide, and their errors are not corrected: c
 """Note on estimates from the verdicts of a judge with unknown error rates."""
 
 
-async def with_verdicts(
+async def add_verdicts(
     row: Row, run: Run, checks: Iterable[Check], bench: Bench, columns: Mapping[str, Any] | None = None
 ) -> Row:
     """Return the row with the verdicts of checks that ask a model.
@@ -58,13 +58,13 @@ def judge_recorded(rows: Sequence[Row], runs: Sequence[Run], checks: Sequence[Ch
     """Return the rows of recorded runs with the verdicts of judges; blocks until all are done."""
     thread = LoopThread()
     try:
-        calls = [partial(with_verdicts, row, run, checks, bench) for row, run in zip(rows, runs, strict=True)]
-        return thread.submit(lambda: at_a_time(calls)).result()
+        calls = [partial(add_verdicts, row, run, checks, bench) for row, run in zip(rows, runs, strict=True)]
+        return thread.submit(lambda: gather_limited(calls)).result()
     finally:
         thread.close()
 
 
-async def at_a_time(calls: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
+async def gather_limited(calls: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
     """Make the calls, a few concurrently, and return their results in order."""
     places = asyncio.Semaphore(MAX_JUDGES_AT_A_TIME)
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import comb
 
-from agentnb.display.texts.labels import counted
+from agentnb.display.texts.labels import pluralize
 from agentnb.experiments.results.folder import Plan
 from agentnb.experiments.results.rows import Row
 
@@ -15,11 +15,11 @@ def notes_of_rows(rows: Sequence[Row], variants: Sequence[str] = ()) -> Iterator
     """Yield the notes on runs with unanswered questions or exhausted limits. ``variants``: names to count them by."""
     unanswered = [row for row in rows if row.unanswered]
     if unanswered:
-        yield f"nobody answered the questions of {counted(len(unanswered), 'run')}{_by_variant(unanswered, variants)}"
+        yield f"nobody answered the questions of {pluralize(len(unanswered), 'run')}{_by_variant(unanswered, variants)}"
     limited = [row for row in rows if row.status == "limited"]
     if limited:
         limits = ", ".join(f"{name} {count}" for name, count in Counter(row.stop_reason for row in limited).most_common())
-        yield f"{counted(len(limited), 'run')} reached a limit: {limits}{_by_variant(limited, variants)}"
+        yield f"{pluralize(len(limited), 'run')} reached a limit: {limits}{_by_variant(limited, variants)}"
 
 
 def comparison_notes(plan: Plan, primary: str, variants: int, comparisons: int) -> Iterator[str]:

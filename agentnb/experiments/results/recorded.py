@@ -78,15 +78,15 @@ def _benchmark(run: RunFacts, *, by_file: bool) -> str:
 
 def name_of_task(run: RunFacts) -> str:
     """Return the task of a run: its tag, the task of its benchmark, or its prompt."""
-    return _tagged(run, TASK_TAG) or (run.origin.task if run.origin is not None else "") or run.prompt
+    return _find_tag(run, TASK_TAG) or (run.origin.task if run.origin is not None else "") or run.prompt
 
 
 def arm_of(run: RunFacts) -> str:
     """Return the experiment variant of a run; empty for other runs."""
-    return _tagged(run, VARIANT_TAG)
+    return _find_tag(run, VARIANT_TAG)
 
 
-def _tagged(run: RunFacts, prefix: str) -> str:
+def _find_tag(run: RunFacts, prefix: str) -> str:
     return next((tag.removeprefix(prefix) for tag in run.tags if tag.startswith(prefix)), "")
 
 

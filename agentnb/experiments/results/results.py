@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb.detect.intervals import Share, mean_by_task
 from agentnb.detect.run import Run
-from agentnb.display.texts.labels import counted
-from agentnb.errors import SettingsError, near
+from agentnb.display.texts.labels import pluralize
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.experiments.planning.checks import answered
 from agentnb.experiments.planning.columns import COLUMNS
 from agentnb.experiments.planning.looks import Look
@@ -92,7 +92,7 @@ class Results:
     def of(self, variant: str) -> list[Row]:
         """Return the rows of a variant. Raises `SettingsError` for an unknown variant."""
         if variant not in self.variants:
-            raise SettingsError(f"There is no variant {variant!r}", near(variant, self.variants))
+            raise SettingsError(f"There is no variant {variant!r}", suggest_names(variant, self.variants))
         return [row for row in self.rows if row.variant == variant]
 
     def means(self) -> dict[str, Share]:
@@ -115,7 +115,7 @@ class Results:
         """Raise `SettingsError` while variants are covered."""
         if self.is_covered:
             raise SettingsError(
-                f"The experiment is not done ({counted(self.missing, 'run')} missing): what tells variants apart is covered",
+                f"The experiment is not done ({pluralize(self.missing, 'run')} missing): what tells variants apart is covered",
                 "Run it to its end, or look all the same: exp.results(peek=True), which every result will name",
             )
 
@@ -172,10 +172,10 @@ class Results:
         return (
             *[note.text for note in self.deviations],
             *([self._about_look] if self.look else []),
-            *([f"{counted(self.missing, 'run')} missing"] if self.missing else []),
-            *([f"a check raised for {counted(raised, 'run')}: unknown values{first}"] if raised else []),
+            *([f"{pluralize(self.missing, 'run')} missing"] if self.missing else []),
+            *([f"a check raised for {pluralize(raised, 'run')}: unknown values{first}"] if raised else []),
             *notes_of_rows(self._made, () if self.is_covered else self.variants),
-            *[f"{counted(count, 'run')} {_DONE[kind]} after being cut off" for kind, count in redone.items() if count],
+            *[f"{pluralize(count, 'run')} {_DONE[kind]} after being cut off" for kind, count in redone.items() if count],
             *([f"no seed: {', '.join(self.unseeded)}"] if self.unseeded else []),
             *([self._about_answers] if self.primary == answered.__name__ else []),
         )
@@ -193,7 +193,7 @@ class Results:
         suffix = (
             ""
             if self.look.is_last
-            else f"; {counted(remaining, 'task')} not run, which may be left so if a difference is shown"
+            else f"; {pluralize(remaining, 'task')} not run, which may be left so if a difference is shown"
         )
         return f"{self.look} as planned: p below {self.look.level:.2g} shows a difference{suffix}"
 
@@ -202,7 +202,7 @@ class Results:
         """Note on the meaning of the default primary, and on runs without the necessary tools."""
         without = sum(not row.has_tools for row in self.rows)
         lacked = [*dict.fromkeys(name for row in self.rows for name in row.lacked)]
-        texts = [f"{counted(without, 'run')} had no tools"] if without else []
+        texts = [f"{pluralize(without, 'run')} had no tools"] if without else []
         texts += [f"tools were called that the agent does not have: {', '.join(lacked)}"] if lacked else []
         return "; ".join(["answered means that the run ended with a text: nothing judges what it says", *texts])
 

@@ -18,7 +18,7 @@ from agentnb.experiments.planning.checks import MEASURES, Check, values_of
 from agentnb.experiments.planning.tasks import ClusterKey, cluster_key
 from agentnb.runtime.run_end import OF_THE_REPLY
 from agentnb.store.check_values import CUT_SHORT, WHOLE, Value, settle_value
-from agentnb.tables.loops import LOOP, found
+from agentnb.tables.loops import LOOP, find_loops
 
 Redone: TypeAlias = Literal["", "recovered", "again"]
 """Repetition of a run that was cut off: recovered, or made again."""
@@ -168,7 +168,7 @@ def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell
     codes = [
         (record.call.name, record.result.error_code) for round_ in run.rounds for record in round_.records if record.result
     ]
-    loops = [row.last + 1 for row in found(run) if row.family == LOOP]
+    loops = [row.last + 1 for row in find_loops(run) if row.family == LOOP]
     usage = run.usage
     return Row(
         **cell,

@@ -13,7 +13,7 @@ from agentnb.guidance.sets import GuidanceSet
 from agentnb.rerun.replay import replay
 
 
-class Place(NamedTuple):
+class InjectionKind(NamedTuple):
     """Kind of an injection."""
 
     kind: str
@@ -27,7 +27,7 @@ class Injection(NamedTuple):
 
     at_round: int
     """Index of the round."""
-    place: Place
+    place: InjectionKind
     set: str
     """Name of the drawn set."""
     version: str
@@ -53,7 +53,7 @@ def injections_of(run: Run, outcome: NearOutcome) -> Iterator[Injection]:
     """
     draws = {event.round: event for event in draws_of(run)}
     value = outcome(run)
-    asked: dict[tuple[int, Place], tuple[bool | None, frozenset[str]]] = {}
+    asked: dict[tuple[int, InjectionKind], tuple[bool | None, frozenset[str]]] = {}
     for words in _sets_of(run):
         for index, injection_kind, followed in would_be_given(run, words):
             _, givers = asked.get((index, injection_kind), (None, frozenset()))
@@ -64,7 +64,7 @@ def injections_of(run: Run, outcome: NearOutcome) -> Iterator[Injection]:
             yield Injection(index, injection_kind, *draw_fields, givers, value(index, followed))
 
 
-def would_be_given(run: Run, words: GuidanceSet) -> Iterator[tuple[int, Place, bool | None]]:
+def would_be_given(run: Run, words: GuidanceSet) -> Iterator[tuple[int, InjectionKind, bool | None]]:
     """Yield the guidance of a set for the rounds of a run: the index, its kind, and whether the reply followed it."""
     for round_ in replay(run, guidance=words).rounds:
         if round_.would_be is None or round_.recorded.is_final:
@@ -74,7 +74,7 @@ def would_be_given(run: Run, words: GuidanceSet) -> Iterator[tuple[int, Place, b
         ):
             if guidance.set == words.name:  # skip guidance of detectors and contexts, which have no set
                 followed = None if verdict is None else verdict.followed
-                yield round_.recorded.index, Place(guidance.cell, round_.recorded.reason), followed
+                yield round_.recorded.index, InjectionKind(guidance.cell, round_.recorded.reason), followed
 
 
 def _sets_of(run: Run) -> list[GuidanceSet]:

@@ -13,7 +13,7 @@ from agentnb.detect.scores import share_columns
 from agentnb.experiments.planning.near_outcomes import FOLLOWED, NearOutcome, find_near_outcome
 from agentnb.experiments.results.recorded import name_of_task
 from agentnb.experiments.results.results import Results
-from agentnb.experiments.rounds.injections import Injection, Place, injections_of, is_drawn_by_round, would_be_given
+from agentnb.experiments.rounds.injections import Injection, InjectionKind, injections_of, is_drawn_by_round, would_be_given
 from agentnb.experiments.statistics.multiplicity import adjust_holm
 from agentnb.experiments.statistics.tasks import MIN_TASKS
 from agentnb.experiments.statistics.weighted import WeightedDifference, WeightedDraw, estimate_weighted_difference
@@ -32,13 +32,13 @@ NO_OTHERS = "no run without it: the rate without guidance is unknown"
 _SEED = re.compile(r"(?<=[?&])seed=\d+&?")
 
 
-class Given(NamedTuple):
+class GuidanceKind(NamedTuple):
     """Kind of guidance of one set, for one model."""
 
     model: str
     set: str
     version: str
-    place: Place
+    place: InjectionKind
 
 
 class DrawnInjection(NamedTuple):
@@ -96,7 +96,7 @@ def lift(runs: RunSource | Results, *, outcome: str | None = None) -> pd.DataFra
 
 def effects(drawn: Iterable[DrawnInjection], outcome: str, unplanned: str = "") -> list[dict[str, Any]]:
     """Return the rows of effects, with p values adjusted over all of them."""
-    kinds: dict[tuple[str, str, Place], list[DrawnInjection]] = {}
+    kinds: dict[tuple[str, str, InjectionKind], list[DrawnInjection]] = {}
     for member in drawn:
         kinds.setdefault((member.model, member.injection.against, member.injection.place), []).append(member)
     rows = [
@@ -113,7 +113,7 @@ def effects(drawn: Iterable[DrawnInjection], outcome: str, unplanned: str = "") 
 def _effect_row(
     model: str,
     against: str,
-    injection_kind: Place,
+    injection_kind: InjectionKind,
     words: tuple[str, str],
     members: Sequence[DrawnInjection],
     outcome: str,
@@ -134,7 +134,7 @@ def _effect_row(
     )
     low, high = estimate.interval or (None, None)
     return {
-        **_head(Given(model, *words, injection_kind), outcome, EFFECT, against),
+        **_head(GuidanceKind(model, *words, injection_kind), outcome, EFFECT, against),
         **_counts(*judged),
         "tasks": len({draw.cluster for arm in judged for draw in arm}),
         "unknown": sum(map(len, arms)) - sum(map(len, judged)),
@@ -167,14 +167,14 @@ def _too_few(estimate: WeightedDifference) -> str:
 
 def _associations(runs: Iterable[Run], measure: NearOutcome, outcome: str) -> list[dict[str, Any]]:
     """Return the rows of associations: rounds with guidance, and rounds of other runs that would have had it."""
-    with_guidance: dict[Given, dict[str, list[bool]]] = {}
-    without: dict[Given, dict[str, list[bool]]] = {}
+    with_guidance: dict[GuidanceKind, dict[str, list[bool]]] = {}
+    without: dict[GuidanceKind, dict[str, list[bool]]] = {}
     sets: dict[tuple[str, str, str], GuidanceSet] = {}
     measured = [(run, _without_seed(run.model), measure(run)) for run in runs]
     for run, model, value in measured:
         for round_ in run.rounds:
             for guidance, verdict in zip(round_.guidance, round_.followed, strict=False):
-                kind = Given(model, guidance.set, guidance.version, Place(guidance.cell, round_.reason))
+                kind = GuidanceKind(model, guidance.set, guidance.version, InjectionKind(guidance.cell, round_.reason))
                 _add(with_guidance, kind, run, value(round_.index, verdict.followed))
         if (used := run.guidance_in_force).texts:
             sets.setdefault((model, used.set, used.version), GuidanceSet.as_logged(used.set, used.texts))
@@ -182,16 +182,16 @@ def _associations(runs: Iterable[Run], measure: NearOutcome, outcome: str) -> li
         for (of_model, name, version), words in sets.items():
             if of_model == model:
                 for index, injection_kind, followed in _lacking(run, words):
-                    _add(without, Given(model, name, version, injection_kind), run, value(index, followed))
+                    _add(without, GuidanceKind(model, name, version, injection_kind), run, value(index, followed))
     return [_association_row(kind, by_run, without.get(kind, {}), outcome) for kind, by_run in sorted(with_guidance.items())]
 
 
-def _add(values: dict[Given, dict[str, list[bool]]], kind: Given, run: Run, value: bool | None) -> None:
+def _add(values: dict[GuidanceKind, dict[str, list[bool]]], kind: GuidanceKind, run: Run, value: bool | None) -> None:
     if value is not None:
         values.setdefault(kind, {}).setdefault(run.id, []).append(value)
 
 
-def _lacking(run: Run, words: GuidanceSet) -> Iterator[tuple[int, Place, bool | None]]:
+def _lacking(run: Run, words: GuidanceSet) -> Iterator[tuple[int, InjectionKind, bool | None]]:
     """Yield the guidance of a set that rounds would have had and did not, and whether their replies followed it."""
     if run.guidance_in_force.version == words.version and not run.drawn:
         return
@@ -201,7 +201,7 @@ def _lacking(run: Run, words: GuidanceSet) -> Iterator[tuple[int, Place, bool | 
 
 
 def _association_row(
-    kind: Given, by_run: Mapping[str, list[bool]], without: Mapping[str, list[bool]], outcome: str
+    kind: GuidanceKind, by_run: Mapping[str, list[bool]], without: Mapping[str, list[bool]], outcome: str
 ) -> dict[str, Any]:
     mine, theirs = _by_run(by_run), _by_run(without)
     return {
@@ -234,7 +234,7 @@ def _without_seed(model: str) -> str:
     return _SEED.sub("", model).rstrip("?&")
 
 
-def _head(kind: Given, outcome: str, claim: str, against: str) -> dict[str, str]:
+def _head(kind: GuidanceKind, outcome: str, claim: str, against: str) -> dict[str, str]:
     columns = {
         "model": kind.model,
         "set": kind.set,

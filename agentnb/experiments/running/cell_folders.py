@@ -18,7 +18,7 @@ from agentnb.acp.known_agents import KnownAgent
 from agentnb.agent.agent import Agent
 from agentnb.errors import SettingsError
 from agentnb.experiments.planning.run_folders import WORK_DIR, folder_content, row_in_copy
-from agentnb.tools.builtin.shell.sandbox import words_of_sandbox
+from agentnb.tools.builtin.shell.sandbox import sandbox_prefix
 from agentnb.tools.builtin.shell.sandbox_view import View
 
 SYSTEM = frozenset(
@@ -67,7 +67,7 @@ class CellFolders:
             self.home.mkdir()
         return moved
 
-    def confined(self, agent: Agent) -> Agent:
+    def confine(self, agent: Agent) -> Agent:
         """Return an agent of others that runs in these folders."""
         foreign = agent.used_model
         assert isinstance(foreign, ForeignAgent), "an agent with acp has a foreign agent as its model"
@@ -92,7 +92,7 @@ class CellFolders:
             view.show(folder, writable=True)
         empty = self.folder / "empty"
         empty.touch()
-        return words_of_sandbox(view, self.work, empty)
+        return sandbox_prefix(view, self.work, empty)
 
 
 @contextmanager

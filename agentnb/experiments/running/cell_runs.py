@@ -18,7 +18,7 @@ from agentnb.core.run.approvals import AUTO, NEVER
 from agentnb.detect.run import Run
 from agentnb.errors import StoreError
 from agentnb.experiments.planning.cells import Cell
-from agentnb.experiments.planning.check_time import settled
+from agentnb.experiments.planning.check_time import run_checks
 from agentnb.experiments.planning.checks import Check
 from agentnb.experiments.planning.run_folders import WORK_DIR, is_foreign, names_folder
 from agentnb.experiments.planning.tasks import ExperimentTask, prompt_of
@@ -27,12 +27,12 @@ from agentnb.experiments.results.recorded import TASK_TAG, VARIANT_TAG
 from agentnb.experiments.results.rows import Redone, Row, row_of
 from agentnb.experiments.running.cell_folders import CellFolders, cell_folders
 from agentnb.models.model import Model
-from agentnb.models.seeds import seeded
+from agentnb.models.seeds import with_seed
 from agentnb.models.transport.connections import CallLimits
 from agentnb.policies.limits import LIMITS
 from agentnb.rerun.fork import fork
 from agentnb.runtime.budget import Spending
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.runs.launch import new_run_id
@@ -159,7 +159,7 @@ async def run_cell(
                 folders = stack.enter_context(cell_folders(is_in_sandbox=not work.outside_sandbox, originals=originals))
                 columns = await asyncio.to_thread(folders.fill, columns, variant.home, task.files)
                 options = replace(options, work_dir=folders.work)
-            with hosted(Host(store=store, limits=limits, servers=servers)):
+            with use_host(Host(store=store, limits=limits, servers=servers)):
                 run = await _run(work, cell, columns, options, begun, folders)
         except StoreError:  # the next cell would fail as well, and a full disk must not count against a variant
             raise
@@ -180,7 +180,7 @@ async def _row(run: Run | None, error: Exception | None, work: Work, columns: Ma
     """Return the row of a run, or of the error that prevented it."""
     if run is None:
         return Row(**named, run_id="", stop_reason="error", error=error_line(error), at=datetime.now(UTC))
-    row = row_of(run, await settled(work.checks, run, columns, work.check_seconds), columns, **named)
+    row = row_of(run, await run_checks(work.checks, run, columns, work.check_seconds), columns, **named)
     return msgspec.structs.replace(row, at=datetime.now(UTC), error=row.error or error_line(error))
 
 
@@ -209,9 +209,9 @@ async def _run(
     if isinstance(variant.work, Agent):
         agent = variant.agent(model, cell.seed)
         if agent.acp and folders is not None:
-            agent = folders.confined(agent)
+            agent = folders.confine(agent)
         return await agent.run(prompt, options)
-    return await variant.work.run(prompt, options, model=None if model is None else seeded(model, cell.seed))
+    return await variant.work.run(prompt, options, model=None if model is None else with_seed(model, cell.seed))
 
 
 def _changes(variant: Variant) -> dict[str, Any]:
@@ -229,7 +229,7 @@ def _changes(variant: Variant) -> dict[str, Any]:
 
 def _fork_model(variant: Variant, model: str | Model | None, seed: int) -> str | Model | None:
     own = (variant.changes or {"model": variant.model}).get("model") if model is None else model
-    return None if own is None else seeded(own, seed)
+    return None if own is None else with_seed(own, seed)
 
 
 def row_of_death(work: Work, job: Job, why: str) -> Row:

@@ -148,15 +148,15 @@ class Control:
             await self._woken.wait()
         return not self.is_stopping
 
-    def began(self) -> None:
+    def count_begun(self) -> None:
         """Count a cell that begins."""
         self._running += 1
 
-    def left(self) -> None:
+    def count_cut_off(self) -> None:
         """Count a cell out that was cut off."""
         self._running -= 1
 
-    def finished(self, row: Row) -> None:
+    def count_finished(self, row: Row) -> None:
         """Count a finished cell, and tell the watchers."""
         self._running -= 1
         self._done_here += 1

@@ -52,7 +52,7 @@ def can_recover(run: Run, task: ExperimentTask, variant: Variant) -> bool:
     return current is None or all(record.result is not None for record in current.records)
 
 
-def continued_job(records: Records, work: Work, job: Job) -> Job:
+def continue_job(records: Records, work: Work, job: Job) -> Job:
     """Return the job of a cell whose process died, with the remains of its run."""
     begun = None
     if isinstance(records, ExperimentFolder):

@@ -12,13 +12,13 @@ from agentnb.experiments.planning.cells import Schedule
 from agentnb.experiments.planning.checks import Check
 from agentnb.experiments.planning.verdicts import Bench
 from agentnb.experiments.results.folder import ExperimentFolder, Records
-from agentnb.experiments.results.judged_rows import with_verdicts
+from agentnb.experiments.results.judged_rows import add_verdicts
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running.cell_runs import CellRun, Job, Resumable, Work, run_cell
 from agentnb.experiments.running.control import Control
 from agentnb.experiments.running.cut_runs import cell_of, resumable_run
 from agentnb.experiments.running.spending import CellSpending
-from agentnb.runtime.host.host import Host, host_here, hosted
+from agentnb.runtime.host.host import Host, host_here, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.store.store import load_file
 
@@ -97,7 +97,7 @@ class Engine:
 
         self.control.begin([row for key, row in rows.items() if key in done and key in own], cancel)
         self.control.waiting = lambda: self.executor.waiting
-        begun = self._begun(rows)
+        begun = self._find_begun(rows)
         jobs = self._jobs(done, begun)
         try:
             tasks += [asyncio.ensure_future(self._work(jobs)) for _ in range(self.executor.places)]
@@ -125,17 +125,17 @@ class Engine:
             if job is None:
                 return
             self.spending.begin(job.cell.key, self.work.group_of(job))
-            self.control.began()
+            self.control.count_begun()
             try:
                 row, run = await self.executor.run(job)
                 row = await self._judge(row, run, job)
             except BaseException:
-                self.control.left()
+                self.control.count_cut_off()
                 raise
             self.spending.end(job.cell.key)
             self._ended.set()
             self.records.add(row, run)
-            self.control.finished(row)
+            self.control.count_finished(row)
 
     async def _judge(self, row: Row, run: Run | None, job: Job) -> Row:
         """Return the row with the verdicts of the judges. An active cell is judged even if the budget is spent."""
@@ -148,8 +148,8 @@ class Engine:
             return row
         account = self.spending.account_of(row.key)
         bench = Bench(records.verdicts, account, self.work.check_seconds, (f"experiment:{self.work.id}",))
-        with hosted(Host()):
-            return await with_verdicts(row, run, self.judges, bench, self.work.tasks[job.cell.task].row_for(job.cell.seed))
+        with use_host(Host()):
+            return await add_verdicts(row, run, self.judges, bench, self.work.tasks[job.cell.task].row_for(job.cell.seed))
 
     async def _may_begin(self) -> bool:
         """Wait while the experiment is paused, or active cells may use up the budget; return False at the end."""
@@ -160,7 +160,7 @@ class Engine:
             await self._ended.wait()
         return False
 
-    def _begun(self, rows: dict[str, Row]) -> dict[str, Resumable]:
+    def _find_begun(self, rows: dict[str, Row]) -> dict[str, Resumable]:
         """Return the runs of cells without a row, by cell: ended ones, and recoverable ones.
 
         The logs of other runs are moved away, and their cells are run again.

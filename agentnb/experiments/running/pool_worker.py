@@ -36,7 +36,7 @@ HERE = f"agentnb {version('agentnb')}, Python {sys.version_info[0]}.{sys.version
 """Versions that must match in the kernel and in each worker: functions are sent as code."""
 
 
-class Travelled(NamedTuple):
+class CellResult(NamedTuple):
     """Result of a cell, sent back by the worker."""
 
     row: Row
@@ -55,7 +55,7 @@ def run_cell_here(
     pay: Callable[[float], object] = lambda dollars: None,
     limits: CallLimits | None = None,
     until_stopped: Callable[[Coroutine[Any, Any, CellRun], LogTail], Coroutine[Any, Any, CellRun]] = lambda cell, _: cell,
-) -> Travelled:
+) -> CellResult:
     """Run a cell to its end. ``data``: its work, from `to_bytes`.
 
     ``pay``: called with each amount spent; ``until_stopped``: awaits the cell, and may read its logs meanwhile.
@@ -72,10 +72,10 @@ def run_cell_here(
         row, run = asyncio.run(until_stopped(running, LogTail(Path(folder))))
         logs = {} if store is None else {run_id: store.path(run_id).read_bytes() for run_id in store.ids()}
     events = None if keeps_logs or run is None else [*run.events]
-    return Travelled(row, events, logs, sum(spent))
+    return CellResult(row, events, logs, sum(spent))
 
 
-def run_cell_on_dask(data: bytes, job: Job, keeps_logs: bool, topic: str, workers: int) -> Travelled:
+def run_cell_on_dask(data: bytes, job: Job, keeps_logs: bool, topic: str, workers: int) -> CellResult:
     """Run a cell in a Dask worker, which reports its beginning, spending, and log to the kernel under ``topic``.
 
     Reports have reached the scheduler when the call returns: reports queued in the worker would die with it. The provider's
@@ -89,7 +89,7 @@ def run_cell_on_dask(data: bytes, job: Job, keeps_logs: bool, topic: str, worker
         client.log_event(topic, {"attempt": job.run_id, "kind": kind, "value": value})
 
     async def until_stopped(cell: Coroutine[Any, Any, CellRun], tail: LogTail) -> CellRun:
-        return await _told_until_stopped(cell, tail, partial(tell, "log"), _stop_of(client, topic))
+        return await _report_until_stopped(cell, tail, partial(tell, "log"), _stop_of(client, topic))
 
     tell("began")
     return run_cell_here(data, job, keeps_logs, partial(tell, "paid"), _limits(client, topic, workers), until_stopped)
@@ -107,7 +107,7 @@ def problem_here(data: bytes, versions: str, budget: float | None) -> str:
         work = _work(data)
         for variant in work.variants:
             runnable = variant.work
-            _servers().resolved(runnable.toolbox.servers if isinstance(runnable, Agent) else servers_of_workflow(runnable))
+            _servers().resolve(runnable.toolbox.servers if isinstance(runnable, Agent) else servers_of_workflow(runnable))
         return "; ".join(check_models(work.variants, [model for model in work.models if model is not None], budget))
     except AgentnbError as error:
         return str(error)
@@ -115,7 +115,7 @@ def problem_here(data: bytes, versions: str, budget: float | None) -> str:
         return f"it cannot read the experiment: {type(error).__name__}: {error}"
 
 
-async def _told_until_stopped(
+async def _report_until_stopped(
     cell: Coroutine[Any, Any, CellRun], tail: LogTail, tell: Callable[[Any], None], is_stopped: Callable[[], bool]
 ) -> CellRun:
     """Await a cell; report its log meanwhile, and cancel it when the experiment is stopped."""

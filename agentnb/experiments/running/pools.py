@@ -21,7 +21,7 @@ from agentnb.experiments.results.rows import LOST
 from agentnb.experiments.running.cell_runs import CellRun, Job, Work, error_line, row_of_death
 from agentnb.experiments.running.dask_cluster import GONE, DaskCluster
 from agentnb.experiments.running.engine import Executor
-from agentnb.experiments.running.pool_worker import HERE, Travelled, problem_here, run_cell_here
+from agentnb.experiments.running.pool_worker import HERE, CellResult, problem_here, run_cell_here
 from agentnb.experiments.running.processes import cores
 from agentnb.experiments.running.spending import CellSpending
 from agentnb.experiments.running.streamed_logs import Piece, StreamedLogs
@@ -100,7 +100,7 @@ class InPool:
                 raise
             except Exception as error:  # of the pool; a failed run returns a row
                 if isinstance(error, BrokenExecutor) or (self._dask is None and isinstance(error, CancelledError)):
-                    raise _broken(error) from error
+                    raise _make_pool_error(error) from error
                 if self._dask is not None:
                     await self._scatter()
                     if not attempt.has_begun and waits < MAX_WAITS:  # it was still queued at a worker that died
@@ -149,9 +149,9 @@ class InPool:
         try:
             await asyncio.to_thread(self._dask.scatter, self._data)
         except GONE as error:
-            raise _broken(error) from error
+            raise _make_pool_error(error) from error
 
-    async def _run(self, job: Job) -> Travelled:
+    async def _run(self, job: Job) -> CellResult:
         keeps_logs = self._records.store is not None
         try:
             if self._dask is None:
@@ -159,8 +159,8 @@ class InPool:
             else:
                 future = self._dask.submit(job, keeps_logs)
         except Exception as error:  # shut down, or its client closed
-            raise _broken(error) from error
-        result: Travelled = await _result(future)
+            raise _make_pool_error(error) from error
+        result: CellResult = await _result(future)
         return result
 
     def _hear(self, message: Mapping[str, Any]) -> None:
@@ -178,7 +178,7 @@ class InPool:
         elif self._streamed is not None:
             self._streamed.take(run_id, Piece(*value))
 
-    def _keep(self, run_id: str, came: Travelled) -> None:
+    def _keep(self, run_id: str, came: CellResult) -> None:
         """Write the logs of a run, each atomically."""
         if isinstance(self._records, ExperimentFolder) and self._streamed is not None:
             with self._streamed.ending(run_id):
@@ -238,5 +238,5 @@ def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
         loop.call_soon_threadsafe(done.set)
 
 
-def _broken(error: Exception) -> SettingsError:
+def _make_pool_error(error: Exception) -> SettingsError:
     return SettingsError(f"The pool is broken: {error_line(error)}", "Make a new one, and run the experiment again to continue")

@@ -115,7 +115,7 @@ def known_bounds(variants: Iterable[Variant], models: Sequence[str | Model], row
     return bounds
 
 
-def most_of(bounds: Mapping[Group, float], variants: Iterable[Variant], models: Sequence[str | Model]) -> float | None:
+def find_maximum(bounds: Mapping[Group, float], variants: Iterable[Variant], models: Sequence[str | Model]) -> float | None:
     """Return the maximum cost of a cell of any variant and model, in US dollars, or None if one is unknown."""
     maxima = [bounds.get(group) for group in _groups(variants, models)]
     return None if None in maxima else max(maximum for maximum in maxima if maximum is not None)

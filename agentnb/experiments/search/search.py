@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from agentnb.agent.agent import Agent
-from agentnb.display.texts.labels import counted
+from agentnb.display.texts.labels import pluralize
 from agentnb.errors import AgentnbError, ExperimentProblems, SettingsError
 from agentnb.experiments.defaults import AT_A_TIME
 from agentnb.experiments.design import design_of
@@ -23,7 +23,7 @@ from agentnb.experiments.planning.problems import are_free, check_models
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
 from agentnb.experiments.planning.variants import Variant, is_persona, name_of, read_models, read_variants, unseeded_models
 from agentnb.experiments.results.comparison import Comparison, compare
-from agentnb.experiments.results.folder import ExperimentFolder, Memory, Note, Plan, Records, with_note
+from agentnb.experiments.results.folder import ExperimentFolder, Memory, Note, Plan, Records, add_note
 from agentnb.experiments.running.control import ProgressWatcher
 from agentnb.experiments.running.live import LiveExperiment, watched
 from agentnb.experiments.search.candidates import added_lines, without_line
@@ -154,7 +154,7 @@ class Search:
 
     async def _run(self, control: SearchControl, watch: ProgressWatcher | None, show: bool) -> SearchResult:
         records = self._records
-        with records.locked():
+        with records.hold_lock():
             plan, proposals = self._freeze(), self._proposals
             ledger = Ledger(self.budget, records.attempts(), proposals.cost, self._design.judgement.cells)
             cells = SearchCells(self._cell_plan, records, ledger, control, self.places or AT_A_TIME)
@@ -188,12 +188,12 @@ class Search:
     def _end(self, plan: Plan, search: CandidateSearch) -> Note:
         """Record the end of the trials; the best set is final."""
         reason = self._cut_note(search) if search.is_cut else ""
-        plan = with_note(plan, ENDED, reason, tuple([trial.candidate for trial in search.trials]))
+        plan = add_note(plan, ENDED, reason, tuple([trial.candidate for trial in search.trials]))
         self._records.keep_plan(plan)
         return plan.notes[-1]
 
     def _cut_note(self, search: CandidateSearch) -> str:
-        tried = f"{len(search.trials)} of {counted(self.proposals, 'proposal')}"
+        tried = f"{len(search.trials)} of {pluralize(self.proposals, 'proposal')}"
         return f"the budget of ${self.budget:g} ended the search after {tried}"
 
     async def _judge(self, outcome: _Outcome, show: bool) -> None:
@@ -221,7 +221,7 @@ class Search:
         assert results.records is not None, "results of an experiment have records"
         ledger.other_costs += sum(row.known_cost for row in results.records.attempts())
         if results.missing:
-            outcome.notes.append(f"not judged: {counted(results.missing, 'run')} of the judgement missing")
+            outcome.notes.append(f"not judged: {pluralize(results.missing, 'run')} of the judgement missing")
         else:
             outcome.judgement = compare(results, "best", "start")
 

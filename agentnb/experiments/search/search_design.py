@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentnb.display.texts.labels import counted
-from agentnb.experiments.design import Design, effect_told, ground_told
+from agentnb.display.texts.labels import pluralize
+from agentnb.experiments.design import Design, describe_effect, explain_ground
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,15 @@ class SearchDesign:
     def __repr__(self) -> str:
         free = self.cost == 0
         cost = "nothing" if free else "unknown" if self.budget is None else f"at most ${self.budget:g}, the budget"
-        tasks, looks = counted(self.searched, "task"), counted(self.folds, "look")
+        tasks, looks = pluralize(self.searched, "task"), pluralize(self.folds, "look")
         judgement = self.judgement
         return "\n".join(
             [
-                f"Search: at most {counted(self.proposals, 'proposal')}, each tried on up to {tasks} in {looks}: "
+                f"Search: at most {pluralize(self.proposals, 'proposal')}, each tried on up to {tasks} in {looks}: "
                 f"at most {self.search_cells:,} runs",
-                f"Judgement, once, on {counted(judgement.tasks, 'task')} that the search never sees: {judgement.cells:,} runs. "
-                f"Minimum detectable effect: {effect_told(judgement)} ({ground_told(judgement)})",
+                f"Judgement, once, on {pluralize(judgement.tasks, 'task')} that the search never sees: "
+                f"{judgement.cells:,} runs. "
+                f"Minimum detectable effect: {describe_effect(judgement)} ({explain_ground(judgement)})",
                 f"Ablation of each line on the tasks of the search: at most {self.ablation_cells:,} runs",
                 f"In all at most {self.cells:,} runs, and those of the proposer, one for each proposal. Cost: {cost}",
             ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from agentnb.display.texts.labels import counted
-from agentnb.experiments.results.comparison import Comparison, comparison_lines, shown, signed
+from agentnb.display.texts.labels import pluralize
+from agentnb.experiments.results.comparison import Comparison, comparison_lines, find_sign, format_difference
 from agentnb.experiments.search.candidates import Line
 from agentnb.experiments.search.proposals import Trial
 from agentnb.guidance.sets import GuidanceSet
@@ -29,8 +29,8 @@ class Ablation(NamedTuple):
             return "not tried without it: the budget was reached"
         if self.comparison.difference is None or self.comparison.interval is None:
             return f"{self.comparison.missing or comparison_lines(self.comparison)[0]} ({EXPLORATORY})"
-        low, high = map(signed, self.comparison.interval)
-        return f"with it {signed(self.comparison.difference)} [{low}, {high}] ({EXPLORATORY})"
+        low, high = map(format_difference, self.comparison.interval)
+        return f"with it {format_difference(self.comparison.difference)} [{low}, {high}] ({EXPLORATORY})"
 
     def __repr__(self) -> str:
         return f"{self.line.part}: {self.line.text}\n  {self.effect}"
@@ -61,14 +61,14 @@ class SearchResult:
     @property
     def claims_gain(self) -> bool:
         """True if the judgement shows that the best set is better than the initial one."""
-        return self.judgement is not None and shown(self.judgement.analysis) > 0
+        return self.judgement is not None and find_sign(self.judgement.analysis) > 0
 
     @property
     def extent(self) -> str:
         """Number of proposals and runs, and cost, in words."""
         accepted = sum(trial.accepted for trial in self.trials)
         spent = f", spent ${self.spent:.4g}" if self.spent else ""
-        return f"{accepted} of {counted(len(self.trials), 'proposal')} accepted, {counted(self.runs, 'run')}{spent}"
+        return f"{accepted} of {pluralize(len(self.trials), 'proposal')} accepted, {pluralize(self.runs, 'run')}{spent}"
 
     def __repr__(self) -> str:
         judged = [] if self.claims_gain else [NO_GAIN]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentnb.experiments.results.comparison import comparison_lines, signed
+from agentnb.experiments.results.comparison import comparison_lines, format_difference
 from agentnb.experiments.search.proposals import Trial
 from agentnb.experiments.search.search_result import NO_GAIN, SearchResult
 from agentnb.experiments.views.comparison_view import comparison_html
@@ -35,5 +35,5 @@ def _proposal(trial: Trial) -> list[str]:
     part, line = ("", "") if proposal is None else (proposal.part, proposal.line)
     if proposal is not None and proposal.replaces:
         line = f"{line or 'nothing'}, in place of: {proposal.replaces}"
-    difference = "" if trial.difference is None else signed(trial.difference)
+    difference = "" if trial.difference is None else format_difference(trial.difference)
     return [part, line, trial.why, difference]

@@ -10,14 +10,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from agentnb.display.texts.labels import counted, first_line
-from agentnb.experiments.design import price_told
-from agentnb.experiments.results.comparison import PASSES, Comparison, alike, log_of, shown, signed
+from agentnb.display.texts.labels import first_line, pluralize
+from agentnb.experiments.design import describe_price
+from agentnb.experiments.results.comparison import PASSES, Comparison, describe_equal, find_sign, format_difference, log_of
 from agentnb.experiments.results.rows import STATES
 from agentnb.experiments.results.values import task_means
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.tasks import TooFewTasks
-from agentnb.experiments.views.numbers import UNKNOWN, estimate_told, limits_told, p_told, ratio_told
+from agentnb.experiments.views.numbers import UNKNOWN, format_estimate, format_limits, format_p, format_ratio
 
 MAX_NAMED = 3
 """Maximum number of left-out pairs that are named."""
@@ -79,7 +79,7 @@ def cautions(comparison: Comparison) -> list[str]:
     """Return the reasons why the comparison could mislead, ordered by importance."""
     arms = ((comparison.a, comparison.rows_a), (comparison.b, comparison.rows_b))
     ended = [(name, len(rows), sum(row.status == "failed" for row in rows)) for name, rows in arms]
-    failed = [f"{count:,} of {counted(runs, 'run')} of {name!r} ended with an error" for name, runs, count in ended if count]
+    failed = [f"{count:,} of {pluralize(runs, 'run')} of {name!r} ended with an error" for name, runs, count in ended if count]
     return [*failed, *comparison.warnings, *comparison.notes]
 
 
@@ -118,7 +118,7 @@ def _verdict(comparison: Comparison) -> str:
     more = comparison.a if analysis.value > 0 else comparison.b
     rests = _ground(comparison) if comparison.rests_on_incomplete else ""
     if analysis.interval is None:
-        if signed(analysis.value) == "0":
+        if format_difference(analysis.value) == "0":
             return f"None of the {analysis.tasks} paired tasks differs.{_exceptions(analysis)}"
         return f"All tasks differ alike: {comparison.primary} is higher with {more!r}.{rests}{_exceptions(analysis)}"
     p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
@@ -163,7 +163,7 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
         yield from _look(comparison)
         yield from _extremes(comparison)
         yield from _means(comparison)
-        yield from _completed(comparison)
+        yield from _list_completed(comparison)
         if comparison.mde is not None:
             yield Fact("Would have been seen", f"a difference of {comparison.mde:.2g}", "four times in five")
         yield from _passes(comparison)
@@ -179,7 +179,7 @@ def sensitivity(comparison: Comparison) -> Iterator[Fact]:
     """Yield the differences with other values, or without some runs."""
     if isinstance(comparison.analysis, Difference) and not comparison.is_identical:
         yield from _extremes(comparison)
-        yield from _completed(comparison)
+        yield from _list_completed(comparison)
 
 
 def flips_of(comparison: Comparison, most: int) -> list[Flip]:
@@ -204,27 +204,27 @@ def flips_of(comparison: Comparison, most: int) -> list[Flip]:
 
 def _difference(comparison: Comparison, analysis: Difference) -> str:
     if analysis.interval is None:
-        return alike(analysis.value, analysis.tasks)
-    parts = [f"{signed(analysis.value)}", f"95 % interval {limits_told(analysis.interval)}"]
+        return describe_equal(analysis.value, analysis.tasks)
+    parts = [f"{format_difference(analysis.value)}", f"95 % interval {format_limits(analysis.interval)}"]
     if comparison.p_adjusted is None:
-        parts.append(p_told(analysis.p_value))
+        parts.append(format_p(analysis.p_value))
     else:
-        family = counted(comparison.family, "comparison")
-        alone = f"interval and {p_told(analysis.p_value)} of this one alone"
-        parts.append(f"{p_told(comparison.p_adjusted)} by Holm over {family} ({alone})")
+        family = pluralize(comparison.family, "comparison")
+        alone = f"interval and {format_p(analysis.p_value)} of this one alone"
+        parts.append(f"{format_p(comparison.p_adjusted)} by Holm over {family} ({alone})")
     return ", ".join(parts)
 
 
 def _look(comparison: Comparison) -> Iterator[Fact]:
     if comparison.look is not None:
         level = f"p below {comparison.level:.2g}, so that all {comparison.look.of} looks together err in 5 %"
-        price = "" if comparison.price is None else price_told(comparison.price)
+        price = "" if comparison.price is None else describe_price(comparison.price)
         yield Fact("Planned look", f"{comparison.look}: {level}", price)
 
 
 def _extremes(comparison: Comparison) -> Iterator[Fact]:
     for name, value, meaning in _cases(comparison):
-        yield Fact(f"Missing values {name}", estimate_told(value), meaning)
+        yield Fact(f"Missing values {name}", format_estimate(value), meaning)
 
 
 def _cases(comparison: Comparison) -> Iterator[tuple[str, Difference | TooFewTasks, str]]:
@@ -232,7 +232,7 @@ def _cases(comparison: Comparison) -> Iterator[tuple[str, Difference | TooFewTas
     if comparison.extremes is None or comparison.value_limits is None:
         return
     low, high = comparison.value_limits
-    sign = shown(comparison.analysis)
+    sign = find_sign(comparison.analysis)
     names = ("at their lowest", "at their highest") if not sign else ("at their worst", "at their best")
     values = comparison.extremes if sign >= 0 else comparison.extremes[::-1]
     for name, value in zip(names, values, strict=True):
@@ -260,15 +260,15 @@ def _left_out(comparison: Comparison) -> Iterator[Fact]:
         named.append(f"{unit.task} ({', '.join(details)})" if details else unit.task)
     more = f" and {len(unpaired) - MAX_NAMED:,} more" if len(unpaired) > MAX_NAMED else ""
     yield Fact(
-        "Left out", f"{len(unpaired):,} of {counted(len(units), 'pair')}: {', '.join(named)}{more}", "a value is missing"
+        "Left out", f"{len(unpaired):,} of {pluralize(len(units), 'pair')}: {', '.join(named)}{more}", "a value is missing"
     )
 
 
-def _completed(comparison: Comparison) -> Iterator[Fact]:
+def _list_completed(comparison: Comparison) -> Iterator[Fact]:
     out_a, out_b = (sum(not row.is_completed for row in rows) for rows in (comparison.rows_a, comparison.rows_b))
     if out_a or out_b:
         counts = f"{comparison.a} {out_a} of {len(comparison.rows_a)}, {comparison.b} {out_b} of {len(comparison.rows_b)}"
-        yield Fact("Only completed runs", estimate_told(comparison.of_completed), f"left out: {counts}")
+        yield Fact("Only completed runs", format_estimate(comparison.of_completed), f"left out: {counts}")
 
 
 def _passes(comparison: Comparison) -> Iterator[Fact]:
@@ -276,7 +276,7 @@ def _passes(comparison: Comparison) -> Iterator[Fact]:
     if pairs is not None:
         text = f"b = {pairs.only_a} only with {comparison.a!r}, c = {pairs.only_b} only with {comparison.b!r}"
         yield Fact(
-            "McNemar, exact", f"{text}, {p_told(pairs.p_value)}", "tasks that pass with one variant only", is_detail=True
+            "McNemar, exact", f"{text}, {format_p(pairs.p_value)}", "tasks that pass with one variant only", is_detail=True
         )
     for name, shares in comparison.pass_k.items():
         if len(shares) > 1:
@@ -293,7 +293,7 @@ def _tasks(comparison: Comparison) -> str:
     sizes = analysis.sizes
     if max(sizes, default=1) == 1:
         return f"{analysis.tasks} paired"
-    return f"{analysis.tasks} paired, in {counted(len(sizes), 'cluster')} of {min(sizes)} to {max(sizes)}"
+    return f"{analysis.tasks} paired, in {pluralize(len(sizes), 'cluster')} of {min(sizes)} to {max(sizes)}"
 
 
 def _ratios(comparison: Comparison) -> Iterator[Fact]:
@@ -301,9 +301,9 @@ def _ratios(comparison: Comparison) -> Iterator[Fact]:
         if name == "cost" and all(row.cost == 0 for row in (*comparison.rows_a, *comparison.rows_b)):
             yield Fact(RATIO_NAMES[name], "$0 in both")
         else:
-            yield Fact(RATIO_NAMES[name], ratio_told(ratio, comparison.a), f"compared with {comparison.b!r}, by task")
+            yield Fact(RATIO_NAMES[name], format_ratio(ratio, comparison.a), f"compared with {comparison.b!r}, by task")
             if not all(row.is_completed for row in (*comparison.rows_a, *comparison.rows_b)):
-                completed = ratio_told(comparison.ratios_of_completed[name], comparison.a)
+                completed = format_ratio(comparison.ratios_of_completed[name], comparison.a)
                 yield Fact(f"{RATIO_NAMES[name]}, completed runs", completed, is_detail=True)
 
 
@@ -314,7 +314,7 @@ def _loops(comparison: Comparison) -> Iterator[Fact]:
     counts = [
         f"{name} {arm.events} of {arm.runs} runs" for name, arm in ((comparison.a, arms.a), (comparison.b, arms.b)) if arm.runs
     ]
-    p_value = "" if arms.p_value is None else f", Gray's test {p_told(arms.p_value)}"
+    p_value = "" if arms.p_value is None else f", Gray's test {format_p(arms.p_value)}"
     yield Fact(
         "Loops",
         f"{', '.join(counts)}{p_value}",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
 from agentnb.display.markup import NOTHING, Html, tag, words
-from agentnb.display.texts.labels import counted
+from agentnb.display.texts.labels import pluralize
 from agentnb.errors import SettingsError
 from agentnb.experiments.defaults import MAX_FLIPS
 from agentnb.experiments.results.comparison import Comparison, Comparisons
@@ -107,18 +107,18 @@ def _flips(comparison: Comparison) -> Html:
     columns += [("repeat", lambda flip: str(flip.repeat))] if any(flip.repeat > 1 for flip in flips) else []
     first = len(columns)
     columns += [
-        (comparison.a, lambda flip: _linked(flip.a, flip.log_a, flip.run_a)),
-        (comparison.b, lambda flip: _linked(flip.b, flip.log_b, flip.run_b)),
+        (comparison.a, lambda flip: _link_value(flip.a, flip.log_a, flip.run_a)),
+        (comparison.b, lambda flip: _link_value(flip.b, flip.log_b, flip.run_b)),
         ("side by side", lambda flip: tag("code", "exp-code", flip.command)),
     ]
     headings, rows = [name for name, _ in columns], [[cell(flip) for _, cell in columns] for flip in flips]
     more = tag("div", "exp-hint", f"{count - len(flips):,} more in c.flips") if count > len(flips) else NOTHING
-    summary = tag("summary", "exp-summary", f"{counted(count, 'pair')} of runs with different values")
+    summary = tag("summary", "exp-summary", f"{pluralize(count, 'pair')} of runs with different values")
     table = table_html(headings, rows, numbers=(first, first + 1))
     return tag("details", "exp-flips", summary, table, more, open=count <= MAX_OPEN)
 
 
-def _linked(value: str, log: str, run_id: str) -> Html:
+def _link_value(value: str, log: str, run_id: str) -> Html:
     """Return a value, with a link to the log of its run if the log is a file."""
     return tag("a", "", value, href=quote(log), title=f"Log of run {run_id}") if log else words(value)
 
@@ -132,4 +132,4 @@ def _flip_lines(comparison: Comparison) -> list[str]:
     rows = [[f"{flip.task} ({flip.model})" if with_model else flip.task, flip.a, flip.b, flip.command] for flip in flips]
     headings = ["task", comparison.a, comparison.b, "side by side"]
     more = [f"  {count - len(flips):,} more in c.flips"] if count > len(flips) else []
-    return [f"{counted(count, 'pair')} of runs with different values:", *table_text(headings, rows), *more]
+    return [f"{pluralize(count, 'pair')} of runs with different values:", *table_text(headings, rows), *more]

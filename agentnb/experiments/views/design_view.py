@@ -6,23 +6,23 @@ from collections import Counter
 from collections.abc import Iterator
 
 from agentnb.display.markup import Html
-from agentnb.display.texts.labels import counted, first_line
+from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.experiments.design import (
     AROUND,
     DRAWS,
     RUN_A_PILOT,
     Design,
-    around_told,
-    aside_told,
-    effect_told,
-    ground_told,
-    looks_told,
-    price_told,
-    shape_told,
+    describe_effect,
+    describe_looks,
+    describe_price,
+    describe_reserve,
+    describe_shape,
+    explain_ground,
+    list_sandboxes,
 )
 from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.views.layout import facts_html, facts_text, hint_html, sentence_html, text_of, view_html
-from agentnb.experiments.views.numbers import UNKNOWN, money, time_told
+from agentnb.experiments.views.numbers import UNKNOWN, format_time, money
 
 MAX_NAMES = 12
 NO_MEANS = "Means by variant are not shown: a plan made by them would be biased"
@@ -32,7 +32,7 @@ def design_html(design: Design) -> Html:
     """Render a design: runs, cost, and detectable effect."""
     return view_html(
         "Design",
-        shape_told(design),
+        describe_shape(design),
         sentence_html(_effect(design)),
         facts_html(_design_facts(design)),
         hint_html(_hint(design)),
@@ -42,7 +42,7 @@ def design_html(design: Design) -> Html:
 def design_text(design: Design) -> str:
     """Render a design as text."""
     hint = [_hint(design)] if _hint(design) else []
-    return text_of([f"Design · {shape_told(design)}", _effect(design), *facts_text(_design_facts(design)), *hint])
+    return text_of([f"Design · {describe_shape(design)}", _effect(design), *facts_text(_design_facts(design)), *hint])
 
 
 def pilot_html(pilot: Pilot) -> Html:
@@ -59,22 +59,22 @@ def _effect(design: Design) -> str:
     if design.minimum_effect is not None:
         rate = " at any pass rate" if design.least_effect is not None else ""
         return f"A difference of {design.minimum_effect:.2g} is shown with a power of 80 %{rate}."
-    return f"The smallest effect that is shown is unknown: {ground_told(design)}."
+    return f"The smallest effect that is shown is unknown: {explain_ground(design)}."
 
 
 def _design_facts(design: Design) -> Iterator[tuple[str, str, str]]:
     yield "Variants", _names(design.variants), ""
     if design.models:
         yield "Models", _names(design.models), ""
-    yield "Minimum detectable effect", effect_told(design), ground_told(design)
+    yield "Minimum detectable effect", describe_effect(design), explain_ground(design)
     if design.looks:
-        yield "Looks", looks_told(design), price_told(design.price)
+        yield "Looks", describe_looks(design), describe_price(design.price)
     if design.sandboxes:
-        yield AROUND, around_told(design.sandboxes), ""
+        yield AROUND, list_sandboxes(design.sandboxes), ""
     yield "Cost", money(design.cost), "" if design.cost is None else "for all runs"
     if design.budget is not None:
-        yield "Budget", money(design.budget), aside_told(design)
-    yield "Time", time_told(design.seconds), "" if design.seconds is None else "by the pilot"
+        yield "Budget", money(design.budget), describe_reserve(design)
+    yield "Time", format_time(design.seconds), "" if design.seconds is None else "by the pilot"
     if design.unseeded:
         yield "Without a seed", _names(design.unseeded), DRAWS
 
@@ -89,7 +89,7 @@ def _hint(design: Design) -> str:
 
 
 def _pilot_about(pilot: Pilot) -> str:
-    return f"{counted(pilot.runs, 'run')} of {counted(pilot.tasks, 'task')}, never part of the result"
+    return f"{pluralize(pilot.runs, 'run')} of {pluralize(pilot.tasks, 'task')}, never part of the result"
 
 
 def _pilot_facts(pilot: Pilot) -> Iterator[tuple[str, str, str]]:
@@ -98,6 +98,6 @@ def _pilot_facts(pilot: Pilot) -> Iterator[tuple[str, str, str]]:
     clustering = UNKNOWN if pilot.clustering is None else f"{pilot.clustering:.2f}"
     yield "Clustering", clustering, "how alike repeats of a task are: 0 not at all, 1 the same"
     yield "Cost of a run", money(pilot.cost), ""
-    yield "Time of a run", time_told(pilot.seconds), ""
+    yield "Time of a run", format_time(pilot.seconds), ""
     for reason, count in Counter(reason for _, reason in pilot.reasons).most_common(MAX_NAMES):
         yield "Did not complete", f"{count}: {first_line(reason, 160)}", ""

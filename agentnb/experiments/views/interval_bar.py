@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from math import floor, log10
 
 from agentnb.display.markup import NOTHING, Html, tag
-from agentnb.experiments.results.comparison import alike, signed
+from agentnb.experiments.results.comparison import describe_equal, format_difference
 from agentnb.experiments.views.comparison_facts import Estimate
-from agentnb.experiments.views.numbers import limits_told
+from agentnb.experiments.views.numbers import format_limits
 
 ROUND_LIMITS = (1, 2, 5, 10)
 BLUE, DARK, GREY = "#3b82d6", "rgba(127,127,127,.95)", "rgba(127,127,127,.55)"
@@ -29,9 +29,9 @@ def intervals_html(estimates: Sequence[Estimate], most: float | None = None) -> 
     ends = tag(
         "div",
         "exp-axis",
-        tag("span", "exp-axis-end", signed(-reach)),
+        tag("span", "exp-axis-end", format_difference(-reach)),
         tag("span", "exp-axis-zero", "0"),
-        tag("span", "exp-axis-end exp-axis-last", signed(reach)),
+        tag("span", "exp-axis-end exp-axis-last", format_difference(reach)),
     )
     return tag("div", "exp-intervals", *rows, _columns("", tag("div", "exp-bar", ends), ""))
 
@@ -54,14 +54,13 @@ def _row(estimate: Estimate, reach: float) -> Html:
 
     parts = [_at(50, f"top:0px;height:22px;border-left:1px solid {DARK}")]
     if interval is None:
-        numbers = description = alike(value, tasks)
+        numbers = description = describe_equal(value, tasks)
     else:
         low, high = interval
         parts.insert(0, _at(place(low), f"width:{place(high) - place(low):.2f}%;top:8px;border-top:6px solid {GREY}"))
-        numbers = f"{signed(value)}, {limits_told(interval)}"
-        description = (
-            f"Estimate {signed(value)}, 95 % interval from {signed(low)} to {signed(high)}, 0 in the middle of the axis"
-        )
+        numbers = f"{format_difference(value)}, {format_limits(interval)}"
+        limits = f"from {format_difference(low)} to {format_difference(high)}"
+        description = f"Estimate {format_difference(value)}, 95 % interval {limits}, 0 in the middle of the axis"
     parts.append(_at(place(value), f"top:3px;height:16px;border-left:4px solid {BLUE}"))
     line = Html(f'<div style="position:relative;height:22px">{"".join(parts)}</div>')
     bar = tag("div", "exp-bar", line, role="img", aria_label=description, title=description)

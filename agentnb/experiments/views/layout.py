@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agentnb.display.markup import NOTHING, Html, tag, words
-from agentnb.display.style import kept
+from agentnb.display.style import wrap_output
 from agentnb.display.texts.labels import clean
 
 MAX_OF_A_NOTE = 600
@@ -14,7 +14,7 @@ MAX_OF_A_NOTE = 600
 def view_html(title: str, about: str, *parts: str) -> Html:
     """Render a view with its title, and details beside it."""
     head = tag("div", "exp-head", tag("b", "", title), " ", tag("span", "meta", about))
-    return kept(tag("div", "exp", head, *parts))
+    return wrap_output(tag("div", "exp", head, *parts))
 
 
 def sentence_html(text: str) -> Html:

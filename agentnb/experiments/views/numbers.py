@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agentnb.display.texts.labels import dollars
-from agentnb.experiments.results.comparison import alike, signed
+from agentnb.experiments.results.comparison import describe_equal, format_difference
 from agentnb.experiments.running.live import duration_told
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.ratios import Ratio
@@ -14,15 +14,15 @@ from agentnb.experiments.statistics.tasks import TooFewTasks
 UNKNOWN = "unknown"
 
 
-def limits_told(interval: tuple[float, float] | None) -> str:
+def format_limits(interval: tuple[float, float] | None) -> str:
     """Format the limits of an interval; empty without one."""
     if interval is None:
         return ""
     low, high = interval
-    return f"{signed(low)} to {signed(high)}"
+    return f"{format_difference(low)} to {format_difference(high)}"
 
 
-def p_told(value: float) -> str:
+def format_p(value: float) -> str:
     """Format a p value; a tiny one as a bound."""
     return "p < 0.0001" if value < 0.0001 else f"p = {value:.2g}"
 
@@ -38,23 +38,24 @@ def total_money(amounts: Iterable[float | None]) -> str:
     return money(None if None in values else sum(amount or 0.0 for amount in values))
 
 
-def time_told(seconds: float | None) -> str:
+def format_time(seconds: float | None) -> str:
     """Format a time: ``unknown``, ``12 s``, ``3 min 5 s``, ``2 h 10 min``."""
     if seconds is None:
         return UNKNOWN
     return f"{seconds:.2g} s" if seconds < 10 else duration_told(seconds)
 
 
-def estimate_told(estimate: Difference | TooFewTasks) -> str:
+def format_estimate(estimate: Difference | TooFewTasks) -> str:
     """Format a difference with its limits and p value, or the shortage of tasks."""
     if isinstance(estimate, TooFewTasks):
         return f"{UNKNOWN}: {estimate.shortage}"
     if estimate.interval is None:
-        return alike(estimate.value, estimate.tasks)
-    return f"{signed(estimate.value)}, {limits_told(estimate.interval)}, {p_told(estimate.p_value)}, {estimate.tasks} tasks"
+        return describe_equal(estimate.value, estimate.tasks)
+    limits, p_value = format_limits(estimate.interval), format_p(estimate.p_value)
+    return f"{format_difference(estimate.value)}, {limits}, {p_value}, {estimate.tasks} tasks"
 
 
-def ratio_told(ratio: Ratio | TooFewTasks, name: str) -> str:
+def format_ratio(ratio: Ratio | TooFewTasks, name: str) -> str:
     """Format how much more, or less, the variant of this name has, with limits; or the shortage of tasks."""
     if isinstance(ratio, TooFewTasks):
         return f"{UNKNOWN}: {ratio.shortage}"
@@ -62,7 +63,7 @@ def ratio_told(ratio: Ratio | TooFewTasks, name: str) -> str:
         same = f"the same in each of {ratio.tasks} tasks"
         return same if ratio.value == 1 else f"{_change(ratio.value)} with {name!r} in each of {ratio.tasks} tasks"
     low, high = map(_change, ratio.interval)
-    return f"{_change(ratio.value)} with {name!r} (95 % interval {low} to {high}, {p_told(ratio.p_value)})"
+    return f"{_change(ratio.value)} with {name!r} (95 % interval {low} to {high}, {format_p(ratio.p_value)})"
 
 
 def _change(ratio: float) -> str:

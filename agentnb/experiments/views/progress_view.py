@@ -10,7 +10,7 @@ from agentnb.display.texts.labels import clean, first_line
 from agentnb.experiments.running.control import Progress
 from agentnb.experiments.running.live import LiveExperiment, progress_line, rate_told
 from agentnb.experiments.views.layout import facts_html, hint_html, view_html
-from agentnb.experiments.views.numbers import UNKNOWN, money, time_told
+from agentnb.experiments.views.numbers import UNKNOWN, format_time, money
 
 STATES = {
     "running": ("active", "Running"),
@@ -63,8 +63,8 @@ def _rows(progress: Progress) -> Iterator[tuple[str, str, str]]:
     yield "Running", f"{progress.running:,}", ""
     yield "Did not complete", f"{progress.failed:,}", _reasons(progress)
     is_over = progress.state in ("done", "stopped", "budget")
-    left = "-" if is_over else time_told(progress.seconds_left)
-    yield "Time", time_told(progress.seconds), "" if is_over else f"{left} left"
+    left = "-" if is_over else format_time(progress.seconds_left)
+    yield "Time", format_time(progress.seconds), "" if is_over else f"{left} left"
     yield "Rate", UNKNOWN if progress.rate is None else _rate(progress.rate), ""
     yield "Cost", money(progress.cost), ", ".join(_cost_notes(progress))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentnb.detect.intervals import Share
 from agentnb.display.markup import Html
-from agentnb.display.texts.labels import counted, first_line
+from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.views.layout import (
     hint_html,
@@ -46,12 +46,12 @@ def results_text(results: Results) -> str:
 
 
 def _about(results: Results) -> str:
-    return f"{results.plan.id} · {counted(len(results.rows), 'run')} · primary {results.primary}"
+    return f"{results.plan.id} · {pluralize(len(results.rows), 'run')} · primary {results.primary}"
 
 
 def _sentence(results: Results) -> str:
     if results.is_covered:
-        return f"{counted(results.missing, 'run')} missing. {COVERED}."
+        return f"{pluralize(results.missing, 'run')} missing. {COVERED}."
     return ""
 
 

@@ -59,7 +59,7 @@ _COUNTED: dict[str, tuple[str, str]] = {
 }
 
 
-def sentences_of(gaps: Counter[Gap]) -> list[str]:
+def describe_gaps(gaps: Counter[Gap]) -> list[str]:
     """Return a sentence for each kind of gap, in the order above."""
     once = [sentence for gap, sentence in _ONCE.items() if gap in gaps]
     counts = {gap: count for gap, count in gaps.items() if count}

@@ -24,15 +24,15 @@ from agentnb.core.log.wire import decode_new, encode
 from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, ToolResult, encodable, encodable_data
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.rounds import LOST
-from agentnb.core.schema.nesting import bounded, bounded_metadata
+from agentnb.core.schema.nesting import bound_message, bound_metadata
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, TraceError
-from agentnb.interchange.conversion.gaps import FILLED, NO_PROMPT, NO_RESULT, Gap, sentences_of
+from agentnb.interchange.conversion.gaps import FILLED, NO_PROMPT, NO_RESULT, Gap, describe_gaps
 from agentnb.interchange.conversion.open_calls import OpenCalls
 from agentnb.interchange.conversion.run_size import RunSize
 from agentnb.interchange.conversion.stop_reasons import NATURAL
-from agentnb.interchange.conversion.todo_lists import FollowedTodos
+from agentnb.interchange.conversion.todo_lists import TodoTracker
 from agentnb.interchange.conversion.trace_items import Fact, MessageCount, RecordedCall, RecordedRound, Summary, as_message
 
 Content: TypeAlias = str | Sequence[AnyPart] | None
@@ -89,7 +89,7 @@ class RunWriter:
         self._last_numbers: Counter[str] = Counter()
         """Last number appended to make each repeated id unique."""
         self._size = RunSize(self._source)
-        self._todos = FollowedTodos(about.get("todos", ()))
+        self._todos = TodoTracker(about.get("todos", ()))
         self._total, self._has_nested_cost = UNKNOWN, False
         self._assessments: list[Assessment] = []
         self._begin()
@@ -104,7 +104,7 @@ class RunWriter:
     @property
     def filled(self) -> list[str]:
         """The filled gaps, one sentence each; complete when the run is finished."""
-        return sentences_of(self._gaps)
+        return describe_gaps(self._gaps)
 
     def system(self, text: str) -> None:
         """Set the system prompt. Several before the conversation are joined; later ones become messages by ``system``."""
@@ -123,7 +123,7 @@ class RunWriter:
         if not any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in parts):
             self._gaps["blank message"] += 1
             return
-        message = bounded(Message("user", tuple(parts), self._text("author", author)))
+        message = bound_message(Message("user", tuple(parts), self._text("author", author)))
         fields = {"command": "say", "text": message.text, "message": message, "by_person": by_person}
         self._size.add_user_message(message.parts)
         self._items.append(Fact(e.CommandReceived, fields, self._time(at)))
@@ -146,7 +146,7 @@ class RunWriter:
             "usage": usage,
             "seconds": seconds,
             "stop_reason": self._text("stop_reason", stop_reason),
-            "metadata": bounded_metadata(encodable_data(metadata or {})),
+            "metadata": bound_metadata(encodable_data(metadata or {})),
             "signals": tuple([self._text("signal", signal) for signal in signals]),
         }
         recorded = RecordedRound(self._parts(content), self._text("author", author), self._time(at), fields)
@@ -192,7 +192,7 @@ class RunWriter:
         """
         if kind in _WRITTEN_HERE:
             raise SettingsError(f"{kind.__name__} is written by the RunWriter itself", "Call its say, reply, result or finish")
-        self._todos.is_told |= kind is e.TodosChanged
+        self._todos.is_recorded |= kind is e.TodosChanged
         self._size.add_events(1)
         fact = Fact(kind, fields, self._time(at))
         call = self._call_named(fields.get("call_id")) if kind is e.TodosChanged else None
@@ -260,7 +260,7 @@ class RunWriter:
         facts = list(self._facts())
         self._size.add_events(len(self._assessments))
         facts += [Fact(w.OutcomeGiven, {"assessment": assessment}, self._time(at)) for assessment in self._assessments]
-        started = self._started(prompt)
+        started = self._start_event(prompt)
         if status is not None:
             last = STATUS_AT_END.get(stop_reason, "")  # as its policy would have set it
             ended = {"status": status, "stop_reason": stop_reason, "last_round": last, "seconds": seconds}
@@ -367,7 +367,7 @@ class RunWriter:
         self._gaps["prompt"] += 1
         return Fact(e.CommandReceived, {"message": Message("user", (Text(NO_PROMPT),), is_placeholder=True)})
 
-    def _started(self, prompt: Fact) -> e.RunStarted:
+    def _start_event(self, prompt: Fact) -> e.RunStarted:
         defined_names = {tool.name for tool in self._tools}
         called = dict.fromkeys(item.call.name for recorded in self._rounds for item in recorded.calls)
         missing = [ToolSpec(name) for name in called if name not in defined_names]
@@ -461,7 +461,7 @@ class RunWriter:
             yield fact
 
     def _round(self, one: RecordedRound, index: int, reason: str, before: Iterable[Fact]) -> Iterator[Fact]:
-        message = bounded(Message("assistant", (*one.parts, *[recorded.call for recorded in one.calls]), one.author))
+        message = bound_message(Message("assistant", (*one.parts, *[recorded.call for recorded in one.calls]), one.author))
         yield Fact(e.RoundStarted, {"index": index, "reason": reason})
         yield from before
         yield Fact(e.ModelReplied, {"message": message, **one.fields}, one.at)

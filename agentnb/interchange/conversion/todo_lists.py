@@ -26,18 +26,18 @@ _DROPPED = frozenset({"cancelled", "canceled", "deleted"})
 """Statuses of todos that are off the list."""
 
 
-class FollowedTodos:
+class TodoTracker:
     """A run's todo list after the calls so far."""
 
     def __init__(self, todos: Iterable[Todo] = ()) -> None:
         self.todos: Todos = tuple(todos)
-        self.is_told = False
+        self.is_recorded = False
         """True if the trace itself records changes of the list; calls are then ignored."""
 
     def after(self, call: ToolCall, result: ToolResult, at: datetime | None) -> Todos | None:
         """Return the list after this call, or None if it is unchanged."""
         read = _READERS.get(call.name)
-        if read is None or self.is_told or result.is_error or not isinstance(call.arguments, dict):
+        if read is None or self.is_recorded or result.is_error or not isinstance(call.arguments, dict):
             return None
         changed = None
         with suppress(Refused, AttributeError, KeyError, TypeError, ValueError):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.interchange.exports import anthropic_messages, openai_chat, openinference, otel, parquet, sam
 
 
@@ -29,5 +29,5 @@ EXPORTS: dict[str, Export] = {form.NAME: form for form in (sam, openai_chat, ant
 def export_named(name: str) -> Export:
     """Return the format of this name. Raises `SettingsError` with the most similar names."""
     if name not in EXPORTS:
-        raise SettingsError(f"There is no export format {name!r}", near(name, EXPORTS))
+        raise SettingsError(f"There is no export format {name!r}", suggest_names(name, EXPORTS))
     return EXPORTS[name]

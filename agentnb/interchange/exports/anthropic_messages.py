@@ -12,7 +12,7 @@ from typing import Any
 
 from agentnb.core.messages import AnyPart, Image, Message, Thinking, ToolCall, ToolResult
 from agentnb.detect.run import Run
-from agentnb.interchange.exports.stored_messages import conversation_of, one_or_lines
+from agentnb.interchange.exports.stored_messages import conversation_of, json_or_lines
 from agentnb.interchange.formats.exchanges import PARENT_ID, RUN_ID
 from agentnb.models.defaults import MAX_TOKENS
 from agentnb.models.providers.anthropic import NAME as OWN
@@ -24,7 +24,7 @@ TITLE = "messages of Anthropic's API"
 
 def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
     """Yield the file: one request, or a request per line."""
-    return one_or_lines(runs, request_of)
+    return json_or_lines(runs, request_of)
 
 
 def request_of(run: Run) -> dict[str, Any]:

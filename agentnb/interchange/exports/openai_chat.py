@@ -13,20 +13,20 @@ from typing import Any
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import ToolSpec
 from agentnb.detect.run import Run
-from agentnb.interchange.exports.stored_messages import conversation_of, one_or_lines
+from agentnb.interchange.exports.stored_messages import conversation_of, json_or_lines
 from agentnb.interchange.formats.exchanges import PARENT_ID, RUN_ID
 from agentnb.models.providers.serialization import data_url, parameters
 from agentnb.settings import SERVERS
 
 NAME = "openai_chat"
 TITLE = "OpenAI chat messages"
-MAX_METADATA = 512
+MAX_METADATA_CHARACTERS = 512
 """Maximum characters of a ``metadata`` value."""
 
 
 def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
     """Yield the file: one request, or a request per line."""
-    return one_or_lines(runs, request_of)
+    return json_or_lines(runs, request_of)
 
 
 def request_of(run: Run) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def request_of(run: Run) -> dict[str, Any]:
     if run.tools:
         request["tools"] = [_tool(tool) for tool in run.tools]
     metadata = {RUN_ID: run.id, PARENT_ID: run.parent_id, "agentnb.status": run.status}
-    return {**request, "metadata": {name: value[:MAX_METADATA] for name, value in metadata.items() if value}}
+    return {**request, "metadata": {name: value[:MAX_METADATA_CHARACTERS] for name, value in metadata.items() if value}}
 
 
 def _model_name(model: str) -> str:

@@ -16,7 +16,7 @@ from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.exports.agentnb_facts import attributes_of, event_attributes, json_text, name_of
-from agentnb.interchange.exports.spans import Families, Span, parent_span_id, span_id, spans_of
+from agentnb.interchange.exports.spans import Span, TraceIds, parent_span_id, span_id, spans_of
 from agentnb.models.providers.serialization import data_url
 
 NAME = "openinference"
@@ -31,7 +31,7 @@ _PLAIN, _JSON = "text/plain", "application/json"
 
 def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
     """Yield the file, one span per line within the list."""
-    families = Families(runs)
+    families = TraceIds(runs)
     before = b"[\n"
     for run in runs:
         trace_id = families.trace_id(run)

@@ -19,7 +19,7 @@ from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.exports.agentnb_facts import attributes_of, event_attributes, json_text, name_of
-from agentnb.interchange.exports.spans import AGENT, Families, Span, parent_span_id, span_id, spans_of
+from agentnb.interchange.exports.spans import AGENT, Span, TraceIds, parent_span_id, span_id, spans_of
 
 NAME = "otel"
 TITLE = "spans of OpenTelemetry's GenAI conventions"
@@ -50,7 +50,7 @@ _SEVERITIES = {"notice": 9, "nudge": 9, "block": 13, "stop": 13}
 
 def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
     """Yield the file, a line or two for each run."""
-    families = Families(runs)
+    families = TraceIds(runs)
     for run in runs:
         spans = spans_of(run)
         trace_id = families.trace_id(run)

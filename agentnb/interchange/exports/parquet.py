@@ -19,9 +19,9 @@ from agentnb.errors import StoreError
 
 NAME = "parquet"
 TITLE = "Parquet file of run logs"
-ROWS = 10_000
+MAX_GROUP_ROWS = 10_000
 """Maximum events of a row group."""
-MAX_BYTES = 32_000_000
+MAX_GROUP_BYTES = 32_000_000
 """Bytes of events after which a row group ends, regardless of their number."""
 
 
@@ -35,9 +35,9 @@ def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
         pa.PythonFile(sink, "w"), schema, compression="zstd", use_dictionary=["run_id", "kind"]
     ) as writer:
         for rows in _groups(_row(event) for run in runs for event in run.events):
-            writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=schema), row_group_size=ROWS)
-            yield from sink.taken()
-    yield from sink.taken()
+            writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=schema), row_group_size=MAX_GROUP_ROWS)
+            yield from sink.drain()
+    yield from sink.drain()
 
 
 def _pyarrow() -> tuple[Any, Any]:
@@ -63,10 +63,10 @@ def _groups(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows in groups that fit into memory."""
     for first in rows:
         group, size = [first], len(first["event"])
-        for row in islice(rows, ROWS - 1):
+        for row in islice(rows, MAX_GROUP_ROWS - 1):
             group.append(row)
             size += len(row["event"])
-            if size > MAX_BYTES:
+            if size > MAX_GROUP_BYTES:
                 break
         yield group
 
@@ -93,7 +93,7 @@ class _Pieces(io.RawIOBase):
         self._length += len(self._written[-1])
         return len(self._written[-1])
 
-    def taken(self) -> Iterator[bytes]:
+    def drain(self) -> Iterator[bytes]:
         """Yield and drop the bytes written since the last call."""
         written, self._written = self._written, []
         yield from written

@@ -43,7 +43,7 @@ def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
 
 def conversation_export(run: Run) -> dict[str, Any]:
     """Return the complete single export of a run."""
-    recorded = _recorded(run)
+    recorded = _recorded_fields(run)
     messages = list(_Messages(run, recorded.get("messages")).all())
     conversation_fields = _object(recorded.get("conversation"))
     times = [message["timestamp"] for message in messages if isinstance(message["timestamp"], str)]
@@ -70,7 +70,7 @@ def conversation_id(run_id: str) -> str:
     return run_id
 
 
-def _recorded(run: Run) -> dict[str, Any]:
+def _recorded_fields(run: Run) -> dict[str, Any]:
     """Return the fields besides messages that a run from SAM was read with."""
     recorded = run.settings.get("recorded") if run.origin is not None and run.origin.format == NAME else None
     return recorded if isinstance(recorded, dict) else {}

@@ -22,17 +22,17 @@ from agentnb.core.run.fold import apply
 from agentnb.core.run.rounds import BROKEN_OFF
 from agentnb.core.run.timeline import CLARIFY_BLANK, ModelCall, Part, Tool, timeline
 from agentnb.detect.run import Run
-from agentnb.interchange.exports.stored_messages import is_filled, without_filled
+from agentnb.interchange.exports.stored_messages import drop_placeholders, is_placeholder_result
 
 Kind: TypeAlias = Literal["agent", "model", "tool", "plan"]
 AGENT = "agent"
 """Key of the run's own span."""
-MAX_INPUT = 100_000
+MAX_INPUT_BYTES = 100_000
 """Bytes of input messages up to which a model call repeats the whole conversation. Beyond, it has only new messages."""
 ONLY_END, UNKNOWN_TIMES, ONLY_DURATION, ONLY_START = "only the end", "unknown", "only the duration", "only the start"
 """Known times of a span, if not both."""
 _MICROSECOND = 1_000
-LONGEST = 1e10
+MAX_SPAN_SECONDS = 1e10
 """Maximum seconds of a span: a damaged log may hold more than nanoseconds can represent."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN = frozenset(
@@ -95,7 +95,7 @@ class Span:
     events: list[SpanEvent] = field(default_factory=list)
 
 
-class Families:
+class TraceIds:
     """Groups runs into traces: nested runs, at any depth, share the trace of their outermost run."""
 
     def __init__(self, runs: Iterable[Run]) -> None:
@@ -141,7 +141,7 @@ class _Spans:
         self._run = run
         self._facts = RunFacts()
         self._at = _nanoseconds(run.events)
-        self._told: list[Message] = []
+        self._conversation: list[Message] = []
         """The conversation so far, without filled gaps."""
         self._length, self._taken, self._since = 0, 0, 0
         self._round: e.RoundStarted | None = None
@@ -165,7 +165,7 @@ class _Spans:
             self._take(event)
             apply(self._facts, event)
         if (streamed := self._run.streamed_reply) is not None:
-            self._broken_off(*streamed)
+            self._add_interrupted_call(*streamed)
         own = self._spans[0]
         own.events = sorted([*own.events, *self._waiting], key=lambda one: one.event.seq)
         return self._spans
@@ -175,19 +175,19 @@ class _Spans:
             self._round = event
         for part in self._ended.get(event.seq, ()):
             if isinstance(part, ModelCall):
-                self._called(part)
+                self._add_model_call(part)
             elif isinstance(part, Tool):
-                self._ran(part)
+                self._add_tool_call(part)
         if isinstance(event, e.RoundFinished):
             self._note_status(event)
         if type(event) not in _SHOWN:
-            self._noted(event)
+            self._add_event(event)
 
-    def _noted(self, event: e.AnyEvent) -> None:
+    def _add_event(self, event: e.AnyEvent) -> None:
         if isinstance(event, e.Warned) and event.topic == "filled":
             return
         if isinstance(event, w.PlanProposed):
-            self._proposed(event)
+            self._add_plan(event)
         noted = SpanEvent(event, self._at[event.seq])
         (self._waiting if isinstance(event, e.BeforeReply) else self._spans[0].events).append(noted)
 
@@ -200,18 +200,18 @@ class _Spans:
         times = names[first.at is not None, last.at is not None]
         end = max(self._at[0], self._at[-1])
         span = Span("agent", AGENT, "", run.agent, self._at[0], end, times, last.seq, run.error)
-        span.inputs = [*without_filled(run.messages[: run.inherited + 1])]
+        span.inputs = [*drop_placeholders(run.messages[: run.inherited + 1])]
         return span
 
     # Model calls
 
-    def _called(self, part: ModelCall) -> None:
+    def _add_model_call(self, part: ModelCall) -> None:
         if isinstance(part.ended, e.ModelReplied):
-            self._replied(part.ended)
+            self._add_reply(part.ended)
         elif isinstance(part.ended, w.ModelCalled) and part.operation != CLARIFY_BLANK:
-            self._model_called(part.ended)
+            self._add_side_call(part.ended)
 
-    def _replied(self, event: e.ModelReplied) -> None:
+    def _add_reply(self, event: e.ModelReplied) -> None:
         index = self._round.index if self._round is not None else 0
         self._read_conversation()
         span = self._add("model", f"round-{index}", self._run.model, event, event.seconds)
@@ -219,17 +219,17 @@ class _Spans:
         self._put_inputs(span)
         self._put_round(span)
 
-    def _broken_off(self, message: Message, metadata: dict[str, Any]) -> None:
+    def _add_interrupted_call(self, message: Message, metadata: dict[str, Any]) -> None:
         """Add the model call whose reply was streaming when the process died."""
         last = self._run.events[-1]
         how: Any = {"stop_reason": BROKEN_OFF, "metadata": metadata, "seconds": None}
-        self._replied(e.ModelReplied(last.seq, last.at, last.run_id, last.parent_id, message=message, **how))
+        self._add_reply(e.ModelReplied(last.seq, last.at, last.run_id, last.parent_id, message=message, **how))
 
     def _put_inputs(self, span: Span) -> None:
         span.is_compacted = self._facts.compacted is not None
-        span.offset = 0 if self._length <= MAX_INPUT else self._since
-        span.inputs = self._told[span.offset :]
-        self._since = len(self._told)
+        span.offset = 0 if self._length <= MAX_INPUT_BYTES else self._since
+        span.inputs = self._conversation[span.offset :]
+        self._since = len(self._conversation)
 
     def _put_round(self, span: Span) -> None:
         if self._round is not None:
@@ -240,8 +240,8 @@ class _Spans:
     def _read_conversation(self) -> None:
         """Add the messages since the last model call."""
         messages = self._facts.messages
-        for message in without_filled(messages[self._taken :]):
-            self._told.append(message)
+        for message in drop_placeholders(messages[self._taken :]):
+            self._conversation.append(message)
             self._length += len(msgspec.json.encode(message))
         self._taken = len(messages)
 
@@ -251,11 +251,11 @@ class _Spans:
             return
         last = self._last_model
         if last is None or last.key != f"round-{event.index}":
-            self._failed(event)
+            self._add_failed_call(event)
         elif event.status != "success":
             last.facts["round.status"] = event.status
 
-    def _failed(self, event: e.RoundFinished) -> None:
+    def _add_failed_call(self, event: e.RoundFinished) -> None:
         assert self._round is not None
         self._read_conversation()
         times = "" if self._round.at is not None and event.at is not None else UNKNOWN_TIMES
@@ -267,7 +267,7 @@ class _Spans:
         self._put_round(span)
         span.facts["round.status"] = event.status
 
-    def _model_called(self, event: w.ModelCalled) -> None:
+    def _add_side_call(self, event: w.ModelCalled) -> None:
         span = self._add("model", f"model-{event.seq}", event.model or self._run.model, event, event.seconds)
         span.called = event
         span.error = e.RunError("ModelError", event.error) if event.error else None
@@ -275,7 +275,7 @@ class _Spans:
             span.parent = self._plan
             self._planners.append(span)
 
-    def _proposed(self, event: w.PlanProposed) -> None:
+    def _add_plan(self, event: w.PlanProposed) -> None:
         """Add the span of a plan, around its planner's model calls."""
         at = self._at[event.seq]
         start = min([at, *[planner.start for planner in self._planners]])
@@ -289,10 +289,10 @@ class _Spans:
 
     # Tool calls
 
-    def _ran(self, part: Tool) -> None:
+    def _add_tool_call(self, part: Tool) -> None:
         event, call = part.ended, part.call
         if isinstance(event, e.ToolFinished):
-            if call is None or is_filled(event.result):
+            if call is None or is_placeholder_result(event.result):
                 return
             begun = event if part.begun is None else part.begun  # a call stopped before it began also has a result
             span = self._add("tool", f"tool-{begun.seq}", call.name, event, event.seconds)
@@ -311,7 +311,7 @@ class _Spans:
     def _add(self, kind: Kind, key: str, name: str, event: e.AnyEvent, seconds: float | None) -> Span:
         """Add the span that this event ends, with its duration, if known."""
         at = self._at[event.seq]
-        length = 0 if seconds is None else round(min(seconds, LONGEST) * 1e9)
+        length = 0 if seconds is None else round(min(seconds, MAX_SPAN_SECONDS) * 1e9)
         if event.at is not None:
             start, end, times = at - length, at, ONLY_END if seconds is None else ""
         else:

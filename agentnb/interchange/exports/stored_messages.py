@@ -15,21 +15,21 @@ from agentnb.detect.run import Run
 
 def conversation_of(run: Run) -> Iterator[Message]:
     """Yield the messages of a run, with the results of an open round so far, and without placeholders."""
-    yield from without_filled((*run.messages, *_results_of_open_round(run), *run.pending))
+    yield from drop_placeholders((*run.messages, *_results_of_open_round(run), *run.pending))
 
 
-def without_filled(messages: Iterable[Message]) -> Iterator[Message]:
+def drop_placeholders(messages: Iterable[Message]) -> Iterator[Message]:
     """Yield these messages without placeholder prompts and results."""
     for message in messages:
         if message.role == "tool":
-            parts = tuple([part for part in message.parts if not is_filled(part)])
+            parts = tuple([part for part in message.parts if not is_placeholder_result(part)])
             if parts:
                 yield replace(message, parts=parts)
         elif not message.is_placeholder:
             yield message
 
 
-def is_filled(part: Any) -> bool:
+def is_placeholder_result(part: Any) -> bool:
     """True if this is a placeholder result, added because the trace had none."""
     return isinstance(part, ToolResult) and part.error_code == LOST
 
@@ -40,7 +40,7 @@ def _results_of_open_round(run: Run) -> Iterator[Message]:
         yield Message("tool", run.open_round.results)
 
 
-def one_or_lines(runs: Iterable[Run], made_of: Callable[[Run], dict[str, Any]]) -> Iterator[bytes]:
+def json_or_lines(runs: Iterable[Run], made_of: Callable[[Run], dict[str, Any]]) -> Iterator[bytes]:
     """Yield an indented JSON document for one run, or JSON Lines for several."""
     remaining = iter(runs)
     first, second = next(remaining, None), next(remaining, None)

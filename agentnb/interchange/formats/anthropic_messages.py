@@ -176,13 +176,13 @@ def result_of(block: dict[str, Any], at: datetime | None = None) -> Result:
     is_error = bool(block.get("is_error")) or failed
     if block["type"] in ("tool_result", "mcp_tool_result"):
         return Result(call_id, result_parts(content), is_error=is_error, at=at)
-    return Result(call_id, parts_of(_told(content)), is_error=is_error, at=at)
+    return Result(call_id, parts_of(_result_text(content)), is_error=is_error, at=at)
 
 
-def _told(content: Any) -> str:
+def _result_text(content: Any) -> str:
     """Return the result of a server-side tool as text, without encrypted fields."""
     if isinstance(content, list):
-        return "\n".join(_told(item) for item in content)
+        return "\n".join(_result_text(item) for item in content)
     if not isinstance(content, dict):
         return json_text(content or "")
     page = content.get("content")

@@ -24,7 +24,7 @@ from agentnb.interchange.yaml_text import load_yaml
 NAME = "api_cassettes"
 TITLE = "recorded exchanges with an API (VCR, HAR)"
 RECORDS_END = "what the API's last response says"
-MAX_BODY = 100_000_000
+MAX_BODY_BYTES = 100_000_000
 """Maximum expanded size of a compressed body, in bytes."""
 APIS: tuple[Api, ...] = (openai_responses.API, anthropic_messages.API, gemini_contents.API, openai_chat.API)
 _CASSETTE = re.compile(rb"^(?:http_)?interactions:", re.MULTILINE)
@@ -64,7 +64,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 def _exchanges(file: TraceFile, interactions: list[Any]) -> Iterator[Exchange]:
     for index, entry in enumerate(interactions):
-        with file.guarded(f"exchange {index}"):
+        with file.guard(f"exchange {index}"):
             exchange = _exchange(entry, f"exchange {index}")
             if exchange is not None:
                 yield exchange
@@ -83,10 +83,10 @@ def _exchange(one: dict[str, Any], position: str) -> Exchange | None:
         return None
     error = exchange.error or (f"HTTP status {status}" if status >= _FAILED else "")
     model = exchange.model or _model_of(one["request"])
-    return _timed(exchange._replace(error=error, reply=None if error else exchange.reply, model=model), one)
+    return _set_times(exchange._replace(error=error, reply=None if error else exchange.reply, model=model), one)
 
 
-def _timed(found: Exchange, one: dict[str, Any]) -> Exchange:
+def _set_times(found: Exchange, one: dict[str, Any]) -> Exchange:
     """Return the exchange with the recorded time and duration of its reply, if any."""
     at = time_of(one.get("recorded_at") or one.get("startedDateTime"))
     milliseconds = one.get("time")
@@ -121,10 +121,10 @@ def body_of(message: dict[str, Any]) -> Any:
         return message["parsed_body"]
     data, encoding = _raw(message)
     if isinstance(data, str):
-        data = _decoded64(data) if encoding == "base64" else encodable(data).encode()
+        data = _decode_base64(data) if encoding == "base64" else encodable(data).encode()
     if not isinstance(data, bytes):
         return data if isinstance(data, dict) else None
-    return json_of(_unpacked(data).decode(errors="replace"))
+    return json_of(_decompress(data).decode(errors="replace"))
 
 
 def _raw(message: dict[str, Any]) -> tuple[Any, str]:
@@ -154,22 +154,22 @@ def json_of(text: str) -> Any:
     return body
 
 
-def _decoded64(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text)
     except (binascii.Error, ValueError):
         return text.encode(errors="replace")
 
 
-def _unpacked(data: bytes) -> bytes:
+def _decompress(data: bytes) -> bytes:
     """Unpack a body compressed with gzip or deflate. Raises ValueError above `MAX_BODY`."""
     if data[:2] != b"\x1f\x8b" and data[:1] != b"\x78":
         return data
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
-        unpacked = unpacker.decompress(data, MAX_BODY)
+        unpacked = unpacker.decompress(data, MAX_BODY_BYTES)
     except zlib.error:
         return data
     if unpacker.unconsumed_tail:
-        raise ValueError(f"a body expands to more than {MAX_BODY / 1e6:.0f} MB")
+        raise ValueError(f"a body expands to more than {MAX_BODY_BYTES / 1e6:.0f} MB")
     return unpacked

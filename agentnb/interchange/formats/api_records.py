@@ -51,7 +51,7 @@ def read_records(file: TraceFile, api: Api) -> Iterator[Run]:
             messages = [record for _, record in file.records()]
             yield from runs_of(file, api.name, _exchanges(file, api, [("", messages)]))
         else:
-            yield from runs_of(file, api.name, _exchanges(file, api, file.placed()), several=True)
+            yield from runs_of(file, api.name, _exchanges(file, api, file.positioned_records()), several=True)
         return
     document = file.document
     if isinstance(document, list) and not api.is_conversation(document) and _holds(api, document[0]):
@@ -63,7 +63,7 @@ def read_records(file: TraceFile, api: Api) -> Iterator[Run]:
 
 def _exchanges(file: TraceFile, api: Api, items: Iterable[tuple[str, Any]]) -> Iterator[Exchange]:
     for position, record in items:
-        with file.guarded(position):
+        with file.guard(position):
             exchange = exchange_of(api, record, position)
             if exchange is None:
                 file.problem(f"It is not an exchange of {api.name}", position)

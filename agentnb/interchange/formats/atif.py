@@ -18,7 +18,7 @@ from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.content import cost_of, parts_of, picture, texts_of, time_of
-from agentnb.interchange.formats.endings import recorded
+from agentnb.interchange.formats.endings import recorded_settings
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.totals import total_of
 from agentnb.interchange.trace_file import TraceFile
@@ -40,8 +40,8 @@ def sniff(file: TraceFile) -> str:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of each trajectory, followed by those of its sub-agents."""
-    for position, record in file.placed():
-        with file.guarded(position):
+    for position, record in file.positioned_records():
+        with file.guard(position):
             yield from with_nested_usage(_runs(file, position, record, _own_id(record) or stable_id(file, position), None))
 
 
@@ -65,7 +65,7 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any], run_id: str, p
         agent=str(agent.get("name") or "agent"),
         model=str(agent.get("model_name") or next(_models(steps), "")),
         tools=openai_chat.tools_of(agent.get("tool_definitions")),
-        settings=recorded(record, *_RECORDED, agent_version=agent.get("version"), agent_extra=agent.get("extra")),
+        settings=recorded_settings(record, *_RECORDED, agent_version=agent.get("version"), agent_extra=agent.get("extra")),
     )
     file.take_each(steps[:copied], lambda step: _take(writer, step), position, "step")
     writer.mark_copied()
@@ -149,7 +149,7 @@ def _take(writer: RunWriter, step: dict[str, Any]) -> None:
     calls = step.get("tool_calls") or []
     failed = len(results) == 1 and _says_failed(step)
     for result in results:
-        call_id, content = str(result.get("source_call_id") or ""), _observed(result)
+        call_id, content = str(result.get("source_call_id") or ""), _observation_parts(result)
         if call_id or calls:
             writer.result(call_id, content, is_error=failed, at=at)
         elif content:
@@ -183,7 +183,7 @@ def _reply(writer: RunWriter, step: dict[str, Any], parts: list[AnyPart]) -> Non
     )
 
 
-def _observed(result: dict[str, Any]) -> list[AnyPart]:
+def _observation_parts(result: dict[str, Any]) -> list[AnyPart]:
     """Return the content of a result, and a line for each sub-agent trajectory that it references."""
     parts = _content(result.get("content"))
     for reference in result.get("subagent_trajectory_ref") or ():

@@ -19,7 +19,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats.claude_lines import ClaudeLog
-from agentnb.interchange.formats.session_log import by_links, first_records, known, run_id_of, text_of
+from agentnb.interchange.formats.session_log import drop_empty, first_records, run_id_of, sort_by_links, text_of
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "claude_code"
@@ -32,7 +32,7 @@ _MESSAGES = frozenset({"user", "assistant"})
 _OWN_FILES = ("agent-{side}.jsonl", "{session}_agent-{side}.jsonl", "{session}/subagents/agent-{side}.jsonl")
 """File names of sub-agents, relative to the folder of their session's file."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
-MAX_SHARED = 100_000
+MAX_SHARED_MESSAGES = 100_000
 """Maximum shared messages repeated in the branches of a file; further branches start without them."""
 _SPAWNING = frozenset({"Task", "Agent"})
 """Tools that start a sub-agent."""
@@ -58,7 +58,7 @@ def _is_line(record: dict[str, Any]) -> bool:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of each session, and those of its sub-agents and abandoned branches."""
-    yield from runs_of(file, file.numbered(), NAME)
+    yield from runs_of(file, file.numbered_records(), NAME)
 
 
 def runs_of(file: TraceFile, records: Iterable[tuple[int, Any]], name: str) -> Iterator[Run]:
@@ -76,7 +76,7 @@ def runs_of(file: TraceFile, records: Iterable[tuple[int, Any]], name: str) -> I
             own_files.add(run.id)
             yield run
 
-    runs = chain(_written(file, name, conversations, tree.titles), of_own_files())
+    runs = chain(_write_runs(file, name, conversations, tree.titles), of_own_files())
     yield from (run for run in with_nested_usage(runs) if run.id not in own_files)
     if not conversations:
         file.note("It holds no message")
@@ -115,13 +115,13 @@ def _of_side(file: TraceFile, name: str, session: str, side: str) -> Iterator[Ru
             for conversation in tree.conversations()
             if (conversation.side, conversation.session) == (side, session)
         ]
-        yield from _written(side_file, name, of_side, tree.titles)
+        yield from _write_runs(side_file, name, of_side, tree.titles)
         return
 
 
-def _written(file: TraceFile, name: str, conversations: list[_RunLines], titles: dict[str, str]) -> Iterator[Run]:
+def _write_runs(file: TraceFile, name: str, conversations: list[_RunLines], titles: dict[str, str]) -> Iterator[Run]:
     for conversation in conversations:
-        with file.guarded(f"line {conversation.line}"):
+        with file.guard(f"line {conversation.line}"):
             yield conversation.write(
                 file, name, position=f"line {conversation.line}" if len(conversations) > 1 else "", titles=titles
             )
@@ -130,8 +130,8 @@ def _written(file: TraceFile, name: str, conversations: list[_RunLines], titles:
 def _tree_of(file: TraceFile, records: Iterable[tuple[int, Any]]) -> _Tree:
     """Group the lines by conversation."""
     tree = _Tree()
-    for number, record in by_links(records, _links):
-        with file.guarded(f"line {number}"):
+    for number, record in sort_by_links(records, _links):
+        with file.guard(f"line {number}"):
             tree.take(number, record)
     return tree
 
@@ -180,7 +180,7 @@ class _RunLines:
         """Return the run."""
         recorded = dict(self.log.recorded)
         summaries = [title for leaf, title in titles.items() if leaf in self.uuids or leaf == self.session]
-        recorded |= known(titles=summaries)
+        recorded |= drop_empty(titles=summaries)
         fields: dict[str, Any] = {"settings": {"recorded": recorded}}
         parent_id = None
         if self.left_at >= 0 and self.parent is not None:
@@ -240,7 +240,7 @@ class _Tree:
         before = self._message.get(parent, parent)
         is_start = not conversation.side and not before and record.get("parentUuid", "") is None
         if kind in _MESSAGES and (before or is_start) and conversation.log.is_prompt(record):
-            self._go_back(conversation, line, before)
+            self._add_prompt(conversation, line, before)
         if uuid:
             self._owner[uuid] = conversation
             self._message[uuid] = before if before and kind not in _MESSAGES else uuid
@@ -269,7 +269,7 @@ class _Tree:
                 self._share_beginning(above, self._sessions[session])
         return self._sessions.setdefault(session, _RunLines(line))
 
-    def _go_back(self, one: _RunLines, line: int, before: str) -> None:
+    def _add_prompt(self, one: _RunLines, line: int, before: str) -> None:
         """Record a prompt. An earlier prompt at the same position means a rewind: its later messages become a branch."""
         earlier = one.prompts.get(before)
         if earlier is not None and (before or self._is_linked):
@@ -301,7 +301,7 @@ class _Tree:
     def _share_beginning(self, one: _RunLines, other: _RunLines) -> int:
         """Copy the lines so far to the start of another conversation; return the number of original replies among them."""
         self._shared += len(one.log.items)
-        if self._shared <= MAX_SHARED:
+        if self._shared <= MAX_SHARED_MESSAGES:
             other.log.items = [*one.log.items]
             other.log.copied = len(other.log.items)
         return len(one.log.replies) - one.log.copied_replies

@@ -10,7 +10,7 @@ from agentnb.core.messages import AnyPart, Thinking, ToolCall
 from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.interchange.formats.content import cost_of, parts_of, texts_of, time_of
-from agentnb.interchange.formats.session_log import COMMAND, Reply, SessionLog, known, seconds_of, text_of
+from agentnb.interchange.formats.session_log import COMMAND, Reply, SessionLog, drop_empty, seconds_of, text_of
 from agentnb.models.providers.anthropic import read_usage
 
 PRODUCT = "claude-code"
@@ -64,7 +64,7 @@ class ClaudeLog(SessionLog):
         elif kind == "attachment":
             self._attachment(record)
         elif kind == "queue-operation":
-            self._queued(record)
+            self._queue_operation(record)
 
     def is_prompt(self, record: dict[str, Any]) -> bool:
         """True if the line is a message typed by the person."""
@@ -133,7 +133,7 @@ class ClaudeLog(SessionLog):
         call_ids = {call.id for call in reply.calls if call.id}
         reply.calls += [call for call in calls if call.id not in call_ids]
         reply.stop_reason = text_of(message.get("stop_reason")) or reply.stop_reason
-        reply.usage = _later(reply.usage, usage_of(message.get("usage"), record.get("costUSD")))
+        reply.usage = _merge_usage(reply.usage, usage_of(message.get("usage"), record.get("costUSD")))
         reply.seconds = seconds_of(record.get("durationMs")) or reply.seconds
         for block in results:
             self._tool_result(block, {}, at)
@@ -145,7 +145,7 @@ class ClaudeLog(SessionLog):
         if kind in ("compact_boundary", "microcompact_boundary"):
             metadata = record.get("compactMetadata") or record.get("microcompactMetadata") or {}
             before, round_count = metadata.get("preTokens"), len(self.replies)
-            compaction = known(trigger=metadata.get("trigger"), tokens_before=before, after_rounds=round_count)
+            compaction = drop_empty(trigger=metadata.get("trigger"), tokens_before=before, after_rounds=round_count)
             self.recorded.setdefault("compactions", []).append(compaction)
         elif kind == "api_error":
             attempt, most = record.get("retryAttempt"), record.get("maxRetries")
@@ -173,7 +173,7 @@ class ClaudeLog(SessionLog):
             self._said_from_queue.append(text)
         self.say(parts, author=_author(record, text), at=time_of(record.get("timestamp")))
 
-    def _queued(self, record: dict[str, Any]) -> None:
+    def _queue_operation(self, record: dict[str, Any]) -> None:
         """Follow the queue of messages typed while the agent worked. A removed message was sent to the agent at once."""
         operation, text = record.get("operation"), text_of(record.get("content"))
         if operation == "enqueue" and text:
@@ -256,7 +256,7 @@ def usage_of(usage: Any, cost: Any = None) -> Usage:
     return replace(read_usage(usage), cost=cost_of(cost)) if isinstance(usage, dict) else UNKNOWN
 
 
-def _later(before: Usage, now: Usage) -> Usage:
+def _merge_usage(before: Usage, now: Usage) -> Usage:
     """Merge the usage reports of one reply: early lines report only part of its output."""
     if before is UNKNOWN or now is UNKNOWN:
         return before if now is UNKNOWN else now

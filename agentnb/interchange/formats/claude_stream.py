@@ -16,9 +16,9 @@ from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.claude_lines import ClaudeLog, usage_of
 from agentnb.interchange.formats.content import json_text
-from agentnb.interchange.formats.endings import fail, limited
+from agentnb.interchange.formats.endings import fail, finish_limited
 from agentnb.interchange.formats.run_ids import nested_id
-from agentnb.interchange.formats.session_log import Reply, first_records, known, run_id_of, seconds_of, text_of
+from agentnb.interchange.formats.session_log import Reply, drop_empty, first_records, run_id_of, seconds_of, text_of
 from agentnb.interchange.formats.totals import total_of
 from agentnb.interchange.trace_file import TraceFile
 
@@ -54,7 +54,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of each session, and those of its sub-agents."""
     sessions: dict[str, _Session] = {}
     for number, record in _records(file):
-        with file.guarded(f"line {number}"):
+        with file.guard(f"line {number}"):
             sessions.setdefault(text_of(record.get("session_id")), _Session(number)).take(record)
     nonempty = {session: lines for session, lines in sessions.items() if lines.holds_something}
     for session, lines in nonempty.items():
@@ -114,15 +114,15 @@ class _Session:
         if not self._log.replies and text_of(self._result.get("result")):  # only a result
             self._log.reply(self._only_reply())
         model = self._log.model or text_of(self._opening.get("model"))
-        recorded = known(**{name: self._opening.get(name) for name in _RECORDED}, session=session)
-        recorded |= known(**{name: self._result.get(name) for name in _OF_RESULT}, **self._log.recorded)
+        recorded = drop_empty(**{name: self._opening.get(name) for name in _RECORDED}, session=session)
+        recorded |= drop_empty(**{name: self._result.get(name) for name in _OF_RESULT}, **self._log.recorded)
         tool_names = self._opening.get("tools")
         tools = tuple(
             ToolSpec(tool_name)
             for tool_name in (tool_names if isinstance(tool_names, list) else ())
             if isinstance(tool_name, str)
         )
-        with file.guarded(position):
+        with file.guard(position):
             writer = file.writer(NAME, position, run_id=run_id, model=model, tools=tools, settings={"recorded": recorded})
             writer.total(total_of(cost=self._result.get("total_cost_usd")), has_nested_cost=bool(self._nested))
             yield self._log.write(writer, model, end=lambda: self._end(writer))
@@ -132,7 +132,7 @@ class _Session:
                 "parent_id": run_id or None,
                 "agent": self._kind(call_id),
             }
-            with file.guarded(call_id):
+            with file.guard(call_id):
                 yield log.write(file.writer(NAME, call_id, model=log.model or model, **inner), log.model or model)
 
     def _only_reply(self) -> Reply:
@@ -152,7 +152,7 @@ class _Session:
         result = self._result
         subtype, seconds = text_of(result.get("subtype")), seconds_of(result.get("duration_ms"))
         if subtype in _LIMITS:
-            return limited(writer, _LIMITS[subtype], seconds=seconds)
+            return finish_limited(writer, _LIMITS[subtype], seconds=seconds)
         if result.get("is_error") is True or subtype.startswith("error"):
             errors = result.get("errors")
             message = text_of(result.get("result")) or (json_text(errors) if errors else subtype)

@@ -19,7 +19,7 @@ from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.formats.content import parts_of, texts_of, time_of
-from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, first_records, known, run_id_of, text_of
+from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, first_records, run_id_of, text_of
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "codex"
@@ -32,7 +32,7 @@ _NOTICES = (
     *("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions", "<collaboration_mode>"),
     "<subagent_notification>",
 )
-_AT_ONCE = timedelta(seconds=1)
+_MAX_COPY_GAP = timedelta(seconds=1)
 """Maximum time between copied lines of a fork."""
 _CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_call", "mcp_call"})
 _RESULTS = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_result"})
@@ -54,10 +54,10 @@ def sniff(file: TraceFile) -> str:
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of the session."""
     session = _Session()
-    for number, record in file.numbered():
-        with file.guarded(f"line {number}"):
+    for number, record in file.numbered_records():
+        with file.guard(f"line {number}"):
             session.take(record)
-    with file.guarded():
+    with file.guard():
         yield session.write(file)
 
 
@@ -83,7 +83,7 @@ class _Session:
         at = time_of(record.get("timestamp"))
         if kind in _KINDS and not isinstance(payload, dict):
             raise TypeError("its payload must be an object")
-        if self._copied_at is not None and (at is None or at > self._copied_at + _AT_ONCE):
+        if self._copied_at is not None and (at is None or at > self._copied_at + _MAX_COPY_GAP):
             self._copied_at = self.log.open = None
         if kind == "session_meta" or (kind is None and "instructions" in record):
             self._meta(payload or record, at)
@@ -95,7 +95,7 @@ class _Session:
         elif kind == "event_msg" and payload:
             self._event(payload, at)
         elif kind == "compacted" and payload:
-            self._compacted(payload, at)
+            self._add_summary(payload, at)
         elif kind in _ITEMS:
             self._item(record, at)
         if self._copied_at is not None and at is not None:
@@ -114,7 +114,7 @@ class _Session:
             return
         git = meta.get("git") or {}
         source = meta.get("source")
-        self._about |= known(
+        self._about |= drop_empty(
             session=meta.get("id"),
             cwd=meta.get("cwd"),
             version=meta.get("cli_version"),
@@ -127,10 +127,10 @@ class _Session:
         base = meta.get("base_instructions")
         self._system = text_of(base.get("text") if isinstance(base, dict) else base) or text_of(meta.get("instructions"))
 
-    def _compacted(self, payload: dict[str, Any], at: Any) -> None:
+    def _add_summary(self, payload: dict[str, Any], at: Any) -> None:
         """Add a summary. If the service made it, it is encrypted, and only later messages can be read."""
         summary = text_of(payload.get("message"))
-        self._about.setdefault("compactions", []).append(known(summary=summary, after_rounds=len(self.log.replies)))
+        self._about.setdefault("compactions", []).append(drop_empty(summary=summary, after_rounds=len(self.log.replies)))
         self.log.compact(summary or ENCRYPTED, first=1, at=at)
 
     # Messages, calls and results
@@ -211,7 +211,7 @@ class _Session:
             log = SessionLog()
             log.items = [*self.events.items, *self.log.items]
             log.copied = self.events.copied
-        recorded = self._about | known(
+        recorded = self._about | drop_empty(
             effort=self._context.get("effort"),
             approval_policy=self._context.get("approval_policy"),
             sandbox_policy=self._context.get("sandbox_policy"),

@@ -15,7 +15,7 @@ _SECONDS = 100_000_000_000
 """Largest timestamp in seconds (year 5138); a larger one is in milliseconds or finer."""
 _MAX_NANOSECONDS = 100_000_000_000_000_000_000
 """The same year in nanoseconds; a larger or infinite number is not a time."""
-MAX_ADDRESS = 200
+MAX_URL_CHARACTERS = 200
 """Maximum characters of a URL or name in the line that replaces an image or file."""
 _TEXTS = frozenset({"text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal"})
 _NAMED = {
@@ -134,7 +134,7 @@ def _part(one: Any) -> AnyPart | None:
     if kind in ("image_url", "input_image", "image"):
         return _picture(one)
     if kind in _NAMED:
-        return _named(kind, one)
+        return _describe_file(kind, one)
     text = one.get("text")
     return Text(text) if isinstance(text, str) else None
 
@@ -147,10 +147,10 @@ def _picture(one: dict[str, Any]) -> AnyPart | None:
         return picture(one.get("mimeType") or one.get("media_type"), one["data"])
     url = one.get("image_url", one.get("image", source))
     url = (url.get("url") or url.get("file_id")) if isinstance(url, dict) else url or one.get("file_id")
-    return image_of(url) or (Text(f"[picture: {url[:MAX_ADDRESS]}]") if isinstance(url, str) else None)
+    return image_of(url) or (Text(f"[picture: {url[:MAX_URL_CHARACTERS]}]") if isinstance(url, str) else None)
 
 
-def _named(kind: str, one: dict[str, Any]) -> Text:
+def _describe_file(kind: str, one: dict[str, Any]) -> Text:
     """Return the text of audio, a file or a document; without text, a line that names it."""
     inner = one.get(kind)
     fields: dict[str, Any] = inner if isinstance(inner, dict) else one
@@ -167,4 +167,4 @@ def _named(kind: str, one: dict[str, Any]) -> Text:
         return Text(text_of(fields.get("content")) or f"[search result: {fields.get('title')}]")
     candidates = [fields.get(key) for key in ("title", "filename", "file_url", "url", "file_id", "id", "format", "media_type")]
     name = next((candidate for candidate in candidates if isinstance(candidate, str) and candidate), "")
-    return Text(f"[{_NAMED[kind]}: {name[:MAX_ADDRESS]}]" if name else f"[{_NAMED[kind]}]")
+    return Text(f"[{_NAMED[kind]}: {name[:MAX_URL_CHARACTERS]}]" if name else f"[{_NAMED[kind]}]")

@@ -20,10 +20,10 @@ from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.conversion.stop_reasons import CUT, REFUSED
 from agentnb.interchange.formats.content import texts_of
 from agentnb.interchange.formats.exchanges import Exchange, own_ids
-from agentnb.interchange.formats.steps import Note, Reply, Result, Step, SystemPrompt, hand_over, signature
+from agentnb.interchange.formats.steps import Note, Reply, Result, Step, SystemPrompt, signature, write_steps
 from agentnb.interchange.trace_file import TraceFile
 
-MAX_OPEN = 100
+MAX_OPEN_CONVERSATIONS = 100
 """Maximum open conversations of a file; beyond it, the longest idle one is closed."""
 
 
@@ -84,12 +84,12 @@ class Conversations:
         conversation.keys = {_key(history), *({exchange.id, exchange.follows} - {""})}
         for key in conversation.keys:
             self._open.setdefault(key, []).append(conversation)
-        if len(self._all) > MAX_OPEN:
+        if len(self._all) > MAX_OPEN_CONVERSATIONS:
             rested = self._all.pop(0)
             self._forget(rested)
             yield rested
 
-    def rest(self) -> list[OpenConversation]:
+    def open_conversations(self) -> list[OpenConversation]:
         """Return all open conversations."""
         return self._all
 
@@ -111,7 +111,7 @@ class Conversations:
             for conversation in reversed(self._open.get(keys[length - 1], ())):
                 if own_ids(conversation.first) != own_ids(exchange):
                     continue
-                if bool(conversation.error) if length == len(keys) else _goes_on(conversation, history[length:]):
+                if bool(conversation.error) if length == len(keys) else _is_continuation(conversation, history[length:]):
                     return conversation, length
         return None, 0
 
@@ -123,18 +123,18 @@ def _key(history: list[Step]) -> int:
     return key
 
 
-def _goes_on(one: OpenConversation, new: list[Step]) -> bool:
+def _is_continuation(one: OpenConversation, new: list[Step]) -> bool:
     """True if a request's new steps begin with the conversation's last reply."""
     if one.reply is None:
         return not one.error or not isinstance(new[0], Reply)
     echo = new[: _echo_length(new)]
     if not echo:
         return False
-    repeated, before = _spoken(echo), _spoken(one.reply)
+    repeated, before = _reply_content(echo), _reply_content(one.reply)
     return repeated == before or not any(before) or not any(repeated)
 
 
-def _spoken(steps: Iterable[Step]) -> tuple[str, list[str]]:
+def _reply_content(steps: Iterable[Step]) -> tuple[str, list[str]]:
     replies = [step for step in steps if isinstance(step, Reply)]
     text = "".join(texts_of(step.parts) for step in replies)
     return "".join(text.split()), [call.name for step in replies for call in step.calls]
@@ -180,7 +180,7 @@ def runs_of(file: TraceFile, name: str, exchanges: Iterable[Exchange], *, severa
                     yield from _run(file, name, conversation, conversation.first.position if several else "")
     except TraceError as error:
         failure = error
-    remaining = sorted([*done, *conversations.rest()], key=lambda one: one.number)
+    remaining = sorted([*done, *conversations.open_conversations()], key=lambda one: one.number)
     for conversation in remaining:
         yield from _run(
             file, name, conversation, conversation.first.position if several or (several is None and len(remaining) > 1) else ""
@@ -190,7 +190,7 @@ def runs_of(file: TraceFile, name: str, exchanges: Iterable[Exchange], *, severa
 
 
 def _run(file: TraceFile, name: str, one: OpenConversation, position: str) -> Iterator[Run]:
-    with file.guarded(one.first.position):
+    with file.guard(one.first.position):
         yield run_of_conversation(file, name, one, position)
 
 
@@ -201,7 +201,7 @@ def run_of_conversation(file: TraceFile, name: str, one: OpenConversation, posit
     run_id, parent_id = own_ids(one.first)
     fields: dict[str, Any] = {"run_id": run_id, "parent_id": parent_id, "settings": settings}
     writer = file.writer(name, position, model=one.first.model, tools=tools, **fields)
-    hand_over(writer, one.steps)
+    write_steps(writer, one.steps)
     return finish(writer, one.reply, one.error)
 
 

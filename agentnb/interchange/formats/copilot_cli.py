@@ -14,12 +14,12 @@ from agentnb.interchange.formats.content import parts_of, time_of
 from agentnb.interchange.formats.session_log import (
     Reply,
     SessionLog,
-    by_links,
     count_of,
+    drop_empty,
     first_records,
-    known,
     run_id_of,
     seconds_of,
+    sort_by_links,
     text_of,
 )
 from agentnb.interchange.trace_file import TraceFile
@@ -40,8 +40,8 @@ def sniff(file: TraceFile) -> str:
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of the session, and those of its sub-agents."""
     session = _Session()
-    for number, record in by_links(file.numbered(), _links):
-        with file.guarded(f"line {number}"):
+    for number, record in sort_by_links(file.numbered_records(), _links):
+        with file.guard(f"line {number}"):
             session.take(number, record)
     yield from with_nested_usage(session.runs(file))
 
@@ -154,7 +154,7 @@ class _Session:
         recorded, context = self._main.recorded, data.get("context")
         if kind in ("session.start", "session.resume"):
             context = context if isinstance(context, dict) else {}
-            session = known(
+            session = drop_empty(
                 session=data.get("sessionId"),
                 version=data.get("copilotVersion"),
                 cwd=context.get("cwd"),
@@ -172,11 +172,11 @@ class _Session:
     def runs(self, file: TraceFile) -> Iterator[Run]:
         """Yield the run of the session, then those of its sub-agents."""
         session = run_id_of(text_of(self._main.recorded.get("session")))
-        with file.guarded():
+        with file.guard():
             position = "line 1" if self._subagents else ""
             yield self._write(file, self._main, position, run_id=session, system=self._system)
         for call_id, agent in self._subagents.items():
-            with file.guarded(f"line {agent.line}"):
+            with file.guard(f"line {agent.line}"):
                 run_id = run_id_of(session, call_id)
                 fields: dict[str, Any] = {"run_id": run_id, "parent_id": session or None, "agent": agent.name}
                 yield self._write(file, agent, f"line {agent.line}", **fields)

@@ -19,7 +19,15 @@ from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats.content import cost_of, parts_of, time_of
 from agentnb.interchange.formats.openai_chat import calls_of
-from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, known, run_id_of, text_of, usage_beside_cache
+from agentnb.interchange.formats.session_log import (
+    Reply,
+    SessionLog,
+    add_cache_to_input,
+    count_of,
+    drop_empty,
+    run_id_of,
+    text_of,
+)
 from agentnb.interchange.formats.totals import total_of
 from agentnb.interchange.sqlite_files import columns, database
 from agentnb.interchange.trace_file import TraceFile
@@ -70,7 +78,7 @@ def read(file: TraceFile) -> Iterator[Run]:
         with database(file) as connection:
             yield from _sessions(file, connection)
         return
-    with file.guarded():
+    with file.guard():
         yield from with_nested_usage(_runs(file, file.document, "", None, 0))
 
 
@@ -80,10 +88,10 @@ def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str |
     run_id = run_id_of(text_of(session.get("id")))
     inner: list[tuple[str, dict[str, Any]]] = []
     tools: dict[str, ToolSpec] = {}
-    log, recorded = SessionLog(), known(**{name: session.get(name) for name in _ABOUT})
+    log, recorded = SessionLog(), drop_empty(**{name: session.get(name) for name in _ABOUT})
     for index, item in enumerate(session["messages"]):
         item_position = f"{position or 'message'} {index}"
-        with file.guarded(item_position):
+        with file.guard(item_position):
             if isinstance(item.get("sub_session"), dict):
                 inner.append((item_position, item["sub_session"]))
             elif text_of(item.get("summary")):
@@ -106,7 +114,7 @@ def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str |
     run = log.write(writer, model)
     yield run
     for item_position, sub_session in inner:
-        with file.guarded(item_position):
+        with file.guard(item_position):
             yield from _runs(file, sub_session, item_position, run.id, depth + 1)
 
 
@@ -148,7 +156,7 @@ def _take_system(log: SessionLog) -> str:
 def _usage(message: dict[str, Any]) -> Usage:
     """Return the usage of a reply. docker-agent counts cache reads and writes separately from its input."""
     usage = object_of(message.get("usage"))
-    counts = usage_beside_cache(usage, "input_tokens", "output_tokens", "cached_input_tokens", "cached_write_tokens")
+    counts = add_cache_to_input(usage, "input_tokens", "output_tokens", "cached_input_tokens", "cached_write_tokens")
     return replace(counts, reasoning=count_of(usage.get("reasoning_tokens")), cost=cost_of(message.get("cost")) or None)
 
 
@@ -168,7 +176,7 @@ def _sessions(file: TraceFile, opened: sqlite3.Connection) -> Iterator[Run]:
         file.note("Its sessions all contain each other")
     for session_id in outer:
         position = f"session {session_id}"
-        with file.guarded(position):
+        with file.guard(position):
             yield from with_nested_usage(_runs(file, _session(file, opened, session_id, ()), position, None, 0))
 
 
@@ -186,7 +194,7 @@ def _session(file: TraceFile, opened: sqlite3.Connection, session_id: str, above
     items = opened.execute(f"SELECT * FROM session_items WHERE session_id = ? ORDER BY {order}", (session_id,))
     messages: list[Any] = []
     for index, item in enumerate(items.fetchall()):
-        with file.guarded(f"session {session_id}, item {index}"):
+        with file.guard(f"session {session_id}, item {index}"):
             messages.append(_item(file, opened, dict(item), (*above, session_id)))
     if not messages and session.get("messages"):
         messages = msgspec.json.decode(session["messages"])

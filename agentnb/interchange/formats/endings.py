@@ -19,7 +19,7 @@ def fail(writer: RunWriter, kind: str, message: Any, *, at: datetime | None = No
     return writer.finish("failed", "error", at=at, seconds=seconds)
 
 
-def limited(
+def finish_limited(
     writer: RunWriter, limit: str, value: Any = None, *, at: datetime | None = None, seconds: float | None = None
 ) -> Run:
     """Return a run that reached a limit. ``limit``: its name, such as ``max_rounds``; ``value``: its setting."""
@@ -28,7 +28,7 @@ def limited(
     return writer.finish("limited", limit, at=at, seconds=seconds)
 
 
-def recorded(about: Mapping[str, Any], *names: str, **more: Any) -> dict[str, Any]:
+def recorded_settings(about: Mapping[str, Any], *names: str, **more: Any) -> dict[str, Any]:
     """Return run settings with these recorded fields, without empty ones."""
     fields = {name: about[name] for name in names if name in about} | more
     return {"recorded": encodable_data({name: value for name, value in fields.items() if not _is_nothing(value)})}

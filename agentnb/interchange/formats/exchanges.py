@@ -15,7 +15,7 @@ from agentnb.core.request import ToolSpec
 from agentnb.interchange.formats.steps import Step
 from agentnb.models.providers.serialization import object_of
 
-MAX_RECORDED = 20_000
+MAX_RECORDED_CHARACTERS = 20_000
 """Maximum JSON characters of a field kept in a run's recorded data."""
 RUN_ID, PARENT_ID = "agentnb.run_id", "agentnb.parent_id"
 """Metadata keys in requests exported by agentnb, which hold whole runs; in Anthropic's API they are within the ``user_id``."""
@@ -158,7 +158,8 @@ def recorded_of(fields: dict[str, Any]) -> dict[str, Any]:
     kept = {
         key: _without_keys(value) for key, value in fields.items() if key not in _SECRET and value not in (None, "", [], {})
     }
-    return encodable_data({key: value for key, value in kept.items() if len(json.dumps(value, default=str)) <= MAX_RECORDED})  # type: ignore[no-any-return]
+    kept = {key: value for key, value in kept.items() if len(json.dumps(value, default=str)) <= MAX_RECORDED_CHARACTERS}
+    return encodable_data(kept)  # type: ignore[no-any-return]
 
 
 def _without_keys(value: Any) -> Any:

@@ -12,7 +12,7 @@ from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.formats.content import parts_of, picture, texts_of, time_of
-from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, known, run_id_of, text_of
+from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, run_id_of, text_of
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "gemini_cli"
@@ -34,10 +34,10 @@ def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of the session."""
     session: dict[str, Any] = {}
     messages: dict[str, Any] = {}
-    for number, record in file.numbered():
-        with file.guarded(f"line {number}" if file.kind == "lines" else ""):
+    for number, record in file.numbered_records():
+        with file.guard(f"line {number}" if file.kind == "lines" else ""):
             _take(record, session, messages)
-    with file.guarded():
+    with file.guard():
         yield _run(file, session, messages)
 
 
@@ -66,9 +66,9 @@ def _take(record: dict[str, Any], about: dict[str, Any], messages: dict[str, Any
 def _run(file: TraceFile, about: dict[str, Any], messages: dict[str, Any]) -> Run:
     log = SessionLog()
     for position, message in messages.items():
-        with file.guarded(f"message {position}"):
+        with file.guard(f"message {position}"):
             _message(log, message)
-    recorded = known(
+    recorded = drop_empty(
         session=about.get("sessionId"),
         project=about.get("projectHash"),
         kind=about.get("kind"),

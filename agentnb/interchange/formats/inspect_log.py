@@ -15,7 +15,7 @@ from agentnb.errors import TraceError
 from agentnb.interchange.archives import Archive, read_member, zip_file
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats.inspect_sample import Log, read_sample
-from agentnb.interchange.trace_file import TraceFile, decoded
+from agentnb.interchange.trace_file import TraceFile, decode_json
 from agentnb.store.bounds import MAX_HELD_BYTES, HeldData
 
 NAME = "inspect"
@@ -48,7 +48,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     log = Log.of(NAME, file.first)
     has_samples = bool(file.first.get("samples"))
     for position, sample in file.items("samples") if has_samples else ():
-        with file.guarded(position):
+        with file.guard(position):
             yield from with_nested_usage(read_sample(file, log, position, sample))
     if not has_samples:
         file.note("It has no samples: the evaluation did not log them, or has not begun")
@@ -66,15 +66,15 @@ def _archive(file: TraceFile) -> Iterator[Run]:
                 samples.setdefault(part[1] if part[2] else name, []).append(part[2] or "")
         for name, parts in samples.items():
             position = name if len(samples) > 1 else ""
-            with file.guarded(name):
+            with file.guard(name):
                 held = HeldData(name)
-                sample = _chunked(names, name, parts, held) if parts[0] else _member(names, name, held)
+                sample = _join_chunks(names, name, parts, held) if parts[0] else _member(names, name, held)
                 yield from with_nested_usage(read_sample(file, log, position, sample))
         if not samples:
             file.note("It has no samples: the evaluation did not log them, or has not begun")
 
 
-def _chunked(names: Archive, folder: str, parts: Sequence[str], held: HeldData) -> dict[str, Any]:
+def _join_chunks(names: Archive, folder: str, parts: Sequence[str], held: HeldData) -> dict[str, Any]:
     """Return a sample whose lists are in chunks, each named by the index of its first item."""
 
     def read(part: str) -> Any:
@@ -98,7 +98,7 @@ def _chunked(names: Archive, folder: str, parts: Sequence[str], held: HeldData) 
 def _member(names: Archive, name: str, held: HeldData) -> Any:
     data = read_member(names, name, MAX_HELD_BYTES)
     held.add(data)
-    value = decoded(data)
+    value = decode_json(data)
     if value is None:
         raise ValueError("it is not JSON")
     return value

@@ -22,20 +22,20 @@ _ATTACHMENT = re.compile(r"(?:attachment|tc)://([0-9a-f]{32}|\d+)")
 _ERROR_CODES = {"parsing": "invalid_arguments", "unknown": "tool_error"}
 """agentnb's codes for tool errors; others keep Inspect's."""
 _FILES = ("audio", "video", "document")
-MAX_ADDRESS = 200
+MAX_URL_CHARACTERS = 200
 """Maximum characters of an image's or file's URL that are kept."""
 
 
-def attached(value: Any, attachments: dict[str, str]) -> Any:
+def resolve_attachments(value: Any, attachments: dict[str, str]) -> Any:
     """Replace attachment references by their texts; references to missing attachments stay."""
     if isinstance(value, str):
         if "://" not in value:
             return value
         return _ATTACHMENT.sub(lambda found: str(attachments.get(found[1], found[0])), value)
     if isinstance(value, list):
-        return [attached(item, attachments) for item in value]
+        return [resolve_attachments(item, attachments) for item in value]
     if isinstance(value, dict):
-        return {key: attached(item, attachments) for key, item in value.items()}
+        return {key: resolve_attachments(item, attachments) for key, item in value.items()}
     return value
 
 
@@ -73,7 +73,7 @@ class Events:
         if any(str(reply.get("id")) in ids for reply in replies):
             return True
         unnamed = [message for message in among if not message.get("id")]
-        return any(is_same(attached(reply, attachments), message) for reply in replies for message in unnamed)
+        return any(is_same(resolve_attachments(reply, attachments), message) for reply in replies for message in unnamed)
 
 
 def is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -93,7 +93,9 @@ def tools_of(events: Events, attachments: dict[str, str]) -> tuple[ToolSpec, ...
     """Return the tools sent with these model calls."""
     by_name = {tool.name: tool for event in events.models for tool in openai_chat.tools_of(event.get("tools"))}
     return tuple(
-        ToolSpec(tool.name, attached(tool.description, attachments), attached(tool.input_schema, attachments))
+        ToolSpec(
+            tool.name, resolve_attachments(tool.description, attachments), resolve_attachments(tool.input_schema, attachments)
+        )
         for tool in by_name.values()
     )
 
@@ -104,7 +106,7 @@ class MessageReader:
     def __init__(self, writer: RunWriter, events: Events, attachments: dict[str, str], began: datetime | None = None) -> None:
         """``began``: time of the first message."""
         self._writer, self._tools, self._began = writer, events.tools, began
-        self._models = deque((event, attached(events.reply_of(event), attachments)) for event in events.models)
+        self._models = deque((event, resolve_attachments(events.reply_of(event), attachments)) for event in events.models)
 
     def take(self, message: dict[str, Any]) -> None:
         """Add a message whose attachments are resolved."""
@@ -193,10 +195,10 @@ def _parts(one: dict[str, Any]) -> list[AnyPart]:
         return [_thinking(one)]
     if kind == "image":
         address = str(one["image"])
-        return [image_of(address) or Text(f"[picture: {address[:MAX_ADDRESS]}]")]
+        return [image_of(address) or Text(f"[picture: {address[:MAX_URL_CHARACTERS]}]")]
     if kind in _FILES:
         address = str(one[kind])
-        where = f"{len(address):,} characters" if address.startswith("data:") else address[:MAX_ADDRESS]
+        where = f"{len(address):,} characters" if address.startswith("data:") else address[:MAX_URL_CHARACTERS]
         return [Text(f"[{kind}: {one.get('filename') or one.get('format') or ''} {where}]")]
     return [] if kind in ("tool_use", "data") else parts_of(one)
 

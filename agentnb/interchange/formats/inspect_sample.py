@@ -15,8 +15,15 @@ from typing import Any, NamedTuple
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.content import time_of
-from agentnb.interchange.formats.endings import fail, limited, recorded
-from agentnb.interchange.formats.inspect_messages import Events, MessageReader, attached, is_answer, tools_of, usage_of
+from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
+from agentnb.interchange.formats.inspect_messages import (
+    Events,
+    MessageReader,
+    is_answer,
+    resolve_attachments,
+    tools_of,
+    usage_of,
+)
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.trace_file import TraceFile
 
@@ -79,7 +86,7 @@ class _Sample(NamedTuple):
             pool = (self.recorded.get("events_data") or {}).get("messages") or []
             inputs = [message for first, end in last["input_refs"] for message in pool[first:end]]
         reply = events.reply_of(last)
-        conversation: list[Any] = attached([*inputs, *([reply] if reply is not None else [])], self.attachments)
+        conversation: list[Any] = resolve_attachments([*inputs, *([reply] if reply is not None else [])], self.attachments)
         return conversation
 
 
@@ -97,7 +104,7 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
     """Yield the run of a sample, then those of its sub-agents."""
     attachments = sample.get("attachments") or (sample.get("transcript") or {}).get("content") or {}
     source = _Sample(file, log, position, sample, attachments)
-    messages = attached(sample["messages"], attachments) or []
+    messages = resolve_attachments(sample["messages"], attachments) or []
     scopes = _scopes(_events_of(sample))
     main = scopes[0]
     if not any(scope.events.models for scope in scopes) and isinstance(output := sample.get("output"), dict):
@@ -110,11 +117,11 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
         elif scope.events.models:
             nested.append(scope)
     run_id = stable_id(file, position, sample["id"], sample.get("epoch"), sample.get("uuid")) if nested else ""
-    settings = recorded(sample, *_OF_SAMPLE, eval=log.about | {"status": log.status}, sample_uuid=sample.get("uuid"))
+    settings = recorded_settings(sample, *_OF_SAMPLE, eval=log.about | {"status": log.status}, sample_uuid=sample.get("uuid"))
     writer = source.writer(main.events, run_id=run_id, model=log.model, agent=log.agent, settings=settings)
     has_prompt = any(isinstance(message, dict) and message.get("role") == "user" for message in messages)
     if isinstance(sample.get("input"), str) and not has_prompt:
-        writer.say(attached(sample["input"], attachments))
+        writer.say(resolve_attachments(sample["input"], attachments))
     began = time_of(sample.get("started_at")) or _time_of_event(sample, 0)
     reader = MessageReader(writer, main.events, attachments, began)
     file.take_each(messages, reader.take, position)
@@ -128,10 +135,10 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
         parent = scope.parent
         while parent is not None and id(parent) not in ids:
             parent = parent.parent
-        yield _nested(source, scope, run_id=ids[id(scope)], parent_id=ids[id(parent or main)])
+        yield _nested_run(source, scope, run_id=ids[id(scope)], parent_id=ids[id(parent or main)])
 
 
-def _nested(sample: _Sample, scope: _Scope, **about: str) -> Run:
+def _nested_run(sample: _Sample, scope: _Scope, **about: str) -> Run:
     """Return the run of a sub-agent."""
     last = scope.events.models[-1]
     model = str(last.get("model") or sample.log.model)
@@ -184,7 +191,7 @@ def _finish(writer: RunWriter, log: Log, sample: dict[str, Any], messages: list[
         return writer.finish("cancelled", "operator", at=at, seconds=seconds)
     if isinstance(limit, dict):
         kind = str(limit.get("type") or "limit")
-        return limited(writer, _LIMITS.get(kind, kind), limit.get("limit"), at=at, seconds=seconds)
+        return finish_limited(writer, _LIMITS.get(kind, kind), limit.get("limit"), at=at, seconds=seconds)
     if log.status == "success" or sample.get("scores") or sample.get("completed_at"):
         answered = is_answer(messages[-1] if messages else {})
         return writer.finish("completed", "natural" if answered else "", at=at, seconds=seconds)

@@ -10,7 +10,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.content import time_of
 from agentnb.interchange.formats.kimi_parts import kimi_parts
-from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, first_records, known, text_of
+from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, first_records, text_of
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "kimi_cli"
@@ -34,8 +34,8 @@ def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of the session."""
     log = SessionLog()
     system, checkpoints = [], 0
-    for number, record in file.numbered():
-        with file.guarded(f"line {number}"):
+    for number, record in file.numbered_records():
+        with file.guard(f"line {number}"):
             role = record["role"]
             if role == "_system_prompt":
                 system.append(text_of(record["content"]))
@@ -45,8 +45,8 @@ def read(file: TraceFile) -> Iterator[Run]:
                 checkpoints += 1
             else:
                 _message(log, role, record)
-    with file.guarded():
-        writer = file.writer(NAME, settings={"recorded": known(checkpoints=checkpoints)})
+    with file.guard():
+        writer = file.writer(NAME, settings={"recorded": drop_empty(checkpoints=checkpoints)})
         if system and system[0]:
             writer.system(system[0])
         yield log.write(writer)

@@ -13,20 +13,20 @@ from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.content import parts_of, texts_of, time_of
 from agentnb.interchange.formats.kimi_parts import add_piece
-from agentnb.interchange.formats.session_log import Reply, SessionLog, first_records, known, text_of, usage_beside_cache
+from agentnb.interchange.formats.session_log import Reply, SessionLog, add_cache_to_input, drop_empty, first_records, text_of
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "kimi_code"
 TITLE = "session of Kimi Code"
 RECORDS_END = "the `finishReason` of the last step"
 _CONVERSATION = frozenset({"turn.prompt", "turn.steer", "context.append_message", "context.append_loop_event"})
-_LOOKED_AT = 30
+_SNIFFED_RECORDS = 30
 _COUNTS = ("inputOther", "output", "inputCacheRead", "inputCacheCreation")
 
 
 def sniff(file: TraceFile) -> str:
     """Return an empty text for a file of this format, otherwise what it lacks."""
-    records = first_records(file, _LOOKED_AT)
+    records = first_records(file, _SNIFFED_RECORDS)
     return "" if any(map(_is_record, records)) else "its lines have no type such as turn.prompt or context.append_message"
 
 
@@ -39,10 +39,10 @@ def _is_record(record: dict[str, Any]) -> bool:
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of the agent."""
     session = _Session()
-    for number, record in file.numbered():
-        with file.guarded(f"line {number}"):
+    for number, record in file.numbered_records():
+        with file.guard(f"line {number}"):
             session.take(record)
-    with file.guarded():
+    with file.guard():
         fields: dict[str, Any] = {"settings": {"recorded": session.recorded}}
         fields |= {"agent": session.agent} if session.agent not in ("", "main") else {}
         writer = file.writer(NAME, model=session.model, **fields)
@@ -75,16 +75,16 @@ class _Session:
             self._event(record["event"], at)
         elif kind == "context.apply_compaction":
             self.log.compact(text_of(record.get("summary")), at=at)
-            counts = known(tokens_before=record.get("tokensBefore"), tokens_after=record.get("tokensAfter"))
+            counts = drop_empty(tokens_before=record.get("tokensBefore"), tokens_after=record.get("tokensAfter"))
             self.recorded.setdefault("compactions", []).append(counts)
         elif kind == "config.update":
             self.system = self.system or text_of(record.get("systemPrompt"))
             self.model = self.model or text_of(record.get("modelAlias"))
-            self.recorded |= known(profile=record.get("profileName"), cwd=record.get("cwd"))
+            self.recorded |= drop_empty(profile=record.get("profileName"), cwd=record.get("cwd"))
         elif kind == "usage.record":
             self.model = text_of(record.get("model")) or self.model
         elif kind == "metadata":
-            self.recorded |= known(protocol_version=record.get("protocol_version"))
+            self.recorded |= drop_empty(protocol_version=record.get("protocol_version"))
 
     def _say(self, parts: list[AnyPart], origin: Any, at: Any) -> None:
         kind = text_of(origin.get("kind")) if isinstance(origin, dict) else ""
@@ -119,7 +119,7 @@ class _Session:
             self.log.open = None
             if last is not None:
                 if isinstance(usage := event.get("usage"), dict):
-                    last.usage = usage_beside_cache(usage, *_COUNTS)
+                    last.usage = add_cache_to_input(usage, *_COUNTS)
                 last.stop_reason = text_of(event.get("finishReason")) or last.stop_reason
 
     def _result(self, event: dict[str, Any], at: Any) -> None:

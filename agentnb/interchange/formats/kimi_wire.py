@@ -21,11 +21,11 @@ from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.session_log import (
     Reply,
     SessionLog,
+    add_cache_to_input,
     count_of,
+    drop_empty,
     first_records,
-    known,
     text_of,
-    usage_beside_cache,
 )
 from agentnb.interchange.trace_file import TraceFile
 
@@ -81,30 +81,30 @@ def read(file: TraceFile) -> Iterator[Run]:
 def _runs(file: TraceFile) -> Iterator[Run]:
     session = _Agent()
     version = ""
-    for number, record in file.numbered():
-        with file.guarded(f"line {number}"):
+    for number, record in file.numbered_records():
+        with file.guard(f"line {number}"):
             if record.get("type") == "metadata":
                 version = text_of(record.get("protocol_version"))
             else:
                 session.take(record["message"], time_of(record.get("timestamp")))
     run_id = stable_id(file, len(session.log.items)) if session.nested else ""
-    settings = {"recorded": known(protocol_version=version, compactions=session.compactions)}
-    with file.guarded():
+    settings = {"recorded": drop_empty(protocol_version=version, compactions=session.compactions)}
+    with file.guard():
         writer = file.writer(NAME, run_id=run_id, settings=settings)
         if system := _system_prompt(file):
             writer.system(system)
         yield session.log.write(writer, ended=session.ended)
-    yield from _nested(file, session, run_id)
+    yield from _nested_runs(file, session, run_id)
 
 
-def _nested(file: TraceFile, above: _Agent, run_id: str) -> Iterator[Run]:
+def _nested_runs(file: TraceFile, above: _Agent, run_id: str) -> Iterator[Run]:
     for number, (name, agent) in enumerate(above.nested.items(), 1):
         inner_id = nested_id(run_id, name, number)
-        with file.guarded(name):
+        with file.guard(name):
             if agent.log.items:
                 fields = {"run_id": inner_id, "parent_id": run_id, "agent": agent.name or "subagent"}
                 yield agent.log.write(file.writer(NAME, name, **fields), ended=agent.ended)
-        yield from _nested(file, agent, inner_id)
+        yield from _nested_runs(file, agent, inner_id)
 
 
 class _Agent:
@@ -168,7 +168,7 @@ class _Agent:
         if last is None:
             return
         if isinstance(usage, dict):
-            last.usage = usage_beside_cache(usage, *_COUNTS)
+            last.usage = add_cache_to_input(usage, *_COUNTS)
             self._counted |= {message_id: last} if message_id else {}
         if (tokens := count_of(payload.get("context_tokens"))) is not None:
             last.metadata["context_tokens"] = tokens
@@ -179,10 +179,10 @@ class _Agent:
         agent = self.nested.setdefault(name, _Agent(text_of(payload.get("subagent_type"))))
         event = payload["event"]
         if not agent.log.items and event.get("type") != "TurnBegin":  # its prompt is in the call's arguments
-            agent.log.say(self._asked(call_id), at=at)
+            agent.log.say(self._prompt_of(call_id), at=at)
         agent.take(event, at)
 
-    def _asked(self, call_id: str) -> str:
+    def _prompt_of(self, call_id: str) -> str:
         calls = (call for reply in self.log.replies for call in reply.calls if call.id == call_id)
         arguments = next((call.arguments for call in calls), "")
         return arguments if isinstance(arguments, str) else ""

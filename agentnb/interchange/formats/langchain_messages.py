@@ -83,10 +83,10 @@ def reply_of(fields: dict[str, Any], author: str = "", at: datetime | None = Non
     if usage == Usage():
         usage = openai_chat.usage_of(metadata.get("token_usage"))
     name = str(fields.get("name") or author)
-    return Reply(_spoken(fields), calls_of(fields), name, at, usage, None, str(stop), kept or None)
+    return Reply(_reply_parts(fields), calls_of(fields), name, at, usage, None, str(stop), kept or None)
 
 
-def _spoken(fields: dict[str, Any]) -> list[AnyPart]:
+def _reply_parts(fields: dict[str, Any]) -> list[AnyPart]:
     extra = dict(object_of(fields.get("additional_kwargs")))
     thought = thinking(extra.get("reasoning_content") or extra.get("reasoning") or fields.get("reasoning_content"))
     parts = openai_chat.said_parts({"content": fields.get("content"), "refusal": extra.get("refusal") or fields.get("refusal")})

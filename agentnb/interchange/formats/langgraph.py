@@ -14,16 +14,16 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.content import time_of
-from agentnb.interchange.formats.endings import fail, recorded
+from agentnb.interchange.formats.endings import fail, recorded_settings
 from agentnb.interchange.formats.langchain_messages import fields_of, is_message, message_steps
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
-from agentnb.interchange.formats.steps import hand_over
+from agentnb.interchange.formats.steps import write_steps
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "langgraph"
 TITLE = "thread of LangGraph"
 RECORDS_END = "an empty `next`, the thread's `status`, an error, the finish reason of the last reply"
-LOOKED_AT = 20
+SNIFFED_MESSAGES = 20
 """Number of first messages by which a state is recognized."""
 _RECORDED = ("thread_id", "status", "metadata", "next", "interrupts", "config", "checkpoint")
 
@@ -33,8 +33,8 @@ def sniff(file: TraceFile) -> str:
     messages = _messages(file.first_record)
     if messages is None:
         return "it has no values with messages"
-    matches = sum(map(is_message, messages[:LOOKED_AT]))  # single messages may be damaged
-    return "" if 2 * matches >= len(messages[:LOOKED_AT]) else "its messages have no type of LangChain"
+    matches = sum(map(is_message, messages[:SNIFFED_MESSAGES]))  # single messages may be damaged
+    return "" if 2 * matches >= len(messages[:SNIFFED_MESSAGES]) else "its messages have no type of LangChain"
 
 
 def _messages(state: Any) -> list[Any] | None:
@@ -50,7 +50,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     is_history = all(_thread_of(record) == _thread_of(records[0]) for record in records)
     for index, states in enumerate([records] if is_history else [[record] for record in records]):
         position = "" if is_history else str(index)
-        with file.guarded(position):
+        with file.guard(position):
             yield from _thread(file, position, states)
 
 
@@ -95,7 +95,7 @@ def _runs(
         run_id=run_id,
         parent_id=parent_id,
         model=_model(messages),
-        settings=recorded(state, *_RECORDED, thread=thread),
+        settings=recorded_settings(state, *_RECORDED, thread=thread),
     )
     file.take_each(messages, lambda message: _take(writer, message, times.get(_id_of(message))), position)
     yield _finish(writer, state)
@@ -112,7 +112,7 @@ def _id_of(message: Any) -> str:
 def _take(writer: RunWriter, message: Any, at: datetime | None) -> None:
     if not is_message(message):
         raise ValueError("it is not a message of LangChain")
-    hand_over(writer, message_steps(message, at=at))
+    write_steps(writer, message_steps(message, at=at))
 
 
 def _model(messages: list[Any]) -> str:

@@ -12,7 +12,7 @@ from agentnb.interchange.formats import langsmith_tree as tree
 from agentnb.interchange.formats.content import parts_of
 from agentnb.interchange.formats.conversations import Conversations, OpenConversation, finish
 from agentnb.interchange.formats.langsmith_tree import Node
-from agentnb.interchange.formats.steps import Reply, Result, Step, UserMessage, hand_over
+from agentnb.interchange.formats.steps import Reply, Result, Step, UserMessage, write_steps
 from agentnb.interchange.formats.totals import total_of
 from agentnb.interchange.trace_file import TraceFile
 
@@ -48,12 +48,12 @@ def read(file: TraceFile) -> Iterator[Run]:
     records = file.records() if file.kind == "lines" else [(0, file.document)]
     runs: list[dict[str, Any]] = []
     for number, record in records:
-        with file.guarded(f"line {number}" if number else ""):
+        with file.guard(f"line {number}" if number else ""):
             runs += tree.runs_in(record)
     roots = tree.trees_of(runs)
     for index, root in enumerate(roots):
         position = str(index) if len(roots) > 1 else ""
-        with file.guarded(position):
+        with file.guard(position):
             yield from with_nested_usage(_runs(file, position, root, None))
 
 
@@ -62,9 +62,9 @@ def _runs(file: TraceFile, position: str, root: Node, parent: str | None) -> Ite
     own_nodes = [*_within(root)]
     conversations = _conversations(root, [node for node in own_nodes if node.kind == "llm"])
     tools = [node for node in own_nodes if node.kind in _TOOLS]
-    texts = [_with_results(conversation.steps, tools) for conversation in conversations]
+    texts = [_add_results(conversation.steps, tools) for conversation in conversations]
     if conversations:
-        texts[0] = _with_calls(texts[0], tools)
+        texts[0] = _insert_tools(texts[0], tools)
     yield _run(
         file,
         position,
@@ -75,7 +75,7 @@ def _runs(file: TraceFile, position: str, root: Node, parent: str | None) -> Ite
     )
     nodes = {node.id: node for node in own_nodes}
     for conversation, steps in zip(conversations[1:], texts[1:], strict=True):
-        yield _nested(file, position, root, conversation, steps, _agent(root, nodes[conversation.first.position]))
+        yield _nested_run(file, position, root, conversation, steps, _agent(root, nodes[conversation.first.position]))
     for tool in own_nodes:
         if tool.is_sub_agent:
             yield from _runs(file, position, tool, root.id)
@@ -100,7 +100,7 @@ def _conversations(root: Node, models: list[Node]) -> list[OpenConversation]:
             authored = [step._replace(author=agent) if isinstance(step, Reply) else step for step in exchange.reply]
             exchange = exchange._replace(reply=authored)
         complete += conversations.add(exchange)
-    return sorted([*complete, *conversations.rest()], key=lambda one: one.number)
+    return sorted([*complete, *conversations.open_conversations()], key=lambda one: one.number)
 
 
 def _run(
@@ -116,10 +116,10 @@ def _run(
         model=first.model if first is not None else "",
         tools=one.tools.values() if one is not None else (),
         tags=tuple(str(tag) for tag in _list(root.fields.get("tags"))),
-        settings={"recorded": tree.recorded(root)},
+        settings={"recorded": tree.recorded_data(root)},
         **({"agent": root.name} if root.name and root.kind != "llm" else {}),
     )
-    hand_over(writer, _begun(steps, root))
+    write_steps(writer, _set_prompt_time(steps, root))
     if not any(node.is_sub_agent for node in root.below()):  # otherwise its totals include their usage
         sums = root.fields
         sent, received, cost = (sums.get(name) for name in ("prompt_tokens", "completion_tokens", "total_cost"))
@@ -129,7 +129,7 @@ def _run(
     return finish(writer, reply, error, is_over=root.end is not None, at=root.end, seconds=root.seconds)
 
 
-def _begun(steps: list[Step], root: Node) -> list[Step]:
+def _set_prompt_time(steps: list[Step], root: Node) -> list[Step]:
     """Return the steps with the outermost run's start as the time of the prompt."""
     index = next((index for index, step in enumerate(steps) if isinstance(step, UserMessage)), None)
     if index is None:
@@ -139,12 +139,12 @@ def _begun(steps: list[Step], root: Node) -> list[Step]:
     return [*steps[:index], prompt._replace(at=prompt.at or root.start), *steps[index + 1 :]]
 
 
-def _nested(file: TraceFile, position: str, root: Node, one: OpenConversation, steps: list[Step], agent: str) -> Run:
+def _nested_run(file: TraceFile, position: str, root: Node, one: OpenConversation, steps: list[Step], agent: str) -> Run:
     """Return the run of a further conversation of a trace, such as that of another agent."""
     fields = {"agent": agent} if agent else {}
     run_id, model, tools = one.first.position, one.first.model, one.tools.values()
     writer = file.writer(NAME, position, run_id=run_id, parent_id=root.id, model=model, tools=tools, **fields)
-    hand_over(writer, steps)
+    write_steps(writer, steps)
     return finish(writer, one.reply, one.error)
 
 
@@ -160,7 +160,7 @@ def _agent(root: Node, model: Node) -> str:
 # Tools
 
 
-def _with_results(steps: list[Step], tools: list[Node]) -> list[Step]:
+def _add_results(steps: list[Step], tools: list[Node]) -> list[Step]:
     """Return the steps with the times of results, and results missing from later requests; removes their tools."""
     merged: list[Step] = []
     answered_ids = {step.call_id for step in steps if isinstance(step, Result)}
@@ -169,7 +169,10 @@ def _with_results(steps: list[Step], tools: list[Node]) -> list[Step]:
         if isinstance(step, Reply):
             names |= {call.id: call.name for call in step.calls}
             merged += [step, *_missing_results([call for call in step.calls if call.id not in answered_ids], tools)]
-        elif isinstance(step, Result) and (tool := _taken(tools, step.call_id, names.get(step.call_id, step.name))) is not None:
+        elif (
+            isinstance(step, Result)
+            and (tool := _pop_tool_run(tools, step.call_id, names.get(step.call_id, step.name))) is not None
+        ):
             merged.append(step._replace(at=tool.end, seconds=tool.seconds, is_error=step.is_error or bool(tool.error)))
         else:
             merged.append(step)
@@ -179,12 +182,12 @@ def _with_results(steps: list[Step], tools: list[Node]) -> list[Step]:
 def _missing_results(calls: list[ToolCall], tools: list[Node]) -> Iterator[Step]:
     """Yield the results of these calls from tool runs."""
     for call in calls:
-        tool = _taken(tools, call.id, call.name)
+        tool = _pop_tool_run(tools, call.id, call.name)
         if tool is not None:
             yield tree.result_of(tool, call.id)
 
 
-def _taken(tools: list[Node], call_id: str, name: str) -> Node | None:
+def _pop_tool_run(tools: list[Node], call_id: str, name: str) -> Node | None:
     """Remove and return the tool run of this call: by its id, otherwise the first run of its name without an id."""
     match = next((tool for tool in tools if call_id and tree.call_id_of(tool) == call_id), None)
     if match is None:
@@ -194,7 +197,7 @@ def _taken(tools: list[Node], call_id: str, name: str) -> Node | None:
     return match
 
 
-def _with_calls(steps: list[Step], tools: list[Node]) -> list[Step]:
+def _insert_tools(steps: list[Step], tools: list[Node]) -> list[Step]:
     """Return the steps with tools that no model called, such as a search before the prompt, inserted by time."""
     ordered = list(steps)
     for tool in tools:
@@ -219,4 +222,4 @@ def _plain(root: Node, tools: list[Node]) -> list[Step]:
         call = tree.call_of(root)
         return [*steps, Reply([], [call]), tree.result_of(root, call.id)]
     last: list[Step] = [Reply([Text(tree.plain_text(outputs))], [], at=root.end)] if outputs else []
-    return [*_with_calls(steps, tools), *last]
+    return [*_insert_tools(steps, tools), *last]

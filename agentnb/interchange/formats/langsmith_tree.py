@@ -101,18 +101,18 @@ def runs_in(value: Any) -> Iterator[dict[str, Any]]:
             yield from runs_in(item)
     elif value.keys() & {"post", "patch"}:
         for key in ("post", "patch"):
-            yield from (item for entry in value.get(key) or () for item in _nested(entry))
+            yield from (item for entry in value.get(key) or () for item in _flatten(entry))
     elif isinstance(value.get("runs"), list):
         yield from runs_in(value["runs"])
     else:
-        yield from _nested(value)
+        yield from _flatten(value)
 
 
-def _nested(run: dict[str, Any], parent: Any = None) -> Iterator[dict[str, Any]]:
+def _flatten(run: dict[str, Any], parent: Any = None) -> Iterator[dict[str, Any]]:
     above = run.get("parent_run_id") or parent
     yield {**{key: value for key, value in run.items() if key != "child_runs"}, "parent_run_id": above}
     for child in run.get("child_runs") or ():
-        yield from _nested(child, run.get("id"))
+        yield from _flatten(child, run.get("id"))
 
 
 def trees_of(runs: Iterable[dict[str, Any]]) -> list[Node]:
@@ -153,7 +153,7 @@ def exchange_of(node: Node) -> Exchange:
     invoked = object_of(object_of(node.fields.get("extra")).get("invocation_params"))
     tools = inputs.get("tools") or invoked.get("tools") or inputs.get("functions") or invoked.get("functions")
     specs = openai_chat.tools_of(tools) if not anthropic_messages.is_request(inputs) else anthropic_messages.tools_of(tools)
-    reply = None if node.error and not outputs else [*_timed(reply_steps(dict(outputs)), node)]
+    reply = None if node.error and not outputs else [*_set_times(reply_steps(dict(outputs)), node)]
     model_names = (node.metadata.get("ls_model_name"), inputs.get("model"), invoked.get("model"), invoked.get("model_name"))
     return Exchange(
         node.id,
@@ -204,7 +204,7 @@ def reply_steps(answered: dict[str, Any]) -> list[Step]:
     return [Reply([Text(plain_text(answered if text is None else text))], [])] if answered else []
 
 
-def _timed(steps: list[Step], node: Node) -> Iterator[Step]:
+def _set_times(steps: list[Step], node: Node) -> Iterator[Step]:
     """Yield the steps with the time of the last reply, and its usage and cost as counted by LangSmith."""
     last = max((index for index, step in enumerate(steps) if isinstance(step, Reply)), default=None)
     for index, step in enumerate(steps):
@@ -273,7 +273,7 @@ def plain_text(value: Any) -> str:
     return json_text(value)
 
 
-def recorded(node: Node) -> dict[str, Any]:
+def recorded_data(node: Node) -> dict[str, Any]:
     """Return other recorded data of a run."""
     names = ("name", "run_type", "tags", "session_name", "feedback_stats", "trace_id", "status", "total_tokens", "total_cost")
     return recorded_of({**{key: node.fields.get(key) for key in names}, "metadata": node.metadata})

@@ -34,7 +34,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     """Yield a run for each record."""
 
     def read_one(position: str, record: dict[str, Any]) -> Run:
-        trace = _decoded(record["trace"]) if "trace" in record else record
+        trace = _decode_trace(record["trace"]) if "trace" in record else record
         task = record.get("trace_id", record.get("instance_id", ""))
         recorded = {name: value for name, value in record.items() if name not in ("trace", "trajectory", "annotations")}
         if isinstance(trace, dict) and trace is not record:
@@ -53,24 +53,24 @@ def read(file: TraceFile) -> Iterator[Run]:
             take_log(writer, trace, "")
             return writer.finish_without_end()
         trajectory = trace["trajectory"] if "trajectory" in trace else trace["content"]
-        prompt = _joined(trace.get("problem_statement", trace.get("prompt") or ""))
+        prompt = _join_lines(trace.get("problem_statement", trace.get("prompt") or ""))
         if isinstance(trajectory, dict):
             take_conversations(writer, trajectory, prompt)
         elif isinstance(trajectory, list) and all(isinstance(turn, dict) for turn in trajectory):
             take_turns(writer, trajectory, prompt)
         else:
-            take_log(writer, _joined(trajectory), prompt)
+            take_log(writer, _join_lines(trajectory), prompt)
         return writer.finish_without_end()
 
-    yield from file.each(file.placed(), read_one)
+    yield from file.each(file.positioned_records(), read_one)
 
 
-def _joined(text: Any) -> str:
+def _join_lines(text: Any) -> str:
     """Return a text, joined if it is a list of lines."""
     return "\n".join(text) if isinstance(text, list) else str(text)
 
 
-def _decoded(trace: Any) -> Any:
+def _decode_trace(trace: Any) -> Any:
     """Return the JSON object in a text, or the text."""
     try:
         decoded = msgspec.json.decode(trace)

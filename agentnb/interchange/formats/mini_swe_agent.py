@@ -19,7 +19,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.content import cost_of, parts_of, text_of, texts_of, time_of
-from agentnb.interchange.formats.endings import fail, limited, recorded
+from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
 from agentnb.interchange.formats.totals import total_of
 from agentnb.interchange.trace_file import TraceFile
 
@@ -35,7 +35,7 @@ _BLOCKS = {word: re.compile(rf"```{word}\s*\n(.*?)\n```", re.DOTALL) for word in
 _RETURNED = re.compile(r"<returncode>\s*(-?\d{1,10})\s*</returncode>")
 _TIMED_OUT = ("The last command", "timed out")
 _SUBMITS = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTPUT")
-_LOOKED_AT = 20
+_SNIFFED_MESSAGES = 20
 """Number of first messages by which a bare list is recognized."""
 
 
@@ -58,7 +58,9 @@ def sniff(file: TraceFile) -> str:
 def _is_conversation(messages: list[Any]) -> bool:
     """True if a bare list of messages, as in early versions, has a block and its return code."""
     looked_at = [
-        message for message in messages[:_LOOKED_AT] if isinstance(message, dict) and isinstance(message.get("content"), str)
+        message
+        for message in messages[:_SNIFFED_MESSAGES]
+        if isinstance(message, dict) and isinstance(message.get("content"), str)
     ]
     return any(
         message.get("role") == "assistant"
@@ -80,7 +82,7 @@ def _run(file: TraceFile, position: str, about: dict[str, Any]) -> Run:
     info = about.get("info") or {}
     config = info.get("config") or {}
     model = config.get("model") or {}
-    settings = recorded(
+    settings = recorded_settings(
         info, "exit_status", "submission", "model_stats", "mini_version", **_limits(config), environment=_environment(config)
     )
     writer = file.writer(
@@ -238,7 +240,7 @@ def _finish(writer: RunWriter, info: dict[str, Any], limits: dict[str, Any]) -> 
         stats = info.get("model_stats") or {}
         steps, cost = limits.get("step_limit"), limits.get("cost_limit")
         by_steps = isinstance(steps, int) and stats.get("api_calls", 0) >= steps
-        return limited(writer, "max_rounds", steps) if by_steps else limited(writer, "budget", cost)
+        return finish_limited(writer, "max_rounds", steps) if by_steps else finish_limited(writer, "budget", cost)
     if status in ("UserInterruption", "KeyboardInterrupt"):
         return writer.finish("cancelled", status)
     if status == "RepeatedFormatError":

@@ -11,7 +11,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_responses
 from agentnb.interchange.formats.content import json_text, parts_of
 from agentnb.interchange.formats.exchanges import recorded_of
-from agentnb.interchange.formats.steps import ReplyPieces, Step, UserMessage, hand_over
+from agentnb.interchange.formats.steps import ReplyPieces, Step, UserMessage, write_steps
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.chat_chunks import read_usage
 
@@ -60,7 +60,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     def read_one(position: str, record: dict[str, Any]) -> Run:
         return _run(file, position, _pythonic(record))
 
-    yield from file.each(file.placed(), read_one)
+    yield from file.each(file.positioned_records(), read_one)
 
 
 def _pythonic(value: dict[str, Any]) -> dict[str, Any]:
@@ -72,10 +72,10 @@ def _run(file: TraceFile, position: str, state: dict[str, Any]) -> Run:
     agents = list(dict.fromkeys(filter(None, map(_agent, items))))
     last = _name(state.get("current_agent"))
     agent_field = {"agent": first} if (first := agents[0] if agents else last) else {}
-    writer = file.writer(NAME, position, settings={"recorded": _recorded(state)}, **agent_field)
+    writer = file.writer(NAME, position, settings={"recorded": _recorded_fields(state)}, **agent_field)
     prompt = state["original_input"]
-    hand_over(writer, [UserMessage(parts_of(prompt))] if isinstance(prompt, str) else openai_responses.steps_of(prompt))
-    hand_over(writer, _steps(items, state.get("model_responses") or (), several=len({*agents, last} - {""}) > 1))
+    write_steps(writer, [UserMessage(parts_of(prompt))] if isinstance(prompt, str) else openai_responses.steps_of(prompt))
+    write_steps(writer, _steps(items, state.get("model_responses") or (), several=len({*agents, last} - {""}) > 1))
     waiting = _waiting(state)
     for item in waiting:
         call = openai_responses.call_of(item)
@@ -93,7 +93,7 @@ def _items(state: dict[str, Any]) -> list[Any]:
     return session if len(session) > len(generated) else generated
 
 
-def _recorded(state: dict[str, Any]) -> dict[str, Any]:
+def _recorded_fields(state: dict[str, Any]) -> dict[str, Any]:
     context = state.get("context")
     fields = {key: state.get(key) for key in (*_RECORDED, *_GUARDRAILS)}
     fields["current_agent"] = _name(state.get("current_agent"))
@@ -131,21 +131,21 @@ def _steps(items: list[dict[str, Any]], responses: Any, *, several: bool) -> lis
         raw = item["raw_item"]
         author, usage = _agent(item) if several else "", usages.get(_key(raw), UNKNOWN)
         if not openai_responses.is_of_model(raw):
-            steps += _flushed(pieces, used)
+            steps += _flush(pieces, used)
             used = UNKNOWN
             steps.append(_result(item, raw))
             continue
         if item.get("type") in _NO_STEP:
             continue
         if author != pieces.author or (usage is not used and used is not UNKNOWN):
-            steps += _flushed(pieces, used)
+            steps += _flush(pieces, used)
             pieces = ReplyPieces(author)
         used = usage if usage is not UNKNOWN else used
         openai_responses.take_item(pieces, raw)
-    return [*steps, *_flushed(pieces, used)]
+    return [*steps, *_flush(pieces, used)]
 
 
-def _flushed(pieces: ReplyPieces, usage: Usage) -> list[Step]:
+def _flush(pieces: ReplyPieces, usage: Usage) -> list[Step]:
     return pieces.steps(usage=usage) if pieces else []
 
 

@@ -16,7 +16,7 @@ from agentnb.interchange.formats import anthropic_messages
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.content import cost_of, json_text, parts_of, result_parts, text_of, time_of
 from agentnb.interchange.formats.exchanges import Api, tool_specs
-from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, hand_over, thinking
+from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking, write_steps
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.chat_chunks import THINKING_FIELDS, read_usage
 from agentnb.models.providers.serialization import object_of
@@ -85,7 +85,7 @@ def request_steps(body: dict[str, Any]) -> list[Step]:
 
 def take_message(writer: RunWriter, message: dict[str, Any]) -> None:
     """Add a message to the writer."""
-    hand_over(writer, [step_of(message)])
+    write_steps(writer, [step_of(message)])
 
 
 def steps_of(messages: Iterable[dict[str, Any]]) -> list[Step]:

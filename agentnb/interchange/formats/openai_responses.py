@@ -201,7 +201,7 @@ def _result_inside(call: ToolCall, item: dict[str, Any]) -> Result:
     output: Any = next((item[key] for key in _RETURNED if item.get(key)), None)
     if output is None and isinstance(action := item.get("action"), dict):
         output = action.get("sources")
-    return Result(call.id, _returned(output), call.name, is_error=failed, inside=True)
+    return Result(call.id, _output_parts(output), call.name, is_error=failed, inside=True)
 
 
 def _error_text(error: Any) -> str:
@@ -215,10 +215,10 @@ def result_of(item: dict[str, Any]) -> Result:
         return Result(_id_of(item), parts_of(answer))
     output = next((item[key] for key in _RETURNED if key in item), None)
     is_error = item.get("status") in _FAILED or bool(item.get("error"))
-    return Result(_id_of(item), _returned(output), str(item.get("name") or ""), is_error, time_of(item.get("timestamp")))
+    return Result(_id_of(item), _output_parts(output), str(item.get("name") or ""), is_error, time_of(item.get("timestamp")))
 
 
-def _returned(value: Any) -> list[AnyPart]:
+def _output_parts(value: Any) -> list[AnyPart]:
     """Return the parts of a call's output: text, parts, logs, or shell output."""
     if isinstance(value, dict) and value.get("type") == "computer_screenshot":
         value = {**value, "type": "input_image"}

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
-from agentnb.interchange.formats.endings import recorded
+from agentnb.interchange.formats.endings import recorded_settings
 from agentnb.interchange.formats.openhands_events import read_events
 from agentnb.interchange.trace_file import TraceFile
 
@@ -26,7 +26,7 @@ _RECORDED = (
 )
 _ASSESSED = ("success", "resolved")
 """Success fields: of the issue resolver, and of evaluations."""
-LOOKED_AT = 20
+SNIFFED_EVENTS = 20
 """Number of first events by which a history is recognized."""
 _KINDS = {"action", "observation"}
 
@@ -39,8 +39,8 @@ def sniff(file: TraceFile) -> str:
         return "" if isinstance(events, list) and "metrics" in first else "it has no history of events"
     if not isinstance(events, list) or not events:
         return "it has no history of events"
-    matches = sum(map(_is_event, events[:LOOKED_AT]))  # single events may be damaged
-    return "" if 2 * matches > len(events[:LOOKED_AT]) else "its history has no actions and observations"
+    matches = sum(map(_is_event, events[:SNIFFED_EVENTS]))  # single events may be damaged
+    return "" if 2 * matches > len(events[:SNIFFED_EVENTS]) else "its history has no actions and observations"
 
 
 def _is_event(value: Any) -> bool:
@@ -65,18 +65,18 @@ def read(file: TraceFile) -> Iterator[Run]:
     """Yield a run for each record, followed by the runs of delegated agents."""
     if file.kind == "lines":
         for number, record in file.records(one_by_one=True):
-            with file.guarded(f"line {number}"):
+            with file.guard(f"line {number}"):
                 yield from _runs(file, f"line {number}", record)
     else:
         document = file.document
-        with file.guarded():
+        with file.guard():
             yield from _runs(file, "", document if isinstance(document, dict) else {"history": document})
 
 
 def _runs(file: TraceFile, position: str, record: dict[str, Any]) -> Iterator[Run]:
     metrics, metadata = record.get("metrics") or {}, record.get("metadata") or {}
     config = metadata.get("llm_config") or {}
-    settings = recorded(
+    settings = recorded_settings(
         record,
         *_RECORDED,
         accumulated_cost=metrics.get("accumulated_cost"),
@@ -93,12 +93,12 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any]) -> Iterator[Ru
         agent=str(metadata.get("agent_class") or "agent"),
         metrics=metrics,
         error=record.get("error"),
-        assessed={name: value for name in _ASSESSED if isinstance(value := record.get(name), bool)} | _resolved(record),
+        assessed={name: value for name in _ASSESSED if isinstance(value := record.get(name), bool)} | _test_verdict(record),
     )
     yield from with_nested_usage(runs)
 
 
-def _resolved(record: dict[str, Any]) -> dict[str, bool]:
+def _test_verdict(record: dict[str, Any]) -> dict[str, bool]:
     """Return the benchmark's test verdict, if its tests were run."""
     tested = record.get("test_result")
     for report in (record.get("report"), tested.get("report") if isinstance(tested, dict) else None):

@@ -18,7 +18,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.content import cost_of, image_of, parts_of, time_of
-from agentnb.interchange.formats.endings import fail, limited
+from agentnb.interchange.formats.endings import fail, finish_limited
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.totals import total_of
 from agentnb.interchange.trace_file import TraceFile
@@ -123,11 +123,11 @@ class _Reader:
         elif action == "message" and not _is_reply(event):
             self._writer.say(_words(event), at=self._at)
         elif action == "condensation":
-            self._condensed(_fields(event))
+            self._add_summary(_fields(event))
         elif action not in _NO_CALLS:
             self._reply(event)
 
-    def _condensed(self, about: dict[str, Any]) -> None:
+    def _add_summary(self, about: dict[str, Any]) -> None:
         """Add a summary that replaces earlier events, except the prompt and the last replies."""
         start, end = about.get("forgotten_events_start_id"), about.get("forgotten_events_end_id")
         between = range(start, end + 1) if isinstance(start, int) and isinstance(end, int) else ()
@@ -203,9 +203,9 @@ class _Reader:
             return self._writer.finish_without_end()
         lower = message.lower()
         if "maximum iteration" in lower:
-            return limited(self._writer, "max_rounds", at=self._at)
+            return finish_limited(self._writer, "max_rounds", at=self._at)
         if "maximum budget" in lower or "budget exceeded" in lower:
-            return limited(self._writer, "budget", at=self._at)
+            return finish_limited(self._writer, "budget", at=self._at)
         if "stuck in a loop" in lower or "agentstuckinloop" in lower:
             return self._writer.finish("stopped", "loop_detected", at=self._at)
         return fail(self._writer, message.partition(":")[0][:80], message, at=self._at)

@@ -14,18 +14,18 @@ from typing import Any
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.archives import read_member, zip_file
-from agentnb.interchange.formats.endings import recorded
+from agentnb.interchange.formats.endings import recorded_settings
 from agentnb.interchange.formats.openhands_v1_events import ConversationReader, is_event
 from agentnb.interchange.formats.session_log import run_id_of
 from agentnb.interchange.formats.totals import total_of
-from agentnb.interchange.trace_file import TraceFile, decoded
+from agentnb.interchange.trace_file import TraceFile, decode_json
 from agentnb.store.bounds import MAX_RECORD_BYTES
-from agentnb.store.regular_files import opened
+from agentnb.store.regular_files import open_regular
 
 NAME = "openhands_v1"
 TITLE = "conversation of OpenHands 1"
 RECORDS_END = "the conversation's state, a message or `finish` of the agent, an error"
-LOOKED_AT = 20
+SNIFFED_EVENTS = 20
 """Number of first events by which a conversation is recognized."""
 _EVENT_FILE = re.compile(r"event[-_](\d+)[-_][^/]+\.json")
 _STATE_FILES = ("base_state.json", "meta.json")
@@ -43,8 +43,8 @@ def sniff(file: TraceFile) -> str:
     events = _events_of(file.first)
     if events is None:
         return "" if _is_state(file) else "it has no events with a kind, such as MessageEvent"
-    matches = sum(map(is_event, events[:LOOKED_AT]))  # single events may be damaged
-    return "" if matches and 2 * matches >= len(events[:LOOKED_AT]) else "its events have no kind, such as MessageEvent"
+    matches = sum(map(is_event, events[:SNIFFED_EVENTS]))  # single events may be damaged
+    return "" if matches and 2 * matches >= len(events[:SNIFFED_EVENTS]) else "its events have no kind, such as MessageEvent"
 
 
 def read(file: TraceFile) -> Iterator[Run]:
@@ -55,7 +55,7 @@ def read(file: TraceFile) -> Iterator[Run]:
         yield _run(file, "", {}, file.records(), "line {}")
     elif file.kind == "lines":
         for number, record in file.records(one_by_one=True):
-            with file.guarded(f"line {number}"):
+            with file.guard(f"line {number}"):
                 yield _run(file, f"line {number}", record, enumerate(record["history"]))
     elif is_event(file.document):
         yield from _folder(file)
@@ -70,9 +70,9 @@ def _events_of(value: Any) -> list[Any] | None:
     if is_event(value):
         return [value]
     for key in ("history", "items", "events") if isinstance(value, dict) else ():
-        if isinstance(value.get(key), list) and any(map(is_event, value[key][:LOOKED_AT])):
+        if isinstance(value.get(key), list) and any(map(is_event, value[key][:SNIFFED_EVENTS])):
             return list(value[key])
-    return value if isinstance(value, list) and any(map(is_event, value[:LOOKED_AT])) else None
+    return value if isinstance(value, list) and any(map(is_event, value[:SNIFFED_EVENTS])) else None
 
 
 def _run(
@@ -84,10 +84,10 @@ def _run(
     model = (llm.get("model") if isinstance(llm, dict) else None) or about.get("llm_model")
     reader = ConversationReader(str(model or ""))
     for number, event in events:
-        with file.guarded(", ".join(filter(None, (position if "line" not in named else "", named.format(number))))):
+        with file.guard(", ".join(filter(None, (position if "line" not in named else "", named.format(number))))):
             reader.take(event)
     cost = (about.get("metrics") or {}).get("accumulated_cost")
-    settings = recorded(about, *_RECORDED, accumulated_cost=cost)
+    settings = recorded_settings(about, *_RECORDED, accumulated_cost=cost)
     writer = file.writer(
         NAME,
         position,
@@ -165,8 +165,8 @@ def _state_beside(file: TraceFile, path: Path) -> dict[str, Any]:
 
 
 def _in_file(path: Path) -> Any:
-    with opened(path, MAX_RECORD_BYTES) as file:
-        return decoded(file.read())
+    with open_regular(path, MAX_RECORD_BYTES) as file:
+        return decode_json(file.read())
 
 
 def _is_state(file: TraceFile) -> bool:
@@ -188,9 +188,11 @@ def _archive(file: TraceFile) -> Iterator[Run]:
             position = folder.rstrip("/") if len(by_folder) > 1 else ""
             above = folder.removesuffix("events/")
             state = next((f"{at}{name}" for at in (folder, above) for name in _STATE_FILES if f"{at}{name}" in inside), None)
-            state_data = decoded(read_member(names, state, MAX_RECORD_BYTES)) if state else None
-            events = ((number, decoded(read_member(names, member, MAX_RECORD_BYTES))) for number, member in enumerate(members))
-            with file.guarded(position):
+            state_data = decode_json(read_member(names, state, MAX_RECORD_BYTES)) if state else None
+            events = (
+                (number, decode_json(read_member(names, member, MAX_RECORD_BYTES))) for number, member in enumerate(members)
+            )
+            with file.guard(position):
                 yield _run(file, position, state_data if isinstance(state_data, dict) else {}, events)
 
 

@@ -16,7 +16,7 @@ from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.content import image_of, json_text, parts_of, result_parts, text_of, time_of
-from agentnb.interchange.formats.endings import fail, limited
+from agentnb.interchange.formats.endings import fail, finish_limited
 from agentnb.interchange.formats.openai_chat import tools_of
 from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of
 
@@ -113,10 +113,10 @@ class ConversationReader:
         if call_id in self._finishes:
             return
         code = _error_code(seen)
-        parts = [*_seen(seen), *_contents(event.get("extended_content"))]
+        parts = [*_observation_parts(seen), *_contents(event.get("extended_content"))]
         self._result(event, parts, code)
 
-    def rejected(self, event: dict[str, Any]) -> None:
+    def add_rejection(self, event: dict[str, Any]) -> None:
         """Add the rejection of an action by the person or a hook."""
         self._result(event, parts_of(str(event.get("rejection_reason") or "")), "rejected")
 
@@ -128,7 +128,7 @@ class ConversationReader:
         """Record a final error, unless other events follow."""
         self._error = str(event.get("code") or "error"), str(event.get("detail") or "")
 
-    def condensed(self, event: dict[str, Any]) -> None:
+    def add_summary(self, event: dict[str, Any]) -> None:
         """Add a summary that replaces earlier events, except the first user message and the last replies."""
         forgotten = {str(event_id) for event_id in event.get("forgotten_event_ids") or ()}
         kept = next((number for number, ids in enumerate(reversed(self._events)) if ids & forgotten), len(self._events))
@@ -147,7 +147,7 @@ class ConversationReader:
         self._state = status if isinstance(status, str) else self._state
         self._note_usage(state.get("stats"))
 
-    def interrupted(self, event: dict[str, Any]) -> None:
+    def note_interruption(self, event: dict[str, Any]) -> None:
         """Record that the person stopped the agent."""
         self._state = "interrupted"
 
@@ -205,7 +205,7 @@ class ConversationReader:
     def _end(self, writer: RunWriter, status: str, code: str, detail: str) -> Run | None:
         """End the run as recorded in the conversation; None without a recorded end."""
         if code and any(sign.lower() in f"{code} {detail}".lower() for sign in _LIMITS):
-            return limited(writer, "max_rounds", at=self._at)
+            return finish_limited(writer, "max_rounds", at=self._at)
         if code or status == "error":
             return fail(writer, code or "error", detail, at=self._at)
         if status == "stuck":
@@ -220,12 +220,12 @@ _TAKES: dict[str, Callable[[ConversationReader, dict[str, Any]], None]] = {
     "MessageEvent": ConversationReader.message,
     "ActionEvent": ConversationReader.action,
     "ObservationEvent": ConversationReader.observation,
-    "UserRejectObservation": ConversationReader.rejected,
+    "UserRejectObservation": ConversationReader.add_rejection,
     "AgentErrorEvent": ConversationReader.tool_error,
     "ConversationErrorEvent": ConversationReader.conversation_error,
-    "Condensation": ConversationReader.condensed,
+    "Condensation": ConversationReader.add_summary,
     "ConversationStateUpdateEvent": ConversationReader.state,
-    "InterruptEvent": ConversationReader.interrupted,
+    "InterruptEvent": ConversationReader.note_interruption,
 }
 
 
@@ -261,7 +261,7 @@ def _call(event: dict[str, Any]) -> ToolCall:
     return ToolCall(name, recorded.get("arguments", fields), str(event.get("tool_call_id") or ""))
 
 
-def _seen(seen: Any) -> list[AnyPart]:
+def _observation_parts(seen: Any) -> list[AnyPart]:
     """Return the content of an observation, otherwise its output or other fields."""
     if not isinstance(seen, dict):
         return result_parts(seen)

@@ -18,9 +18,9 @@ TITLE = "Parquet file of run logs"
 RECORDS_END = "as in the log"
 COLUMNS = ("run_id", "event")
 """Columns to read; the others are for queries."""
-BEGINS = LOG_BEGINS.decode()
+FIRST_EVENT_START = LOG_BEGINS.decode()
 """Start of a run's first event."""
-ROWS = 1_000
+BATCH_ROWS = 1_000
 """Rows read at a time."""
 
 
@@ -32,7 +32,7 @@ def sniff(file: TraceFile) -> str:
     except ImportError:
         return "reading Parquet needs the package pyarrow: pip install 'agentnb[scale]'"
     try:
-        with _opened(file) as parquet_file:
+        with _open(file) as parquet_file:
             missing = [name for name in COLUMNS if name not in parquet_file.schema_arrow.names]
     except (pyarrow.ArrowException, OSError) as error:
         return f"it cannot be read ({error})"
@@ -41,17 +41,17 @@ def sniff(file: TraceFile) -> str:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the runs in file order."""
-    with _opened(file) as parquet_file:
-        for (run_id, _), rows in groupby(_numbered(_rows(file, parquet_file)), key=lambda row: row[0]):
-            with file.guarded(f"run {run_id}"):
+    with _open(file) as parquet_file:
+        for (run_id, _), rows in groupby(_number_runs(_rows(file, parquet_file)), key=lambda row: row[0]):
+            with file.guard(f"run {run_id}"):
                 yield run_of_lines([line.encode() + b"\n" for _, line in rows], f"{file.name}, run {run_id}")
 
 
-def _numbered(rows: Iterator[tuple[str, str]]) -> Iterator[tuple[tuple[str, int], str]]:
+def _number_runs(rows: Iterator[tuple[str, str]]) -> Iterator[tuple[tuple[str, int], str]]:
     """Yield each event with its run id and a number that separates runs of the same id."""
     number = 0
     for run_id, line in rows:
-        number += line.startswith(BEGINS)
+        number += line.startswith(FIRST_EVENT_START)
         yield (run_id, number), line
 
 
@@ -59,14 +59,14 @@ def _rows(file: TraceFile, whole: Any) -> Iterator[tuple[str, str]]:
     import pyarrow
 
     try:
-        for batch in whole.iter_batches(ROWS, columns=list(COLUMNS)):
+        for batch in whole.iter_batches(BATCH_ROWS, columns=list(COLUMNS)):
             yield from zip(*[batch.column(name).to_pylist() for name in COLUMNS], strict=True)
     except (pyarrow.ArrowException, OSError) as error:
         file.problem(f"It cannot be read ({error})")
 
 
 @contextmanager
-def _opened(file: TraceFile) -> Iterator[Any]:
+def _open(file: TraceFile) -> Iterator[Any]:
     from pyarrow.parquet import ParquetFile
 
     with file.open() as source, ParquetFile(source if source.seekable() else BytesIO(file.whole())) as parquet_file:

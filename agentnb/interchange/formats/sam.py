@@ -76,11 +76,11 @@ def run_of(export: dict[str, Any], source: str = "", position: str = "") -> Run:
         model=str(settings.get("selectedModel") or "") if isinstance(settings, dict) else "",
         settings={"recorded": recorded},
     )
-    _Reading(writer).take(messages)
+    _MessageReader(writer).take(messages)
     return writer.finish_without_end()
 
 
-class _Reading:
+class _MessageReader:
     """Adds the messages of a conversation to a writer. Thinking comes before its reply."""
 
     def __init__(self, writer: RunWriter) -> None:

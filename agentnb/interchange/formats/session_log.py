@@ -23,7 +23,7 @@ from agentnb.interchange.trace_file import TraceFile
 
 COMMAND = "command"
 """Author of a person's local command and its output."""
-MAX_ID = 100
+MAX_ID_CHARACTERS = 100
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class _Result:
 
 
 @dataclass(slots=True)
-class _Trouble:
+class _Problem:
     message: str
     at: datetime | None
     ends: bool
@@ -76,7 +76,7 @@ class _Summary:
     fields: dict[str, Any]
 
 
-_Item: TypeAlias = Reply | _UserMessage | _Result | _Trouble | _Summary
+_Item: TypeAlias = Reply | _UserMessage | _Result | _Problem | _Summary
 
 
 class SessionLog:
@@ -125,11 +125,11 @@ class SessionLog:
 
     def warn(self, message: str, at: datetime | None = None) -> None:
         """Add a warning."""
-        self.items.append(_Trouble(message, at, ends=False))
+        self.items.append(_Problem(message, at, ends=False))
 
     def fail(self, message: str, at: datetime | None = None) -> None:
         """Add an error. It ends the run if it is final, otherwise it becomes a warning."""
-        self.items.append(_Trouble(message, at, ends=True))
+        self.items.append(_Problem(message, at, ends=True))
 
     @property
     def replies(self) -> list[Reply]:
@@ -179,7 +179,7 @@ class SessionLog:
         finished = None if end is None else end()
         if finished is not None:
             return finished
-        if isinstance(last, _Trouble):
+        if isinstance(last, _Problem):
             return writer.finish("failed", "error")
         if isinstance(last, _UserMessage) and last.kind == "interruption":
             return writer.finish("cancelled", "cancelled")
@@ -211,7 +211,7 @@ def _last(items: list[_Item]) -> _Item | None:
     for item in reversed(items):
         if isinstance(item, Reply) or (isinstance(item, _UserMessage) and item.kind != "notice"):
             return item
-        if isinstance(item, _Trouble) and item.ends:
+        if isinstance(item, _Problem) and item.ends:
             return item
     return None
 
@@ -239,13 +239,13 @@ def _write_reply(writer: RunWriter, reply: Reply, model: str) -> None:
         usage=reply.usage,
         seconds=reply.seconds,
         stop_reason=reply.stop_reason,
-        metadata=reply.metadata | other_model | known(response_id=reply.response_id),
+        metadata=reply.metadata | other_model | drop_empty(response_id=reply.response_id),
     )
 
 
 def run_id_of(*parts: str) -> str:
     """Return a run id from these ids of the file; empty if the first is empty."""
-    return re.sub(r"[^A-Za-z0-9_-]", "-", "-".join(filter(None, parts)))[-MAX_ID:] if parts[0] else ""
+    return re.sub(r"[^A-Za-z0-9_-]", "-", "-".join(filter(None, parts)))[-MAX_ID_CHARACTERS:] if parts[0] else ""
 
 
 def text_of(value: Any) -> str:
@@ -258,7 +258,7 @@ def count_of(value: Any) -> int | None:
     return value if type(value) is int and value >= 0 else None
 
 
-def usage_beside_cache(usage: Mapping[str, Any], fresh: str, output: str, read: str, written: str) -> Usage:
+def add_cache_to_input(usage: Mapping[str, Any], fresh: str, output: str, read: str, written: str) -> Usage:
     """Return the usage of a product that counts cache tokens separately from the input, by these keys."""
     new, generated, cached, kept = (count_of(usage.get(name)) for name in (fresh, output, read, written))
     sent = None if new is None else new + (cached or 0) + (kept or 0)
@@ -272,12 +272,14 @@ def seconds_of(milliseconds: Any) -> float | None:
     return milliseconds / 1000
 
 
-def known(**recorded: Any) -> dict[str, Any]:
+def drop_empty(**recorded: Any) -> dict[str, Any]:
     """Return the recorded fields without missing and empty ones."""
     return {name: value for name, value in recorded.items() if value not in (None, "", [], {})}
 
 
-def by_links(lines: Iterable[tuple[int, Any]], links: Callable[[dict[str, Any]], tuple[str, str]]) -> Iterator[tuple[int, Any]]:
+def sort_by_links(
+    lines: Iterable[tuple[int, Any]], links: Callable[[dict[str, Any]], tuple[str, str]]
+) -> Iterator[tuple[int, Any]]:
     """Yield numbered lines, each after the line that it follows.
 
     ``links``: returns the ids of a line and of its predecessor, empty if missing.

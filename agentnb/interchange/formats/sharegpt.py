@@ -14,10 +14,10 @@ import msgspec
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.detect.run import Run
 from agentnb.interchange.formats.content import parts_of
-from agentnb.interchange.formats.endings import recorded
+from agentnb.interchange.formats.endings import recorded_settings
 from agentnb.interchange.formats.openai_chat import tools_of
-from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, hand_over
-from agentnb.interchange.trace_file import TraceFile, decoded
+from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, write_steps
+from agentnb.interchange.trace_file import TraceFile, decode_json
 
 NAME = "sharegpt"
 TITLE = "conversation in the form of ShareGPT"
@@ -48,12 +48,12 @@ def _is_record(record: Any) -> bool:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield a run for each conversation."""
-    yield from file.each(file.placed(), lambda position, record: _run(file, position, record))
+    yield from file.each(file.positioned_records(), lambda position, record: _run(file, position, record))
 
 
 def _run(file: TraceFile, position: str, record: dict[str, Any]) -> Run:
     tools = record.get("tools")
-    tools = decoded(tools.encode()) if isinstance(tools, str) else tools
+    tools = decode_json(tools.encode()) if isinstance(tools, str) else tools
     extra = {key: value for key, value in record.items() if key not in ("conversations", "tools", "system")}
     specs = tools_of(tools) if isinstance(tools, list) else ()
     writer = file.writer(
@@ -63,11 +63,11 @@ def _run(file: TraceFile, position: str, record: dict[str, Any]) -> Run:
         benchmark=None,
         model=str(record.get("model") or ""),
         tools=specs,
-        settings=recorded(extra, *extra),
+        settings=recorded_settings(extra, *extra),
     )
     if isinstance(system := record.get("system"), str) and system:
         writer.system(system)
-    file.take_each(record["conversations"], lambda one: hand_over(writer, _steps(one)), position)
+    file.take_each(record["conversations"], lambda one: write_steps(writer, _steps(one)), position)
     return writer.finish_without_end()
 
 
@@ -118,6 +118,6 @@ def _call(one: dict[str, Any]) -> ToolCall:
 
 def _result(text: str) -> Result:
     """Return a result, with its tool's name if it is JSON with a name and a content."""
-    data = decoded(text.encode()) if text.startswith("{") else None
+    data = decode_json(text.encode()) if text.startswith("{") else None
     name = data.get("name") if isinstance(data, dict) and "content" in data else None
     return Result("", parts_of(text), name=name if isinstance(name, str) else "")

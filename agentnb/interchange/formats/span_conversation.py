@@ -23,7 +23,7 @@ RESTORED = {str(kind.__struct_config__.tag): kind for kind in e.KINDS if issubcl
 """Events of agentnb that are restored from events of its own spans."""
 _OF_A_CALL = frozenset({"agentnb.guidance_given", "agentnb.retry_scheduled"})
 """Events that belong to the next reply."""
-_ALIKE = 60
+_PREFIX_CHARACTERS = 60
 """Prefix length by which a truncated or reformatted copy is recognized."""
 
 
@@ -33,7 +33,7 @@ class SpanConversation:
     def __init__(self, span: Span | None, inputs: list[SpanMessage]) -> None:
         self._span, self._inputs = span, inputs
         self._own = dict(span.attributes) if span is not None and "agentnb.run.id" in span.attributes else {}
-        self._told: list[SpanMessage] = []
+        self._added: list[SpanMessage] = []
         self._history = int(self._own.get("agentnb.run.history") or 0)
         self._writer: RunWriter
 
@@ -70,15 +70,15 @@ class SpanConversation:
         """Add the prompt and the system prompt of the agent's own span, if any."""
         self._writer = writer
         if system:
-            self._hear(SpanMessage("system", (Text(system),)))
+            self._add_message(SpanMessage("system", (Text(system),)))
         if self._history:
-            self._told += self._inputs[: self._history_length()]
+            self._added += self._inputs[: self._history_length()]
         if self._own:
             origin = json_value(self._own.get("agentnb.run.origin"))
             if isinstance(origin, dict) and isinstance(origin.get("usage"), dict):
                 writer.total(msgspec.convert(origin["usage"], Usage))
             for message in self._inputs[self._history_length() if self._history else 0 :]:
-                self._hear(message, self._known_start())
+                self._add_message(message, self._known_start())
 
     def _known_start(self) -> datetime | None:
         unknown = self._span is None or self._times(self._span) in ("unknown", "only the end", "only the duration")
@@ -86,11 +86,11 @@ class SpanConversation:
 
     # Model calls
 
-    def tell(self, models: list[ModelCall]) -> None:
+    def add_calls(self, models: list[ModelCall]) -> None:
         """Add all model calls with their tool calls, and agentnb's events between them."""
         if not self._own and models and not any(message.role == "user" for message in models[0].inputs):
             for message in self._inputs:
-                self._hear(message, self._known_start())
+                self._add_message(message, self._known_start())
         items: list[tuple[float, int, Any]] = [(_order(model.span), position, model) for position, model in enumerate(models)]
         replied = [model for model in models if model.output is not None]
         notes = [note for model in replied for note in model.span.events]
@@ -140,7 +140,7 @@ class SpanConversation:
             else {name: value for name, value in response.items() if isinstance(value, str)},
             signals=signals if isinstance(signals := model.span.get("agentnb.signals"), list) else (),
         )
-        self._told.append(message._replace(calls=tuple(calls)))
+        self._added.append(message._replace(calls=tuple(calls)))
 
     def _result(self, use: ToolUse) -> None:
         self._writer.result(
@@ -151,7 +151,7 @@ class SpanConversation:
             at=self._end(use.span),
             seconds=self._seconds(use.span),
         )
-        self._told.append(SpanMessage("tool", tuple(use.parts), name=use.call.name, call_id=use.call.id))
+        self._added.append(SpanMessage("tool", tuple(use.parts), name=use.call.name, call_id=use.call.id))
 
     # Repeated messages
 
@@ -161,11 +161,13 @@ class SpanConversation:
         used: set[int] = set()
         for message in model.inputs:
             start = floor if message.role == "tool" else position
-            index = next((k for k in range(start, len(self._told)) if k not in used and _is_same(self._told[k], message)), None)
+            index = next(
+                (k for k in range(start, len(self._added)) if k not in used and _is_same(self._added[k], message)), None
+            )
             if index is None:
-                has_prompt = any(earlier.role == "user" for earlier in self._told)
-                self._hear(message, None if has_prompt else (self._span or model.span).started)
-                used.add(len(self._told) - 1)
+                has_prompt = any(earlier.role == "user" for earlier in self._added)
+                self._add_message(message, None if has_prompt else (self._span or model.span).started)
+                used.add(len(self._added) - 1)
                 continue
             used.add(index)
             if message.role != "tool":
@@ -173,9 +175,9 @@ class SpanConversation:
 
     def _last_reply(self) -> int:
         """Return the position of the last reply, the start of inputs that hold only new messages."""
-        return next((k for k in range(len(self._told) - 1, -1, -1) if self._told[k].role == "assistant"), 0)
+        return next((k for k in range(len(self._added) - 1, -1, -1) if self._added[k].role == "assistant"), 0)
 
-    def _hear(self, message: SpanMessage, at: datetime | None = None) -> None:
+    def _add_message(self, message: SpanMessage, at: datetime | None = None) -> None:
         """Add a message that has no span of its own."""
         if message.role == "assistant":
             self._writer.reply(message.parts, message.calls, author=message.name)
@@ -185,7 +187,7 @@ class SpanConversation:
             self._writer.system(message.whole_text)
         else:
             self._writer.say(message.parts, author=message.name, at=at)
-        self._told.append(message)
+        self._added.append(message)
 
     # Events of agentnb
 
@@ -206,14 +208,14 @@ class SpanConversation:
     def _restore_message(self, data: dict[str, Any], at: datetime | None) -> None:
         recorded = data.get("message")
         message = msgspec.convert(recorded, Message) if recorded else Message("user", (Text(str(data.get("text") or "")),))
-        self._hear(SpanMessage("user", message.parts, name=message.author), at)
+        self._add_message(SpanMessage("user", message.parts, name=message.author), at)
 
     # End
 
     def end(self, models: list[ModelCall], output: SpanMessage | None) -> Run:
         """Return the run."""
         if not models and output is not None and not output.is_blank:
-            self._hear(output)
+            self._add_message(output)
         at = self._end(self._span) if self._span is not None else None
         if self._own:
             status = self._own.get("agentnb.run.status")
@@ -293,7 +295,9 @@ def _is_same_reply(told: SpanMessage, message: SpanMessage) -> bool:
         return True
     if [call.name for call in told.calls] != [call.name for call in message.calls]:
         return False
-    return _looks_same(told, message) or (bool(told.text and message.text) and told.text[:_ALIKE] == message.text[:_ALIKE])
+    return _looks_same(told, message) or (
+        bool(told.text and message.text) and told.text[:_PREFIX_CHARACTERS] == message.text[:_PREFIX_CHARACTERS]
+    )
 
 
 def _looks_same(told: SpanMessage, message: SpanMessage) -> bool:

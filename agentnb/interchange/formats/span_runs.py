@@ -36,7 +36,7 @@ class _Agent:
 def read_runs(file: TraceFile, convention: Convention) -> Iterator[Run]:
     """Yield the runs of each trace in a file, outer ones first."""
     for spans, several in traces_of(file):
-        with file.guarded(f"trace {spans[0].trace_id}"):
+        with file.guard(f"trace {spans[0].trace_id}"):
             agents = _agents(spans, convention)
             shared = several or len(agents) > 1
             yield from with_nested_usage(_run(file, convention, spans[0].trace_id, agent, shared) for agent in agents)
@@ -131,7 +131,7 @@ def _run(file: TraceFile, convention: Convention, trace_id: str, agent: _Agent, 
     conversation.begin(writer, use.system)
     _complete(agent.models)
     _assign(agent)
-    conversation.tell(agent.models)
+    conversation.add_calls(agent.models)
     return conversation.end(agent.models, use.output)
 
 

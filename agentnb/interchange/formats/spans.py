@@ -19,7 +19,7 @@ from agentnb.interchange.trace_file import TraceFile
 
 MAX_TRACES = 1_000
 """Maximum open traces of JSON Lines; beyond it, the oldest one with a root is closed."""
-LOOKED_AT = 50
+SNIFFED_RECORDS = 50
 """Number of first JSON Lines records by which their convention is recognized."""
 _ROOTS = ("gen_ai", "llm", "openinference", "input", "output", "tool", "agent", "traceloop", "message", "session", "tag")
 """First name parts of attributes that are read as trees."""
@@ -70,7 +70,7 @@ class Span:
         if value is not None and not _has_paths(value):
             return value
         if self._tree is None:
-            self._tree = nested(self.attributes)
+            self._tree = attribute_tree(self.attributes)
         value = self._tree
         for name in path.split("."):
             value = value.get(name) if isinstance(value, dict) else None
@@ -112,7 +112,7 @@ def _has_paths(value: Any) -> bool:
     return isinstance(value, list) and any("." in str(key) for item in value if isinstance(item, dict) for key in item)
 
 
-def nested(attributes: dict[str, Any]) -> dict[str, Any]:
+def attribute_tree(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes of models, tools and agents as one tree."""
     tree: dict[str, Any] = {}
     for name, value in attributes.items():
@@ -178,12 +178,12 @@ def list_at(span: Span, path: str) -> list[dict[str, Any]]:
 
 def traces_of(file: TraceFile) -> Iterator[tuple[list[Span], bool]]:
     """Yield the spans of each trace, and True if the file holds several traces."""
-    records: Iterable[tuple[str, Any]] = [("", file.document)] if file.kind == "json" else _numbered(file)
+    records: Iterable[tuple[str, Any]] = [("", file.document)] if file.kind == "json" else _positioned_records(file)
     open_traces: dict[str, list[Span]] = {}
     notes: dict[tuple[str, str], list[SpanNote]] = {}
     flushed = False
     for position, record in records:
-        with file.guarded(position):
+        with file.guard(position):
             for span in spans_in(record):
                 open_traces.setdefault(span.trace_id, []).append(span)
             for key, note in notes_in(record):
@@ -197,7 +197,7 @@ def traces_of(file: TraceFile) -> Iterator[tuple[list[Span], bool]]:
         yield _with_notes(spans, notes), several
 
 
-def _numbered(file: TraceFile) -> Iterator[tuple[str, Any]]:
+def _positioned_records(file: TraceFile) -> Iterator[tuple[str, Any]]:
     return ((f"line {number}", record) for number, record in file.records())
 
 
@@ -214,7 +214,7 @@ def first_spans(file: TraceFile) -> list[Span]:
     spans: list[Span] = []
     if file.kind == "lines" and spans_in(file.first) + notes_in(file.first):
         spans = spans_in(file.first)
-        for line in file.start.split(b"\n")[1:LOOKED_AT]:
+        for line in file.start.split(b"\n")[1:SNIFFED_RECORDS]:
             with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 spans += spans_in(msgspec.json.decode(line))
     return spans

@@ -61,7 +61,7 @@ class Note(NamedTuple):
 Step: TypeAlias = SystemPrompt | UserMessage | Reply | Result | Note
 
 
-def hand_over(writer: RunWriter, steps: Iterable[Step]) -> None:
+def write_steps(writer: RunWriter, steps: Iterable[Step]) -> None:
     """Add steps to a run's writer."""
     for step in steps:
         if isinstance(step, SystemPrompt):

@@ -17,7 +17,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.content import parts_of, text_of, texts_of
-from agentnb.interchange.formats.endings import fail, limited, recorded
+from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
 from agentnb.interchange.formats.totals import total_of
 from agentnb.interchange.trace_file import TraceFile
 
@@ -78,18 +78,18 @@ class _Reader:
             NAME,
             task=_task(one, file.name),
             agent=self._agent,
-            model=str(_replayed(one, "agent.model", "name") or ""),
-            settings=recorded(
+            model=str(_replay_setting(one, "agent.model", "name") or ""),
+            settings=recorded_settings(
                 self._info, "exit_status", "submission", "model_stats", "swe_agent_version", environment=one.get("environment")
             ),
-            history=tuple(_shown(message) for message in self._history if _has(message, "is_demo")),
+            history=tuple(_demonstration_message(message) for message in self._history if _has(message, "is_demo")),
         )
 
     def read(self) -> Run:
         """Return the run."""
         self._file.take_each(self._history, self._take)
         while self._step < len(self._steps):
-            self._retried()
+            self._add_retried_step()
         self._last_result()
         stats = self._info.get("model_stats")
         if isinstance(stats, dict):
@@ -116,14 +116,14 @@ class _Reader:
         action = str(message.get("action") or "")
         at = next((at for at in range(self._step, len(self._steps)) if _same(self._steps[at], action)), None)
         while at is not None and self._step < at:
-            self._retried()
+            self._add_retried_step()
         calls = openai_chat.calls_of(message) or _call(action)
         self._open = len(calls)
         self._step += at is not None
         thoughts = [{"type": "thinking", **block} for block in message.get("thinking_blocks") or ()]
         self._writer.reply([*parts_of(thoughts), *parts_of(message.get("content"))], calls, author=self._author(message))
 
-    def _retried(self) -> None:
+    def _add_retried_step(self) -> None:
         """Add a step that is missing from the history."""
         step = self._steps[self._step]
         self._last_result()
@@ -154,7 +154,7 @@ def _has(message: Any, name: str) -> bool:
     return isinstance(message, dict) and bool(message.get(name))
 
 
-def _replayed(one: dict[str, Any], part: str, name: str) -> Any:
+def _replay_setting(one: dict[str, Any], part: str, name: str) -> Any:
     """Return a value of the replay configuration, which is an object or its JSON."""
     config = one.get("replay_config")
     if isinstance(config, str):
@@ -166,11 +166,11 @@ def _replayed(one: dict[str, Any], part: str, name: str) -> Any:
 
 def _task(one: dict[str, Any], name: str) -> str:
     """Return the task id from the replay configuration, or the file name."""
-    task_id = _replayed(one, "problem_statement", "id")
+    task_id = _replay_setting(one, "problem_statement", "id")
     return str(task_id or name.replace("\\", "/").rpartition("/")[2].removesuffix(".gz").removesuffix(".traj"))
 
 
-def _shown(message: dict[str, Any]) -> Message:
+def _demonstration_message(message: dict[str, Any]) -> Message:
     text = Text(encodable(text_of(message.get("content"))))
     return Message("assistant" if message["role"] == "assistant" else "user", (text,), DEMONSTRATION)
 
@@ -192,7 +192,7 @@ def _finish(writer: RunWriter, info: dict[str, Any]) -> Run:
     if not status:
         return writer.finish_without_end()
     if reason in _LIMITS:
-        return limited(writer, _LIMITS[reason])
+        return finish_limited(writer, _LIMITS[reason])
     if reason in _FAILED or "error" in reason:
         return fail(writer, reason, f"SWE-agent ended with {status}")
     return writer.finish("stopped", reason)

@@ -18,7 +18,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.content import cost_of, parts_of, time_of
-from agentnb.interchange.formats.endings import fail, limited, recorded
+from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
 from agentnb.interchange.formats.totals import total_of
 from agentnb.interchange.trace_file import TraceFile
 
@@ -70,7 +70,7 @@ class _Reader:
             model=self._model,
             agent=self._agent,
             tools=self._tools,
-            settings=recorded(one, *_RECORDED, **self._about, simulation=one.get("id")),
+            settings=recorded_settings(one, *_RECORDED, **self._about, simulation=one.get("id")),
             history=tuple(_earlier(message) for message in messages[:first]),
         )
         writer.system(str(one.get("policy") or self._policy))
@@ -85,7 +85,7 @@ class _Reader:
         if reason in _ENDED:
             return writer.finish(at=at, seconds=seconds)
         if reason in _LIMITS:
-            return limited(writer, _LIMITS[reason], at=at, seconds=seconds)
+            return finish_limited(writer, _LIMITS[reason], at=at, seconds=seconds)
         if "error" in reason:
             return fail(writer, reason, f"tau2-bench ended the simulation: {reason}", at=at, seconds=seconds)
         return writer.finish("stopped", reason, at=at, seconds=seconds) if reason else writer.finish_without_end()
@@ -100,11 +100,11 @@ def _earlier(message: dict[str, Any]) -> Message:
     """Return a message from before the prompt."""
     is_agent = message["role"] == "assistant"
     return Message(
-        "assistant" if is_agent else "user", (Text(encodable(_told(message))),), "" if is_agent else _author(message)
+        "assistant" if is_agent else "user", (Text(encodable(_message_text(message))),), "" if is_agent else _author(message)
     )
 
 
-def _told(message: dict[str, Any]) -> str:
+def _message_text(message: dict[str, Any]) -> str:
     calls = (f"(calls {call['name']} {json.dumps(call.get('arguments'), ensure_ascii=False)})" for call in _calls(message))
     return "\n".join(filter(None, (str(message.get("content") or ""), *calls)))
 
@@ -132,7 +132,7 @@ def _take(writer: RunWriter, message: dict[str, Any]) -> None:
         elif role == "system":
             writer.system(str(item.get("content") or ""))
         else:
-            writer.say(_told(item), author=_author(item), at=at)
+            writer.say(_message_text(item), author=_author(item), at=at)
 
 
 def _usage(message: dict[str, Any]) -> Usage:

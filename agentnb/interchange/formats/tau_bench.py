@@ -9,7 +9,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.content import parts_of, time_of
-from agentnb.interchange.formats.endings import fail, limited, recorded
+from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "tau_bench"
@@ -38,13 +38,13 @@ def read(file: TraceFile) -> Iterator[Run]:
 
     def read_one(position: str, record: dict[str, Any]) -> Run:
         task, trial = str(record["task_id"]), str(record.get("trial", ""))
-        settings = recorded(record, "reward", "info", "records")
+        settings = recorded_settings(record, "reward", "info", "records")
         writer = file.writer(NAME, position, task=task, trial=trial, benchmark=None, settings=settings)
         messages = record["traj"]
         file.take_each(messages, lambda message: _take(writer, message), position)
         return _finish(writer, record, [message for message in messages if isinstance(message, dict)])
 
-    yield from file.each(file.placed(), read_one)
+    yield from file.each(file.positioned_records(), read_one)
 
 
 def _take(writer: RunWriter, message: dict[str, Any]) -> None:
@@ -77,5 +77,5 @@ def _finish(writer: RunWriter, record: dict[str, Any], messages: list[dict[str, 
     if last.get("role") == "tool" and str(last.get("name")) in LAST_TOOLS:
         return writer.finish()
     if sum(message.get("role") == "assistant" for message in messages) >= MAX_STEPS:
-        return limited(writer, "max_rounds", MAX_STEPS)
+        return finish_limited(writer, "max_rounds", MAX_STEPS)
     return writer.finish_without_end(is_over=record.get("reward") is not None)

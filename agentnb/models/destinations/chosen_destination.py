@@ -29,7 +29,7 @@ def find_missing(provider: Provider, options: Options) -> Destination | None:
 
     Raises `SettingsError` if its address is ambiguous.
     """
-    chosen = _chosen(provider, options)
+    chosen = _find_chosen(provider, options)
     if chosen is None or allowed_urls.is_allowed(chosen):
         return None
     return None if any(usual.covers(chosen) for usual in _usual_destinations(provider)) else chosen
@@ -38,7 +38,7 @@ def find_missing(provider: Provider, options: Options) -> Destination | None:
 def allow_chosen(provider: Provider, options: Options) -> None:
     """Allow the destination of a model that the person named."""
     with suppress(SettingsError):  # an ambiguous address is allowed for this name only
-        if (chosen := _chosen(provider, options)) is not None:
+        if (chosen := _find_chosen(provider, options)) is not None:
             allowed_urls.allow(chosen)
 
 
@@ -77,7 +77,7 @@ def check_recorded(path: str, folder: str | None) -> None:
     )
 
 
-def _chosen(provider: Provider, options: Options) -> Destination | None:
+def _find_chosen(provider: Provider, options: Options) -> Destination | None:
     """Return the destination that the options choose, or None if they leave it to the person's settings."""
     if options.url is None and options.key is None:
         return None

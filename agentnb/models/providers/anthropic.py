@@ -25,28 +25,28 @@ from agentnb.models.providers.serialization import (
     WITHOUT_RESULT,
     arguments_of,
     call_of,
-    checked,
     count,
     encode,
+    encode_all_messages,
+    encode_messages,
     fields_before,
-    joined,
+    join_fragments,
     known_fields,
     lasting,
-    left_out,
-    made_of,
-    made_of_all,
     object_of,
     parameters,
     read_arguments,
+    replacement_text,
     safe_id,
     safe_name,
+    sanitize_reply,
     without_half_call,
     without_last_thoughts,
     words,
     words_for,
 )
 from agentnb.models.transport.connections import http_settings, is_at, text_of
-from agentnb.models.transport.failure import reported, words_of
+from agentnb.models.transport.failure import read_error, words_of
 from agentnb.settings import Key
 
 NAME = "anthropic"
@@ -79,19 +79,19 @@ _OWN_KEYS = frozenset({"type", "id", "name", "input"})
 def body(model: str, request: Request, options: Options) -> bytes:
     """Return the request as JSON. In a conversation, each message and the fields before the messages are encoded once."""
     messages = request.messages
-    if not request.tools and (called := _called(messages)):
+    if not request.tools and (called := _called_tools(messages)):
         request = replace(request, tools=called, settings={**request.settings, "tool_choice": "none"})
     start = fields_before(NAME, _head, model, request, options)
     sees = options.images is not False
     cached = options.cache != "no"
     at, last = lasting(messages)
     stable = max(0, at + 1 - MARKED) if cached else len(messages) - 1
-    fragments = list(made_of(messages, (NAME, sees), partial(_fragment, sees=sees), stable))
+    fragments = list(encode_messages(messages, (NAME, sees), partial(_fragment, sees=sees), stable))
     for index in range(stable, len(messages)):
         message = messages[index]
         marked = len((last if index == at else message).parts)
         fragments.append(_fragment(message, sees=sees, mark=_mark(options) if cached else None, marked=marked))
-    return b'%b,"messages":[%b]}' % (start, joined(fragments))
+    return b'%b,"messages":[%b]}' % (start, join_fragments(fragments))
 
 
 def _head(model: str, request: Request, options: Options) -> bytes:
@@ -106,15 +106,15 @@ def _head(model: str, request: Request, options: Options) -> bytes:
         fields["tools"] = _tools(request.tools, None if request.system else mark)
         fields |= _choice(request.settings.get("tool_choice"), options.parallel)
     if request.system:
-        fields["system"] = [_marked({"type": "text", "text": request.system}, mark)]
+        fields["system"] = [_add_mark({"type": "text", "text": request.system}, mark)]
     if options.stop:
         fields["stop_sequences"] = options.stop
     return encode(fields | _thinking(options) | _output(options))
 
 
-def _called(messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
+def _called_tools(messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
     """Return the tools that were called: the API requires tools after tool calls, even if none may be called."""
-    names = made_of_all(messages, (NAME, "called"), _names)
+    names = encode_all_messages(messages, (NAME, "called"), _names)
     return tuple([ToolSpec(name) for name in dict.fromkeys(chain(*names))])
 
 
@@ -127,7 +127,7 @@ def _tools(tools: Sequence[ToolSpec], mark: Any) -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = [
         {"name": tool.name, "description": tool.description, "input_schema": parameters(tool)} for tool in tools
     ]
-    entries[-1] = _marked(entries[-1], mark)
+    entries[-1] = _add_mark(entries[-1], mark)
     return entries
 
 
@@ -180,7 +180,7 @@ def _mark(options: Options) -> dict[str, str]:
     return {"type": "ephemeral"} if options.cache == "5m" else {"type": "ephemeral", "ttl": options.cache}
 
 
-def _marked(block: dict[str, Any], mark: Any) -> dict[str, Any]:
+def _add_mark(block: dict[str, Any], mark: Any) -> dict[str, Any]:
     return block if mark is None else {**block, "cache_control": mark}
 
 
@@ -196,7 +196,7 @@ def _fragment(message: Message, *, sees: bool, mark: dict[str, str] | None = Non
         if block is not None:
             blocks.append(block)
         if mark is not None and number == marked and blocks and not of_assistant:
-            blocks[-1] = _marked(blocks[-1], mark)
+            blocks[-1] = _add_mark(blocks[-1], mark)
     if of_assistant:
         blocks = without_last_thoughts(blocks, THOUGHTS)
     return encode({"role": "assistant" if of_assistant else "user", "content": blocks}) if blocks else b""
@@ -210,7 +210,7 @@ def _block(part: AnyPart, sees: bool, *, in_error: bool = False) -> dict[str, An
         result["content"] = content or WITHOUT_RESULT
         return {**result, "is_error": True} if part.is_error else result
     if isinstance(part, Image):
-        replacement = left_out(part, sees) or (words_for(part, IN_AN_ERROR) if in_error else None)
+        replacement = replacement_text(part, sees) or (words_for(part, IN_AN_ERROR) if in_error else None)
         if replacement is not None:
             return {"type": "text", "text": replacement}
         return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
@@ -262,7 +262,7 @@ class AnthropicReading:
             self._end.update(known_fields(chunk.get("delta")))
             self._usage.update(known_fields(chunk.get("usage")))
         elif kind == "error" or chunk.get("error"):
-            raise Refused(reported(chunk.get("error") or {**chunk, "type": ""}))
+            raise Refused(read_error(chunk.get("error") or {**chunk, "type": ""}))
         return ()
 
     def _start(self, index: int, block: dict[str, Any]) -> Iterable[ReplyDelta]:
@@ -315,7 +315,7 @@ class AnthropicReading:
             ended = bool(self._blocks) and self._has_ended(max(self._blocks))
             parts, half = without_half_call(parts, ended=ended)
             metadata |= half
-        return checked(Reply(Message("assistant", parts), read_usage(self._usage), stop_reason, metadata))
+        return sanitize_reply(Reply(Message("assistant", parts), read_usage(self._usage), stop_reason, metadata))
 
     def _has_ended(self, index: int) -> bool:
         """Return whether the block is complete: its end event came, or its input ends like an object (``{}`` included)."""
@@ -395,7 +395,7 @@ class AnthropicSdk:
 
         if not isinstance(error, anthropic.APIStatusError):
             return None
-        name = reported(object_of(error.body).get("error")).name
+        name = read_error(object_of(error.body).get("error")).name
         return ProviderError(error.status_code, name, words_of(error.body), error.response.headers)
 
 

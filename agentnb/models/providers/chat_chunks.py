@@ -16,15 +16,15 @@ from agentnb.models.provider import DONE, PART, CutOff, Refused, sealed_length
 from agentnb.models.providers.serialization import (
     ARGUMENTS_MENDED,
     call_of,
-    checked,
     count,
     known_fields,
     object_of,
     read_arguments,
+    sanitize_reply,
     without_half_call,
     words,
 )
-from agentnb.models.transport.failure import reported, said_in
+from agentnb.models.transport.failure import error_text, read_error
 
 THINKING_FIELDS = ("reasoning_content", "reasoning")
 """Fields in which servers send a model's thinking."""
@@ -160,7 +160,7 @@ class ChatReading:
         """Read a chunk of the stream, and return its deltas."""
         choice = self._choice(chunk.get("choices"))
         if error := chunk.get("error") or choice.get("error"):
-            raise Refused(reported(error))
+            raise Refused(read_error(error))
         if usage := chunk.get("usage") or choice.get("usage"):
             self._count(usage)
         if not self._metadata:
@@ -195,12 +195,12 @@ class ChatReading:
         """Read a chunk without a part of the reply: it may be an error, in any form."""
         self._count(object_of(chunk.get("x_groq")).get("usage"))
         if chunk.get("object") == "error":
-            raise Refused(reported(chunk))
+            raise Refused(read_error(chunk))
         if not chunk.get("choices") and "usage" not in chunk:
             self._without_choices = chunk
 
     def _count(self, usage: Any) -> None:
-        self._usage = _counted(self._usage, usage)
+        self._usage = _merge_counts(self._usage, usage)
 
     def _delta(self, delta: dict[str, Any]) -> list[ReplyDelta]:
         content = delta.get("content")
@@ -208,7 +208,7 @@ class ChatReading:
             self._text.append(content)
             return [TextDelta(content)]
         if error := delta.get("error"):
-            raise Refused(reported(error))
+            raise Refused(read_error(error))
         deltas: list[ReplyDelta] = []
         self._think(delta, deltas)
         if content:
@@ -300,7 +300,7 @@ class ChatReading:
         index, call_id, function = fragment.get("index"), fragment.get("id"), object_of(fragment.get("function"))
         if type(call_id) is int:
             call_id = str(call_id)
-        call = self._begun(index, call_id, function)
+        call = self._find_call(index, call_id, function)
         if call is not None and self._by_index.get(index, call) is call and call.has_rest_of_name(call_id, function):
             call.name += function["name"]
         elif call is None or call.is_followed_by(function):
@@ -328,7 +328,7 @@ class ChatReading:
         elif arguments is not None:
             call.given = arguments
 
-    def _begun(self, index: Any, call_id: Any, function: Mapping[str, Any]) -> _Call | None:
+    def _find_call(self, index: Any, call_id: Any, function: Mapping[str, Any]) -> _Call | None:
         """Return the call that this fragment may continue. Some servers send one index for all calls, or no index, or no id.
 
         A call known by its index continues even if its id changes, unless a name starts another.
@@ -372,18 +372,18 @@ class ChatReading:
             whole, half = without_half_call(whole, ended=ended)
         metadata = self._metadata | half | ({ARGUMENTS_MENDED: mended} if mended else {})
         stop_reason = "refusal" if self._refused else self._finish
-        return checked(Reply(Message("assistant", whole), read_usage(self._usage), stop_reason, metadata))
+        return sanitize_reply(Reply(Message("assistant", whole), read_usage(self._usage), stop_reason, metadata))
 
     def _is_whole(self) -> bool:
         """Return whether a stream without a finish reason had text, or calls whose arguments can all be parsed."""
-        if self._finish or said_in(self._without_choices) or not (self._text or self._calls):
+        if self._finish or error_text(self._without_choices) or not (self._text or self._calls):
             return False
         return all(call.given is not None or isinstance(read_arguments(call.text), dict) for call in self._calls)
 
     def _raise_failed(self) -> None:
-        if said_in(self._without_choices):
-            raise Refused(reported(self._without_choices))
-        raise Refused(reported({"code": self._finish})) if self._finish else CutOff
+        if error_text(self._without_choices):
+            raise Refused(read_error(self._without_choices))
+        raise Refused(read_error({"code": self._finish})) if self._finish else CutOff
 
 
 def _before_part_of(tag: str, text: str) -> tuple[str, str]:
@@ -428,7 +428,7 @@ def _end_of(choice: dict[str, Any]) -> str | None:
     return "stop" if message.get("content") or message.get("tool_calls") else None
 
 
-def _counted(counts: Mapping[str, Any], more: Any) -> dict[str, Any]:
+def _merge_counts(counts: Mapping[str, Any], more: Any) -> dict[str, Any]:
     """Merge two mappings of counts; a later count replaces an earlier one, unless it is zero."""
     return {**counts, **{key: value for key, value in known_fields(more).items() if value or key not in counts}}
 
@@ -436,7 +436,7 @@ def _counted(counts: Mapping[str, Any], more: Any) -> dict[str, Any]:
 def read_usage(reported: Any) -> Usage:
     """Return the usage that either API reports; missing counts are unknown."""
     reported = object_of(reported)
-    counts = reduce(_counted, map(reported.get, COUNT_DETAILS), reported)
+    counts = reduce(_merge_counts, map(reported.get, COUNT_DETAILS), reported)
     sides: dict[str, Any] = {}
     for side, names in COUNTS.items():
         values = [counts[name] for name in names if counts.get(name) is not None]

@@ -24,20 +24,20 @@ from agentnb.models.providers.serialization import (
     arguments_of,
     data_url,
     encode,
+    encode_all_messages,
     fields_before,
     in_words,
-    joined,
+    join_fragments,
     known_fields,
     lasting,
-    left_out,
-    made_of_all,
     parameters,
+    replacement_text,
     safe_id,
     safe_name,
 )
 from agentnb.models.traits import Traits
 from agentnb.models.transport.connections import http_settings, is_at, text_of
-from agentnb.models.transport.failure import reported, words_of
+from agentnb.models.transport.failure import read_error, words_of
 from agentnb.settings import SERVERS, Key
 
 FORM = "chat"
@@ -72,17 +72,17 @@ def body(model: str, request: Request, options: Options, *, traits: Traits, own:
     form = Form(options.server or own, options.images is not False, returned, traits)
     start = fields_before(FORM, _head, model, request, options, traits)
     messages, make = request.messages, partial(_fragment, form=form)
-    fragments = made_of_all(messages, (FORM, form), make)
-    if traits.alternating and (reminded := _reminded(*lasting(messages), messages)) is not None:
+    fragments = encode_all_messages(messages, (FORM, form), make)
+    if traits.alternating and (reminded := _embed_reminder(*lasting(messages), messages)) is not None:
         fragments[len(messages) - 1] = make(reminded)
     if request.system and traits.system == "user":
         fragments[0] = make(replace(messages[0], parts=(Text(request.system), *messages[0].parts)))
     elif request.system:
         fragments.insert(0, encode({"role": "system", "content": request.system}))
-    return b'%b,"messages":[%b]}' % (start, joined(fragments))
+    return b'%b,"messages":[%b]}' % (start, join_fragments(fragments))
 
 
-def _reminded(place: int, kept: Message, messages: Sequence[Message]) -> Message | None:
+def _embed_reminder(place: int, kept: Message, messages: Sequence[Message]) -> Message | None:
     """Return the last message with its ephemeral text moved into its last result, if it otherwise has only results."""
     message = messages[place]
     if place != len(messages) - 1 or any(not isinstance(part, ToolResult) for part in kept.parts):
@@ -190,7 +190,7 @@ def _result_text(result: ToolResult, sees: bool) -> str:
 
 
 def _sent_pictures(result: ToolResult) -> list[Image]:
-    return [part for part in result.parts if isinstance(part, Image) and left_out(part, sees=True) is None]
+    return [part for part in result.parts if isinstance(part, Image) and replacement_text(part, sees=True) is None]
 
 
 def _pictures(results: Sequence[ToolResult]) -> list[AnyPart]:
@@ -203,7 +203,7 @@ def _pictures(results: Sequence[ToolResult]) -> list[AnyPart]:
 
 def _content(part: AnyPart, sees: bool) -> dict[str, Any] | None:
     if isinstance(part, Image):
-        if replacement := left_out(part, sees):
+        if replacement := replacement_text(part, sees):
             return {"type": "text", "text": replacement}
         return {"type": "image_url", "image_url": {"url": data_url(part)}}
     return {"type": "text", "text": part.text} if isinstance(part, Text) and part.text.strip() else None
@@ -239,7 +239,7 @@ class OpenAISdk:
 
         if not isinstance(error, openai.APIError) or isinstance(error, openai.APIConnectionError):
             return None
-        details = reported(error.body)
+        details = read_error(error.body)
         if not isinstance(error, openai.APIStatusError):
             return details if details.message else details._replace(message=str(error.message))
         name = details.name or str(error.code or error.type or "")

@@ -19,24 +19,24 @@ from agentnb.models.providers.serialization import (
     WITHOUT_RESULT,
     arguments_of,
     call_of,
-    checked,
     data_url,
     encode,
+    encode_all_messages,
     fields_before,
     in_words,
-    joined,
+    join_fragments,
     known_fields,
-    left_out,
-    made_of_all,
     object_of,
     parameters,
+    replacement_text,
     safe_id,
     safe_name,
+    sanitize_reply,
     without_half_call,
     without_last_thoughts,
     words,
 )
-from agentnb.models.transport.failure import reported
+from agentnb.models.transport.failure import read_error
 
 NAME = "openai-responses"
 TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"})
@@ -53,8 +53,8 @@ def body(model: str, request: Request, options: Options) -> bytes:
     """Return the request as JSON. In a conversation, each message and the fields before the messages are encoded once."""
     start = fields_before(NAME, _head, model, request, options)
     sees = options.images is not False
-    fragments = made_of_all(request.messages, (NAME, sees), partial(_fragment, sees=sees))
-    return b'%b,"input":[%b]}' % (start, joined(fragments))
+    fragments = encode_all_messages(request.messages, (NAME, sees), partial(_fragment, sees=sees))
+    return b'%b,"input":[%b]}' % (start, join_fragments(fragments))
 
 
 def _head(model: str, request: Request, options: Options) -> bytes:
@@ -132,14 +132,14 @@ def _said_item(part: AnyPart) -> dict[str, Any] | None:
 
 
 def _output(result: ToolResult, sees: bool) -> Any:
-    if not any(isinstance(part, Image) and left_out(part, sees) is None for part in result.parts):
+    if not any(isinstance(part, Image) and replacement_text(part, sees) is None for part in result.parts):
         return in_words(result.parts, sees) or WITHOUT_RESULT
     return [item for item in (_content(part, sees) for part in result.parts) if item is not None]
 
 
 def _content(part: AnyPart, sees: bool) -> dict[str, Any] | None:
     if isinstance(part, Image):
-        if replacement := left_out(part, sees):
+        if replacement := replacement_text(part, sees):
             return {"type": "input_text", "text": replacement}
         return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
     return {"type": "input_text", "text": part.text} if isinstance(part, Text) and part.text.strip() else None
@@ -187,9 +187,9 @@ class ResponsesReading:
             self._response = chunk["response"]
         elif kind == "response.failed":
             error = (chunk.get("response") or {}).get("error") or {}
-            raise Refused(reported({"message": "the reply failed", **known_fields(error)}))
+            raise Refused(read_error({"message": "the reply failed", **known_fields(error)}))
         elif kind == "error" or chunk.get("error"):
-            raise Refused(reported(chunk.get("error") or {**chunk, "type": ""}))  # its type is only that of the event
+            raise Refused(read_error(chunk.get("error") or {**chunk, "type": ""}))  # its type is only that of the event
         return ()
 
     def reply(self) -> Reply:
@@ -213,7 +213,9 @@ class ResponsesReading:
             metadata |= half
         if (streamed := "".join(self._told)) and not any(isinstance(part, Text) and part.text for part in parts):
             parts = (*parts, Text(streamed))
-        return checked(Reply(Message("assistant", parts), read_usage(self._response.get("usage")), stop_reason, metadata))
+        return sanitize_reply(
+            Reply(Message("assistant", parts), read_usage(self._response.get("usage")), stop_reason, metadata)
+        )
 
     def _has_ended(self, item: dict[str, Any]) -> bool:
         """Return whether the item is known to be complete."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, encodable_data
 from agentnb.core.request import Request, Sent, ToolSpec
 from agentnb.core.schema.accepted_schema import accepted_schema
-from agentnb.core.schema.nesting import bounded, bounded_metadata, is_too_deep
+from agentnb.core.schema.nesting import bound_message, bound_metadata, is_too_deep
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
 
@@ -92,13 +92,13 @@ def read_arguments(text: str) -> Any:
 
 def call_of(name: str, given: Any, call_id: str, mended: list[str], own: dict[str, Any] | None = None) -> ToolCall:
     """Return the call with its arguments, and add their repairs to ``mended``."""
-    arguments, odd = mended_arguments(given)
+    arguments, odd = repair_arguments(given)
     if odd:
         mended.append(f"{name}: {odd}")
     return ToolCall(name, arguments, call_id, own)
 
 
-def mended_arguments(given: Any) -> tuple[Any, str]:
+def repair_arguments(given: Any) -> tuple[Any, str]:
     """Return the arguments, repaired if they are not a JSON object but unambiguous, and a description of the repairs.
 
     Unreadable or ambiguous arguments are returned unchanged, to be refused.
@@ -107,7 +107,7 @@ def mended_arguments(given: Any) -> tuple[Any, str]:
     if isinstance(original, dict):
         return original, ""
     current, repairs = original, []
-    while (step := _mended(current)) is not None:
+    while (step := _repair_once(current)) is not None:
         current, odd = step
         repairs.append(odd)
         if isinstance(current, dict):
@@ -117,7 +117,7 @@ def mended_arguments(given: Any) -> tuple[Any, str]:
     return original, ""
 
 
-def _mended(found: Any) -> tuple[Any, str] | None:
+def _repair_once(found: Any) -> tuple[Any, str] | None:
     """Apply one repair to arguments that are not an object, and return its description, or None if none applies."""
     if found in (None, "", []):
         return {}, "nothing"
@@ -189,12 +189,12 @@ _MENDS: tuple[tuple[str, Callable[[str], Any]], ...] = (
 )
 
 
-def checked(reply: Reply) -> Reply:
+def sanitize_reply(reply: Reply) -> Reply:
     """Return the reply without lone surrogates, which some servers send, but neither requests nor estimates can encode.
 
     Raises ValueError if a server sent a wrong type for a name, a text or a number.
     """
-    reply = replace(reply, message=bounded(reply.message), metadata=bounded_metadata(reply.metadata))
+    reply = replace(reply, message=bound_message(reply.message), metadata=bound_metadata(reply.metadata))
     plain = msgspec.to_builtins(reply)
     try:
         encode(plain)
@@ -225,7 +225,7 @@ def words_for(image: Image, why: str = NOT_SENT) -> str:
     return f"[{image.media_type}, {len(image.data):,} bytes: left out, {why}]"
 
 
-def left_out(image: Image, sees: bool) -> str | None:
+def replacement_text(image: Image, sees: bool) -> str | None:
     """Return the replacement text for a picture that the model or every API refuses, or None if the picture is sent."""
     if not sees:
         return words_for(image)
@@ -236,7 +236,11 @@ def left_out(image: Image, sees: bool) -> str | None:
 
 def in_words(parts: Sequence[Any], sees: bool = False) -> str:
     """Return the texts of these parts, joined, with replacement text for pictures that are not sent."""
-    texts = [left_out(part, sees) if isinstance(part, Image) else part.text for part in parts if isinstance(part, Text | Image)]
+    texts = [
+        replacement_text(part, sees) if isinstance(part, Image) else part.text
+        for part in parts
+        if isinstance(part, Text | Image)
+    ]
     return "\n".join(text for text in texts if text)
 
 
@@ -262,17 +266,17 @@ def without_half_call(parts: Sequence[AnyPart], *, ended: bool) -> tuple[tuple[A
     return before, {"cut_call": last.name}
 
 
-def made_of(messages: Sequence[Message], form: Any, make: Callable[[Message], T], stop: int) -> list[T]:
+def encode_messages(messages: Sequence[Message], form: Any, make: Callable[[Message], T], stop: int) -> list[T]:
     """Return ``make`` of each of the first ``stop`` messages; in a conversation, each result is cached."""
     if isinstance(messages, Sent):
-        return messages.made(form, make, stop)
+        return messages.map_messages(form, make, stop)
     return [make(message) for message in messages[:stop]]
 
 
-def made_of_all(messages: Sequence[Message], form: Any, make: Callable[[Message], T]) -> list[T]:
+def encode_all_messages(messages: Sequence[Message], form: Any, make: Callable[[Message], T]) -> list[T]:
     """Return ``make`` of each message; in a conversation, each result but the last is cached."""
     last = len(messages) - 1
-    return [*made_of(messages, form, make, last), make(messages[last])]
+    return [*encode_messages(messages, form, make, last), make(messages[last])]
 
 
 def fields_before(name: str, make: Callable[..., bytes], model: str, request: Request, options: Options, *more: Any) -> bytes:
@@ -292,7 +296,7 @@ def lasting(messages: Sequence[Message]) -> tuple[int, Message]:
     return len(messages) - 1, messages[-1]
 
 
-def joined(fragments: Sequence[bytes]) -> bytes:
+def join_fragments(fragments: Sequence[bytes]) -> bytes:
     """Join the fragments of a JSON list; messages that are not sent have empty fragments."""
     return b",".join(filter(None, fragments))
 

@@ -36,14 +36,14 @@ from agentnb.models.simulated.personas import (
     VERDICTS,
     Character,
     character,
-    checked_options,
-    checked_verdict,
+    check_verdict,
+    complete_options,
     query_of,
     says,
 )
 from agentnb.models.simulated.planned_reply import planned_reply
 from agentnb.models.simulated.planner import Move, next_move
-from agentnb.models.simulated.shaped_answer import shaped
+from agentnb.models.simulated.shaped_answer import shape_answer
 
 
 class SimulatedModel:
@@ -73,12 +73,12 @@ class SimulatedModel:
         if not isinstance(price, Price):
             raise UnknownModel(f"price={price!r} of simulated:{persona} is not a price", 'Write price=Price.parse("3/15")')
         own = faults if p is None else {"p": p, **faults}
-        self._options = checked_options(persona, {"seed": seed, "heed": heed, **own, "delay": delay})
+        self._options = complete_options(persona, {"seed": seed, "heed": heed, **own, "delay": delay})
         self._character = character(persona, self._options)
         self.persona = persona
         self.delay = delay
         self.price = price
-        self.verdict = checked_verdict(persona, verdict)
+        self.verdict = check_verdict(persona, verdict)
 
     @property
     def name(self) -> str:
@@ -106,13 +106,13 @@ class SimulatedModel:
         """Yield the next step of the plan in the request, or the answer after the last step."""
         planning = request.settings.get("planning")
         if request.settings.get("review"):
-            move, metadata = Move("answer", reviewed(self.verdict)), dict[str, Any]()
+            move, metadata = Move("answer", _review(self.verdict)), dict[str, Any]()
         elif planning is not None:
             move, metadata = planned_reply(request, planning), {}
         else:
             move, metadata = _decide(self._character, Observation(request))
         schema = request.settings.get("output_schema")
-        text = move.text if schema is None else shaped(move, schema, request)
+        text = move.text if schema is None else shape_answer(move, schema, request)
         message = Message("assistant", (Text(text), *move.calls))
         if self.delay:  # otherwise nobody would see the words come
             for word in re.findall(r"\S+\s*|\s+", message.text):
@@ -122,7 +122,7 @@ class SimulatedModel:
         yield Reply(message, usage, stop_reason="tool_use" if message.calls else "end_turn", metadata=metadata)
 
 
-def reviewed(verdict: str) -> str:
+def _review(verdict: str) -> str:
     """Return the review of a plan with this verdict."""
     return f'{{"verdict": "{verdict}", "notes": "A scripted stand-in says so, whatever the plan is."}}'
 
@@ -130,12 +130,12 @@ def reviewed(verdict: str) -> str:
 def _decide(who: Character, observation: Observation) -> tuple[Move, dict[str, Any]]:
     """Return the move, and metadata on how it was chosen if a fault was drawn that applies here."""
     right = next_move(observation)
-    drawn = who.drawn(observation.turn)
+    drawn = who.draw_fault(observation.turn)
     wrong = COMMIT[drawn.fault.option](observation, right) if drawn else None
     if drawn is None or wrong is None:
         return right, {}
     asked = says(observation.reminder, drawn.fault.heeds)
-    heed = who.drawn_to_heed(drawn.fault, observation.turn)
+    heed = who.draw_heed(drawn.fault, observation.turn)
     heeded = heed < who.heed if asked else None
     if heeded and drawn.fault.option == "forget":
         right = next_move(observation, "all")

@@ -11,7 +11,7 @@ from decimal import Decimal
 from random import Random
 from typing import NamedTuple, TypeAlias
 
-from agentnb.errors import UnknownModel, near
+from agentnb.errors import UnknownModel, suggest_names
 from agentnb.models.prices import Price
 
 Alternatives: TypeAlias = tuple[tuple[str, ...], ...]
@@ -77,7 +77,7 @@ class Character:
     chances: Mapping[str, float]
     """Probabilities of its faults, by name."""
 
-    def drawn(self, turn: int) -> Drawn | None:
+    def draw_fault(self, turn: int) -> Drawn | None:
         """Draw the fault of this reply, if any. ``turn``: the number of replies before it."""
         own = [fault for fault in FAULTS if fault.option in self.chances]
         draw = self._number("fault" if self.persona == "mixed" else own[0].option, turn) if own else 1.0
@@ -88,7 +88,7 @@ class Character:
                 return Drawn(fault, draw)
         return None
 
-    def drawn_to_heed(self, fault: Fault, turn: int) -> float:
+    def draw_heed(self, fault: Fault, turn: int) -> float:
         """Draw the number that decides whether it heeds the reminder: it does if the number is below `heed`."""
         return self._number(f"{fault.option}:heed", turn)
 
@@ -99,7 +99,7 @@ class Character:
 def options_of(persona: str) -> dict[str, float]:
     """Return a persona's numeric options with their defaults. Raises `UnknownModel` for an unknown persona."""
     if persona not in PERSONAS:
-        raise UnknownModel(f"simulated: has no persona {persona!r}", near(persona, PERSONAS))
+        raise UnknownModel(f"simulated: has no persona {persona!r}", suggest_names(persona, PERSONAS))
     own: dict[str, float] = {}
     if persona == "mixed":
         own = {fault.option: fault.mixed for fault in FAULTS}
@@ -120,7 +120,7 @@ def read_options(persona: str, given: Mapping[str, str]) -> dict[str, float | Pr
             options[name] = Price.parse(value)
             continue
         if name == VERDICT:
-            options[name] = checked_verdict(persona, value)
+            options[name] = check_verdict(persona, value)
             continue
         _check_known(persona, name, defaults)
         whole = isinstance(defaults[name], int)
@@ -134,7 +134,7 @@ def read_options(persona: str, given: Mapping[str, str]) -> dict[str, float | Pr
     return options
 
 
-def checked_options(persona: str, given: Mapping[str, float]) -> dict[str, float]:
+def complete_options(persona: str, given: Mapping[str, float]) -> dict[str, float]:
     """Return all options of the persona, given or default. Raises `UnknownModel` for unknown options and invalid values."""
     defaults = options_of(persona)
     for name, value in given.items():
@@ -171,23 +171,23 @@ def _example(persona: str, known: Mapping[str, float]) -> str:
     return f"It has {', '.join(known)}, {PRICE}; the usual are simulated:{persona}?{usual}&{PRICE}={FREE}"
 
 
-def checked_verdict(persona: str, verdict: str) -> str:
+def check_verdict(persona: str, verdict: str) -> str:
     """Return the verdict of a persona on plans; raises `UnknownModel` for an unknown word."""
     if verdict not in VERDICTS:
         problem = f"verdict={verdict!r} of simulated:{persona} is not a verdict about a plan"
-        raise UnknownModel(problem, near(str(verdict), VERDICTS))
+        raise UnknownModel(problem, suggest_names(str(verdict), VERDICTS))
     return verdict
 
 
 def query_of(persona: str, options: Mapping[str, float], price: Price, verdict: str = VERDICTS[0]) -> str:
     """Return the options that differ from the defaults, as written in a name after ``?``."""
     usual = options_of(persona)
-    pieces = [f"{name}={_shown(value)}" for name, value in options.items() if value != usual[name]]
+    pieces = [f"{name}={_format_number(value)}" for name, value in options.items() if value != usual[name]]
     pieces += [] if verdict == VERDICTS[0] else [f"{VERDICT}={verdict}"]
     return "&".join(pieces if price.is_free else [*pieces, f"{PRICE}={price}"])
 
 
-def _shown(value: float) -> str:
+def _format_number(value: float) -> str:
     short = f"{value:g}"
     return short if float(short) == value else repr(value)
 

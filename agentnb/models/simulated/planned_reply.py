@@ -64,7 +64,7 @@ class _Planning:
     @cached_property
     def due(self) -> list[_Due]:
         """Calls without a result, with the arguments known so far."""
-        calls = [(step, self._completed(call)) for step in self.steps for call in step.calls]
+        calls = [(step, self._complete(call)) for step in self.steps for call in step.calls]
         return [_Due(step.title, call) for step, call in calls if call is not None and self._result_of(call) is None]
 
     @property
@@ -82,10 +82,10 @@ class _Planning:
     @property
     def _uncalled(self) -> list[str]:
         calls = [call for step in self.steps for call in step.calls]
-        names = dict.fromkeys(call.name for call in calls if self._completed(call) is None)
+        names = dict.fromkeys(call.name for call in calls if self._complete(call) is None)
         return [f"Not called, for want of arguments: {', '.join(names)}."] if names else []
 
-    def _completed(self, call: ToolCall) -> ToolCall | None:
+    def _complete(self, call: ToolCall) -> ToolCall | None:
         """Return the call with the person's values for missing arguments, or None if they were asked and gave none."""
         arguments = call.arguments if isinstance(call.arguments, dict) else {}
         missing = [name for name in self._required[call.name] if name not in arguments]
@@ -106,7 +106,7 @@ class _Planning:
 
     def _errors_of(self, step: Step) -> list[str | None]:
         """Return the error of each call of a step that has a result, or None for success."""
-        calls = [completed for call in step.calls if (completed := self._completed(call)) is not None]
+        calls = [completed for call in step.calls if (completed := self._complete(call)) is not None]
         return [result["error"] for call in calls if (result := self._result_of(call)) is not None]
 
 

@@ -45,7 +45,7 @@ class Move(NamedTuple):
 def next_move(observation: Observation, marks: Marks = "last") -> Move:
     """Return the right move for this observation."""
     if (result := observation.plan_result) is not None:
-        return Move("answer", plan_told(result))
+        return Move("answer", plan_report(result))
     if observation.list_due:
         return _list(observation)
     if observation.next_step is not None and not _gives_up(observation):
@@ -72,7 +72,7 @@ def step_move(observation: Observation, place: int, marks: Marks) -> Move:
     """Return the calls of one step, after an update of the todo list if there is anything to mark."""
     step = observation.steps[place]
     finished = {"none": [], "last": _of_last_step(observation), "all": observation.unmarked}[marks]
-    entries = [_ended(observation, entry) for entry in finished if entry != observation.own.get(place)]
+    entries = [_final_mark(observation, entry) for entry in finished if entry != observation.own.get(place)]
     if place in observation.own:
         entries.append((observation.own[place], "in-progress", ""))
     updates = (_update(entries),) if entries else ()
@@ -93,7 +93,7 @@ def last_words(observation: Observation) -> str:
     elif not observation.steps and not observation.odd:
         text = "Done: there is no list to follow."
     elif observation.answered:
-        text = f"Done: {_counted(len(observation.made), 'step')}, as reported above."
+        text = f"Done: {_count_text(len(observation.made), 'step')}, as reported above."
     else:
         text = report(len(observation.made), len(observation.failed), observation.results, observation.left_out)
     return f"{text}\n\n{COMPLETE}" if COMPLETE.lower() in observation.reminder else text
@@ -107,7 +107,7 @@ def _of_last_step(observation: Observation) -> list[Entry]:
 def _list(observation: Observation) -> Move:
     """Add the steps as todos; append them if the list already has entries."""
     titles = [short_title(step.title) for index, step in enumerate(observation.steps) if index not in observation.own]
-    text = f"First I write down what there is to do, {_counted(len(titles), 'step')}."
+    text = f"First I write down what there is to do, {_count_text(len(titles), 'step')}."
     if observation.board or observation.attempts_at_list:
         return Move("list", text, (todo_call("add", newTodos=[{"title": title} for title in titles]),))
     todos = [{"id": index + 1, "title": title, "status": "not-started"} for index, title in enumerate(titles)]
@@ -161,14 +161,14 @@ def _after_review(observation: Observation, left: Sequence[Entry]) -> str:
 
 def _close_finished(observation: Observation, finished: Sequence[Entry], more: Iterable[Mark] = ()) -> tuple[ToolCall, ...]:
     """Return the calls that mark finished todos completed, via in-progress if needed, and ``more`` todos as given."""
-    ended = [_ended(observation, entry) for entry in finished]
+    ended = [_final_mark(observation, entry) for entry in finished]
     started: list[Mark] = [
         (entry, "in-progress", "") for entry, status, _ in ended if status == "completed" and entry.status != "in-progress"
     ]
     return tuple(_update(entries) for entries in (started, [*ended, *more]) if entries)
 
 
-def _ended(observation: Observation, entry: Entry) -> Mark:
+def _final_mark(observation: Observation, entry: Entry) -> Mark:
     """Return the mark for the todo of a made step: completed, or blocked if all its calls failed."""
     why = observation.why_failed(entry)
     return (entry, "blocked", why) if why else (entry, "completed", "")
@@ -192,7 +192,7 @@ def introduction(tools: Iterable[ToolSpec]) -> str:
     )
 
 
-def plan_told(result: Mapping[str, Any]) -> str:
+def plan_report(result: Mapping[str, Any]) -> str:
     """Return the outcome of a plan that the person approved."""
     insights = result.get("insights")
     lines = [f"The plan {result['plan_id']}: {result['summary']}", *(insights if isinstance(insights, list) else ())]
@@ -208,18 +208,18 @@ def listless(items: int) -> str:
 def report(steps: int, failed: int, results: Sequence[ToolResult], left_out: Sequence[str]) -> str:
     """Return the answer after so many steps: the tools' results, and the items left out."""
     which = f" ({failed} failed)" if failed else ""
-    lines = [f"Done: {_counted(steps, 'step')}{which}, {_counted(len(results), 'tool call')}."]
-    lines += [f"{result.name}{' failed' if result.is_error else ''}:{_shown(_short(result))}" for result in results]
+    lines = [f"Done: {_count_text(steps, 'step')}{which}, {_count_text(len(results), 'tool call')}."]
+    lines += [f"{result.name}{' failed' if result.is_error else ''}:{_as_markdown(_short(result))}" for result in results]
     if left_out:
         lines += [LEFT_OUT, "\n".join(f"- {item}" for item in left_out)]
     return "\n\n".join(lines)
 
 
-def _counted(count: int, what: str) -> str:
+def _count_text(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def _shown(text: str) -> str:
+def _as_markdown(text: str) -> str:
     """Return a result as Markdown that follows its tool's name; text of several lines becomes a code fence."""
     if "\n" not in text:
         return f" {text}"

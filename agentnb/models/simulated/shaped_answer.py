@@ -28,13 +28,13 @@ _FORMATS = {
 }
 
 
-def shaped(move: Move, schema: dict[str, Any], request: Request) -> str:
+def shape_answer(move: Move, schema: dict[str, Any], request: Request) -> str:
     """Return the text of the move; if it is its answer, JSON that matches the schema as far as the model can tell."""
     if move.kind not in ("answer", "introduction"):
         return move.text
     words = move.text.removesuffix(COMPLETE).strip()
     value = next(_results_that_fit(schema, request), None)
-    text = msgspec.json.encode(_made_up(schema, schema, words, 0) if value is None else value).decode()
+    text = msgspec.json.encode(_invent_value(schema, schema, words, 0) if value is None else value).decode()
     return f"{text}\n\n{COMPLETE}" if move.text.endswith(COMPLETE) else text
 
 
@@ -50,18 +50,18 @@ def _results_that_fit(schema: dict[str, Any], request: Request) -> Iterator[Any]
                     yield value
 
 
-def _made_up(schema: Any, root: dict[str, Any], words: str, level: int) -> Any:
+def _invent_value(schema: Any, root: dict[str, Any], words: str, level: int) -> Any:
     """Return the smallest matching value, with ``words`` as its texts."""
     if not isinstance(schema, dict) or level > MAX_LEVELS:
         return None
     if "$ref" in schema:
-        return _made_up(_referred(str(schema["$ref"]), root), root, words, level + 1)
+        return _invent_value(_resolve_reference(str(schema["$ref"]), root), root, words, level + 1)
     candidates = [schema[key] for key in ("const", "default") if key in schema]
     candidates += [schema[key][0] for key in ("enum", "examples") if schema.get(key)]
     if candidates:
         return candidates[0]
     alternatives = [schema[key][0] for key in ("anyOf", "oneOf", "allOf") if schema.get(key)]
-    return _made_up(alternatives[0], root, words, level + 1) if alternatives else _of_kind(schema, root, words, level)
+    return _invent_value(alternatives[0], root, words, level + 1) if alternatives else _of_kind(schema, root, words, level)
 
 
 def _of_kind(schema: dict[str, Any], root: dict[str, Any], words: str, level: int) -> Any:
@@ -69,10 +69,10 @@ def _of_kind(schema: dict[str, Any], root: dict[str, Any], words: str, level: in
     kind = kind[0] if isinstance(kind, list) else kind
     if kind == "object":
         properties = schema.get("properties", {})
-        return {name: _made_up(properties.get(name, {}), root, words, level + 1) for name in schema.get("required", ())}
+        return {name: _invent_value(properties.get(name, {}), root, words, level + 1) for name in schema.get("required", ())}
     if kind == "array":
         count = min(schema.get("minItems", 0), MAX_LENGTH)
-        return [_made_up(schema.get("items", {}), root, words, level + 1) for _ in range(count)]
+        return [_invent_value(schema.get("items", {}), root, words, level + 1) for _ in range(count)]
     if kind in ("integer", "number"):
         return _number(schema)
     return _text(schema, words) if kind == "string" else {"boolean": True, "null": None}.get(kind)
@@ -89,7 +89,7 @@ def _text(schema: dict[str, Any], words: str) -> str:
     return text.ljust(min(schema.get("minLength", 0), MAX_LENGTH), ".")
 
 
-def _referred(reference: str, root: dict[str, Any]) -> Any:
+def _resolve_reference(reference: str, root: dict[str, Any]) -> Any:
     node: Any = root
     for step in reference.removeprefix("#").split("/")[1:]:
         node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None

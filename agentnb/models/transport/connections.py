@@ -120,7 +120,7 @@ async def client_of(endpoint: Endpoint, sdk: Sdk) -> Any:
             mine = _clients[loop] = {}
     if endpoint not in mine:
         # The first import of a library takes a second: the event loop must stay free to handle a stop.
-        client = await loop.run_in_executor(None, _made, endpoint, sdk)
+        client = await loop.run_in_executor(None, _make_client, endpoint, sdk)
         if isinstance(client, SettingsError):
             raise client
         if endpoint not in mine:
@@ -156,7 +156,7 @@ def is_at(url: str | None, host: str) -> bool:
     return parts.scheme == "https" and f".{parts.hostname}".endswith(f".{host}")
 
 
-def _made(endpoint: Endpoint, sdk: Sdk) -> Any:
+def _make_client(endpoint: Endpoint, sdk: Sdk) -> Any:
     """Return the client, or the error: returned, not raised, so that no frame with a key is in its traceback."""
     try:
         return sdk.client(endpoint.url, endpoint.key, endpoint.timeout)

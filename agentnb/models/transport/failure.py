@@ -14,7 +14,7 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from agentnb.advice import Advised, AnyAdvice, Plain, SetKey, SetModel, ShowModels, ShowRequest, StartAgain, TryAgain, advised
+from agentnb.advice import Advised, AnyAdvice, Plain, SetKey, SetModel, ShowModels, ShowRequest, StartAgain, TryAgain, as_advice
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import change_texts
 from agentnb.errors import (
@@ -180,7 +180,7 @@ def _status_of(name: str) -> int | None:
     return status_of_name().get(plain, 400 if name.startswith("invalid_") else None)
 
 
-def reported(error: Any) -> ProviderError:
+def read_error(error: Any) -> ProviderError:
     """Return the details of an error that a server sent instead of a reply."""
     fields = error if isinstance(error, dict) else {}
     details = fields.get("details")
@@ -189,7 +189,7 @@ def reported(error: Any) -> ProviderError:
     names = [str(name) for name in named if name]
     recognized = (name for name in names if is_named("credit", name) or _status_of(name) is not None)
     name = next(recognized, names[0] if names else "")
-    return ProviderError(None, name, said_in(error), {})
+    return ProviderError(None, name, error_text(error), {})
 
 
 def broken_connection(provider: str, error: BaseException, url: str | None = None) -> Failure:
@@ -224,12 +224,12 @@ def wait_longer(option: str) -> tuple[AnyAdvice, ...]:
 
 def _insecure(provider: str, words: str) -> Failure:
     """Return the failure of a TLS connection. Missing TLS and an untrusted certificate are not transient."""
-    problem, transient, hint = f"{provider}: no secure connection ({words})", False, advised("")
+    problem, transient, hint = f"{provider}: no secure connection ({words})", False, as_advice("")
     if CERTIFICATE.search(words):
         problem = f"{provider}: the server's certificate is not trusted ({words})"
-        hint = advised("If you trust it, name its file in the variable SSL_CERT_FILE, before the kernel starts")
+        hint = as_advice("If you trust it, name its file in the variable SSL_CERT_FILE, before the kernel starts")
     elif PLAIN_HTTP.search(words):
-        hint = advised("The server seems to speak plain HTTP: write http:// instead of https:// in its URL")
+        hint = as_advice("The server seems to speak plain HTTP: write http:// instead of https:// in its URL")
     else:
         hint = (Plain("Look at the URL, is it http:// instead of https://?"), TryAgain(lead="Or try again"))
         transient = True
@@ -286,7 +286,7 @@ def _error(refusal: Refusal, status: int | None, meaning: str, wait: float | Non
     if meaning == "rate limit" and wait:
         hint = TryAgain(lead=f"It asks to wait {wait:,.0f} s. Then try again")
     hint = next((better for pattern, better in BETTER_ADVICE if status in WORDED and pattern.search(refusal.message)), hint)
-    advice = change_texts(advised(hint), lambda text: text.format(**words))
+    advice = change_texts(as_advice(hint), lambda text: text.format(**words))
     return kind(f"{refusal.provider}: {problem.format(**words)}{code}" + (f": {message}" if message else ""), advice)
 
 
@@ -318,22 +318,22 @@ def _place(location: str, url: str | None) -> str:
 
 def words_of(body: object) -> str:
     """Return the message in the body of an error, in any form of a server or gateway; empty without one."""
-    return said_in(body) or (str(dict(body)) if isinstance(body, Mapping) and body else "")
+    return error_text(body) or (str(dict(body)) if isinstance(body, Mapping) and body else "")
 
 
-def said_in(body: object) -> str:
+def error_text(body: object) -> str:
     """Return the words of an error in one of the fields that servers use; empty without any.
 
     A gateway's own words are followed by those of the server behind it, Google's by the names of the quotas.
     """
     body = body[0] if isinstance(body, list) and body else body
     if isinstance(body, str) and body.startswith("{"):
-        body = _parsed(body)
+        body = _parse_json(body)
     if isinstance(body, Mapping):
         behind, details = body.get("metadata"), body.get("details")
         texts = [
-            next(filter(None, (said_in(body.get(field)) for field in words_of_servers()["names"]["fields"])), ""),
-            said_in(behind.get("raw")) if isinstance(behind, Mapping) else "",
+            next(filter(None, (error_text(body.get(field)) for field in words_of_servers()["names"]["fields"])), ""),
+            error_text(behind.get("raw")) if isinstance(behind, Mapping) else "",
             *_quotas(details if isinstance(details, list) else []),
         ]
         return ": ".join(filter(None, texts))
@@ -349,7 +349,7 @@ def _quotas(details: list[Any]) -> list[str]:
     return [str(violation["quotaId"]) for violation in violations if isinstance(violation, dict) and violation.get("quotaId")]
 
 
-def _parsed(text: str) -> object:
+def _parse_json(text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -174,7 +174,7 @@ class Limiter:
             self._let_in()
 
     def _let_in(self) -> None:
-        while self._taken() < self._allowed and self._waiting:
+        while self._count_used() < self._allowed and self._waiting:
             first = self._waiting.pop(0)
             self._inside.add(first)
             try:
@@ -182,7 +182,7 @@ class Limiter:
             except RuntimeError:  # its event loop is closed, and the call with it
                 self._inside.discard(first)
 
-    def _taken(self) -> int:
+    def _count_used(self) -> int:
         places = list(self._inside)  # a copy: garbage-collected calls may leave the set at any time
         for holder in places:
             if holder.loop.is_closed():

@@ -26,7 +26,7 @@ from agentnb.models.capabilities import Capabilities
 from agentnb.models.defaults import MAX_TURNS
 from agentnb.models.estimate import about, with_estimates
 from agentnb.models.model import Notice, Reply, Retry, StreamItem, Unshown
-from agentnb.models.options import OF_TRAITS, OPTION_OF, Options, named, option_text
+from agentnb.models.options import OF_TRAITS, OPTION_OF, Options, format_options, option_text
 from agentnb.models.provider import CutOff, Provider, Reading, Refused
 from agentnb.models.traits import Traits
 from agentnb.models.transport.bounded_body import MAX_PIECE, TooMuch
@@ -37,8 +37,8 @@ from agentnb.models.transport.failure import (
     Refusal,
     broken_connection,
     failure,
+    read_error,
     readable,
-    reported,
     wait_longer,
     words_of,
 )
@@ -76,7 +76,7 @@ class RemoteModel:
     ) -> None:
         if options.retries is not None:
             retries = with_changes(retries, rate_limit_retries=options.retries, trouble_retries=options.retries)
-        self.name = f"{provider.name}:{model}{named(options)}"
+        self.name = f"{provider.name}:{model}{format_options(options)}"
         self.model = model
         self.options = options
         self.retries = retries
@@ -99,7 +99,7 @@ class RemoteModel:
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the reply. If the provider pauses it, request the rest and join the parts into one reply."""
-        prices_ready = None if prices.loaded() else asyncio.get_running_loop().run_in_executor(None, prices.load)
+        prices_ready = None if prices.is_loaded() else asyncio.get_running_loop().run_in_executor(None, prices.load)
         limiter = limiter_of(self._endpoint)
         await client_of(self._endpoint, self._provider.sdk)  # its first import takes a second, which is not the model's time
         started = perf_counter()
@@ -116,7 +116,7 @@ class RemoteModel:
                         yield item
                         if isinstance(item, Retry) and before is not None and (text := before.message.text):
                             yield TextDelta(text)  # a retry discards all deltas, but repeats only this turn
-            before = reply if before is None else _joined(before, reply)
+            before = reply if before is None else _join_replies(before, reply)
             used += with_estimates(reply.usage, request, reply.message)
             # Tool calls need results before the reply can continue; the agent loop provides them.
             if reply.stop_reason != PAUSED or reply.message.calls or turn == MAX_TURNS - 1:
@@ -129,24 +129,24 @@ class RemoteModel:
         metadata = {**before.metadata, BY_SCHEMA: True} if self.options.output_schema is not None else before.metadata
         if self._learned:
             metadata = {**metadata, LEARNED_TRAITS: self._learned}
-        usage = self._priced(before, used)
+        usage = self._add_cost(before, used)
         if usage.estimated:
             metadata = {**metadata, TOKENS_ESTIMATED: True}
         yield replace(before, usage=usage, seconds=seconds, metadata=metadata)
 
     def capabilities(self) -> Capabilities:
         """Return the model's entry in the price table, if the table has been loaded."""
-        if not prices.loaded():
+        if not prices.is_loaded():
             return Capabilities(has_price=self._has_own_price)
-        window, priced = prices.known_of(self._provider.name, self.model, self._endpoint.url)
+        window, priced = prices.look_up(self._provider.name, self.model, self._endpoint.url)
         return Capabilities(context_window=window, has_price=priced or self._has_own_price)
 
     def used_until_cut(self, request: Request, heard: Message) -> Usage:
         """Estimate the usage of a call whose reply broke off after this message."""
         used = about(request, heard)
-        if not (self._has_own_price or prices.loaded()):
+        if not (self._has_own_price or prices.is_loaded()):
             return used  # loading the table now would block the event loop
-        return self._priced(Reply(heard, used), used)
+        return self._add_cost(Reply(heard, used), used)
 
     def _traits(self) -> Traits | None:
         """Return the traits of the server: by its name, overridden by its refusals, and these by the options."""
@@ -235,16 +235,16 @@ class RemoteModel:
                 anything = True
                 yield chunk
             # Some servers do not stream although the request says so, and some URLs belong to other kinds of servers.
-            body_data, is_stream = _told(events.bare), "event-stream" in response.headers.get("content-type", "")
+            body_data, is_stream = _read_body(events.bare), "event-stream" in response.headers.get("content-type", "")
             if not anything and (isinstance(body_data, dict) or not is_stream):
                 for chunk in _whole(body_data, self._provider):
                     yield chunk
             elif isinstance(body_data, dict):
                 yield body_data
             elif body_data and not reading.ended:
-                raise Refused(reported(body_data))
+                raise Refused(read_error(body_data))
 
-    def _priced(self, reply: Reply, used: Usage) -> Usage:
+    def _add_cost(self, reply: Reply, used: Usage) -> Usage:
         """Return the usage with its cost: by the requested model's name, or else by the name in the reply, as with gateways.
 
         ``used`` has estimates for tokens that the server did not count. They matter only if there is a price, as a budget may
@@ -256,7 +256,7 @@ class RemoteModel:
         claimed: list[Usage] = []
         for model in (self.model, reply.metadata.get("model")):
             if isinstance(model, str):
-                usage = prices.priced(used, self._provider.name, model, at, price, **details)
+                usage = prices.add_cost(used, self._provider.name, model, at, price, **details)
                 if usage.cost is not None and (price is None or self._has_own_price):
                     return usage
                 claimed.append(usage)  # by a file: the table may know the name in the reply only
@@ -299,7 +299,7 @@ def _whole(data: Any, provider: Provider) -> Sequence[Any]:
     is_object = isinstance(data, dict)
     error = is_object and (data.get("error") or (data if data.get("object") == "error" else None))
     if error and not any(data.get(key) for key in WHOLE):
-        raise Refused(reported(error))
+        raise Refused(read_error(error))
     if not is_object or not any(key in data for key in WHOLE):
         raise NoReply(_kind_of(data))
     return provider.as_stream(data)
@@ -312,7 +312,7 @@ def _kind_of(data: Any) -> str:
     return "a web page" if text.startswith("<") else f"text ({text})" if text else "nothing"
 
 
-def _told(text: str) -> Any:
+def _read_body(text: str) -> Any:
     """Return the JSON or text outside of events: an unstreamed reply, or an error, which may have a prefix."""
     error = text.removeprefix("error:").strip()
     return _read_json(text) if error == text else {"error": _read_json(error)}
@@ -419,7 +419,7 @@ def _is_called(error: BaseException, *names: str) -> bool:
     return any(kind.__name__ in names for kind in type(error).__mro__)
 
 
-def _joined(first: Reply, second: Reply) -> Reply:
+def _join_replies(first: Reply, second: Reply) -> Reply:
     message = Message("assistant", first.message.parts + second.message.parts)
     metadata, used = {**first.metadata, **second.metadata}, second.usage
     metadata.pop(CONTEXT_TOKENS, None)

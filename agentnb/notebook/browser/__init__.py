@@ -20,7 +20,7 @@ from agentnb.notebook.browser.trace_loading import read_runs
 from agentnb.notebook.browser.widget import make_widget
 from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.frontend import is_attended
-from agentnb.notebook.widgets import close, error_told
+from agentnb.notebook.widgets import close, error_words
 from agentnb.notebook.worker import Worker
 
 MAX_OPEN = 8
@@ -51,7 +51,7 @@ class Browser:
         self.runs = runs
         self.run: Run | None = runs[0] if runs else None
         self._place: int | None = 0 if runs else None
-        """Index of the open run; None if no run matches the search."""
+        """Index of the open run, or None if no run matches the search."""
         self._chosen = 0
         """Index of the run that the person opened last."""
         self._wanted = Wanted()
@@ -95,7 +95,7 @@ class Browser:
     def _title(self) -> str:
         if not self.runs:
             return "0 runs"
-        summary = shown.runs_told(run.origin.format if run.origin else "agentnb" for run in self.runs)
+        summary = shown.runs_title(run.origin.format if run.origin else "agentnb" for run in self.runs)
         return f"{summary} ({len(self.runs.problems):,} left out: .problems)" if self.runs.problems else summary
 
     @cached_property
@@ -131,7 +131,7 @@ class Browser:
         try:
             action(message)
         except Exception as broken:  # including messages from other senders, and traces that cannot be drawn
-            error = error_told(broken, "An action of the trace browser")
+            error = error_words(broken, "An action of the trace browser")
         self._tell({"kind": "heard", "id": message.get("id"), "error": error})
 
     def _tell(self, message: Message) -> None:
@@ -163,7 +163,7 @@ class Browser:
             {
                 "kind": "list",
                 "html": shown.rows_html(page) if page else shown.no_hit_html(self._wanted.find),
-                "told": shown.page_told(first, len(page), len(fitting), len(self.runs)),
+                "told": shown.page_words(first, len(page), len(fitting), len(self.runs)),
                 "first": first,
                 "total": len(self.runs),
                 "before": max(0, first - RUNS_IN_A_PAGE) if first else None,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any
 
-from agentnb.display.texts.labels import counted, duration
+from agentnb.display.texts.labels import duration, pluralize
 from agentnb.interchange.files import Runs, RunSource, iter_traces
 from agentnb.interchange.trace_file import Problem
 from agentnb.notebook.views import Cell
 
-LONG = 1.0
+PROGRESS_DELAY = 1.0
 """Seconds after which progress is shown."""
 INTERVAL = 0.25
 """Seconds between updates."""
@@ -41,14 +41,14 @@ class _Line:
     def read(self, count: int) -> None:
         """Show the count if an update is due."""
         at = perf_counter()
-        if at - self._began >= LONG and at - self._shown >= INTERVAL:
+        if at - self._began >= PROGRESS_DELAY and at - self._shown >= INTERVAL:
             self._shown = at
-            self._show(f"Reading: {counted(count, 'run')}")
+            self._show(f"Reading: {pluralize(count, 'run')}")
 
     def end(self, count: int) -> None:
         """Show the total time if the line is visible."""
         if self._cell is not None:
-            self._show(f"Read {counted(count, 'run')} in {duration(perf_counter() - self._began)}")
+            self._show(f"Read {pluralize(count, 'run')} in {duration(perf_counter() - self._began)}")
 
     def _show(self, text: str) -> None:
         self._cell = self._cell or Cell()

@@ -10,7 +10,7 @@ from traitlets import Unicode
 
 from agentnb.display.lists.browser import OPENED
 from agentnb.display.style import style_sheet
-from agentnb.notebook.widgets import STATIC, heard_while_busy, script
+from agentnb.notebook.widgets import STATIC, hear_while_busy, script
 
 _SOURCES = ("document.js", "tools.js", "browser_view.js", "browser.js")
 """Scripts that form the widget's module, joined in this order."""
@@ -36,4 +36,4 @@ def _widget_class() -> Any:
 
 def make_widget() -> Any:
     """Return the widget of a browser. Its messages are received while a cell runs, if the kernel supports that."""
-    return heard_while_busy(_widget_class()(key=uuid4().hex))
+    return hear_while_busy(_widget_class()(key=uuid4().hex))

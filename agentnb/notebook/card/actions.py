@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from agentnb.chat.logged_context import rules_of_run
-from agentnb.chat.plans.draft_edits import added, checked_edit, filled_step, moved, removed
+from agentnb.chat.plans.draft_edits import add_step, check_edit, fill_step, move_step, remove_step
 from agentnb.chat.plans.draft_question import edit_answer
 from agentnb.chat.plans.known_drafts import drafts_of, spec_of
 from agentnb.chat.plans.plan_execution import specs_of_plans
@@ -35,21 +35,21 @@ from agentnb.notebook.card.unsaved import KEY, save_page
 from agentnb.notebook.worker import Worker
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.questions.question_forms import answer_of_form
-from agentnb.tools.todos.board import changeable
+from agentnb.tools.todos.board import as_todo_board
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
 Message = dict[str, Any]
 
 
 def _tick(live: LiveRun, message: Message) -> None:
-    board, number = changeable(live.board), int(message["key"])
+    board, number = as_todo_board(live.board), int(message["key"])
     done = any(todo.id == number and todo.status == "completed" for todo in board)
     (board.reopen if done else board.complete)(number)
 
 
 def _move(live: LiveRun, message: Message) -> None:
     before = message.get("before")
-    changeable(live.board).move(int(message["key"]), before=None if before is None else int(before))
+    as_todo_board(live.board).move(int(message["key"]), before=None if before is None else int(before))
 
 
 def _saw(live: LiveRun, message: Message) -> Html:
@@ -113,7 +113,7 @@ def _change_draft(live: LiveRun, message: Message) -> None:
 def _save_step(live: LiveRun, message: Message) -> None:
     """Change a step of the draft that waits, as its form was filled."""
     texts, place = {str(key): str(text) for key, text in message["fields"]}, int(message["place"])
-    _answer_with(live, message, lambda plan, specs: filled_step(plan, place, specs, texts))
+    _answer_with(live, message, lambda plan, specs: fill_step(plan, place, specs, texts))
 
 
 def _answer_with(live: LiveRun, message: Message, change: Callable[[PlanSpec, list[ToolSpec]], PlanSpec]) -> None:
@@ -124,15 +124,15 @@ def _answer_with(live: LiveRun, message: Message, change: Callable[[PlanSpec, li
         raise SettingsError("The draft does not wait for you any more")
     specs = specs_of_plans(run.tools)
     plan = spec_of(drafts_of(run)[plan_id])
-    edited = checked_edit(plan, change(plan, specs).chat_data["steps"], specs, rules_of_run(run))
+    edited = check_edit(plan, change(plan, specs).chat_data["steps"], specs, rules_of_run(run))
     live.answer(edit_answer(edited), question.id)
 
 
 CHANGES: dict[str, Callable[[PlanSpec, int], PlanSpec]] = {
-    "up": lambda plan, place: moved(plan, place, place - 1),
-    "down": lambda plan, place: moved(plan, place, place + 1),
-    "remove": removed,
-    "add": lambda plan, place: added(plan),
+    "up": lambda plan, place: move_step(plan, place, place - 1),
+    "down": lambda plan, place: move_step(plan, place, place + 1),
+    "remove": remove_step,
+    "add": lambda plan, place: add_step(plan),
 }
 """The changes of a draft by one button each."""
 
@@ -182,8 +182,8 @@ ACTIONS: dict[str, Callable[[LiveRun, Message], Html | None]] = {
     STEP_FORM: _save_step,
     "tick": _tick,
     "move": _move,
-    "add": _no_answer(lambda live, message: changeable(live.board).add(str(message["text"]))),
-    "remove": _no_answer(lambda live, message: changeable(live.board).remove(int(message["key"]))),
+    "add": _no_answer(lambda live, message: as_todo_board(live.board).add(str(message["text"]))),
+    "remove": _no_answer(lambda live, message: as_todo_board(live.board).remove(int(message["key"]))),
 }
 
 

@@ -12,7 +12,7 @@ from agentnb.detect.run import Run
 from agentnb.display.card.replay_offer import is_offered
 from agentnb.display.style import style_sheet
 from agentnb.display.texts.labels import clean
-from agentnb.notebook.widgets import close, error_told, heard_while_busy, script
+from agentnb.notebook.widgets import close, error_words, hear_while_busy, script
 from agentnb.notebook.worker import Worker
 from agentnb.rerun.replay import replay
 
@@ -38,7 +38,7 @@ class ReplayButtons:
         while len(self._runs) > MAX_RUNS:
             self._runs.popitem(last=False)
         if self._widget is None:
-            self._widget = heard_while_busy(_widget_class()())
+            self._widget = hear_while_busy(_widget_class()())
             self._widget.on_msg(self._hear)
         self._widget.runs = [*self._runs]
 
@@ -60,7 +60,7 @@ class ReplayButtons:
             if run is not None:
                 told = replay(run, guidance="matrix", policy="matrix").sentence
         except Exception as broken:  # also from detectors or policies on a record that nobody foresaw
-            error = error_told(broken, f"The replay of run {run_id}")
+            error = error_words(broken, f"The replay of run {run_id}")
         widget = self._widget  # read once: it may be closed at any moment
         if widget is not None:
             widget.send({"run": run_id, "told": clean(told), "error": clean(error)})

@@ -6,7 +6,7 @@ from typing import Any
 
 from agentnb.advice import LoadRun, pieces
 from agentnb.display.card.finished import pieces_html
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.save import save_trace
 from agentnb.display.texts.labels import short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK
@@ -20,7 +20,7 @@ KEY = "page"
 def unsaved_html(run_id: str, *, stored: bool) -> Html:
     """Return the line below a finished run that is not in the notebook. ``stored``: its log is kept."""
     to_keep = LoadRun(short_id(run_id), lead="To keep it, run this in a new cell")
-    load = joined(" ", pieces_html(pieces("", [to_keep], NOTEBOOK))) if stored else NOTHING
+    load = join_html(" ", pieces_html(pieces("", [to_keep], NOTEBOOK))) if stored else NOTHING
     button = tag("button", "button", "Save as HTML", type="button", data_do=KEY, data_id=KEY)
     hint = tag("div", "hint-line", data_hint=True, role="alert")
     return tag("div", "note warn", UNSAVED, load, " ", button, " ", tag("span", "", data_fill=KEY), hint)

@@ -27,7 +27,7 @@ from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.card.unsaved import unsaved_html
 from agentnb.notebook.card.widget import OpenWidgets, make_widget
 from agentnb.notebook.views import Cell, DisplayView
-from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close, error_told
+from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close, error_words
 from agentnb.runtime.host.host import Beginning
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.questions.model_code import click
@@ -286,7 +286,7 @@ class CardView:
                 if answer is not None:
                     self._tell({"kind": "fill", "key": message.get("key"), "html": answer})
         except Exception as broken:  # also from a custom board, or a message that our card did not send
-            error = error_told(broken, f"An action of the card of run {self._run.id}")
+            error = error_words(broken, f"An action of the card of run {self._run.id}")
             fields = broken.problems if isinstance(broken, FieldsRefused) else {}
         note = "" if error else NOTES.get(message["do"], "")
         heard = {"kind": "heard", "id": message.get("id"), "error": redact(error), "note": note}

@@ -12,7 +12,7 @@ from traitlets import Unicode
 
 from agentnb.display.card.lost_kernel import inline_styles, remains_html
 from agentnb.display.style import style_sheet
-from agentnb.notebook.widgets import close, heard_while_busy, script
+from agentnb.notebook.widgets import close, hear_while_busy, script
 
 _SOURCES = ("document.js", "remains.js", "story.js", "tools.js", "todo_order.js", "frame.js", "question_form.js", "card.js")
 """Scripts that form the widget's module, joined in this order: a module sent as text cannot import a second file."""
@@ -40,7 +40,7 @@ def make_widget(run_id: str = "") -> Any:
     ``run_id``: of a run whose log is kept.
     """
     key = uuid4().hex
-    return heard_while_busy(_widget_class()(model_id=key, key=key, remains=remains_html(run_id)))
+    return hear_while_busy(_widget_class()(model_id=key, key=key, remains=remains_html(run_id)))
 
 
 class OpenWidgets:

@@ -13,7 +13,7 @@ from agentnb.core.log.events import RunSuspended
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.card.finished import answer_html
-from agentnb.display.style import kept
+from agentnb.display.style import wrap_output
 from agentnb.display.texts.labels import clean, first_line
 from agentnb.display.texts.notebook_commands import is_variable
 from agentnb.display.texts.states import continue_command, continue_hint
@@ -64,7 +64,7 @@ class Answer(str):
         printer.text(clean(str(self)))
 
     def _repr_html_(self) -> str:
-        return kept(answer_html(self))
+        return wrap_output(answer_html(self))
 
 
 class CellRuns:
@@ -113,9 +113,9 @@ class CellRuns:
                 print(f"Run {live.run_id} started in the background. See %agent status")
             return None
         try:
-            run = self._waited_for(live, out)
+            run = self._wait_for(live, out)
         except AgentnbError as error:
-            raise _shown_in(view, error, live.run) from None
+            raise _shorten_below_card(view, error, live.run) from None
         if (on_stop or self.session.defaults["on-stop"]) == "raise":
             _raise_if_put_off(run)
         check_logged(run, out)
@@ -143,7 +143,7 @@ class CellRuns:
             problem = f"Run {live.run_id}, which this cell started, is still running, so nothing was started"
             raise SettingsError(problem, StopRun(live.run_id, lead="To stop it"))
 
-    def _waited_for(self, live: LiveRun, out: str) -> Run:
+    def _wait_for(self, live: LiveRun, out: str) -> Run:
         try:
             run = live.wait_in_foreground()
         except RunLimited as limited:
@@ -151,7 +151,7 @@ class CellRuns:
         except RunInterrupted as interrupt:
             if not interrupt.closed:
                 self.session.leave_foreground()
-            raise _told_of(interrupt, live.run) from None
+            raise _with_continue_hint(interrupt, live.run) from None
         if run.status == "failed":
             why = str(run.error) if run.error else "no reason given"
             location = f" in round {len(run.rounds)}" if run.rounds else ""
@@ -168,7 +168,7 @@ def cell_runs(shell: Any, session: Session) -> CellRuns:
     return runs
 
 
-def _shown_in(view: object, error: AgentnbError, run: Run) -> AgentnbError:
+def _shorten_below_card(view: object, error: AgentnbError, run: Run) -> AgentnbError:
     """Return the error of a failed run as one line, which below a card has only the first sentence of the reason.
 
     nbconvert and papermill show nothing but this line.
@@ -188,13 +188,13 @@ def _first_sentence(reason: str) -> str:
 def _raise_if_put_off(run: Run) -> None:
     """Raise if the person stopped the run, or suspended it to answer later."""
     if run.status == "cancelled":
-        raise _told_of(RunInterrupted(closed=True), run)
+        raise _with_continue_hint(RunInterrupted(closed=True), run)
     last = run.events[-1] if run.is_suspended else None
     if isinstance(last, RunSuspended) and last.why == "asked":
         raise in_one_line(RunInterrupted(closed=True), f"KeyboardInterrupt: {WAITS}")
 
 
-def _told_of(interrupt: RunInterrupted, run: Run) -> RunInterrupted:
+def _with_continue_hint(interrupt: RunInterrupted, run: Run) -> RunInterrupted:
     """Return the interrupt with advice on continuing the run."""
     if not interrupt.closed:
         return interrupt

@@ -79,10 +79,10 @@ def chosen_extensions(options: Namespace) -> tuple[Extension, ...]:
 
 def _texts(values: Any) -> list[str]:
     """Return the values of all options of the same name; empty for a flag."""
-    return [_unquoted(value) for group in values for value in group] if isinstance(values, list) else []
+    return [_unquote(value) for group in values for value in group] if isinstance(values, list) else []
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     """Return the text without enclosing quotation marks; inner ones stay."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from agentnb.advice import Plain, advised
-from agentnb.errors import InterpolationError, nearest
+from agentnb.advice import Plain, as_advice
+from agentnb.errors import InterpolationError, suggest_similar
 
 _KEY = r"""-?\d+|"[^"\n]*"|'[^'\n]*'"""
 _FIELD = re.compile(rf"\{{\{{\ ([^\W\d]\w*)((?:\[(?:{_KEY})\])*)\ \}}\}}")
@@ -54,10 +54,10 @@ def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
     name, items = match.groups()
     if name not in variables:
         candidates = [variable for variable in variables if not variable.startswith("_") and not hasattr(builtins, variable)]
-        suggestions = nearest(name, candidates)  # IPython adds functions such as open to the variables
+        suggestions = suggest_similar(name, candidates)  # IPython adds functions such as open to the variables
         raise InterpolationError(
             f"{match.group()}: there is no variable {name!r}",
-            (*(suggestions or advised("Define it first")), Plain("Or send the text as it is: --raw")),
+            (*(suggestions or as_advice("Define it first")), Plain("Or send the text as it is: --raw")),
         )
     value = variables[name]
     for item in _ITEM.findall(items):

@@ -6,14 +6,14 @@ from argparse import Namespace
 
 from agentnb.advice import Invocation
 from agentnb.core.messages import encodable
-from agentnb.notebook.names import unquoted, words_of
+from agentnb.notebook.names import unquote, words_of
 
 
 def invocation_of(options: Namespace, *, inputs: str = "") -> Invocation:
     """Return the invocation for a cell's options. ``inputs``: a workflow's inputs as typed."""
     return Invocation(
         out=options.out,
-        model=encodable(unquoted(options.model)),
+        model=encodable(unquote(options.model)),
         tools=tuple(map(encodable, words_of(options.tools))),
         gates=tuple(map(encodable, words_of([options.gate]))),
         guidance=encodable(getattr(options, "guidance", None) or ""),

@@ -14,7 +14,7 @@ from agentnb.session.defaults import APPROVE_HELP, RULE_HELP, Reader, approval_m
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _typed(read: Reader) -> Reader:
+def _with_none(read: Reader) -> Reader:
     """Adapt a reader to the parser; ``none`` cancels a default limit of the session."""
     word = _word(read)
     return lambda text: None if text.lower() == "none" else word(text)
@@ -34,7 +34,11 @@ def _word(read: Reader) -> Reader:
 
 OPTIONS: dict[str, dict[str, Any]] = {
     **{
-        limit.option: {"metavar": limit.metavar, "type": int if limit.is_required else _typed(limit.read), "help": limit.help}
+        limit.option: {
+            "metavar": limit.metavar,
+            "type": int if limit.is_required else _with_none(limit.read),
+            "help": limit.help,
+        }
         for limit in LIMITS.values()
     },
     "--unpriced": {
@@ -95,7 +99,7 @@ def _repeatable(option: str, metavar: str, name: str, help_text: str) -> Callabl
     return argument(option, type=lambda text: text.strip("\"'"), **arguments)
 
 
-def given(options: Namespace) -> dict[str, Any]:
+def typed_settings(options: Namespace) -> dict[str, Any]:
     """Return the typed options as settings of an agent; the history is still a name."""
     names = [arguments.get("dest", option[2:].replace("-", "_")) for option, arguments in OPTIONS.items()]
     return {name: getattr(options, name) for name in names if hasattr(options, name)}

@@ -14,8 +14,8 @@ from agentnb.advice import NameOne, Plain
 from agentnb.core.questions import ASK_PERSON
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
-from agentnb.display.texts.labels import counted
-from agentnb.errors import SettingsError, nearest
+from agentnb.display.texts.labels import pluralize
+from agentnb.errors import SettingsError, suggest_similar
 from agentnb.experiments.running.control import Control
 from agentnb.notebook.commands.answer import answer_command, approve_command
 from agentnb.notebook.commands.contexts import context_lines, context_text
@@ -28,7 +28,7 @@ from agentnb.notebook.commands.models import model_lines, provider_models
 from agentnb.notebook.commands.permissions import permissions_command
 from agentnb.notebook.commands.recover import recover_run
 from agentnb.notebook.commands.status import default_lines, status_lines
-from agentnb.notebook.commands.stop import steered, stop_command
+from agentnb.notebook.commands.stop import find_live, stop_command
 from agentnb.notebook.commands.todos import change_todos, todo_text
 from agentnb.notebook.commands.undo import undo_command
 from agentnb.notebook.dry import tool_text
@@ -53,7 +53,7 @@ def command(session: Session, shell: InteractiveShell, line: str) -> Any:
         raise SettingsError(
             f"There is no command {shown}",
             (
-                *(nearest(name, COMMANDS) or (NameOne(known=(*COMMANDS,)),)),
+                *(suggest_similar(name, COMMANDS) or (NameOne(known=(*COMMANDS,)),)),
                 Plain("Write a task in a cell that begins with %%agent"),
             ),
         )
@@ -74,11 +74,11 @@ def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[ID]: hold the newest run before its next round, or experiment before its next run, or that one"""
-    live = steered(session, rest)
+    live = find_live(session, rest)
     if isinstance(live, Control):
         live.pause()
         running = live.progress.running
-        first = f": {counted(running, 'run')} {'finishes' if running == 1 else 'finish'} first" if running else ""
+        first = f": {pluralize(running, 'run')} {'finishes' if running == 1 else 'finish'} first" if running else ""
         print(f"Experiment {live.id} is pausing{first}. %agent resume continues it")
         return
     live.pause()
@@ -88,7 +88,7 @@ def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 def resume(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[ID]: continue a paused run or experiment"""
-    live = steered(session, rest)
+    live = find_live(session, rest)
     live.resume()
     print(f"Experiment {live.id} continues" if isinstance(live, Control) else f"Run {live.run_id} continues")
 

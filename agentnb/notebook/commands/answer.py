@@ -16,7 +16,7 @@ from agentnb.display.texts.question_labels import TYPED_NO_ANSWER, typed_answers
 from agentnb.errors import SettingsError
 from agentnb.notebook.cells.cell_runs import Answer
 from agentnb.notebook.commands.recover import NO_TRUST_LOG, TRUST_LOG, resume_with
-from agentnb.notebook.names import unquoted
+from agentnb.notebook.names import unquote
 from agentnb.runtime.host.live import LiveRun
 from agentnb.session.session import Session
 from agentnb.store.store import bare_id
@@ -45,7 +45,7 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
     live = next((running for running in session.running() if _names(first, running.run_id)), None)
     if live is not None:
         question, text = _question_and_text(live.run_id, live.run.waiting, text.strip())
-        print(_answered(live, question, text, question.id))
+        print(_answer_live(live, question, text, question.id))
         return None
     waiting_id = _left_waiting(session, first)
     if not waiting_id and (waiting_id := session.only_suspended()):
@@ -53,7 +53,7 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
     if not waiting_id:
         _check_not_several(session)
         live = session.waiting_for_answer()
-        print(_answered(live, live.run.waiting[0], rest))
+        print(_answer_live(live, live.run.waiting[0], rest))
         return None
     options, text = _options_and_text(text.strip())
     question, text = _question_and_text(waiting_id, answerable_later(session.store.load(waiting_id)), text)
@@ -70,7 +70,7 @@ def approve_command(session: Session, shell: InteractiveShell, rest: str) -> Ans
     if word.startswith("-"):
         word, options = "", rest
     live = [(live_run.run_id, question) for live_run in session.running()[::-1] for question in live_run.run.waiting]
-    stored = map(session.store.load, islice(chain(session.suspended(), session.interrupted()), MAX_SUSPENDED))
+    stored = map(session.store.load, islice(chain(session.suspended_ids(), session.interrupted_ids()), MAX_SUSPENDED))
     suspended = [(run.id, question) for run in stored for question in answerable_later(run)]
     candidates = [entry for entry in (*live, *suspended) if entry[1].kind in APPROVED and (not word or _is_meant(word, *entry))]
     matches = [entry for entry in candidates if entry[1].kind == DRAFT] or candidates
@@ -89,7 +89,7 @@ def _is_meant(word: str, run_id: str, question: WaitingOnUser) -> bool:
     return word == question.id or (question.kind == DRAFT and word == question.call_id) or _is_part(bare_id(word), run_id)
 
 
-def offered(session: Session) -> list[str]:
+def answers_to_offer(session: Session) -> list[str]:
     """Return the possible answers to the open question, if it has choices."""
     asked = [question for live in session.running()[::-1] for question in live.run.waiting[:1]]
     if not asked:
@@ -108,8 +108,8 @@ def _left_waiting(session: Session, part_of_id: str) -> str:
         return ""
     if not any(_is_part(part, run_id) for run_id in session.store.ids()):  # avoids reading logs
         return ""
-    matches = [run_id for run_id in session.suspended() if _is_part(part, run_id)]
-    died = (run_id for run_id in session.interrupted() if _is_part(part, run_id))
+    matches = [run_id for run_id in session.suspended_ids() if _is_part(part, run_id)]
+    died = (run_id for run_id in session.interrupted_ids() if _is_part(part, run_id))
     matches += [run_id for run_id in died if answerable_later(session.store.load(run_id))]
     if len(matches) > 1:
         raise SettingsError(
@@ -120,10 +120,10 @@ def _left_waiting(session: Session, part_of_id: str) -> str:
 
 def _check_not_several(session: Session) -> None:
     """Raise `SettingsError` listing each run's question, if several runs are suspended and no live run waits."""
-    suspended = [] if any(live.run.waiting for live in session.running()) else [*session.suspended()]
+    suspended = [] if any(live.run.waiting for live in session.running()) else [*session.suspended_ids()]
     if len(suspended) > 1:
         runs = map(session.store.load, suspended[:MAX_OF_RUNS])
-        asked = "; ".join(": ".join([run.id, *map(_shown, run.waiting[:1])]) for run in runs)
+        asked = "; ".join(": ".join([run.id, *map(_question_line, run.waiting[:1])]) for run in runs)
         more = f"; and {len(suspended) - MAX_OF_RUNS:,} more" if len(suspended) > MAX_OF_RUNS else ""
         raise SettingsError(
             f"{len(suspended):,} runs wait for an answer. {asked}{more}", f"Say which: %agent answer {suspended[0]} TEXT"
@@ -144,7 +144,7 @@ def _options_and_text(text: str) -> tuple[tuple[str, bool | None, list[str]], st
         value, _, text = text.partition(" ")
         text = text.strip()
         if option == ALLOW_URL:
-            urls.append(unquoted(value))
+            urls.append(unquote(value))
         else:
             model = value
     return (model, trust, urls), text
@@ -169,14 +169,14 @@ def _question_and_text(run_id: str, waiting: Sequence[WaitingOnUser], text: str)
     if named is not None:
         return named, answer.strip()
     if len(waiting) > 1:
-        asked = "; ".join(f"{question.id}: {_shown(question)}" for question in waiting)
+        asked = "; ".join(f"{question.id}: {_question_line(question)}" for question in waiting)
         raise SettingsError(
             f"Run {run_id} has several open questions. {asked}", f"Say which: %agent answer {run_id} {waiting[0].id} TEXT"
         )
     return waiting[0], text
 
 
-def _answered(live: LiveRun, question: WaitingOnUser, text: str, question_id: str | None = None) -> str:
+def _answer_live(live: LiveRun, question: WaitingOnUser, text: str, question_id: str | None = None) -> str:
     """Answer this question of a live run, by default the oldest open one; return a confirmation."""
     _check_text(question, text, "%agent answer", *[f"%agent answer {word}" for word in TYPED_NO_ANSWER])
     live.answer(_read(question, text), question_id)
@@ -193,8 +193,10 @@ def _check_text(question: WaitingOnUser, text: str, command: str, *others: str) 
     """Raise `SettingsError` with possible commands if the answer is missing. ``others``: further commands."""
     if not text:
         commands = [f"{command} {answer}" for answer in typed_answers(question)] or [f"{command} TEXT", *others]
-        raise SettingsError(f"The line has no answer to the question: {_shown(question)}", f"Write: {', or '.join(commands)}")
+        raise SettingsError(
+            f"The line has no answer to the question: {_question_line(question)}", f"Write: {', or '.join(commands)}"
+        )
 
 
-def _shown(question: WaitingOnUser) -> str:
+def _question_line(question: WaitingOnUser) -> str:
     return first_line(clean(question_text(question)), MAX_OF_A_QUESTION)

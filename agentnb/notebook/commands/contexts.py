@@ -23,17 +23,17 @@ def context_lines(session: Session) -> list[str]:
 
 def context_text(context: ContextSpec) -> str:
     """Return the cell that writes the context."""
-    return clean(f"%%context {context.name}\n{as_yaml_text(dict(_given(context)))}".rstrip())
+    return clean(f"%%context {context.name}\n{as_yaml_text(dict(_nonempty_settings(context)))}".rstrip())
 
 
-def context_written(context: ContextSpec) -> str:
+def context_message(context: ContextSpec) -> str:
     """Return the message of a cell that wrote a context."""
     confirmed = ", ".join(rule.text for rule in context.confirms)
     asks = f" Asks before: {confirmed}." if confirmed else ""
     return clean(f"Context {context.name}, profile {context.profile}.{asks} Use it: %%agent --context {context.name}")
 
 
-def _given(context: ContextSpec) -> Iterator[tuple[str, Any]]:
+def _nonempty_settings(context: ContextSpec) -> Iterator[tuple[str, Any]]:
     """Yield the nonempty settings."""
     yield from ((key, value) for key, value in context.data.items() if value and key != "name")
     if context.load is not None:

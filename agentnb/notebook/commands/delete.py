@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from agentnb.display.lists.history import history_text
-from agentnb.display.texts.labels import clean, counted, file_size
-from agentnb.errors import SettingsError, StoreError, near
+from agentnb.display.texts.labels import clean, file_size, pluralize
+from agentnb.errors import SettingsError, StoreError, suggest_names
 from agentnb.notebook.commands.history import families_known_here
 from agentnb.notebook.frontend import asker
 from agentnb.session.session import Session
@@ -35,12 +35,12 @@ class Wanted(NamedTuple):
 
 def delete_command(session: Session, shell: Any, words: list[str]) -> str:
     """Delete the runs named by the words, with their nested runs, after confirmation; return a report."""
-    chosen, kept = _chosen(session, _wanted(session, words))
+    chosen, kept = _choose(session, _parse(session, words))
     if not chosen:
         return "\n".join(filter(None, ["No run is deleted", kept]))
     runs = [run for family in chosen for run in family]
     size = file_size(sum(session.store.size(run.id) for run in runs))
-    subject = f"{counted(len(chosen), 'run')}{_nested(len(runs) - len(chosen))}"
+    subject = f"{pluralize(len(chosen), 'run')}{_nested_words(len(runs) - len(chosen))}"
     lines = [history_text([family[0] for family in chosen[:MAX_SHOWN]], f"{subject} in {session.store.shown_folder}, {size}")]
     if len(chosen) > MAX_SHOWN:
         lines.append(f"and {len(chosen) - MAX_SHOWN:,} more")
@@ -51,10 +51,10 @@ def delete_command(session: Session, shell: Any, words: list[str]) -> str:
     reply = ask(f"Delete {subject}? This frees {size} and cannot be undone. [y/N] ")
     if reply.strip().lower() not in ("y", "yes"):
         return "Nothing was deleted"
-    return _deleted(session, chosen)
+    return _delete(session, chosen)
 
 
-def _deleted(session: Session, chosen: list[list[RunSummary]]) -> str:
+def _delete(session: Session, chosen: list[list[RunSummary]]) -> str:
     freed, count, refused = 0, 0, []
     for family in chosen:
         try:
@@ -62,10 +62,10 @@ def _deleted(session: Session, chosen: list[list[RunSummary]]) -> str:
             count += 1
         except StoreError as error:  # resumed or deleted elsewhere meanwhile
             refused.append(error.what)
-    return "\n".join([f"{counted(count, 'run')} deleted, {file_size(freed)} freed", *refused])
+    return "\n".join([f"{pluralize(count, 'run')} deleted, {file_size(freed)} freed", *refused])
 
 
-def _wanted(session: Session, words: list[str]) -> Wanted:
+def _parse(session: Session, words: list[str]) -> Wanted:
     ids, before, is_failed, remaining = [], None, False, iter(words)
     for word in remaining:
         option, equals, value = word.partition("=")
@@ -74,7 +74,7 @@ def _wanted(session: Session, words: list[str]) -> Wanted:
         elif option == FAILED:
             is_failed = True
         elif word.startswith("-"):
-            raise SettingsError(f"%agent delete has no option {word}", (*near(word, OPTIONS),))
+            raise SettingsError(f"%agent delete has no option {word}", (*suggest_names(word, OPTIONS),))
         else:
             ids.append(session.store.find(word))
     if bool(ids) == (before is not None or is_failed):
@@ -90,7 +90,7 @@ def _time_before(age: str) -> datetime:
     return datetime.now(UTC) - int(match[1]) * UNITS[match[2]]
 
 
-def _chosen(session: Session, wanted: Wanted) -> tuple[list[list[RunSummary]], str]:
+def _choose(session: Session, wanted: Wanted) -> tuple[list[list[RunSummary]], str]:
     """Return each run to delete, followed by its nested runs, and a note on runs that are kept."""
     chosen: list[list[RunSummary]] = []
     kept: list[list[RunSummary]] = []
@@ -118,5 +118,5 @@ def has_failed(run: RunSummary) -> bool:
     return run.status == "failed" or run.outcome == "failed"
 
 
-def _nested(count: int) -> str:
-    return f" with {counted(count, 'nested run')}" if count else ""
+def _nested_words(count: int) -> str:
+    return f" with {pluralize(count, 'nested run')}" if count else ""

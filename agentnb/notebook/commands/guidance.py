@@ -17,7 +17,7 @@ def find_guidance(name: str, session: Session, variables: Mapping[str, Any]) -> 
     return value if isinstance(value, GuidanceSet) and name not in session.sets else session.find_set(name)
 
 
-def written(made: GuidanceSet) -> str:
+def written_message(made: GuidanceSet) -> str:
     """Return the message of a cell that wrote a set."""
     own = ", ".join(made.own_parts()) or "nothing"
     sentence = f"Guidance set {made.name}, version {made.version}. Own parts: {own}. The rest comes from matrix."

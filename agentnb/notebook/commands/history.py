@@ -11,15 +11,15 @@ from IPython.display import display
 from agentnb.core.log.outcome import Outcome
 from agentnb.detect.run import Run
 from agentnb.display.card.compact import compact_html
-from agentnb.display.lists.history import history_html, history_text, list_told, matches
+from agentnb.display.lists.history import history_html, history_text, list_title, matches
 from agentnb.display.markup import Html, words
-from agentnb.display.texts.labels import counted, first_line
+from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.session.session import Session
 from agentnb.store.summaries import RunSummary, families
 
-SHOWN = 20
+DEFAULT_COUNT = 20
 MAX_LISTED = 200
 """Maximum runs in a list, even if more are requested."""
 MAX_LEFT_OUT = 200
@@ -47,7 +47,7 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
     A leading number sets how many. ``--failed``: runs whose outcome is failed, however they ended. With ``--nested`` each is
     followed by its nested runs, which may match in its place.
     """
-    most = SHOWN
+    most = DEFAULT_COUNT
     with_nested = NESTED in wanted
     outcome: Outcome | None = "failed" if FAILED in wanted else None
     tags, wanted = _tags([word for word in wanted if word not in (NESTED, FAILED)])
@@ -63,15 +63,15 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
         family for family in lists if any(tags <= {*summary.tags} and matches(summary, wanted, outcome) for summary in family)
     )
     summaries = list(islice(chain.from_iterable(islice(fitting, most)), MAX_LISTED))
-    title = _told(session, summaries, [*([FAILED] if outcome else []), *[f"#{tag}" for tag in sorted(tags)], *wanted], most)
+    title = _title(session, summaries, [*([FAILED] if outcome else []), *[f"#{tag}" for tag in sorted(tags)], *wanted], most)
     if left_out:
         predicate = "is not a run log" if len(left_out) == 1 else "are not run logs"
-        title += f". {counted(len(left_out), 'file')} {predicate}: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
+        title += f". {pluralize(len(left_out), 'file')} {predicate}: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
     text = history_text(summaries, title)
     if getattr(shell, "kernel", None) is None:
         print(text)
         return
-    html = history_html(summaries, title, lambda run_id: _opened(session, run_id))
+    html = history_html(summaries, title, lambda run_id: _open_run(session, run_id))
     display({"text/plain": text, "text/html": html}, raw=True)
 
 
@@ -111,9 +111,9 @@ def _as_live(summary: RunSummary, run: Run) -> RunSummary:
     return summary._replace(status=run.status, stop_reason=run.stop_reason or "running", paused=not run.waiting)
 
 
-def _told(session: Session, summaries: list[RunSummary], wanted: list[str], most: int) -> str:
+def _title(session: Session, summaries: list[RunSummary], wanted: list[str], most: int) -> str:
     store = session.store
-    title = list_told(summaries, count=len(store.ids()), folder=store.shown_folder, most=most, wanted=wanted)
+    title = list_title(summaries, count=len(store.ids()), folder=store.shown_folder, most=most, wanted=wanted)
     interrupted, waiting = (
         any(summary.can_be_recovered for summary in summaries),
         any(summary.can_be_answered for summary in summaries),
@@ -126,7 +126,7 @@ def _told(session: Session, summaries: list[RunSummary], wanted: list[str], most
     return ". ".join(sentences)
 
 
-def _opened(session: Session, run_id: str) -> Html:
+def _open_run(session: Session, run_id: str) -> Html:
     """Return the run, or the reason it cannot be shown: a damaged log must not break the list."""
     live = next((live for live in session.running() if live.run_id == run_id), None)
     try:

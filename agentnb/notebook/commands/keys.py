@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentnb import settings
-from agentnb.errors import SettingsError, near
-from agentnb.notebook.frontend import masked
+from agentnb.errors import SettingsError, suggest_names
+from agentnb.notebook.frontend import ask_masked
 
 OPTIONS = ("--keyring", "--forget")
 
@@ -34,34 +34,38 @@ def key_verdict(words: Sequence[str]) -> str:
     options = [word for word in words if word.startswith("-")]
     for option in options:
         if option not in OPTIONS:
-            raise _shown() if _may_be_a_key(option) else SettingsError("%agent key has no such option", near(option, OPTIONS))
+            raise (
+                _shown_key_error()
+                if _may_be_a_key(option)
+                else SettingsError("%agent key has no such option", suggest_names(option, OPTIONS))
+            )
     for word in more:
-        raise SettingsError(f"Write it so: --{word}") if f"--{word}" in OPTIONS else _shown()
+        raise SettingsError(f"Write it so: --{word}") if f"--{word}" in OPTIONS else _shown_key_error()
     if not name:
         raise SettingsError("Which key?", f"Write: %agent key {next(iter(settings.KEY_VARIABLES))}")
     try:
         variable = settings.key_variable(name)
     except SettingsError:
         if _may_be_a_key(name):
-            raise _shown() from None
+            raise _shown_key_error() from None
         raise
     if "--forget" in options:
-        return _forgotten(variable)
-    return _kept(name, variable, in_keyring="--keyring" in options)
+        return _forget(variable)
+    return _keep(name, variable, in_keyring="--keyring" in options)
 
 
 def _may_be_a_key(word: str) -> bool:
     return "=" in word or settings.looks_like_a_key(word)
 
 
-def _shown() -> SettingsError:
+def _shown_key_error() -> SettingsError:
     return SettingsError("Do not type a key in the line; %agent key NAME asks for it. Nothing was stored", SHOWN)
 
 
-def _kept(name: str, variable: str, *, in_keyring: bool) -> str:
+def _keep(name: str, variable: str, *, in_keyring: bool) -> str:
     if in_keyring:
         settings.check_keyring()  # before the person looks for the key
-    text = _asked(name, variable)
+    text = _ask(name, variable)
     if not text.strip():
         return f"No key was entered: {variable} is unchanged"
     settings.keep_key(variable, text, in_keyring)
@@ -69,18 +73,18 @@ def _kept(name: str, variable: str, *, in_keyring: bool) -> str:
     return f"{variable} is stored in this kernel {duration}. {_next(variable)}"
 
 
-def _asked(name: str, variable: str) -> str:
+def _ask(name: str, variable: str) -> str:
     users = f"{name} tools" if name in settings.TOOL_KEY_VARIABLES else f"{name}: models"
     subject = variable if name == variable else f"{variable}, for {users}"
     try:
-        return masked(f"The key ({subject}): ", variable)
+        return ask_masked(f"The key ({subject}): ", variable)
     except KeyboardInterrupt:
         raise SettingsError("Interrupted: nothing was stored") from None
     except SettingsError as error:
         raise SettingsError(error.what, "Set that variable before Jupyter starts, or use a frontend with input") from None
 
 
-def _forgotten(variable: str) -> str:
+def _forget(variable: str) -> str:
     places = settings.forget_key(variable)
     sources = " and ".join(places)
     remainder = f". It is still in {settings.ENVIRONMENT}" if settings.has_key(variable) else ""

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 
 from agentnb import settings
 from agentnb.display.texts.labels import clean
-from agentnb.errors import UnknownModel, near
+from agentnb.errors import UnknownModel, suggest_names
 from agentnb.models.options import read_options
 from agentnb.models.registry import REMOTE, endpoint_of
 from agentnb.models.registry import names as model_names
@@ -29,7 +29,7 @@ def provider_models(line: str) -> list[str]:
     name, _, query = line.partition("?")
     name = name.rstrip(":")
     if name not in REMOTE:
-        raise UnknownModel(f"There is no provider {name!r} that lists its models", near(name, REMOTE))
+        raise UnknownModel(f"There is no provider {name!r} that lists its models", suggest_names(name, REMOTE))
     provider, typed = REMOTE[name], parse_qsl(query)
     options = read_options(name, [*typed, *([] if "timeout" in dict(typed) else [("timeout", SECONDS)])], provider.options)
     endpoint = endpoint_of(provider, options, by_person=True)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from agentnb.core.run.approvals import RULES
 from agentnb.display.texts.labels import SHORT_ID, clean
 from agentnb.display.texts.question_labels import REACHES, mode_text, rule_lines
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.notebook.names import tool_names
 from agentnb.runtime.questions.model_code import BETWEEN_CELLS
 from agentnb.session.session import Session
@@ -34,7 +34,7 @@ def permissions_command(session: Session, rest: str, variables: Mapping[str, Any
     verb, _, rule = rest.partition(" ")
     rule = rule.strip().strip("\"'")
     if verb and verb not in VERBS:
-        raise SettingsError(f"%agent permissions has no command {verb!r}", near(verb, VERBS))
+        raise SettingsError(f"%agent permissions has no command {verb!r}", suggest_names(verb, VERBS))
     if verb and not rule:
         raise SettingsError(f"%agent permissions {verb} needs a rule", f"Such as: %agent permissions {verb} bash(git status *)")
     if verb == "allow":
@@ -72,7 +72,7 @@ def _withdraw(session: Session, rule: str) -> None:
             raise SettingsError(f"There is no {rule} in the list", "%agent permissions shows it")
         chosen = [allowed[int(rule) - 1]]
     if not chosen:
-        raise SettingsError(f"There is no allowed rule {rule!r}", near(rule, [item.rule for item in allowed]))
+        raise SettingsError(f"There is no allowed rule {rule!r}", suggest_names(rule, [item.rule for item in allowed]))
     for item in chosen:
         item.withdraw()
 

@@ -24,7 +24,7 @@ from agentnb.notebook.cells.limit_options import allow_url_option
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.frontend import asker, is_attended
 from agentnb.notebook.lookup.dotted_names import proposed_names, typed_names
-from agentnb.notebook.magic_errors import parsed
+from agentnb.notebook.magic_errors import parse_options
 from agentnb.notebook.names import (
     check_variable,
     find_agents,
@@ -34,11 +34,11 @@ from agentnb.notebook.names import (
     gates_again,
     servers_again,
     tools_again,
-    unquoted,
+    unquote,
     words_of,
 )
 from agentnb.runtime.host.run_options import RunOptions
-from agentnb.runtime.runs.gate_names import had_told, missing_gates, name_of_gate
+from agentnb.runtime.runs.gate_names import missing_gates, missing_subject, name_of_gate
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.recovery import is_workflow, workflow_again
@@ -52,14 +52,14 @@ from agentnb.workflow.form.spec import WorkflowSpec
 from agentnb.workflow.plans.planner import ACTION_NAMES
 from agentnb.workflow.tasks.orchestration import PLAN_TOOLS
 
-HERE = "--here"
+HERE_OPTION = "--here"
 """Recovers a run of another notebook without asking."""
 TRUST_LOG, NO_TRUST_LOG = "--trust-log", "--no-trust-log"
 """Decide without a question whether to trust a foreign log."""
-RECOVER_OPTIONS = ["--model", "--tools", "--gate", "--guidance", "--out", "--allow-url", HERE, TRUST_LOG, NO_TRUST_LOG]
+RECOVER_OPTIONS = ["--model", "--tools", "--gate", "--guidance", "--out", "--allow-url", HERE_OPTION, TRUST_LOG, NO_TRUST_LOG]
 USAGE = (
     "Write %agent recover [ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [--allow-url URL] "
-    f"[{HERE}] [{TRUST_LOG}]"
+    f"[{HERE_OPTION}] [{TRUST_LOG}]"
 )
 
 
@@ -70,7 +70,7 @@ USAGE = (
 @argument("--gate", metavar="NAME", action="append", default=[])
 @argument("-g", "--guidance", metavar="NAME", default="")
 @argument("-o", "--out", metavar="NAME", default="")
-@argument(HERE, action="store_true")
+@argument(HERE_OPTION, action="store_true")
 @argument(TRUST_LOG, action=BooleanOptionalAction, default=None)
 @allow_url_option
 def _options(line: str) -> None:
@@ -82,7 +82,7 @@ def recover_run(session: Session, shell: InteractiveShell, rest: str) -> Answer 
 
     Resume the run that the line names, or the newest interrupted run, and wait for its end.
     """
-    return _resumed(session, shell, parsed(_options, rest, see=USAGE))
+    return _resume(session, shell, parse_options(_options, rest, see=USAGE))
 
 
 def resume_with(
@@ -98,12 +98,12 @@ def resume_with(
 
     ``model``: replaces its own, which may have been a Python object; ``trust_log`` and ``allow_urls``: as in `RunOptions`.
     """
-    options = parsed(_options, run_id, see=USAGE)
+    options = parse_options(_options, run_id, see=USAGE)
     options.model, options.trust_log, options.allow_urls = model, trust_log, allow_urls
-    return _resumed(session, shell, options, answers)
+    return _resume(session, shell, options, answers)
 
 
-def _resumed(
+def _resume(
     session: Session, shell: InteractiveShell, options: Namespace, answers: Mapping[str, Any] | None = None
 ) -> Answer | None:
     out = check_variable(options.out) if options.out else ""
@@ -153,7 +153,7 @@ def _is_wanted_here(session: Session, shell: Any, run_id: str) -> bool:
         return True
     kernel = getattr(shell, "kernel", None)
     if kernel is not None and not is_attended(kernel):
-        raise SettingsError(f"{whose}, not in {session.notebook}", f"To recover it here: %agent recover {run.id} {HERE}")
+        raise SettingsError(f"{whose}, not in {session.notebook}", f"To recover it here: %agent recover {run.id} {HERE_OPTION}")
     reply = input(f"{whose}. Recover it in {session.notebook}, with the functions defined here? [y/N] ")
     return reply.strip().lower() in ("y", "yes")
 
@@ -162,7 +162,7 @@ def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, r
     """Return the agent that resumes the run: its logged settings, with tools, gates and guidance from the notebook."""
     tools = _tools(options, variables, run, names_of_tools(run))
     gates = _gates(options, variables, run)
-    model = unquoted(options.model)
+    model = unquote(options.model)
     guidance = _guidance(session, variables, options.guidance, run)
     return agent_of(
         run,
@@ -183,7 +183,7 @@ def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace
     names = [name for name in (*needed, *(run.settings.get(PLAN_TOOLS) or ())) if name not in ACTION_NAMES]
     own = declared.agents if isinstance(declared, WorkflowSpec) else {}
     defined_agents = find_agents(variables)
-    model = unquoted(options.model)
+    model = unquote(options.model)
     guidance = (run.settings.get("agent_settings") or {}).get("guidance")
     return workflow_again(
         run,
@@ -203,7 +203,7 @@ def _tools(options: Namespace, variables: Mapping[str, Any], run: Run, names: Se
     names = [name for name in without_tools_of_servers(run.settings, names) if not is_word(name)]
     builtin = WORDS if is_workflow(run) else run.settings.get(LOGGED) or ()
     if missing := [name for name in names if name not in tools and name not in builtin]:
-        subject, pronoun = had_told(run, "tool", missing)
+        subject, pronoun = missing_subject(run, "tool", missing)
         raise UnknownTool(f"{subject}, which this notebook does not define", _named_again(run, missing, pronoun, variables))
     return tools
 
@@ -224,7 +224,7 @@ def _gates(options: Namespace, variables: Mapping[str, Any], run: Run) -> list[A
     gates = gates_again(run, find_gates(words_of([options.gate]), variables), variables)
     missing = missing_gates(run, map(name_of_gate, gates))
     if missing:
-        subject, pronoun = had_told(run, "gate", missing)
+        subject, pronoun = missing_subject(run, "gate", missing)
         raise SettingsError(
             f"{subject}, which this notebook does not define",
             f"Define {pronoun}, then: {'%agent answer' if run.is_suspended else '%agent recover'} {run.id}",
@@ -233,7 +233,7 @@ def _gates(options: Namespace, variables: Mapping[str, Any], run: Run) -> list[A
 
 
 def _guidance(session: Session, variables: Mapping[str, Any], name: str, run: Run) -> GuidanceSet | None:
-    """Return the named set; None if the run's log has its texts.
+    """Return the named set, or None if the run's log has its texts.
 
     For a log of an older version, which lacks them: the notebook's set with the name of the run's own, or None.
     """

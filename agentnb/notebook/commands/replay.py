@@ -9,12 +9,12 @@ from typing import Any
 
 from agentnb.detect.presets import names as presets
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError, StoreError, near
+from agentnb.errors import SettingsError, StoreError, suggest_names
 from agentnb.examples import FILES, find
 from agentnb.guidance import BUILT_IN
 from agentnb.interchange.files import load_trace
 from agentnb.notebook.commands.guidance import find_guidance
-from agentnb.notebook.names import check_variable, run_names, unquoted
+from agentnb.notebook.names import check_variable, run_names, unquote
 from agentnb.policies.named import NAMED
 from agentnb.rerun.replay import replay
 from agentnb.rerun.replay_result import Replay
@@ -24,7 +24,7 @@ from agentnb.session.session import Session
 def replay_named(session: Session, variables: dict[str, Any], options: Any) -> Replay:
     """Replay the named run, store the replay in a variable, and return it for display."""
     out = check_variable(options.out)
-    run = _run(unquoted(options.name), session, variables)
+    run = _run(unquote(options.name), session, variables)
     replayed = replay(
         run,
         guidance=find_guidance(options.guidance, session, variables) if options.guidance else None,
@@ -49,12 +49,12 @@ def _run(name: str, session: Session, variables: Mapping[str, Any]) -> Run:
     try:
         return session.store.load(name)
     except StoreError as error:
-        hint = near(name, [*FILES, *run_names(variables)])
+        hint = suggest_names(name, [*FILES, *run_names(variables)])
         raise SettingsError(f"There is no run, file or example {name!r}", hint) from error
 
 
 def _detectors(name: str, variables: Mapping[str, Any]) -> Any:
-    """Return the detectors in a variable, or the name of a preset; None without a name."""
+    """Return the detectors in a variable, the name of a preset, or None without a name."""
     return variables.get(name, name) or None
 
 

@@ -7,8 +7,8 @@ from datetime import datetime
 from itertools import islice
 
 from agentnb.display.card.text import run_text
-from agentnb.display.texts.labels import clean, counted
-from agentnb.notebook.commands.history import SHOWN, as_known_here, families_known_here
+from agentnb.display.texts.labels import clean, pluralize
+from agentnb.notebook.commands.history import DEFAULT_COUNT, as_known_here, families_known_here
 from agentnb.session.defaults import SESSION_BUDGET, may_be_empty
 from agentnb.session.session import Session
 from agentnb.store.summaries import RunSummary
@@ -56,7 +56,7 @@ def _costs(session: Session) -> list[str]:
         return []
     notebook = f"{_money(here)} in {clean(session.notebook)}" if session.notebook else ""
     told = ", ".join(filter(None, [f"{_money(today)} today", notebook, f"{_money(folder)} in {session.store.shown_folder}"]))
-    return [f"Cost: {told}" + (f" ({counted(unknown, 'run')} without a known price)" if unknown else "")]
+    return [f"Cost: {told}" + (f" ({pluralize(unknown, 'run')} without a known price)" if unknown else "")]
 
 
 def _none_yet(session: Session) -> str:
@@ -85,7 +85,7 @@ def _elsewhere(session: Session, one: RunSummary) -> str:
 
 def _suspended(session: Session, told: set[str]) -> list[str]:
     """Return a line about each of the newest runs that is suspended and not told of yet."""
-    newest = islice(as_known_here(session), SHOWN)
+    newest = islice(as_known_here(session), DEFAULT_COUNT)
     found = [one.id for one in newest if one.can_be_answered and one.id not in told]
     return [f"Run {run_id} waits for your answer: %agent answer {run_id} TEXT" for run_id in found]
 

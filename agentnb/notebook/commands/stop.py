@@ -24,7 +24,9 @@ MAX_LIVE = 10
 
 def stop_command(session: Session, rest: str) -> str:
     """Stop the newest run, the run with the line's id, or all; return what has ended and what is still live."""
-    chosen: list[LiveRun | Control] = [*session.experiments(), *session.running()] if rest == ALL else [steered(session, rest)]
+    chosen: list[LiveRun | Control] = (
+        [*session.experiments(), *session.running()] if rest == ALL else [find_live(session, rest)]
+    )
     if not chosen:
         raise SettingsError("Nothing is running", "%agent history lists past runs")
     experiments = [item for item in chosen if isinstance(item, Control)]
@@ -34,11 +36,11 @@ def stop_command(session: Session, rest: str) -> str:
     warning_counts = [len(live.run.warned) for live in runs]
     session.stop(runs, PATIENCE)
     lines = [f"Stopping experiment {control.id}. Run it again to make its missing runs" for control in experiments]
-    lines += [line for live, count in zip(runs, warning_counts, strict=True) for line in _stopped(live, count)]
+    lines += [line for live, count in zip(runs, warning_counts, strict=True) for line in _stop_lines(live, count)]
     return "\n".join([*lines, *_still_live(session, chosen)])
 
 
-def steered(session: Session, part_of_id: str) -> LiveRun | Control:
+def find_live(session: Session, part_of_id: str) -> LiveRun | Control:
     """Return the newest live run or experiment, or the one whose id contains ``part_of_id``."""
     if not part_of_id:
         return session.newest()
@@ -60,7 +62,7 @@ def live_run(session: Session, part_of_id: str) -> LiveRun:
     return matches[0]
 
 
-def _stopped(live: LiveRun, count: int) -> list[str]:
+def _stop_lines(live: LiveRun, count: int) -> list[str]:
     """Return the run's end, and its warnings after the first ``count``, about tools that could not be stopped at once."""
     ended = f"Run {live.run_id} is stopped. {continue_hint(live.run)}"
     line = ended if live.done else f"Stopping run {live.run_id}. See %agent status"
@@ -73,12 +75,12 @@ def _still_live(session: Session, stopped: Sequence[LiveRun | Control]) -> list[
     others = [item for item in live if not any(item is ended for ended in stopped)]
     if not others:
         return []
-    names = [_named(item) for item in others[: -MAX_LIVE - 1 : -1]]
+    names = [_name(item) for item in others[: -MAX_LIVE - 1 : -1]]
     more = [f"{len(others) - MAX_LIVE:,} more"] if len(others) > MAX_LIVE else []
     return [f"Still live: {', '.join(names + more)}. To stop all: %agent stop {ALL}"]
 
 
-def _named(live: LiveRun | Control) -> str:
+def _name(live: LiveRun | Control) -> str:
     if isinstance(live, Control):
         return f"experiment {live.id}"
     prompt = first_line(clean(live.run.prompt), MAX_PROMPT)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from agentnb.core.redaction import redact
-from agentnb.core.todos import counted, listed
+from agentnb.core.todos import format_count, format_list
 from agentnb.display.texts.labels import clean
-from agentnb.errors import SettingsError, near
-from agentnb.tools.todos.board import Board, TodoBoard, changeable
+from agentnb.errors import SettingsError, suggest_names
+from agentnb.tools.todos.board import Board, TodoBoard, as_todo_board
 
 CHANGES: dict[str, Callable[[TodoBoard, int, str], Any]] = {
     "start": lambda board, todo_id, rest: board.start(todo_id),
@@ -22,7 +22,7 @@ CHANGES: dict[str, Callable[[TodoBoard, int, str], Any]] = {
 
 def change_todos(board: Board, words: str) -> None:
     """Make the described change. Raises `SettingsError` for an invalid one."""
-    board = changeable(board)
+    board = as_todo_board(board)
     verb, _, details = words.strip().partition(" ")
     details = details.strip()
     if verb == "add":
@@ -34,7 +34,7 @@ def change_todos(board: Board, words: str) -> None:
         _move(board, details)
         return
     if verb not in CHANGES:
-        raise SettingsError(f"%agent todos has no command {verb!r}", near(verb, ["add", "move", *CHANGES]))
+        raise SettingsError(f"%agent todos has no command {verb!r}", suggest_names(verb, ["add", "move", *CHANGES]))
     number, _, why = details.partition(" ")
     if not number.isdecimal():
         raise SettingsError(f"{number!r} is not the number of a todo", f"Write: %agent todos {verb} ID")
@@ -63,4 +63,4 @@ def _move(board: TodoBoard, details: str) -> None:
 def todo_text(board: Board) -> str:
     """Return the list, a line per todo."""
     todos = redact(tuple(board.read()))
-    return clean(f"{counted(todos)}\n{listed(todos)}") if todos else "The todo list is empty"
+    return clean(f"{format_count(todos)}\n{format_list(todos)}") if todos else "The todo list is empty"

@@ -9,14 +9,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.advice import ReadLoosely
-from agentnb.display.lists.browser import problems_told, runs_told
-from agentnb.errors import SettingsError, TraceError, near
+from agentnb.display.lists.browser import problem_lines, runs_title
+from agentnb.errors import SettingsError, TraceError, suggest_names
 from agentnb.examples import FILES
-from agentnb.interchange.files import Runs, is_there
+from agentnb.interchange.files import Runs, source_exists
 from agentnb.interchange.importing import CHOICES, Imported, import_traces
 from agentnb.notebook.browser import Browser
 from agentnb.notebook.browser.trace_loading import read_runs
-from agentnb.notebook.names import check_variable, unquoted
+from agentnb.notebook.names import check_variable, unquote
 from agentnb.session.session import Session
 from agentnb.store.store import Store
 
@@ -40,26 +40,26 @@ def show_traces(session: Session, shell: Any, options: Any, line: str) -> Browse
     out = check_variable(options.out or NAME)
     if options.existing and not options.do_import:
         raise SettingsError("--existing is for --import", f"Write: %traces {line} --import")
-    path = unquoted(options.path)
+    path = unquote(options.path)
     runs = _read(path, session, shell, loose=options.loose)
     shell.user_ns[out] = runs
     if len(runs) == 1:
         shell.user_ns["run"] = runs[0]
     if not runs:
-        print("\n".join([_told(runs, path, session), *problems_told(runs.problems, MAX_PROBLEMS)]))
+        print("\n".join([_summary(runs, path, session), *problem_lines(runs.problems, MAX_PROBLEMS)]))
         return None
     location = f"in {out}" + (" and run" if len(runs) == 1 and out != "run" else "")
     left_out = f". {len(runs.problems):,} left out: {out}.problems says why" if runs.problems else ""
-    print(f"{_told(runs, path, session)}, {location}{left_out}")
+    print(f"{_summary(runs, path, session)}, {location}{left_out}")
     if options.do_import:
-        print(_imported(runs, session.store, options.existing, line))
+        print(_import(runs, session.store, options.existing, line))
     return Browser(runs)
 
 
 def _read(path: str, session: Session, shell: Any, *, loose: bool) -> Runs:
     """Return the runs of a path, or of the session's store. Errors have notebook commands as advice."""
-    if path and not (is_there(path) or has_magic(path)):
-        raise SettingsError(f"There is no file {path}", near(path, FILES) or f"Examples: {', '.join(FILES)}")
+    if path and not (source_exists(path) or has_magic(path)):
+        raise SettingsError(f"There is no file {path}", suggest_names(path, FILES) or f"Examples: {', '.join(FILES)}")
     try:
         return read_runs(path or session.store, shell, strict=bool(path) and not loose)
     except TraceError as error:
@@ -68,13 +68,13 @@ def _read(path: str, session: Session, shell: Any, *, loose: bool) -> Runs:
         raise
 
 
-def _told(runs: Runs, path: str, session: Session) -> str:
+def _summary(runs: Runs, path: str, session: Session) -> str:
     if not runs:
         return f"0 runs in {path or session.store.shown_folder}"
-    return runs_told(run.origin.format if run.origin else "agentnb" for run in runs)
+    return runs_title(run.origin.format if run.origin else "agentnb" for run in runs)
 
 
-def _imported(runs: Runs, store: Store, existing: str, line: str) -> str:
+def _import(runs: Runs, store: Store, existing: str, line: str) -> str:
     """Copy the runs into the store, and return a report. Raises `SettingsError` if the choice for existing runs is missing."""
     stored_count = sum(store.has(run.id) for run in runs)
     if stored_count and not existing:

@@ -16,7 +16,7 @@ from agentnb.experiments.experiment import Experiment
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.running.live import LiveExperiment
 from agentnb.notebook.experiments.cell_body import experiment_of_cell
-from agentnb.notebook.magic_errors import in_one_line, one_line_errors, parsed
+from agentnb.notebook.magic_errors import in_one_line, one_line_errors, parse_options
 from agentnb.notebook.names import check_variable
 from agentnb.session.session import Session
 
@@ -52,7 +52,7 @@ class ExperimentMagics(Magics):
         table fills in while it runs, and the results are in ``results`` (or -o NAME). Stopped or interrupted, it goes on when
         the cell is run again: only the missing runs are made.
         """
-        options = parsed(ExperimentMagics.experiment_cell, line)
+        options = parse_options(ExperimentMagics.experiment_cell, line)
         names = [check_variable(name) for name in (options.out, options.name) if name]
         experiment = experiment_of_cell(self.shell, cell.replace("\r\n", "\n"), self.session.sets)
         if options.name:

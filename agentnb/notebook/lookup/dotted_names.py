@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from agentnb.advice import Advised, Plain
-from agentnb.errors import UnknownTool, near, nearest
+from agentnb.errors import UnknownTool, suggest_names, suggest_similar
 from agentnb.tools.agent_tool import tool_of_variable
 
 MISSING = object()
@@ -45,34 +45,34 @@ def find_dotted(name: str, variables: Mapping[str, Any]) -> Any:
     value = variables.get(path, MISSING)
     if value is MISSING:
         candidates = [variable for variable in variables if not variable.startswith("_")]
-        raise _unknown(name, f"the variable {path} is not defined", near(path, candidates) or "Define it first")
+        raise _unknown_tool(name, f"the variable {path} is not defined", suggest_names(path, candidates) or "Define it first")
     for part in parts:
         value = _part(name, path, value, part, variables)
         path = f"{path}.{part}"
     if not (callable(value) or _is_a(value, list | tuple) or inspect.getattr_static(value, "run", None)):
-        raise _unknown(name, f"it is of type {type(value).__name__}", "Name a function or a method")
+        raise _unknown_tool(name, f"it is of type {type(value).__name__}", "Name a function or a method")
     return tool_of_variable(value, parts[-1])
 
 
 def _part(name: str, path: str, value: Any, part: str, variables: Mapping[str, Any]) -> Any:
     """Return the part of a dotted name after ``path``, whose value is ``value``."""
     if part.startswith("_"):
-        raise _unknown(name, f"{part} is private", _in_variable(path, part))
+        raise _unknown_tool(name, f"{part} is private", _in_variable(path, part))
     try:
         attribute = static_attribute(value, part)
     except NeedsCode as error:
         problem = f"{part} is of type {error}, whose code is not run to look up a tool"
-        raise _unknown(name, problem, _in_variable(path, part)) from None
+        raise _unknown_tool(name, problem, _in_variable(path, part)) from None
     except NeedsObject:
         objects = [f"{variable}.{part}" for variable, held in _public(variables) if _is_a(held, value)]
         hint = f"Name it with an object: {(objects or ['my_object.' + part])[0]}"
-        raise _unknown(name, f"{part} is a method of a class, which needs an object", hint) from None
+        raise _unknown_tool(name, f"{part} is a method of a class, which needs an object", hint) from None
     if attribute is MISSING:
-        raise _unknown(name, f"{path} has no {part}", _instead(path, part, value))
+        raise _unknown_tool(name, f"{path} has no {part}", _instead(path, part, value))
     return attribute
 
 
-def _unknown(name: str, why: str, advice: Advised) -> UnknownTool:
+def _unknown_tool(name: str, why: str, advice: Advised) -> UnknownTool:
     return UnknownTool(f"There is no tool {name!r}: {why}", advice)
 
 
@@ -202,7 +202,7 @@ def _in_variable(path: str, part: str, lead: str = "Assign it") -> Plain:
 
 def _instead(path: str, part: str, value: Any) -> Advised:
     """Return advice for a missing attribute: similar names, and possible locations."""
-    similar = nearest(part, [*_names_in(value)])
+    similar = suggest_similar(part, [*_names_in(value)])
     if not _is_a(value, types.ModuleType):
         return (*similar, _in_variable(path, part, "If Python can read it, assign it"))
     return similar or f"If it is a module, import it first: import {value.__name__}.{part}"

@@ -8,7 +8,7 @@ from agentnb.core.request import ToolSpec
 from agentnb.session.session import Session
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import ServerTools
-from agentnb.tools.mcp.server_tool import found_tools
+from agentnb.tools.mcp.server_tool import tools_of_server
 
 
 def server_words(session: Session) -> list[str]:
@@ -31,7 +31,7 @@ def tool_words(session: Session) -> list[str]:
 def specs_of(session: Session, item: ServerTools) -> list[ToolSpec]:
     """Return the tools of a server as models see them; empty if no run has connected to it yet."""
     live = next((server for server in session.servers.used if _is_meant(server, item) and server.tools), None)
-    usable = () if live is None else found_tools(live, live.tools).usable
+    usable = () if live is None else tools_of_server(live, live.tools).usable
     return [tool.spec for tool in usable if tool.is_of(item)]
 
 

@@ -19,7 +19,7 @@ from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.lists.history import run_list_html
 from agentnb.display.markup import tag
-from agentnb.display.texts.labels import counted, short_id
+from agentnb.display.texts.labels import pluralize, short_id
 from agentnb.display.texts.states import is_going_on
 from agentnb.errors import SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent
@@ -33,14 +33,14 @@ from agentnb.notebook.extension import session_of
 from agentnb.notebook.frontend import can_ask
 from agentnb.notebook.panel.area import Area, RunPlace
 from agentnb.notebook.panel.widgets import PanelWidgets
-from agentnb.notebook.widgets import error_told, view_bundle
+from agentnb.notebook.widgets import error_words, view_bundle
 from agentnb.notebook.worker import Worker
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.session import Session
 
 PANEL = "_agentnb_panel"
-LISTED = 30
+MAX_LISTED_RUNS = 30
 """Maximum runs shown in the list, the newest."""
 WITHOUT_KERNEL = (
     "The agentnb panel starts runs without a cell. It needs its kernel: run this cell to show it again. "
@@ -151,7 +151,7 @@ class Panel:
         try:
             action(message)
         except Exception as broken:  # including the person's own objects, and messages from other senders
-            widget.error = error_told(broken, "An action of the panel")
+            widget.error = error_words(broken, "An action of the panel")
         widget.send({"kind": "heard", "id": message.get("id")})
 
     # Runs
@@ -185,9 +185,9 @@ class Panel:
         with suppress(BaseException):  # its card says what went wrong
             live.result()
         self._shell.user_ns["run"] = live.run
-        self._soon(partial(self._ended, live))
+        self._soon(partial(self._remove_place, live))
 
-    def _ended(self, live: LiveRun) -> None:
+    def _remove_place(self, live: LiveRun) -> None:
         del self._places[live.run_id]
         self._list_runs()
 
@@ -206,22 +206,21 @@ class Panel:
 
     def _list_runs(self) -> None:
         self._seen = self._state()
-        summaries = list(islice(as_known_here(self._session), LISTED))
+        summaries = list(islice(as_known_here(self._session), MAX_LISTED_RUNS))
         self._used = [summary.model for summary in summaries]
         self._widgets.list.html = run_list_html(summaries)
         count = len(self._session.store.ids())
-        cut = len(summaries) == LISTED and count > sum(1 + summary.nested for summary in summaries)
-        newest = f", the newest {LISTED}" if cut else ""
-        note = f"{counted(count, 'run')} in {self._session.store.shown_folder}{newest}"
+        cut = len(summaries) == MAX_LISTED_RUNS and count > sum(1 + summary.nested for summary in summaries)
+        newest = f", the newest {MAX_LISTED_RUNS}" if cut else ""
+        note = f"{pluralize(count, 'run')} in {self._session.store.shown_folder}{newest}"
         waiting = [summary.id for summary in summaries if summary.can_be_answered]
         if waiting:
-            note += (
-                f". {counted(len(waiting), 'suspended run')} waiting for your answer: %agent answer {short_id(waiting[0])} TEXT"
-            )
+            command = f"%agent answer {short_id(waiting[0])} TEXT"
+            note += f". {pluralize(len(waiting), 'suspended run')} waiting for your answer: {command}"
         self._widgets.list.note = note
 
     def _state(self) -> object:
-        return self._session.store.ids()[-LISTED:], [live.run_id for live in self._session.running()]
+        return self._session.store.ids()[-MAX_LISTED_RUNS:], [live.run_id for live in self._session.running()]
 
     def _open(self, message: Message) -> None:
         run_id = str(message.get("run"))

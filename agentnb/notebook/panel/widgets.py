@@ -9,7 +9,7 @@ from uuid import uuid4
 from traitlets import Dict, Unicode
 
 from agentnb.display.style import style_sheet
-from agentnb.notebook.widgets import STATIC, close, heard_while_busy, script
+from agentnb.notebook.widgets import STATIC, close, hear_while_busy, script
 
 
 @cache
@@ -48,9 +48,9 @@ class PanelWidgets:
         import ipywidgets  # type: ignore[import-untyped]  # it has no types; heavy, as above
 
         make, key = _part_class(), uuid4().hex
-        self.form = heard_while_busy(make(part="form", whole=key, remains=remains))
-        self.list = heard_while_busy(make(part="list"))
-        self.page = heard_while_busy(make(part="page"))
+        self.form = hear_while_busy(make(part="form", whole=key, remains=remains))
+        self.list = hear_while_busy(make(part="list"))
+        self.page = hear_while_busy(make(part="page"))
         self.area = ipywidgets.Box()
         self._main = ipywidgets.Box([self.form, self.area])
         self.whole = ipywidgets.Box([self._main, self.list], model_id=key)

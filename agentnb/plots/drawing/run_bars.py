@@ -16,7 +16,7 @@ class RunBar(NamedTuple):
 
     name: str
     look: Look | None
-    """None for the bar that sums up the remaining groups."""
+    """Appearance, or None for the bar that sums up the remaining groups."""
     runs: int
     label: str
 

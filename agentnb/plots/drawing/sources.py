@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.interchange.files import RunSource, load_traces
-from agentnb.plots.drawing.style import clean, counted, short
+from agentnb.plots.drawing.style import clean, pluralize, short
 
 
 def one_run(source: RunSource, plot: str) -> Run:
@@ -35,5 +35,5 @@ def name_of(run: Run) -> str:
 
 def about(runs: Sequence[Run], *more: str) -> str:
     """Return a plot's subtitle: the name of one run or the number of runs, and further facts."""
-    subject = f"Run {name_of(runs[0])}" if len(runs) == 1 else f"n = {counted(len(runs), 'run')}"
+    subject = f"Run {name_of(runs[0])}" if len(runs) == 1 else f"n = {pluralize(len(runs), 'run')}"
     return ": ".join(filter(None, [subject, ", ".join(more)]))

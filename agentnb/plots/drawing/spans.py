@@ -74,7 +74,7 @@ class _Clock:
             self._latest.append(last)
         self._last = last
         self._after_waits: dict[int, float | None] = {}
-        """Start of each retry's attempt, by its ``seq``; None if its wait was cut short without an attempt."""
+        """Start of each retry's attempt, by its ``seq``, or None if its wait was cut short without an attempt."""
         self._found: list[Span] = []
         self._rounds: list[tuple[int, float, float]] = []
         self._inferred = False

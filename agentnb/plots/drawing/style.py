@@ -110,7 +110,7 @@ def finish(
     additional text of the description.
     """
     width, height = figure.get_size_inches()
-    heading, lines = _wrapped([about]), _wrapped(notes)
+    heading, lines = _wrap([about]), _wrap(notes)
     rows = _legend_rows(looks)
     upper = _EDGE + _TITLE_LINE + _LINE * len(heading) + 0.04
     top = upper + _LEGEND_ROW * len(rows) + 0.06
@@ -131,7 +131,7 @@ def finish(
     return figure
 
 
-def _wrapped(texts: Sequence[str]) -> list[str]:
+def _wrap(texts: Sequence[str]) -> list[str]:
     return [line for text in texts for line in textwrap.wrap(clean(text), _CHARACTERS)]
 
 
@@ -140,7 +140,7 @@ def empty(title: str, about: str, sentence: str) -> Figure:
     with plot_style():
         figure, (axes,) = panels(0.7)
         axes.set_axis_off()  # axes are needed: a notebook does not show a figure without them
-        axes.text(0.5, 0.5, "\n".join(_wrapped([sentence])), ha="center", va="center", transform=axes.transAxes, color=INK)
+        axes.text(0.5, 0.5, "\n".join(_wrap([sentence])), ha="center", va="center", transform=axes.transAxes, color=INK)
         return finish(figure, title, about, says=sentence)
 
 
@@ -248,7 +248,7 @@ def whole_ticks(first: int, last: int, most: int = 15) -> list[int]:
     return [first, *(at for at in multiples if at - first >= step / 2)]
 
 
-def counted(count: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     """Return a count with its noun: ``3 runs``, ``1 run``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 

@@ -12,7 +12,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.interchange.files import load_traces
 from agentnb.plots.drawing.several import SIGNS
-from agentnb.plots.drawing.style import counted, distinct
+from agentnb.plots.drawing.style import distinct, pluralize
 from agentnb.plots.experiments.protocols import ArmRow, ComparisonLike, ResultsLike
 
 VARIANT_TAG = "variant:"
@@ -65,7 +65,7 @@ def is_results(source: object) -> bool:
 
 
 def rows_by_variant(source: object) -> dict[str, Sequence[ArmRow]] | None:
-    """Return rows of results or comparisons by variant; None if the source has runs instead.
+    """Return rows of results or comparisons by variant, or None if the source has runs instead.
 
     Raises `SettingsError` while the results are covered.
     """
@@ -128,10 +128,10 @@ def signs_of(names: Sequence[str]) -> list[tuple[str, str, Sign]]:
     return [(name, label, Sign(*sign)) for name, label, sign in zip(names, labels, SIGNS, strict=False)]
 
 
-def left_out(names: Sequence[str]) -> list[str]:
+def omission_note(names: Sequence[str]) -> list[str]:
     """Return the note on omitted variants."""
     more = len(names) - MAX_CURVES
-    return [f"{counted(more, 'more variant')} {'is' if more == 1 else 'are'} not drawn"] if more > 0 else []
+    return [f"{pluralize(more, 'more variant')} {'is' if more == 1 else 'are'} not drawn"] if more > 0 else []
 
 
 def tasks_range(counts: Iterable[int]) -> str:
@@ -139,4 +139,4 @@ def tasks_range(counts: Iterable[int]) -> str:
     distinct_counts = sorted({*counts})
     if len(distinct_counts) > 1:
         return f"n = {distinct_counts[0]:,} to {distinct_counts[-1]:,} tasks"
-    return f"n = {counted(distinct_counts[0] if distinct_counts else 0, 'task')}"
+    return f"n = {pluralize(distinct_counts[0] if distinct_counts else 0, 'task')}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agentnb.detect.intervals import Share, mean_interval
 from agentnb.errors import SettingsError
 from agentnb.plots.cost import dollars
-from agentnb.plots.drawing.style import WHITE, amounts, counted, distinct, empty, finish, panels, plot_style
+from agentnb.plots.drawing.style import WHITE, amounts, distinct, empty, finish, panels, plot_style, pluralize
 from agentnb.plots.experiments.arms import COST, MARKED, TOKENS, UNITS, is_results, measure_of, task_means
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agentnb.plots.experiments.protocols import ResultsLike
 
 TITLE = "Cost against success"
-CLOSE = 0.5
+CLOSE_SHARE = 0.5
 """If the smallest value exceeds this share of the largest, the axis does not begin at 0."""
 
 
@@ -51,15 +51,15 @@ def cost_against_success(results: ResultsLike) -> Figure:
         spent = sorted(task_means(group, measure).values())  # sorted, so that resampling does not depend on the order of runs
         points.append(VariantPoint(name, len(group), mean_interval(spent), means[name]))
     complete = [point for point in points if point.spent.value is not None and point.success.value is not None]
-    heading = f"{results.primary}: n = {counted(len(results.rows), 'run')}"
-    heading += f" of {counted(len({row.task for row in results.rows}), 'task')}"
+    heading = f"{results.primary}: n = {pluralize(len(results.rows), 'run')}"
+    heading += f" of {pluralize(len({row.task for row in results.rows}), 'task')}"
     if not complete:
         sentence = f"Neither cost nor tokens are known, or no run has a known {results.primary}."
         return empty(TITLE, heading, sentence if results.rows else "There are no runs.")
     shown = complete[: len(MARKED)]
     with plot_style():
         figure, (axes,) = panels(3.4)
-        labels = distinct([f"{point.name} (n = {counted(point.runs, 'run')})" for point in shown], 44)
+        labels = distinct([f"{point.name} (n = {pluralize(point.runs, 'run')})" for point in shown], 44)
         lines = [_draw(axes, point, labels[index], index, len(shown)) for index, point in enumerate(shown)]
         _scale_spent(axes, shown, measure)
         axes.set_xlabel("US dollars of a run (mean)" if measure == COST else "tokens of a run (mean)")
@@ -68,10 +68,10 @@ def cost_against_success(results: ResultsLike) -> Figure:
         if measure == TOKENS:
             notes.append("Tokens, not cost: the cost is 0, or not known of all runs")
         if unknown := sum(row.value(measure) is None for row in results.rows):
-            notes.append(f"{counted(unknown, 'run')} without known {measure}: the means leave them out")
+            notes.append(f"{pluralize(unknown, 'run')} without known {measure}: the means leave them out")
         if names := [point.name for point in points if point not in shown]:
             notes.append(f"Not drawn: {', '.join(names)}")
-        says = "; ".join(map(_told_dollars if measure == COST else _told_tokens, shown))
+        says = "; ".join(map(_describe_dollars if measure == COST else _describe_tokens, shown))
         return finish(figure, TITLE, heading, lines, notes, says)
 
 
@@ -95,7 +95,7 @@ def _scale_spent(axes: Axes, shown: Sequence[VariantPoint], measure: str) -> Non
     ends = [end for point in shown for end in point.spent if end is not None]
     low, high = min(ends), max(ends)
     pad = 0.15 * (high - low) or 0.1 * high
-    start, end = (0.0, 1.08 * high) if low < CLOSE * high else (low - pad, high + pad)
+    start, end = (0.0, 1.08 * high) if low < CLOSE_SHARE * high else (low - pad, high + pad)
     amounts(axes, "x", end, low=start, prefix="$" if measure == COST else "")
 
 
@@ -107,9 +107,9 @@ def _scale_success(axes: Axes, shown: Sequence[VariantPoint], primary: str) -> N
     axes.set_ylabel(f"mean of {primary}{unit}")
 
 
-def _told_dollars(point: VariantPoint) -> str:
+def _describe_dollars(point: VariantPoint) -> str:
     return f"{point.name}: {dollars(point.spent.value or 0.0)} a run, {point.success.value:.2f}"
 
 
-def _told_tokens(point: VariantPoint) -> str:
+def _describe_tokens(point: VariantPoint) -> str:
     return f"{point.name}: {point.spent.value:,.0f} tokens a run, {point.success.value:.2f}"

@@ -17,12 +17,12 @@ from agentnb.plots.drawing.style import (
     amounts,
     bar_axis,
     clean,
-    counted,
     distinct,
     empty,
     finish,
     panels,
     plot_style,
+    pluralize,
 )
 from agentnb.plots.experiments.arms import UNITS, comparisons_of, tasks_range
 from agentnb.plots.experiments.protocols import ComparisonLike, Comparisons
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "Differences between variants"
-BESIDE = 0.24
+MDE_OFFSET = 0.24
 """Offset of a minimum detectable effect below its interval, in rows."""
 _CHARACTERS = 46
 """Maximum characters of a line beside the intervals."""
@@ -120,25 +120,25 @@ def _draw(axes: Axes, y: int, comparison: ComparisonLike, drawn: dict[str, Any])
     if comparison.mde is not None and not is_shown:
         label = "minimum detectable effect (power of 80 per cent)"
         look: dict[str, Any] = {"color": VERMILLION, "marker": "|", "linewidth": 1.2, "markersize": 6, "label": label}
-        (drawn[label],) = axes.plot([-comparison.mde, comparison.mde], [y + BESIDE] * 2, "--", **look)
+        (drawn[label],) = axes.plot([-comparison.mde, comparison.mde], [y + MDE_OFFSET] * 2, "--", **look)
 
 
 def _beside(comparison: ComparisonLike) -> list[str]:
     """Return the lines beside a comparison: its numbers, or the reason they are missing."""
     if comparison.difference is None or comparison.missing:
-        return [f"n = {counted(comparison.tasks, 'task')}", *textwrap.wrap(clean(comparison.missing), _CHARACTERS)]
+        return [f"n = {pluralize(comparison.tasks, 'task')}", *textwrap.wrap(clean(comparison.missing), _CHARACTERS)]
     p_value = comparison.p_value if comparison.p_adjusted is None else comparison.p_adjusted
     limits = (
         "the same in each task"
         if comparison.interval is None
-        else f"[{_signed(comparison.interval[0])}, {_signed(comparison.interval[1])}]"
+        else f"[{_format_signed(comparison.interval[0])}, {_format_signed(comparison.interval[1])}]"
     )
     shown = "" if p_value is None else f", p {'< 0.001' if p_value < 0.001 else f'= {p_value:.2g}'}"
     shown += "" if comparison.p_adjusted is None or p_value is None else " (Holm)"
-    lines = [f"{_signed(comparison.difference)} {limits}", f"n = {counted(comparison.tasks, 'task')}{shown}"]
+    lines = [f"{_format_signed(comparison.difference)} {limits}", f"n = {pluralize(comparison.tasks, 'task')}{shown}"]
     return [*lines, f"detectable: {comparison.mde:.2g}"] if comparison.mde is not None and holds_zero(comparison) else lines
 
 
-def _signed(value: float) -> str:
+def _format_signed(value: float) -> str:
     """Format a number with its sign and three digits; a rounding error around 0 becomes 0."""
     return f"{round(value, 12) + 0.0:+.3g}"

@@ -13,12 +13,12 @@ from agentnb.plots.drawing.style import (
     LINES,
     ORANGE,
     Look,
-    counted,
     distinct,
     empty,
     finish,
     panels,
     plot_style,
+    pluralize,
     short,
 )
 from agentnb.plots.experiments.arms import one_comparison, task_means
@@ -62,7 +62,7 @@ def flips(comparison: ComparisonLike) -> Figure:
     """
     compared = one_comparison(comparison, "flips")
     shares, unpaired = _shares(compared)
-    heading = f"{compared.primary}, {compared.a} and {compared.b}: n = {counted(len(shares), 'task')}"
+    heading = f"{compared.primary}, {compared.a} and {compared.b}: n = {pluralize(len(shares), 'task')}"
     if not shares:
         return empty(TITLE, heading, "No task has a known value in both variants.")
     groups = _group_counts(compared, shares)
@@ -91,7 +91,7 @@ def flips(comparison: ComparisonLike) -> Figure:
         axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7.5)
         axes.tick_params(axis="x", length=0)
         axes.set_xlabel("" if names else "tasks")
-        notes = [f"{counted(unpaired, 'task')} left out: no known value in one of the variants"] if unpaired else []
+        notes = [f"{pluralize(unpaired, 'task')} left out: no known value in one of the variants"] if unpaired else []
         if len(shares) > len(shown):
             notes.append(f"Drawn are the {len(shown)} tasks that differ most; the counts are of all")
         return finish(figure, TITLE, heading, [first, second, unchanged], notes)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agentnb.detect.intervals import mean_interval, wilson
 from agentnb.detect.run import Run
 from agentnb.plots.cost import dollars
-from agentnb.plots.drawing.style import amounts, counted, empty, finish, plot_style, round_axis, stacked_panels
-from agentnb.plots.experiments.arms import COST, TOKENS, left_out, measure_of, runs_by_variant, signs_of
+from agentnb.plots.drawing.style import amounts, empty, finish, plot_style, pluralize, round_axis, stacked_panels
+from agentnb.plots.experiments.arms import COST, TOKENS, measure_of, omission_note, runs_by_variant, signs_of
 from agentnb.tables.model_calls import model_calls
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ TITLE = "Ledger by round"
 
 
 class RunLedger(NamedTuple):
-    """Cost and tokens of each round of a run; None if unknown."""
+    """Cost and tokens of each round of a run; unknown values are None."""
 
     cost: list[float | None]
     tokens: list[float | None]
@@ -48,7 +48,7 @@ def ledger(source: ArmSource) -> Figure:
     """
     arms = {name: [_ledger_of(run) for run in runs if run.rounds] for name, runs in runs_by_variant(source).items()}
     nonempty = {name: runs for name, runs in arms.items() if runs}
-    heading = f"n = {counted(sum(map(len, nonempty.values())), 'run')}"
+    heading = f"n = {pluralize(sum(map(len, nonempty.values())), 'run')}"
     if not nonempty:
         return empty(TITLE, heading, "There are no rounds.")
     signs = signs_of([*nonempty])
@@ -58,13 +58,13 @@ def ledger(source: ArmSource) -> Figure:
         lines, says, top = [], [], 0.0
         for index, (name, label, sign) in enumerate(signs):
             runs = nonempty[name]
-            full_label = f"{label} (n = {counted(len(runs), 'run')})" if name else counted(len(runs), "run")
+            full_label = f"{label} (n = {pluralize(len(runs), 'run')})" if name else pluralize(len(runs), "run")
             thick = 1.4 + 0.8 * (len(signs) - 1 - index)  # lower curves are thicker, so that equal curves all show
             lines += _draw(shares, goes_on(runs), sign, full_label, thick)
             means = by_round(runs, measure)
             _draw(spent, means, sign, full_label, thick)
             top = max([top, *(end for point in means for end in (point.value, point.high) if end is not None)])
-            says.append(f"{name or 'all'}: {counted(len(runs), 'run')}, {_per_run(runs, measure)}")
+            says.append(f"{name or 'all'}: {pluralize(len(runs), 'run')}, {_per_run(runs, measure)}")
         last = max(len(run.tokens) for name, *_ in signs for run in nonempty[name])
         for axes in (shares, spent):
             round_axis(axes, 1, last)
@@ -77,8 +77,8 @@ def ledger(source: ArmSource) -> Figure:
         if measure == TOKENS:
             notes.append("Tokens, not cost: the cost is 0, or not known of all model calls")
         if unknown := sum(value is None for runs in nonempty.values() for run in runs for value in getattr(run, measure)):
-            notes.append(f"Not recorded: the {measure} of {counted(unknown, 'round')}")
-        return finish(figure, TITLE, heading, lines, [*notes, *left_out([*nonempty])], "; ".join(says))
+            notes.append(f"Not recorded: the {measure} of {pluralize(unknown, 'round')}")
+        return finish(figure, TITLE, heading, lines, [*notes, *omission_note([*nonempty])], "; ".join(says))
 
 
 def goes_on(runs: Sequence[RunLedger]) -> list[Point]:

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from agentnb.plots.drawing.style import amounts, empty, finish, panels, plot_style
-from agentnb.plots.experiments.arms import comparisons_of, left_out, signs_of, tasks_range
+from agentnb.plots.experiments.arms import comparisons_of, omission_note, signs_of, tasks_range
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agentnb.plots.experiments.protocols import Comparisons
 
 TITLE = "Tasks of which k runs all pass (pass^k)"
-STEP = 0.05
+VARIANT_OFFSET = 0.05
 """Horizontal offset between variants, so that their lines do not overlap."""
 
 
@@ -40,7 +40,7 @@ def pass_k(comparisons: Comparisons) -> Figure:
         drawn = []
         signs = signs_of([*series])
         for index, (name, label, sign) in enumerate(signs):
-            offset = (index - (len(signs) - 1) / 2) * STEP
+            offset = (index - (len(signs) - 1) / 2) * VARIANT_OFFSET
             shares = series[name]
             places, values = [share.k + offset for share in shares], [share.value for share in shares]
             bounded = [(at, *share.interval) for at, share in zip(places, shares, strict=True) if share.interval is not None]
@@ -59,7 +59,7 @@ def pass_k(comparisons: Comparisons) -> Figure:
         axes.set_xlabel("k: runs of a task that all pass" + ("" if is_even else " (in brackets: tasks with as many runs)"))
         amounts(axes, "y", 1.0)
         axes.set_ylabel("share of tasks")
-        notes = ["Lines and bands: intervals of 95 per cent", *left_out([*series])]
+        notes = ["Lines and bands: intervals of 95 per cent", *omission_note([*series])]
         says = "; ".join(f"{name}: {', '.join(f'{share.value:.2f}' for share in shares)}" for name, shares in series.items())
         return finish(figure, TITLE, heading, drawn, notes, says)
 

@@ -34,18 +34,18 @@ class ArmRow(Protocol):
 
     @property
     def loop_round(self) -> int | None:
-        """First round with a loop, from 1; None without one."""
+        """First round with a loop, from 1, or None without one."""
 
     @property
     def cost(self) -> float | None:
-        """US dollars; None if unknown."""
+        """US dollars, or None if unknown."""
 
     @property
     def tokens(self) -> int | None:
-        """Tokens sent and received; None if unknown."""
+        """Tokens sent and received, or None if unknown."""
 
     def value(self, name: str, /) -> float | None:
-        """Return the value of a check or measure; None if unknown."""
+        """Return the value of a check or measure, or None if unknown."""
 
 
 class ComparisonLike(Protocol):
@@ -73,7 +73,7 @@ class ComparisonLike(Protocol):
 
     @property
     def difference(self) -> float | None:
-        """Mean of a minus mean of b; None without a number."""
+        """Mean of a minus mean of b, or None without a number."""
 
     @property
     def interval(self) -> tuple[float, float] | None:

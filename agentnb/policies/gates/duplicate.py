@@ -9,7 +9,7 @@ from typing import Any
 
 from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.run.call_window import LONGEST, CallWindow, Executed, call_key
-from agentnb.core.todos import TODO_TOOL, headed_or_none
+from agentnb.core.todos import TODO_TOOL, format_or_none
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.gates.verdicts import Block, blocked_as_duplicate
@@ -47,7 +47,7 @@ class DuplicateGuard:
     def __call__(self, call: ToolCall, run: Run) -> Block | None:
         """Block the call, with its earlier result, or return None."""
         if call.name == TODO_TOOL and run.calls.row and call.name not in self.exempt:
-            return self._of_the_list(call, run)
+            return self._check_todo_call(call, run)
         return self.repeats(call, run.calls)
 
     def repeats(self, call: ToolCall, calls: CallWindow) -> Block | None:
@@ -57,7 +57,7 @@ class DuplicateGuard:
         match = self._rule(call, calls)
         return blocked_as_duplicate(call, *match, calls.outputs.get(calls.key_of(call))) if match else None
 
-    def _of_the_list(self, call: ToolCall, run: Run) -> Block | None:
+    def _check_todo_call(self, call: ToolCall, run: Run) -> Block | None:
         """Check a call of the todo tool: after changes by others no call is a repeat, and a block shows the current list.
 
         Read-only calls are repeats only with the same result.
@@ -65,7 +65,7 @@ class DuplicateGuard:
         if run.has_unseen_todos:
             return None
         match = (replace(self, same_result=True) if _only_reads(call) else self)._rule(call, run.calls)
-        current = ToolResult(call.id, call.name, (Text(headed_or_none(run.todos)),))
+        current = ToolResult(call.id, call.name, (Text(format_or_none(run.todos)),))
         return blocked_as_duplicate(call, *match, current) if match else None
 
     def _rule(self, call: ToolCall, calls: CallWindow) -> tuple[str, str] | None:
@@ -74,43 +74,49 @@ class DuplicateGuard:
         if key not in calls.counts and key != calls.row_key:
             return None  # the usual case, which must be quick: this runs in every round
         recent = list(islice(reversed(calls.executed), self.window))  # newest first
-        return self._in_a_row(key, calls) or self._often(key, recent, calls) or self._in_turn(key, recent, calls)
+        return (
+            self._check_row(key, calls)
+            or self._check_frequency(key, recent, calls)
+            or self._check_alternation(key, recent, calls)
+        )
 
-    def _in_a_row(self, key: tuple[str, bytes], calls: CallWindow) -> tuple[str, str] | None:
+    def _check_row(self, key: tuple[str, bytes], calls: CallWindow) -> tuple[str, str] | None:
         if key != calls.row_key:
             return None
         row = list(islice(reversed(calls.executed), calls.row_executed))
         count = calls.row
         if self.same_result:  # blocked calls returned nothing new, either
-            count = self._counted(row, calls) + calls.row - calls.row_executed
+            count = self._count_repeats(row, calls) + calls.row - calls.row_executed
         if count >= self.consecutive - 1:
             return "consecutive", f"the same call was made {count} times in a row"
-        if self.block_immediate_success_repeat and row and not _failed(row[0], calls):
+        if self.block_immediate_success_repeat and row and not _has_failed(row[0], calls):
             return "immediate_repeat", "the same call has just succeeded"
         return None
 
-    def _often(self, key: tuple[str, bytes], recent: Sequence[Executed], calls: CallWindow) -> tuple[str, str] | None:
+    def _check_frequency(self, key: tuple[str, bytes], recent: Sequence[Executed], calls: CallWindow) -> tuple[str, str] | None:
         alike = [call for call in recent if call.key == key]
-        if len(alike) < self.frequency or (count := self._counted(alike, calls)) < self.frequency:
+        if len(alike) < self.frequency or (count := self._count_repeats(alike, calls)) < self.frequency:
             return None
         return "frequency", f"the same call is {count} of the last {len(recent)}"
 
-    def _in_turn(self, key: tuple[str, bytes], recent: Sequence[Executed], calls: CallWindow) -> tuple[str, str] | None:
+    def _check_alternation(
+        self, key: tuple[str, bytes], recent: Sequence[Executed], calls: CallWindow
+    ) -> tuple[str, str] | None:
         turns = recent[: self.window - 1]
         if len(turns) < max(self.window - 1, 2) or turns[0].key == key or turns[1].key != key:
             return None
         if any(call.key != turns[index % 2].key for index, call in enumerate(turns)):
             return None
-        if self._counted(turns[::2], calls) + self._counted(turns[1::2], calls) < len(turns):
+        if self._count_repeats(turns[::2], calls) + self._count_repeats(turns[1::2], calls) < len(turns):
             return None
         return "alternation", "the same two calls have been made in turn again and again"
 
-    def _counted(self, alike: Sequence[Executed], calls: CallWindow) -> int:
+    def _count_repeats(self, alike: Sequence[Executed], calls: CallWindow) -> int:
         """Return the number of these executions that count."""
         if not self.same_result or not alike:
             return len(alike)
-        newest = _told(alike[0], calls)
-        return sum(_told(call, calls) == newest for call in alike)
+        newest = _result_key(alike[0], calls)
+        return sum(_result_key(call, calls) == newest for call in alike)
 
 
 def _names(exempt: Iterable[Any]) -> Iterator[str]:
@@ -125,12 +131,12 @@ def _only_reads(call: ToolCall) -> bool:
     return isinstance(call.arguments, dict) and str(call.arguments.get("operation")).strip().lower() == "read"
 
 
-def _told(one: Executed, calls: CallWindow) -> object:
+def _result_key(one: Executed, calls: CallWindow) -> object:
     result = calls.results.get(one.call_id)
     return None if result is None else (result.parts, result.is_error)
 
 
-def _failed(one: Executed, calls: CallWindow) -> bool:
+def _has_failed(one: Executed, calls: CallWindow) -> bool:
     result = calls.results.get(one.call_id)
     return result is None or result.is_error
 

@@ -13,7 +13,7 @@ from agentnb.core.messages import Text, ToolCall, ToolResult, encodable
 from agentnb.core.run.rounds import DENIED, DUPLICATE
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
-from agentnb.policies.direct import as_given
+from agentnb.policies.direct import unbind_call
 
 MAX_REPEATED = 8_192
 """Maximum characters of an earlier result repeated in a block."""
@@ -126,7 +126,7 @@ def judge(gates: Iterable[Gate], call: ToolCall, run: Run) -> Ask | Block | None
             return denied(call, verdict.rule, verdict.reason)
         if not isinstance(verdict, Allow | Ask) or isinstance(getattr(verdict, "approvals", None), str):
             hint = "A gate returns Allow(), Ask(QUESTION), Deny(REASON) or None; the approvals of an Ask are a tuple"
-            raise SettingsError(f"The gate {as_given(gate)!r} returned {verdict!r}, which is not a verdict", hint)
+            raise SettingsError(f"The gate {unbind_call(gate)!r} returned {verdict!r}, which is not a verdict", hint)
         if first is None or (isinstance(first, Allow) and isinstance(verdict, FirmAsk)):
             first = verdict
     return first if isinstance(first, Ask) else None
@@ -150,11 +150,11 @@ def blocked_as_duplicate(call: ToolCall, rule: str, why: str, last: ToolResult |
     text = f"{DUPLICATE}: {call.name} was not run again, because {why}. {advice}"
     before = last.parts if last is not None else ()
     # No pictures: the model has seen them, and their text describes them.
-    parts = (Text(text), *[_shortened(part) for part in before if isinstance(part, Text)])
+    parts = (Text(text), *[_truncate(part) for part in before if isinstance(part, Text)])
     return Block(rule, ToolResult(call.id, call.name, parts, is_error=True, error_code=DUPLICATE))
 
 
-def _shortened(part: Text) -> Text:
+def _truncate(part: Text) -> Text:
     """Truncate a long result: the model has it further up, and repeats must not fill the request."""
     if len(part.text) <= MAX_REPEATED:
         return part

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentnb.advice import AnyAdvice, AskInstead, Plain
 from agentnb.core.run.approvals import ASK, AUTO, MODES, NEVER, READ_ONLY, RULES
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.policies.permissions.rules import RuleVerdict
 from agentnb.tools.subject import CallNature
 from agentnb.tools.tool import Tool
@@ -33,7 +33,7 @@ class ApprovalMode:
         for word in parts:
             if word not in MODES:
                 advice = Plain(f"Modes are {', '.join(MODES)}")
-                raise SettingsError(f"There is no approval mode {word!r}", (*near(str(word), MODES), advice))
+                raise SettingsError(f"There is no approval mode {word!r}", (*suggest_names(str(word), MODES), advice))
         implied = {ASK} if READ_ONLY in parts else set()  # it denies whatever ASK would ask about
         implied |= {AUTO} if set(parts) != {AUTO} else set()
         return cls(tuple([word for word in MODES if word in parts and word not in implied]))

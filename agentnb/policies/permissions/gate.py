@@ -151,7 +151,7 @@ def _why(judged: Judgement, tool: Tool) -> str:
     if judged.is_unclear:
         return f"Calls that the rule {_rule_text(judged)} might deny are asked about."
     if judged.unsettled:
-        others = _shortened(", ".join(judged.unsettled))
+        others = _truncate(", ".join(judged.unsettled))
         return f"While the rule {_rule_text(judged)} denies commands, programs that may start others are asked about: {others}."
     origin = origin_of(tool)
     asks = (
@@ -167,7 +167,7 @@ def _why(judged: Judgement, tool: Tool) -> str:
 def _changes(origin: ToolOrigin) -> Iterator[str]:
     """Yield the changes of an MCP tool since its first use."""
     if "server" in origin.changed:
-        before = f" It was first seen as: {_shortened(origin.target_before)}." if origin.target_before else ""
+        before = f" It was first seen as: {_truncate(origin.target_before)}." if origin.target_before else ""
         yield f"The command or address of this server has changed.{before}"
     if "tool" in origin.changed:
         yield "The server's description of this tool has changed since it was first seen."
@@ -175,7 +175,7 @@ def _changes(origin: ToolOrigin) -> Iterator[str]:
         yield "Rules that allow it apply to the earlier version, so they do not count."
 
 
-def _shortened(target: str) -> str:
+def _truncate(target: str) -> str:
     return target if len(target) <= MAX_SHOWN else f"{target[:MAX_SHOWN]}…"
 
 
@@ -188,7 +188,7 @@ def _about(judged: Judgement, tool: Tool) -> str:
         return "The file name suggests that it holds keys."
     effects, origin = declared_effects(tool), origin_of(tool)
     if origin is not None:
-        return f"It is a tool of the MCP server {origin.server} ({_shortened(origin.target)})."
+        return f"It is a tool of the MCP server {origin.server} ({_truncate(origin.target)})."
     if effects is None:
         return "It does not declare what it does."
     if effects == {"write"} and kind_of_subject(tool) == "path":

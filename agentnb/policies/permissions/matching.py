@@ -92,14 +92,14 @@ class RuleMatcher:
         indices = [
             match.lastindex - 1 for text in reading.texts if (match := self.patterns.fullmatch(text)) and match.lastindex
         ]
-        indices += [index for index, is_about in self._judged(reading) if is_about]
+        indices += [index for index, is_about in self._judge_programs(reading) if is_about]
         return min(indices) if indices else self.for_all
 
     def first_possible(self, reading: Reading) -> int | None:
         """Return the index of the first rule that may limit the call, as its full meaning cannot be determined."""
         if not self.rules or not reading.is_whole:
             return 0 if self.rules else None
-        return min((index for index, is_about in self._judged(reading) if is_about is None), default=None)
+        return min((index for index, is_about in self._judge_programs(reading) if is_about is None), default=None)
 
     def first_allowing(self, reading: Reading, work_dir: Path) -> int | None:
         """Return the index of the first rule that allows the call; for a command list, the last one that its parts need."""
@@ -120,7 +120,7 @@ class RuleMatcher:
         candidates = range(match.lastindex - 1, len(self.rules) if self.for_all is None else self.for_all)
         return next((index for index in candidates if covers(self.rules[index].pattern, part)), None)
 
-    def _judged(self, reading: Reading) -> Iterator[tuple[int, bool | None]]:
+    def _judge_programs(self, reading: Reading) -> Iterator[tuple[int, bool | None]]:
         """Yield the indices of patterns with a program of the command or without one, each with its verdict about the part."""
         for part in () if reading.command is None or not self.by_program else reading.command.parts:
             for index in (*self.by_program.get(part.invocation.program, ()), *self.by_program.get("", ())):

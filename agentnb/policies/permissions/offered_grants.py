@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentnb.commands.patterns import offered_pattern
+from agentnb.commands.patterns import offer_pattern
 from agentnb.commands.shell_command import shell_command
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import GrantOffer, GrantReach
@@ -73,5 +73,5 @@ def _command_pattern(text: str, work_dir: Path, *, settles: bool) -> str:
     """Return the pattern that allows all parts of a command but ``cd``, or settles all parts not known to be harmless."""
     command = shell_command(text)
     if settles:
-        return offered_pattern(command, unknown_parts(command, work_dir))
-    return offered_pattern(command, parts_to_allow(command, work_dir)) if command.is_list else ""
+        return offer_pattern(command, unknown_parts(command, work_dir))
+    return offer_pattern(command, parts_to_allow(command, work_dir)) if command.is_list else ""

@@ -167,10 +167,10 @@ class ToolPermissions:
             possible = self._denies.first_possible(subject.reading)
             if possible is not None:
                 return Judgement("ask", self._denies.rules[possible], is_unclear=True)
-        limited = self._confirmed(subject) or _asked(self._inner_asks, subject)
-        return limited or self._unsettled(subject, granted) or self._first_of(subject) or default
+        limited = self._confirmation(subject) or _first_question(self._inner_asks, subject)
+        return limited or self._question_of_unknown(subject, granted) or self._first_of(subject) or default
 
-    def _unsettled(self, subject: CallSubject, granted: Callable[[], Iterable[Rule]]) -> Judgement | None:
+    def _question_of_unknown(self, subject: CallSubject, granted: Callable[[], Iterable[Rule]]) -> Judgement | None:
         """Return the question about a command not known to be harmless, while a rule forbids commands of the tool."""
         command = subject.reading.command
         if command is None or not self._denies:
@@ -193,9 +193,9 @@ class ToolPermissions:
             unsettled=tuple(dict.fromkeys(part.text for part in remaining if part.starter not in remaining)),
         )
 
-    def _confirmed(self, subject: CallSubject) -> Judgement | None:
+    def _confirmation(self, subject: CallSubject) -> Judgement | None:
         """Return the verdict about a call that the person confirms each time, or None for other calls."""
-        asked = _asked(self._confirms, subject)
+        asked = _first_question(self._confirms, subject)
         if asked is None:
             return None
         is_denied = self._mode.never_asks or self._mode.only_reads
@@ -214,8 +214,8 @@ class ToolPermissions:
         has_allows = self._allows and not has_changed(self.tool)
         allowed = self._allows.first_allowing(subject.reading, self._work_dir) if has_allows else None
         if allowed is None:
-            return _asked(self._asks, subject)
-        return _asked(self._asks, subject, before=self._allows.places[allowed]) or ALLOWED
+            return _first_question(self._asks, subject)
+        return _first_question(self._asks, subject, before=self._allows.places[allowed]) or ALLOWED
 
     def _unconditional(self, layers: Iterable[RuleList], flag: Flag | None) -> Judgement | None:
         """Return the denial of all calls, or None."""
@@ -238,7 +238,7 @@ def _logged_confirms(data: Any) -> tuple[Rule, ...]:
         return _confirm_rules(["*"])
 
 
-def _asked(asks: RuleMatcher, subject: CallSubject, before: float = inf) -> Judgement | None:
+def _first_question(asks: RuleMatcher, subject: CallSubject, before: float = inf) -> Judgement | None:
     """Return the question of the first rule that matches or may match, or None. ``before``: last position to consider."""
     if not asks or asks.places[0] > before:
         return None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from agentnb.advice import Plain
 from agentnb.core.questions import ASK_PERSON
 from agentnb.core.todos import TODO_TOOL
-from agentnb.errors import SettingsError, near, nearest
+from agentnb.errors import SettingsError, suggest_names, suggest_similar
 from agentnb.policies.permissions.rules import EFFECT, Rule, RuleList
 from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.builtin.named import GROUP_OF
@@ -75,7 +75,7 @@ def known_rules(rules: RuleList, values: Iterable[Any], servers: Iterable[str] =
             words = [*names, *[PREFIX + name for name in every]]
             problem = f"The rule {rule.text!r} names no tool, flag or MCP server of this run"
             meant = next((PREFIX + name for name in every if may_mean_any(name, rule.tools)), "")
-            raise SettingsError(problem, Plain(f"Write {meant}/TOOL") if meant else near(rule.tools, words))
+            raise SettingsError(problem, Plain(f"Write {meant}/TOOL") if meant else suggest_names(rule.tools, words))
     return rules.as_checked
 
 
@@ -90,7 +90,7 @@ def check_confirms(rules: Iterable[Rule], values: Iterable[Any]) -> None:
         is_known = any(rule.may_be_about(tool.spec.name, tool) for tool in scope.tools)
         if is_known or rule.is_pattern or ":" in rule.tools or scope.servers:  # tools of servers may have any name
             continue
-        if similar := nearest(rule.tools, scope.names):
+        if similar := suggest_similar(rule.tools, scope.names):
             raise SettingsError(f"The context confirms {rule.text!r}, which names no tool of this agent", similar)
 
 
@@ -141,11 +141,11 @@ def _within(value: Any, module: str) -> Iterable[Any]:
     if isinstance(value, list | tuple | dict) and len(value) <= MAX_ITEMS:
         return [item for item in (value.values() if isinstance(value, dict) else value) if not isinstance(item, str)]
     if isinstance(value, FunctionType | type) and module in ("", value.__module__):
-        return vars(value).values() if isinstance(value, type) else _used(value)
+        return vars(value).values() if isinstance(value, type) else _used_values(value)
     return getattr(value, "rule_scope", ()) if hasattr(type(value), "rule_scope") else ()
 
 
-def _used(function: FunctionType) -> Iterator[Any]:
+def _used_values(function: FunctionType) -> Iterator[Any]:
     """Yield the values that a function uses by global name and from enclosing functions, and the names of inner functions."""
     codes, cells = [function.__code__], []
     for cell in function.__closure__ or ():

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from agentnb.advice import Plain
 from agentnb.commands.patterns import why_refused
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.policies.permissions.places import address_glob
 from agentnb.tools.mcp.server import PREFIX
 from agentnb.tools.mcp.wire_names import WILDCARDS, may_mean
@@ -50,14 +50,14 @@ class Rule:
     def read(cls, text: Any, verdict: Any) -> Rule:
         """Parse a rule such as ``bash(git status*)``. Raises `SettingsError` for an invalid one."""
         if verdict not in VERDICTS:
-            raise SettingsError(f"{verdict!r} is not a verdict for {text!r}", near(str(verdict), VERDICTS))
+            raise SettingsError(f"{verdict!r} is not a verdict for {text!r}", suggest_names(str(verdict), VERDICTS))
         match = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
         if match is None:
             raise SettingsError(f"Invalid permission rule: {text!r}", EXAMPLE)
         tools, pattern = match[1], match[2] or ""
         effect = tools.removeprefix(EFFECT)
         if tools != effect and effect not in EFFECTS:
-            raise SettingsError(f"{text!r}: there is no effect {effect!r}", near(effect, EFFECTS))
+            raise SettingsError(f"{text!r}: there is no effect {effect!r}", suggest_names(effect, EFFECTS))
         if pattern and WILDCARDS & set(tools):
             raise SettingsError(f"{text!r}: brackets need the name of a single tool", EXAMPLE)
         return cls(verdict, tools, pattern)
@@ -156,14 +156,14 @@ class RuleList:
         flags = list(given)
         for flag in flags:
             if flag not in FLAGS:
-                raise SettingsError(f"There is no flag {flag!r}", near(str(flag), FLAGS))
+                raise SettingsError(f"There is no flag {flag!r}", suggest_names(str(flag), FLAGS))
         return cls(flags=frozenset(flags))
 
     def __bool__(self) -> bool:
         return bool(self.rules) or self.flags is not None
 
     @classmethod
-    def typed(cls, texts: Iterable[str]) -> RuleList:
+    def parse_typed(cls, texts: Iterable[str]) -> RuleList:
         """Parse rules typed as ``RULE=VERDICT``. Raises `SettingsError` for any other text."""
         rules = []
         for text in texts:

@@ -50,12 +50,12 @@ def to_test(run: Run | str | Path, *expectations: str, path: str | Path = "", fo
     file, alone = (str(path), _is_alone(run, path)) if path else _origin_of(run)
     if expectations:
         check_expectations(expectations)
-    texts = expectations or _broken(run)
-    calls = [f"    {_quoted(text)}," for text in texts]
+    texts = expectations or _find_broken(run)
+    calls = [f"    {_quote(text)}," for text in texts]
     load = (
-        f"run = load_trace({_quoted(file)})"
+        f"run = load_trace({_quote(file)})"
         if alone
-        else f"run = next(run for run in load_traces({_quoted(file)}) if run.id == {_quoted(run.id)})"
+        else f"run = next(run for run in load_traces({_quote(file)}) if run.id == {_quote(run.id)})"
     )
     body = [load, "expect(", "    run,", *calls, ")"]
     uses = f"from agentnb import expect, {'load_trace' if alone else 'load_traces'}"
@@ -91,7 +91,7 @@ def _origin_of(run: Run) -> tuple[str, bool]:
     return file, _is_alone(run, file)
 
 
-def _broken(run: Run) -> Sequence[str]:
+def _find_broken(run: Run) -> Sequence[str]:
     """Return the expectations of `HEALTHY` that the run breaks; unrecorded values do not count."""
     recorded = [text for text in HEALTHY if text != COMPLETED or run.status != "unknown"]
     broken = [outcome.expectation for outcome in outcomes_of(run, recorded) if not outcome.holds and outcome.has_value]
@@ -110,7 +110,7 @@ def _about(run: Run, texts: Sequence[str]) -> list[str]:
     return [*lines, "# It fails while the file holds this failure: save a new run there."] if wrong else lines
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return a Python literal of the text as formatters write it, with double quotes where possible."""
     return repr(text) if set(text) & {'"', "\\"} or not text.isprintable() else f'"{text}"'
 

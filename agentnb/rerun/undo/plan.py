@@ -39,9 +39,9 @@ def plan_file(changes: Sequence[FileChanged], now: str) -> FilePlan:
     for index in range(len(changes) - 1, -1, -1):
         change, undone = changes[index], tuple(changes[index:])
         if not change.has_digests:
-            return _ended(plan, "no_call" if change.not_kept == "no_call" else "holds_key")
+            return _with_reason(plan, "no_call" if change.not_kept == "no_call" else "holds_key")
         if state not in (change.after, change.before):
-            return _ended(plan, "changed_since" if index == len(changes) - 1 else "changed_between")
+            return _with_reason(plan, "changed_since" if index == len(changes) - 1 else "changed_between")
         state = change.before
         if state == now:  # it never took place, or something has undone it
             plan = FilePlan("none", None, undone)
@@ -50,9 +50,9 @@ def plan_file(changes: Sequence[FileChanged], now: str) -> FilePlan:
         elif change.image:
             plan = FilePlan("restore", change, undone)
     if len(plan.undone) < len(changes):
-        return _ended(plan, "run_full" if changes[0].not_kept == "run_full" else "too_large")
+        return _with_reason(plan, "run_full" if changes[0].not_kept == "run_full" else "too_large")
     return plan
 
 
-def _ended(plan: FilePlan, why_not: WhyNot) -> FilePlan:
+def _with_reason(plan: FilePlan, why_not: WhyNot) -> FilePlan:
     return FilePlan(plan.action, plan.source, plan.undone, why_not)

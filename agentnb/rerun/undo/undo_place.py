@@ -14,8 +14,8 @@ from agentnb.store.before_images.images import digest
 from agentnb.store.before_images.records import ABSENT
 from agentnb.tools.builtin.files import confined
 from agentnb.tools.builtin.files.personal_folder import leads_into
-from agentnb.tools.builtin.files.protected import folder_check, is_protected_name, one_part_at_a_time
-from agentnb.tools.builtin.files.replacing import is_read_only, written_beside
+from agentnb.tools.builtin.files.protected import folder_check, is_protected_name, lock_git_parts
+from agentnb.tools.builtin.files.replacing import is_read_only, replace_atomically
 from agentnb.tools.tool import ToolRefused
 
 PROTECTED, SWAPPED = "it belongs to git or to agentnb", "a link or a file is in place of its folder"
@@ -58,7 +58,7 @@ class Place(NamedTuple):
     def put(self, data: bytes, mode: int | None) -> None:
         """Write the file atomically. ``mode``: its earlier permissions, restricted to those that it still has."""
         current_mode = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False).st_mode
-        with written_beside(self.folder, self.name, data, current_mode if mode is None else mode & current_mode):
+        with replace_atomically(self.folder, self.name, data, current_mode if mode is None else mode & current_mode):
             pass
 
     def remove(self) -> None:
@@ -67,14 +67,14 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def opened_place(path: Path, work_dir: Path, store: Path) -> Iterator[Place]:
+def open_place(path: Path, work_dir: Path, store: Path) -> Iterator[Place]:
     """Open the folder of a file. Raises `NotAllowed` unless it is in ``work_dir``, outside the ``store``, and writable."""
-    location = confined.Place(str(work_dir), _names_within(path, work_dir, store), str(path))
+    location = confined.ConfinedPath(str(work_dir), _names_within(path, work_dir, store), str(path))
     name = location.names[-1]
     try:
         with (
-            one_part_at_a_time(location),
-            confined.opened_folder(location, len(location.names) - 1, visit=folder_check(location)) as folder,
+            lock_git_parts(location),
+            confined.open_folder(location, len(location.names) - 1, visit=folder_check(location)) as folder,
         ):
             yield Place(name, folder)
     except ToolRefused as refused:

@@ -18,7 +18,7 @@ from agentnb.policies.permissions.file_rules import denied_write
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.policies.permissions.rules import RuleList
 from agentnb.rerun.undo.plan import Action, FilePlan, WhyNot, plan_file
-from agentnb.rerun.undo.undo_place import NotAllowed, Place, opened_place
+from agentnb.rerun.undo.undo_place import NotAllowed, Place, open_place
 from agentnb.store.before_images.images import folder_of_run, listed_changes, note_undone, read_image
 from agentnb.store.before_images.records import FileChanged
 from agentnb.store.own_logs import is_own
@@ -148,7 +148,7 @@ def _undo_file(store: Store, changes: Sequence[FileChanged], rules: Iterable[Rul
     path, work_dir = Path(changes[-1].path), Path(changes[-1].work_dir)
     shown = str(path.relative_to(work_dir)) if path.is_relative_to(work_dir) else str(path)
     try:
-        with opened_place(path, work_dir, store.folder) as location:
+        with open_place(path, work_dir, store.folder) as location:
             rule = denied_write(rules, path, work_dir)
             if rule:
                 return UndoneFile(shown, "none", "denied", rule)

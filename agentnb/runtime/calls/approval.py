@@ -40,7 +40,7 @@ from agentnb.policies.permissions.offered_grants import grants_about
 from agentnb.runtime.questions.answerers import AnswerQuestion, Approve, Program, QuestionSuspended, Unanswered
 from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
 from agentnb.runtime.workers.worker_calls import call_in_thread
-from agentnb.tools.builtin.files.confined import Place, first_bytes, opened_file, opened_folder, place_of
+from agentnb.tools.builtin.files.confined import ConfinedPath, confine, open_file, open_folder, read_beginning
 from agentnb.tools.builtin.files.nature import may_hold_keys
 from agentnb.tools.subject import flag_of, kind_of_subject, origin_of, shows_change, text_after, value_of_subject
 from agentnb.tools.tool import CallSync, Tool, ToolRefused
@@ -85,7 +85,7 @@ def file_change(tool: Tool | None, arguments: Any, work_dir: Path) -> FileChange
     if new is None or len(new) > MAX_BYTES:
         return FileChange(before=before)
     lines = unified_diff(_lines(old or ""), _lines(new), "/dev/null" if old is None else target.relative, target.relative)
-    return FileChange("".join(_ended(lines)), before)
+    return FileChange("".join(_with_line_endings(lines)), before)
 
 
 def holds_known_key(tool: Tool | None, arguments: Any, work_dir: Path) -> bool:
@@ -103,13 +103,13 @@ def file_digest(tool: Tool | None, arguments: Any, work_dir: Path) -> str:
     return "" if target is None else _read(target)[1]
 
 
-def _place(tool: Tool | None, arguments: Any, work_dir: Path) -> Place | None:
+def _place(tool: Tool | None, arguments: Any, work_dir: Path) -> ConfinedPath | None:
     """Return the path that a call writes, if it is in the working folder and a regular or new file."""
     value = value_of_subject(tool, arguments)
     if kind_of_subject(tool) != "path" or value is None:
         return None
     try:
-        target = place_of(value, work_dir)
+        target = confine(value, work_dir)
         return target if target.names and stat.S_ISREG(os.lstat(target.real).st_mode) else None
     except FileNotFoundError:
         return target
@@ -117,7 +117,7 @@ def _place(tool: Tool | None, arguments: Any, work_dir: Path) -> Place | None:
         return None
 
 
-def _read(place: Place) -> tuple[bytes | None, str]:
+def _read(place: ConfinedPath) -> tuple[bytes | None, str]:
     """Return at most ``MAX_BYTES + 1`` bytes of a file, None if it cannot be read, and its digest."""
     path = f"{place.real}\0".encode("utf-8", "surrogateescape")
     beginning = _first_bytes(place, MAX_BYTES + 1)
@@ -128,11 +128,11 @@ def _read(place: Place) -> tuple[bytes | None, str]:
     return data, hashlib.sha256(path + data + suffix.encode()).hexdigest()
 
 
-def _first_bytes(place: Place, most: int) -> tuple[bytes, os.stat_result] | None:
+def _first_bytes(place: ConfinedPath, most: int) -> tuple[bytes, os.stat_result] | None:
     """Return the first bytes of a file and its status, or None if it cannot be read."""
     try:
-        with opened_folder(place, len(place.names) - 1) as folder, opened_file(folder, place) as (file, status):
-            return first_bytes(file, most), status
+        with open_folder(place, len(place.names) - 1) as folder, open_file(folder, place) as (file, status):
+            return read_beginning(file, most), status
     except (ToolRefused, OSError):
         return None
 
@@ -141,7 +141,7 @@ def _lines(text: str) -> list[str]:
     return text.splitlines(keepends=True)
 
 
-def _ended(lines: Iterable[str]) -> Iterable[str]:
+def _with_line_endings(lines: Iterable[str]) -> Iterable[str]:
     """Yield the lines of a diff, each with a line ending."""
     for line in lines:
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
@@ -193,7 +193,7 @@ def is_of_this_tool(question: WaitingOnUser, tool: Tool | None) -> bool:
     return before is None or current is None or redact(current).identities == before.identities
 
 
-def asked_anew(
+def refresh_question(
     question: WaitingOnUser, call: ToolCall, tool: Tool, work_dir: Path, *, keeps_files: bool = False
 ) -> WaitingOnUser:
     """Return the question with the file's current change."""
@@ -211,7 +211,7 @@ def _with_rule(reason: str, question: WaitingOnUser) -> str:
     return f"{reason} A rule that allows it: {rule}" if "(" in rule else reason
 
 
-def answering(answer: AnswerQuestion) -> Program:
+def answer_program(answer: AnswerQuestion) -> Program:
     """Return the `Program` for a function that answers questions."""
 
     async def program(question: WaitingOnUser) -> Any:
@@ -247,11 +247,11 @@ class Approval:
         """
         book = self._elicitation.book
         if self._elicitation.permissions.mode.never_asks:
-            earlier = book.expected(question)
+            earlier = book.find_expected(question)
             if earlier is None or not earlier.has_answer:
                 book.drop_permission(call.id)
                 return Decision(False, _with_rule(NEVER_ASKED, question))
-        program: Program | None = partial(self._decided, call) if any(self._elicitation.approvers) else None
+        program: Program | None = partial(self._ask_approvers, call) if any(self._elicitation.approvers) else None
         asker = CallElicitor(self._elicitation, call.id)
         try:
             verdict = decision(await asker.ask_question(question, program, may_wait=suspends))
@@ -269,7 +269,7 @@ class Approval:
             return verdict
         return Decision(False, f"{NOT_ALLOWED} They said: {verdict.reason}" if verdict.reason else NOT_ALLOWED)
 
-    async def _decided(self, call: ToolCall, _: WaitingOnUser) -> Any:
+    async def _ask_approvers(self, call: ToolCall, _: WaitingOnUser) -> Any:
         """Ask the approve functions, the innermost first, and return the answer in a person's words; None leaves it to the
         person.
 
@@ -277,12 +277,12 @@ class Approval:
         """
         outermost, *inner = self._elicitation.approvers
         for approve in filter(None, inner[::-1]):
-            verdict = await self._decided_by(approve, call)
+            verdict = await self._ask_approver(approve, call)
             if verdict == DENY or (isinstance(verdict, dict) and DENY in verdict):
                 return verdict
-        return None if outermost is None else await self._decided_by(outermost, call)
+        return None if outermost is None else await self._ask_approver(outermost, call)
 
-    async def _decided_by(self, approve: Approve, call: ToolCall) -> Any:
+    async def _ask_approver(self, approve: Approve, call: ToolCall) -> Any:
         value = await _result(approve, as_copy(call), self._run, call_plain=lambda plain: self._call_sync(plain, False))
         if value is None or isinstance(value, bool):
             return {None: None, True: APPROVE, False: DENY}[value]

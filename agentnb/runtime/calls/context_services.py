@@ -191,7 +191,7 @@ class ContextServices:
     @property
     def tools(self) -> tuple[Tool, ...]:
         """Tools that the run offers now."""
-        return self._tools.offered()
+        return self._tools.offered_tools()
 
     @property
     def run(self) -> Run:

@@ -9,7 +9,7 @@ from functools import partial
 from agentnb.core.log.events import TodosChanged, ToolAdmitted, ToolStarted, Warned
 from agentnb.core.messages import Text, ToolCall
 from agentnb.core.run.approvals import waiting_for_approval
-from agentnb.core.todos import TODO_TOOL, headed_or_none
+from agentnb.core.todos import TODO_TOOL, format_or_none
 from agentnb.runtime.calls.call import Call
 from agentnb.runtime.calls.tool_calls import ToolCalls, runs_beside_others
 from agentnb.runtime.event_log import EventLog
@@ -71,7 +71,7 @@ class Dispatch:
                 call.tool = self._calls.tools.get(call.made.name)  # earlier calls may have changed the tools
                 is_safe = runs_beside_others(call.tool)
                 if tasks and not is_safe:
-                    await _ended(tasks)
+                    await _wait_for(tasks)
                     check_stop()
                 work = self._calls.begin(call)
                 if work is None:
@@ -82,11 +82,11 @@ class Dispatch:
                     await work
                     check_stop()
             if tasks:
-                await _ended(tasks)
+                await _wait_for(tasks)
                 check_stop()
         finally:
             if tasks:
-                await _cancelled(tasks)
+                await _cancel(tasks)
 
     async def resume(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
         """Answer the calls of the open round that a dead process left open.
@@ -121,7 +121,7 @@ class Dispatch:
             call.state, call.started, call.is_edited = "started", requested, started[requested.id].edited
             self._calls.reopen(call)
             if requested.id in changed:
-                self._calls.finish(call, ToolOutcome(True, (Text(headed_or_none(self._log.run.todos)),)))
+                self._calls.finish(call, ToolOutcome(True, (Text(format_or_none(self._log.run.todos)),)))
             elif unchanged or (is_own and getattr(self._calls.tools.get(requested.name), "repeatable", False)):
                 pending.append(call)
             else:
@@ -156,13 +156,13 @@ class Dispatch:
         for record in records:
             if record.result is None:
                 still_runs = record.call.id in running
-                self._calls.answer(record.call, tool_errors.still_running(unfinished()) if still_runs else unfinished())
+                self._calls.answer(record.call, tool_errors.with_running_note(unfinished()) if still_runs else unfinished())
         self._calls.close_steps()
         if running:
-            self._log.emit(Warned, message=tool_errors.left_behind(running.values()))
+            self._log.emit(Warned, message=tool_errors.unstoppable_message(running.values()))
 
 
-async def _ended(tasks: list[asyncio.Task[None]]) -> None:
+async def _wait_for(tasks: list[asyncio.Task[None]]) -> None:
     """Wait until all tasks have ended or one has failed, and clear the list."""
     # Not gather: when cancelled, it waits for tools that ignore their cancellation.
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -171,7 +171,7 @@ async def _ended(tasks: list[asyncio.Task[None]]) -> None:
     tasks.clear()
 
 
-async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
+async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
     """Cancel the unfinished tasks, and give them a moment to clean up."""
     unfinished = [task for task in tasks if not task.done()]
     for task in unfinished:

@@ -10,7 +10,7 @@ from typing import Any
 
 from agentnb.core.log.work_events import ServerStarted
 from agentnb.core.messages import encodable, visible
-from agentnb.errors import ServerFailed, SettingsError, UnknownTool, near, nearest
+from agentnb.errors import ServerFailed, SettingsError, UnknownTool, suggest_names, suggest_similar
 from agentnb.policies.permissions.rules import Rule
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.event_log import EventLog
@@ -20,7 +20,7 @@ from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.logged import logged_servers
 from agentnb.tools.mcp.resources import resource_tools
 from agentnb.tools.mcp.server import ServerTools
-from agentnb.tools.mcp.server_tool import FoundTools, MCPTool, found_tools, names_of
+from agentnb.tools.mcp.server_tool import ListedTools, MCPTool, names_of, tools_of_server
 from agentnb.tools.mcp.wire_names import may_be_of, tool_of_word, wire_name, wire_names
 
 MAX_PLACES = 5
@@ -120,13 +120,13 @@ class RunServers:
             is_about = any(rule.is_about(tool.spec.name, tool) for tool in tools)
             if rule.is_pattern or is_about or not may_be_of(item.name, word):
                 continue
-            if nearest(word.removeprefix(prefix), [name.removeprefix(prefix) for name in names]):
-                raise SettingsError(f"The rule {rule.text!r} names no tool of its MCP server", near(word, names))
+            if suggest_similar(word.removeprefix(prefix), [name.removeprefix(prefix) for name in names]):
+                raise SettingsError(f"The rule {rule.text!r} names no tool of its MCP server", suggest_names(word, names))
 
     def _tools(self) -> dict[LiveServer, list[MCPTool]]:
         """Return the tools by server. Listed tools come first, since they may have any name."""
         names = wire_names([name for live in self._live for name in names_of(live, live.tools)])
-        by_server = {live: found_tools(live, live.tools, names) for live in self._live}
+        by_server = {live: tools_of_server(live, live.tools, names) for live in self._live}
         used_names = {tool.spec.name for listed in by_server.values() for tool in listed.usable}
         tools = {live: [*listed.usable, *resource_tools(live, used_names)] for live, listed in by_server.items()}
         for live, items in self._live.items():
@@ -135,7 +135,7 @@ class RunServers:
         return tools
 
 
-def _warnings(live: LiveServer, found: FoundTools, items: Sequence[ServerTools], *, is_empty: bool) -> Iterator[str]:
+def _warnings(live: LiveServer, found: ListedTools, items: Sequence[ServerTools], *, is_empty: bool) -> Iterator[str]:
     """Yield warnings about listed tools that the items name."""
     server = live.server.name
     for name, why in found.left_out.items():
@@ -159,4 +159,4 @@ def _check_has(item: ServerTools, live: LiveServer) -> None:
     wire = [wire_name(item.name, name) for name in names]
     if item.tool and item.tool not in (*names, *wire):
         problem = f"The MCP server {item.name} has no tool {item.tool}"
-        raise UnknownTool(problem, nearest(item.tool, names) or nearest(item.tool, wire))
+        raise UnknownTool(problem, suggest_similar(item.tool, names) or suggest_similar(item.tool, wire))

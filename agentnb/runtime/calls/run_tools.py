@@ -64,7 +64,7 @@ class RunTools:
         tool = self.toolbox.get(name)
         return tool if self._virtual is None else self._virtual.get(name, tool)
 
-    def offered(self) -> tuple[Tool, ...]:
+    def offered_tools(self) -> tuple[Tool, ...]:
         """Return the tools that the next request offers."""
         return tuple(filter(None, [self.toolbox.get(spec.name) for spec in self.toolbox.specs]))
 

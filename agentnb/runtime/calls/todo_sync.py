@@ -57,7 +57,7 @@ class TodoSync:
         if todos is not None:
             self._note(todos, "outside")
 
-    def called(self, outcome: ToolOutcome, call_id: str) -> None:
+    def log_call(self, outcome: ToolOutcome, call_id: str) -> None:
         """Log the changes around a call of the todo tool: others' before it, the call's own, and any since."""
         change = outcome.value
         if isinstance(change, TodoChange):

@@ -29,9 +29,9 @@ from agentnb.runtime.calls.approval import (
     KEEPS_CHANGING,
     Approval,
     approval_question,
-    asked_anew,
     is_of_this_tool,
     is_outdated,
+    refresh_question,
 )
 from agentnb.runtime.calls.call import Call
 from agentnb.runtime.calls.call_reports import NOTHING_REPORTED
@@ -175,7 +175,7 @@ class ToolCalls:
             for inner in [call for call in self._open.values() if call.parent_call == logged.id]:
                 self.finish(inner, tool_errors.cancelled())  # its tool did not wait for them
         if call.is_edited:
-            outcome = tool_errors.edited(outcome, logged)
+            outcome = tool_errors.with_edit_note(outcome, logged)
         call.state, call.outcome = "ended", outcome
         self._open.pop(logged.id, None)
         with self.inside.lock:  # also without reports: a thread that holds the lock may add the first
@@ -190,7 +190,7 @@ class ToolCalls:
             result=outcome.as_result(logged.id, logged.name),
             seconds=seconds,
             traceback=traceback,
-            display=outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None,
+            display=outcome.display.map_texts(encodable) if isinstance(outcome.display, Table) else None,
             progress=reported.progress,
             parent_call=call.parent_call,
             printed=reported.printed,
@@ -250,7 +250,7 @@ class ToolCalls:
             surroundings = {"has_session": self._grants.has_session, "keeps_files": self._log.keeps_files}
             question = approval_question(verdict, requested, call.tool, self._work_dir, **surroundings)
         book = self._elicitation.book
-        if question is None or book.expected(question) is None:
+        if question is None or book.find_expected(question) is None:
             book.drop_permission(requested.id)
             if question is not None:
                 reason = _rule_of(question)
@@ -278,7 +278,7 @@ class ToolCalls:
             is_made = decision is not None and decision.approved
             if not is_made or not is_outdated(question, requested, tool, self._work_dir):
                 break
-            question = asked_anew(question, requested, tool, self._work_dir, keeps_files=self._log.keeps_files)
+            question = refresh_question(question, requested, tool, self._work_dir, keeps_files=self._log.keeps_files)
             decision = await approval.ask(requested, question, suspends=suspends)
         else:
             decision = Decision(False, KEEPS_CHANGING)
@@ -310,7 +310,7 @@ class ToolCalls:
             self.waits_for_person = True
             return
         if name == TODO_TOOL:
-            self._todos.called(run.outcome, call.made.id)
+            self._todos.log_call(run.outcome, call.made.id)
         if name in self.tools.hidden and not call.parent_call and not call.step:
             self.tools.offer([name])  # the model called it without a search
         shifts = call.state != "ended" and getattr(tool, "shifts_context", False)

@@ -77,14 +77,14 @@ class ToolRunner:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                outcome, traceback = tool_errors.raised(requested.name, error), tool_errors.users_traceback(error)
+                outcome, traceback = tool_errors.from_exception(requested.name, error), tool_errors.users_traceback(error)
             except BaseException as error:
                 if isinstance(error, GeneratorExit) and not is_running(own_task):
                     raise
                 # SystemExit too: a tool that calls exit() must not end the kernel.
                 if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                     raise
-                outcome, traceback = tool_errors.raised(requested.name, error), tool_errors.users_traceback(error)
+                outcome, traceback = tool_errors.from_exception(requested.name, error), tool_errors.users_traceback(error)
         self._elicitation.book.check()
         return ToolRun(outcome, perf_counter() - started - asker.waited, traceback, asker.is_suspended)
 

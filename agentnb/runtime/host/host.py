@@ -114,10 +114,10 @@ def keep_host(host: Host) -> Token[Callable[[], Host]]:
 
 
 @contextmanager
-def hosted(host: Host) -> Iterator[None]:
+def use_host(host: Host) -> Iterator[None]:
     """Set the host of runs that start in this block."""
     before = keep_host(host)
-    undo_limits = None if host.limits is None else _limited(host.limits)
+    undo_limits = None if host.limits is None else _set_limits(host.limits)
     try:
         yield
     finally:
@@ -127,7 +127,7 @@ def hosted(host: Host) -> Iterator[None]:
                 undo_limits()
 
 
-def _limited(limits: CallLimits) -> Callable[[], None]:
+def _set_limits(limits: CallLimits) -> Callable[[], None]:
     """Set the limiters of model calls; return a function that resets them."""
     from agentnb.models.transport.connections import current_limits
 
@@ -148,7 +148,7 @@ def _leave_host() -> None:
 after_fork(_leave_host)
 
 
-def completed(options: RunOptions, host: Host, *, is_resumed: bool) -> RunOptions:
+def complete_options(options: RunOptions, host: Host, *, is_resumed: bool) -> RunOptions:
     """Return the options, completed from the host. A resumed run already has its store."""
     if not host:
         return options
@@ -177,13 +177,13 @@ def on_main_thread(call_sync: CallSync) -> CallSync:
         host = host_here()
         if parallel_safe or not host:
             return await call_sync(function, parallel_safe)
-        return await call_sync(partial(_called, replace(host, call_sync=None), function), parallel_safe)
+        return await call_sync(partial(_call_hosted, replace(host, call_sync=None), function), parallel_safe)
 
     return call
 
 
-def _called(host: Host, function: Callable[[], Any]) -> Any:
-    with hosted(host):
+def _call_hosted(host: Host, function: Callable[[], Any]) -> Any:
+    with use_host(host):
         return function()
 
 

@@ -13,7 +13,7 @@ from agentnb.advice import Advised, AnswerRun
 from agentnb.core.forks import after_fork
 from agentnb.core.inbox import INTERRUPTED, Inbox
 from agentnb.core.log.work_events import GrantGiven
-from agentnb.core.questions import Answer, Answerer, NoAnswer, WaitingOnUser, answer_in_words, answer_of, checked_answer
+from agentnb.core.questions import Answer, Answerer, NoAnswer, WaitingOnUser, answer_in_words, answer_of, check_answer
 from agentnb.core.run.approvals import waiting_for_approval
 from agentnb.detect.agent_runs import how_to_continue, works_in_steps
 from agentnb.detect.run import Run
@@ -125,7 +125,7 @@ class LiveRun:
         schema.
         """
         question = self._question(question_id)
-        self._put_answer(answer_of(question.id, checked_answer(question.schema, value)))
+        self._put_answer(answer_of(question.id, check_answer(question.schema, value)))
 
     def answer_in_words(self, text: str, question_id: str | None = None) -> None:
         """Like `answer`, but with typed text: a text, one of the choices, yes or no, or JSON, as the question requires."""

@@ -54,13 +54,13 @@ class CallClock:
         return self._loop.time() - self._began - self.waited
 
     @contextmanager
-    def stopped(self) -> Iterator[None]:
+    def suspend_limit(self) -> Iterator[None]:
         """Suspend the time limit while a question is open."""
         self._asks += 1
         if self._asks == 1:
             self._stop()
         try:
-            with self._outer.stopped() if self._outer is not None else nullcontext():
+            with self._outer.suspend_limit() if self._outer is not None else nullcontext():
                 yield
         finally:
             self._asks -= 1

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from agentnb.core.forks import after_fork
 from agentnb.core.log.events import Warned
 from agentnb.core.messages import ToolCall, encodable
-from agentnb.core.questions import ASK_PERSON, Answer, QuestionKind, WaitingOnUser, answer_of, checked_answer, new_question
+from agentnb.core.questions import ASK_PERSON, Answer, QuestionKind, WaitingOnUser, answer_of, check_answer, new_question
 from agentnb.core.run.approvals import judged_call
 from agentnb.errors import Declined, NobodyToAsk, QuestionCancelled, SettingsError, StoreError
 from agentnb.policies.permissions.gate import Confirms, confirms_nothing
@@ -219,11 +219,11 @@ class Elicitation:
                 with self._around_held():  # a forwarded question pauses them itself
                     value = await program(question)
             if value is not None:
-                answer = answer_of(question.id, checked_answer(question.schema, value), by="program")
+                answer = answer_of(question.id, check_answer(question.schema, value), by="program")
             elif self._can_ask:
                 return
             elif self._parent is not None:
-                answer = await self._forwarded(self._parent, question)
+                answer = await self._forward_to_parent(self._parent, question)
         except QuestionCancelled:
             answer = answer._replace(cancelled=True)
         except Declined:
@@ -243,7 +243,7 @@ class Elicitation:
             answer = answer._replace(failed=True)
         self.take(answer)
 
-    async def _forwarded(self, parent: CallElicitor, question: WaitingOnUser) -> Answer:
+    async def _forward_to_parent(self, parent: CallElicitor, question: WaitingOnUser) -> Answer:
         """Return the answer of the parent run's person; raises `Declined` if the call that awaits this run has ended."""
         try:
             return await parent.forward(question, may_wait=question.id in self._may_wait)
@@ -358,7 +358,7 @@ class CallElicitor(CallClock):
         return self._submit(self._held())
 
     async def _held(self) -> None:
-        with self.stopped(), self.elicitation.held():
+        with self.suspend_limit(), self.elicitation.held():
             await asyncio.get_running_loop().create_future()
 
     def close(self) -> None:
@@ -398,7 +398,7 @@ class CallElicitor(CallClock):
         raised; else `NobodyToAsk`.
         """
         book = self.elicitation.book
-        with self.stopped():
+        with self.suspend_limit():
             earlier = book.take(question)
             if earlier is not None and earlier.has_answer:
                 return value_of(earlier.as_answer())
@@ -428,7 +428,7 @@ class CallElicitor(CallClock):
 
     async def _forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
         self.elicitation.check_anybody()
-        with self.stopped():
+        with self.suspend_limit():
             forwarded = replace(question, call_id=self._call_id)
             handed_in = self.elicitation.book.handed_in.pop(forwarded.id, None)
             return await self._answer(forwarded, None, handed_in, may_wait=may_wait)

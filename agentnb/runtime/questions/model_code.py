@@ -108,7 +108,7 @@ def _of_unknown_thread() -> ModelCode | None:
 
 
 @contextmanager
-def _bound(variable: ContextVar[T], value: T) -> Iterator[None]:
+def _bind(variable: ContextVar[T], value: T) -> Iterator[None]:
     before = variable.set(value)
     try:
         yield
@@ -118,7 +118,7 @@ def _bound(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 def as_code(code: ModelCode | None) -> AbstractContextManager[None]:
     """Assign this thread, started by the code, to it."""
-    return _bound(_current, code)
+    return _bind(_current, code)
 
 
 def leave_code() -> None:
@@ -128,7 +128,7 @@ def leave_code() -> None:
 
 def click() -> AbstractContextManager[None]:
     """Attribute actions in the block to the person, whether or not a cell runs."""
-    return _bound(_is_click, True)
+    return _bind(_is_click, True)
 
 
 def giver() -> str:

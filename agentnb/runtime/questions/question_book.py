@@ -130,7 +130,7 @@ class QuestionBook:
         expected = self.earlier.get((call_id, True))
         return expected[0].question if expected else None
 
-    def expected(self, question: WaitingOnUser) -> AskedQuestion | None:
+    def find_expected(self, question: WaitingOnUser) -> AskedQuestion | None:
         """Return the same question of an earlier process, if its asker's next expected question matches."""
         remaining = self.earlier.get(_asker(question))
         return remaining[0] if remaining and self._is_same(remaining[0], question) else None
@@ -145,7 +145,7 @@ class QuestionBook:
 
     def take(self, question: WaitingOnUser) -> AskedQuestion | None:
         """Return the same question of an earlier process. After a mismatch, all further questions of its asker are new."""
-        earlier = self.expected(question)
+        earlier = self.find_expected(question)
         if earlier is None:
             self._drop(_asker(question))
         else:

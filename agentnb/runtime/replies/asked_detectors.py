@@ -13,7 +13,7 @@ from agentnb.detect.custom import FunctionDetector, findings_of
 from agentnb.errors import StoreError
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.replies.model_calls import ModelCalls
-from agentnb.runtime.replies.side_calls import call_beside
+from agentnb.runtime.replies.side_calls import call_aside
 
 OPERATION = "detector"
 
@@ -44,5 +44,5 @@ class AskedDetectors:
 
     async def ask(self, text: str, *, system: str = "") -> str:
         """Return the run's model's answer, outside the conversation. Raises `ModelError` without an answer."""
-        reply = await call_beside(self._calls, side_question(text, system), OPERATION, self._log)
+        reply = await call_aside(self._calls, side_question(text, system), OPERATION, self._log)
         return reply.message.text

@@ -16,7 +16,7 @@ from agentnb.core.messages import AnyPart, Message, Text, Thinking, encodable
 from agentnb.core.redaction import StreamRedactor
 from agentnb.core.request import Request
 from agentnb.core.run.rounds import BROKEN_OFF, TOKENS_ESTIMATED
-from agentnb.core.usage import UNKNOWN, checked
+from agentnb.core.usage import UNKNOWN, sanitize_usage
 from agentnb.errors import AgentnbError, ModelError
 from agentnb.models.capabilities import used_until_cut
 from agentnb.models.estimate import about, with_estimates
@@ -111,7 +111,7 @@ class UsageCheck:
         """Return the reply with an estimate for each count the model did not report, if tokens are limited."""
         if not self._counts_tokens or (_is_count(reply.usage.input) and _is_count(reply.usage.output)):
             return reply
-        usage = with_estimates(checked(reply.usage), request, reply.message)
+        usage = with_estimates(sanitize_usage(reply.usage), request, reply.message)
         if usage.estimated:
             return replace(reply, usage=usage, metadata={**reply.metadata, TOKENS_ESTIMATED: True})
         return replace(reply, usage=usage)
@@ -202,13 +202,13 @@ class ModelCalls:
             self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
             if isinstance(error, AgentnbError | KeyboardInterrupt | GeneratorExit) or self.is_cancelled(error):
                 raise
-            raise self._failed(error) from error
+            raise self._model_error(error) from error
         if reply is None:
             self._keep_broken_off(request, stream_buffer, reply, perf_counter() - started)
             raise ModelError(f"{self.model.name} ended its stream without a reply", HOW_TO_YIELD, run=self._log.run)
         if stream_buffer is not None:
             stream_buffer.end()
-        return self._logged(request, self._normalized(reply), perf_counter() - started)
+        return self._log_reply(request, self._normalize(reply), perf_counter() - started)
 
     def _log_at_once(self, item: Notice | Checkpoint, stream_buffer: StreamBuffer | None) -> None:
         """Log a warning, or the parts of the reply since the last checkpoint."""
@@ -228,7 +228,7 @@ class ModelCalls:
         problem = f"The stream of {self.model.name} is not an async generator, but returns {_kind_of(stream)}"
         raise ModelError(problem, f"Write async def stream(self, request), with yield. {HOW_TO_YIELD}")
 
-    def _logged(self, request: Request, reply: Reply, seconds: float) -> Message:
+    def _log_reply(self, request: Request, reply: Reply, seconds: float) -> Message:
         """Log the reply with complete usage and without markers, and return its message as logged."""
         if self._usage_check.is_needed:
             reply = self._usage_check.complete(request, reply)
@@ -259,7 +259,7 @@ class ModelCalls:
         problem = encodable(f"{self.model.name} yielded {repr(item)[:MAX_SHOWN]}, of type {type(item).__name__}")
         return ModelError(problem, HOW_TO_YIELD, run=self._log.run)
 
-    def _failed(self, error: BaseException) -> ModelError:
+    def _model_error(self, error: BaseException) -> ModelError:
         words = encodable(f"{type(error).__name__}: {error}")
         is_own = bool(traceback_of_own_code(error))
         hint = "The card has the traceback of your model; in Python, run.error.traceback" if is_own else ""
@@ -280,7 +280,7 @@ class ModelCalls:
         log, attempt = self._log, retry.attempt
         log.emit(e.RetryScheduled, attempt=attempt, seconds=retry.seconds, reason=reason, status=retry.status, heard=heard)
 
-    def _normalized(self, reply: Reply) -> Reply:
+    def _normalize(self, reply: Reply) -> Reply:
         message: object = reply.message
         if not isinstance(message, Message):
             raise ModelError(f"The Reply of {self.model.name} has no Message", HOW_TO_YIELD)
@@ -295,7 +295,7 @@ class ModelCalls:
     ) -> None:
         """Log the partial text and its usage, which the reply reports if it came before the failure."""
         heard, text = (None, "") if stream_buffer is None else (stream_buffer.all_that_came(), stream_buffer.end())
-        usage = checked(reply.usage) if reply is not None else UNKNOWN
+        usage = sanitize_usage(reply.usage) if reply is not None else UNKNOWN
         if usage == UNKNOWN and heard is not None:
             usage = used_until_cut(self.model, request, heard)
         if text:
@@ -315,7 +315,7 @@ class ModelCalls:
         try:
             async for item in items:
                 if isinstance(item, Reply):
-                    reply = self._usage_check.complete(request, self._normalized(item))
+                    reply = self._usage_check.complete(request, self._normalize(item))
                     self._usage_check.warn(reply)
                     yield reply
                 elif isinstance(item, Retry):

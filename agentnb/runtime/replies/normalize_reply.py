@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from agentnb.core.messages import Message, Text, ToolCall, encodable_data
 from agentnb.core.redaction import redact
-from agentnb.core.schema.nesting import bounded, bounded_metadata
+from agentnb.core.schema.nesting import bound_message, bound_metadata
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.models.model import Reply
@@ -41,7 +41,7 @@ def normalize_reply(reply: Reply, run: Run) -> Reply:
     A call without an id, or with an id that the conversation has used or may use for an inner call, gets a new ``toolu_…`` id.
     """
     if not _is_plain(reply):
-        message, metadata = bounded(reply.message), bounded_metadata(reply.metadata)
+        message, metadata = bound_message(reply.message), bound_metadata(reply.metadata)
         kept = _through_json(_Kept(message, reply.usage, reply.stop_reason, metadata))
         reply = Reply(kept.message, kept.usage, kept.stop_reason, kept.metadata, reply.raw, reply.seconds)
     keys = known_secrets()

@@ -49,12 +49,12 @@ class SideModels:
         run = self._run
         calls = ModelCalls(chosen, run.log, PolicyBundle(), run.budget, is_cancelled=run.is_cancelled)
         try:
-            return await call_beside(calls, request, operation, run.log, **about)
+            return await call_aside(calls, request, operation, run.log, **about)
         finally:
             run.settle()
 
 
-async def call_beside(calls: ModelCalls, request: Request, operation: str, log: EventLog, **about: str) -> Reply:
+async def call_aside(calls: ModelCalls, request: Request, operation: str, log: EventLog, **about: str) -> Reply:
     """Return the model's reply, outside the conversation. Raises `ModelError` without a reply.
 
     The call, its usage and its error are logged as this operation, with ``about``: further fields of `ModelCalled`.

@@ -12,7 +12,7 @@ from agentnb.runtime.clock import seconds_taken
 from agentnb.runtime.event_log import EventLog
 
 
-async def opened_after(before: Run, store: object, open_log: Callable[[], Awaitable[Writer]]) -> Writer:
+async def open_after_ending(before: Run, store: object, open_log: Callable[[], Awaitable[Writer]]) -> Writer:
     """Open the log of a new run, after the run that it continues has ended in its store.
 
     Raises `StoreError` if another process resumes that run, and `SettingsError` if it has ended in the meantime.

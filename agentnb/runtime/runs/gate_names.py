@@ -44,14 +44,14 @@ def check_gates(run: Run, gates: Iterable[Gate] = (), names: Iterable[str] = ())
     """Raise `SettingsError` if a gate of the run is missing. ``names``: of further gates that are present."""
     missing = missing_gates(run, [*map(name_of_gate, gates), *names])
     if missing:
-        subject, them = had_told(run, "gate", missing)
+        subject, them = missing_subject(run, "gate", missing)
         raise SettingsError(
             f"{subject}, which you did not pass",
             GiveGates(tuple(missing), tuple(names_of_gates(run)), lead=f"Define {them}, then pass {them}"),
         )
 
 
-def had_told(run: Run, noun: str, missing: Sequence[str]) -> tuple[str, str]:
+def missing_subject(run: Run, noun: str, missing: Sequence[str]) -> tuple[str, str]:
     """Return the beginning of a sentence that names the run's missing tools or gates, and ``it`` or ``them``."""
     is_one = len(missing) == 1
     return f"Run {run.id} had the {noun}{'' if is_one else 's'} {', '.join(missing)}", "it" if is_one else "them"

@@ -50,9 +50,9 @@ class Interludes:
     async def _ask(self, asker: CallElicitor, question: WaitingOnUser) -> Any:
         """Ask a question, new or from an earlier process; see `AskBetween`."""
         self._elicitation.book.skip_to(question)
-        if self._program_goes_on(question):
+        if self._program_repeats(question):
             self._lifecycle.log.warn_once(f"The function that answers for you has decided nothing in {MAX_ANSWERS} answers")
-            if self._elicitation.book.expected(question) is None:
+            if self._elicitation.book.find_expected(question) is None:
                 self._keep_open(question)
             raise Suspended("nobody_here")
         try:
@@ -70,9 +70,9 @@ class Interludes:
         book = self._elicitation.book
         book.keep(replace(question, id=book.ids.new()))
 
-    def _program_goes_on(self, question: WaitingOnUser) -> bool:
+    def _program_repeats(self, question: WaitingOnUser) -> bool:
         """Return whether a function that answers in the person's place has answered too often since the last round."""
-        earlier = self._elicitation.book.expected(question)
+        earlier = self._elicitation.book.find_expected(question)
         if self._elicitation.book.handed_in or (earlier is not None and earlier.has_answer):
             return False
         asked = {event.question.id for event in self._since((RoundFinished,)) if isinstance(event, QuestionAsked)}

@@ -32,13 +32,13 @@ from agentnb.policies.permissions.permissions import Permissions
 from agentnb.policies.permissions.rule_words import known_rules
 from agentnb.policies.permissions.rules import NO_RULES
 from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
-from agentnb.runtime.calls.approval import answering
+from agentnb.runtime.calls.approval import answer_program
 from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.calls.run_servers import RunServers
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.consent import consent_to, least_mode, logged_permissions, note_begun, takes_log, warning_of_lost
-from agentnb.runtime.host.host import Beginning, Host, completed, host_here, hosted, on_main_thread, plain_tools
+from agentnb.runtime.host.host import Beginning, Host, complete_options, host_here, on_main_thread, plain_tools, use_host
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions, folder_of
 from agentnb.runtime.questions.answerers import Approve
@@ -116,7 +116,7 @@ class PendingRun:
         """``recovered``: the interrupted run to resume, whose log ``writer`` has open at its end, or the head of a fork."""
         self.recovered = recovered
         host, around, is_resumed = host_here(), call_around(), recovered is not None
-        options = completed(options, host, is_resumed=is_resumed)
+        options = complete_options(options, host, is_resumed=is_resumed)
         if around is not None and model_code() is not None:
             options = _without_person(options)
         work_dir = folder_of(self.work_dir if options.work_dir is None else options.work_dir)
@@ -152,7 +152,7 @@ class PendingRun:
             call_sync=plain_tools(options.foreground, host),
             work_dir=work_dir,
             servers=self._servers(log, options, budget, work_dir) if self.server_tools else None,
-            open_log=partial(_opened, log, writer) if is_kept else None,
+            open_log=partial(_open_writer, log, writer) if is_kept else None,
             warnings=warnings,
         )
 
@@ -174,7 +174,7 @@ class PendingRun:
     def check(self) -> None:
         """Raise `SettingsError` for settings that cannot work within the budget of the run."""
 
-    def started(self) -> AnyEvent:
+    def start_event(self) -> AnyEvent:
         """Return the first event of a new run, already redacted."""
         raise NotImplementedError
 
@@ -198,17 +198,17 @@ class PendingRun:
             self.prepare()
         with AwakeForInterrupts() if self.context.options.parent is None else nullcontext():  # else the parent run is awake
             if self.context.host:
-                return await self._in_host(self._assembled())
+                return await self._in_host(self._assemble())
             self._show_in_terminal()
-            return await self._assembled()()
+            return await self._assemble()()
 
     def start(self) -> LiveRun:
         """Start on an event loop in a thread and return a handle at once."""
         self.context.budget.detached = self.context.options.foreground is None
         self.prepare()
-        return self._in_background(self._assembled())
+        return self._in_background(self._assemble())
 
-    def _assembled(self) -> Life:
+    def _assemble(self) -> Life:
         """Return the function that creates its coroutine. Raises `SettingsError` if the budget is spent or cannot work."""
         context, recovered, servers = self.context, self.recovered, self.context.host.servers
         self._check_left()
@@ -221,7 +221,7 @@ class PendingRun:
         lifecycle = Lifecycle(context, on_limit=self.on_limit)
         if context.elicitation.around is not None and recovered is None:
             context.elicitation.around.began(context.log.id, self.name)
-        first = self.first or (self.started() if recovered is None else self._resumed(recovered))
+        first = self.first or (self.start_event() if recovered is None else self._recovery_event(recovered))
         return partial(lifecycle.run, self, first)
 
     def _elicitation(
@@ -239,7 +239,7 @@ class PendingRun:
             log,
             can_ask=bool(options.can_ask),
             clock=clock,
-            answer=None if options.answer is None else answering(options.answer),
+            answer=None if options.answer is None else answer_program(options.answer),
             approve=None if isinstance(approve, str) else approve,
             permissions=permissions,
             confirms=self.confirms,
@@ -285,7 +285,7 @@ class PendingRun:
         if self.recovered is not None:
             check_configured(servers, self.server_tools, self.recovered)
         rules = (*(options.permissions or NO_RULES).rules, *self.rule_list.rules)
-        return RunServers(log, servers.resolved(self.server_tools), servers, work_dir, rules)
+        return RunServers(log, servers.resolve(self.server_tools), servers, work_dir, rules)
 
     def _check_left(self) -> None:
         """Raise `SettingsError` if the budget is spent. A recovered run passes: it ends at its own limit by itself."""
@@ -297,7 +297,7 @@ class PendingRun:
                 "Raise it: budget=" if is_own else more,
             )
 
-    def _resumed(self, run: Run) -> RunRecovered:
+    def _recovery_event(self, run: Run) -> RunRecovered:
         """Return the event with which this process resumes the run."""
         permissions = self.context.elicitation.permissions
         words, rules = permissions.mode.words, permissions.as_logged.get(PERMISSIONS, [])
@@ -315,10 +315,10 @@ class PendingRun:
 
     async def _in_host(self, life: Life) -> Run:
         """Await the run's coroutine on the running event loop; its host gets a handle on it."""
-        inside, ended = self._watched(awaited=True), Future[Run]()
+        inside, ended = self._attach_watcher(awaited=True), Future[Run]()
         self._hand_over(ended, len(self.context.log.run.events))
         try:
-            with hosted(inside):
+            with use_host(inside):
                 run = await life()
         except BaseException as error:
             ended.set_exception(error)
@@ -329,12 +329,12 @@ class PendingRun:
     def _in_background(self, life: Life) -> LiveRun:
         """Start the run's coroutine on an event loop in a thread, and return a handle at once, which its host gets too."""
         options, host, before = self.context.options, self.context.host, len(self.context.log.run.events)
-        inside = self._watched(awaited=False)
+        inside = self._attach_watcher(awaited=False)
         shared = options.thread or (host.thread() if host.thread is not None and options.foreground is None else None)
         thread = shared or LoopThread()
 
         async def work() -> Run:
-            with hosted(inside):
+            with use_host(inside):
                 return await life()
 
         future = thread.submit(work)
@@ -342,7 +342,7 @@ class PendingRun:
             future.add_done_callback(lambda _: thread.close())
         return self._hand_over(future, before)
 
-    def _watched(self, *, awaited: bool) -> Host:
+    def _attach_watcher(self, *, awaited: bool) -> Host:
         """Let the host watch the run unless its options name a watcher; return the host of its nested runs."""
         log, options, host = self.context.log, self.context.options, self.context.host
         watcher = options.watch
@@ -443,7 +443,7 @@ def _budget_of(limit: float | None, options: RunOptions, log: EventLog, recovere
     return budget
 
 
-async def _opened(log: EventLog, writer: Writer | None) -> Writer:
+async def _open_writer(log: EventLog, writer: Writer | None) -> Writer:
     """Return the writer of a log, creating the log if it is not open. A fork's log begins with its earlier events."""
     if writer is None:
         writer = await log.open()

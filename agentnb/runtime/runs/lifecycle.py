@@ -257,14 +257,14 @@ class Lifecycle:
         """Log all commands; wait while paused; raise if the run is to stop."""
         paused = False
         while True:
-            self._woken.clear()
+            self._wake_event.clear()
             while (command := self._take_command()) is not None:
                 paused = {"pause": True, "resume": False}.get(command.name, paused)
             self.check_stop()
             if not paused:
                 return
             with self.context.elicitation.held():
-                await self._woken.wait()
+                await self._wake_event.wait()
 
     async def wait_while_paused(self) -> None:
         """Wait until the person resumes the run, in the middle of a round; no-op if it is not paused."""
@@ -277,13 +277,13 @@ class Lifecycle:
         task = asyncio.ensure_future(work)
         try:
             while not task.done():
-                self._woken.clear()
+                self._wake_event.clear()
                 if self.inbox.has_news:
                     await self.read_inbox()
                     if self.log.run.pending and not task.done():
                         return None
                     continue
-                woken = asyncio.ensure_future(self._woken.wait())
+                woken = asyncio.ensure_future(self._wake_event.wait())
                 try:
                     await asyncio.wait((task, woken), return_when=asyncio.FIRST_COMPLETED)
                 finally:
@@ -331,7 +331,7 @@ class Lifecycle:
     # The person, the time and the money
 
     @cached_property
-    def _woken(self) -> asyncio.Event:
+    def _wake_event(self) -> asyncio.Event:
         """Set by each command. Created on demand, since most runs get none."""
         return asyncio.Event()
 
@@ -345,9 +345,9 @@ class Lifecycle:
         if command.name == "withdraw":
             self.context.elicitation.grants.withdraw(command.text)
         if not self._over:
-            self._loop.call_soon_threadsafe(self._heed, command)
+            self._loop.call_soon_threadsafe(self._handle, command)
 
-    def _heed(self, command: Command) -> None:
+    def _handle(self, command: Command) -> None:
         if command.answer is not None:
             self.context.elicitation.take(command.answer)
         elif command.name == "withdraw" and not self._over:
@@ -359,7 +359,7 @@ class Lifecycle:
             self.end_turn()
         elif command.name == "suspend" and self._orchestrator is not None:
             self._orchestrator.suspend(command.text)
-        self._woken.set()
+        self._wake_event.set()
 
     def _note_paid_inside(self) -> None:
         """Log the usage of nested runs, from any thread."""

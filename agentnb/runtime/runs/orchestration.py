@@ -12,7 +12,7 @@ from agentnb.core.log.events import SCHEMA, AnyEvent, RunStarted
 from agentnb.core.log.stores import Writer
 from agentnb.core.messages import encodable, user
 from agentnb.core.redaction import redact
-from agentnb.core.run.approvals import checked_answers
+from agentnb.core.run.approvals import check_answers
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
@@ -88,7 +88,7 @@ class Orchestration:
 
     async def resume_here(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> Run:
         """Resume an interrupted run on the running event loop, and return it when it has ended."""
-        return await self._resumed(run, writer, options or RunOptions()).run_here()
+        return await self._resumed_run(run, writer, options or RunOptions()).run_here()
 
     def check_same(self, run: Run) -> None:
         """Raise `SettingsError` for a run of another workflow, whose log lacks the steps, or of other gates."""
@@ -111,8 +111,8 @@ class Orchestration:
         that it does not ask.
         """
         if options is not None and options.answers and run.should_continue:
-            options = replace(options, answers=checked_answers(run, options.answers))
-        return self._resumed(run, writer, answerable(options or RunOptions())).start()
+            options = replace(options, answers=check_answers(run, options.answers))
+        return self._resumed_run(run, writer, answerable(options or RunOptions())).start()
 
     def _pending(self, prompt: str, options: RunOptions) -> _OrchestratedRun:
         for name in ("continue_from", "board"):
@@ -125,7 +125,7 @@ class Orchestration:
             options = with_permissions_of(self.begins_with, options, counts=counts)
         return _OrchestratedRun(self, prompt, options)
 
-    def _resumed(self, run: Run, writer: Writer | None, options: RunOptions) -> _OrchestratedRun:
+    def _resumed_run(self, run: Run, writer: Writer | None, options: RunOptions) -> _OrchestratedRun:
         check_resumable(run, options)
         self.check_same(run)
         return _OrchestratedRun(self, run.prompt, options, recovered=run, writer=writer)
@@ -157,7 +157,7 @@ class _OrchestratedRun(PendingRun):
         """Return the orchestrator of the run."""
         return self._orchestration.make(lifecycle, self.context.elicitation)
 
-    def started(self) -> RunStarted:
+    def start_event(self) -> RunStarted:
         """Return the first event of a new run, already redacted."""
         source, options, log = self._orchestration, self.context.options, self.context.log
         limits: dict[str, Any] = {name: value for name in ("max_seconds", OWN) if (value := getattr(source, name)) is not None}

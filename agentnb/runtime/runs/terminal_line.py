@@ -19,7 +19,7 @@ def progress_watcher(run: Run, run_id: str) -> Watcher | None:
 
     def watch(item: AnyEvent | Delta) -> None:
         if isinstance(item, Event):
-            _line.changed(run_id, ended=isinstance(item, RunEnd))
+            _line.update(run_id, ended=isinstance(item, RunEnd))
 
     return watch
 
@@ -51,7 +51,7 @@ class _Line:
         with self._lock:
             self._live[run_id] = run
 
-    def changed(self, run_id: str, *, ended: bool) -> None:
+    def update(self, run_id: str, *, ended: bool) -> None:
         with self._lock:
             if ended and self._live.pop(run_id, None) is not None:
                 self._ended += 1

@@ -28,7 +28,7 @@ from agentnb.runtime.questions.model_code import check_person
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.logged import SERVERS, servers_of_log
 from agentnb.tools.mcp.server import MCPServer, digest
-from agentnb.tools.mcp.server_tool import Changed, Changes, MCPTool, found_tools
+from agentnb.tools.mcp.server_tool import Changed, Changes, MCPTool, tools_of_server
 
 if TYPE_CHECKING:
     from mcp import types as t
@@ -152,7 +152,7 @@ def accept(server: MCPServer, tools: Iterable[MCPTool]) -> bool:
     check_person(ACCEPTING, is_lasting=True)
     before = _look(_path_of(server.name))
     kept = [] if before is None or not before.identity else [_replace(_path_of(server.name, before.identity), before)]
-    accepted = {_path_of(server.name): _seen_server(server)}
+    accepted = {_path_of(server.name): _record_of_server(server)}
     for tool in tools:
         record, (path,) = _sights(tool)["tool"]
         accepted[path] = record
@@ -165,9 +165,9 @@ def forget() -> None:
     _known.clear()
 
 
-def compared_tools(live: LiveServer, tools: Iterable[t.Tool]) -> tuple[MCPTool, ...]:
+def compare_tools(live: LiveServer, tools: Iterable[t.Tool]) -> tuple[MCPTool, ...]:
     """Return the tools of a server with their changes since they were first seen."""
-    usable = found_tools(live, tools).usable
+    usable = tools_of_server(live, tools).usable
     note(usable)
     return usable
 
@@ -186,7 +186,7 @@ def text_of(spec: ToolSpec) -> str:
     return redact(encodable(f"{spec.description}\n{visible(schema)}"))[:MAX_TEXT_CHARACTERS]
 
 
-def _seen_server(server: MCPServer) -> FirstSight:
+def _record_of_server(server: MCPServer) -> FirstSight:
     return FirstSight(server.name, server.identity, redact(visible(server.target)))
 
 
@@ -195,7 +195,7 @@ def _sights(tool: MCPTool) -> Sights:
     paths = [_path_of(server.name), _path_of(server.name, server.identity)]
     of_tool = FirstSight(name, tool.identity, text_of(tool.spec))
     return {
-        "server": (_seen_server(server), paths),
+        "server": (_record_of_server(server), paths),
         "tool": (of_tool, [_path_of(server.name, server.identity, digest([name]))]),
     }
 

@@ -19,11 +19,11 @@ from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.threads import LoopThread
 from agentnb.settings import Key, redact_values
 from agentnb.tools.mcp.configuration import Configuration
-from agentnb.tools.mcp.connections.kept_logins import forget_login
+from agentnb.tools.mcp.connections.kept_logins import delete_login
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.connections.login import Login
 from agentnb.tools.mcp.connections.refusal import has_own_login
-from agentnb.tools.mcp.expansion import expanded, secrets, values
+from agentnb.tools.mcp.expansion import expand_variables, secrets, values
 from agentnb.tools.mcp.server import FILE, MCPServer, ServerTools
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Servers:
         self._thread: LoopThread | None = None
         _all.add(self)
 
-    def resolved(self, items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
+    def resolve(self, items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
         """Return the items with their servers, without duplicates; servers given only by name come from the configuration.
 
         Raises `SettingsError` for a server that is not configured.
@@ -95,7 +95,7 @@ class Servers:
         """Servers that runs have named so far."""
         return tuple(self._used)
 
-    def listed(self, work_dir: Path) -> list[ListedServer]:
+    def list_rows(self, work_dir: Path) -> list[ListedServer]:
         """Return a row for each connection, and for each configured server without one, which would start in this folder.
 
         Servers of a variable that cannot be read are left out.
@@ -111,7 +111,7 @@ class Servers:
         """Run a coroutine on the event loop of the connections, from any loop; a cancellation here cancels it there."""
         return await self._loop().run(make)
 
-    def filled(self, server: MCPServer) -> MCPServer:
+    def expand(self, server: MCPServer) -> MCPServer:
         """Return the server with its variables expanded; their values are redacted in logs. Raises `SettingsError`."""
         texts = values(server)
         redact_values(texts)
@@ -119,7 +119,7 @@ class Servers:
             if name.startswith(FILE) and text:
                 Key(name, text, f"the MCP server {server.name}")
         keep_secret(server)
-        filled = expanded(server, texts)
+        filled = expand_variables(server, texts)
         keep_secret(filled)
         return filled
 
@@ -157,7 +157,7 @@ class Servers:
         ``given``: further arguments of `Login`. Raises `SettingsError` for a server without a login.
         """
         live.check_retired()
-        server = self.filled(live.server)
+        server = self.expand(live.server)
         if not server.is_remote or has_own_login(server):
             why = "has the header Authorization, which counts instead" if server.is_remote else "is a program on this machine"
             raise SettingsError(f"There is no login at the MCP server {server.name}: it {why}")
@@ -166,7 +166,7 @@ class Servers:
 
     def forget_login(self, live: LiveServer) -> bool:
         """Delete the login at a server, and end its connections; return whether there was one. Raises `SettingsError`."""
-        was_there = forget_login(self.filled(live.server).command_or_url)
+        was_there = delete_login(self.expand(live.server).command_or_url)
         self.stop(live.server.name)
         return was_there
 

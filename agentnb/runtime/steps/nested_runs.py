@@ -66,7 +66,7 @@ class NestedRuns:
         if elicitation.suspends and not in_call:
             options = replace(options, suspend=True) if options else RunOptions(suspend=True)
         if before is None and not attempt.is_new:
-            before = self.logged(attempt.run_id)
+            before = self.load(attempt.run_id)
         if before is not None:
             waiting = answerable_later(before)
             suspends = elicitation.suspends or before.is_suspended or bool(waiting)
@@ -88,11 +88,11 @@ class NestedRuns:
         asker.names = f"{self._elicitation.book.ids.prefix}{attempt.place.path}/"
         return asker
 
-    def logged(self, run_id: str) -> Run | None:
+    def load(self, run_id: str) -> Run | None:
         """Return a nested run as a dead process left it, or None without a log."""
         return self._store_for(run_id).load(run_id) if self._has_log(run_id) else None
 
-    def ended(self, record: StepRecord) -> Run | None:
+    def load_ended(self, record: StepRecord) -> Run | None:
         """Return the nested run of an ended step, or None if the step failed before that run began."""
         if record.status == "failed" and (not record.nested or not self._has_log(record.nested)):
             return None

@@ -55,7 +55,7 @@ class RunSteps:
         except Suspended:
             raise
         except TimeoutError as error:
-            partial = nested.logged(run_id)  # its work so far
+            partial = nested.load(run_id)  # its work so far
             partial_output = None if partial is None else output(partial)
             words = f"It took longer than {seconds:g} s" if limit.expired() else encodable(str(error))
             self._finish(path, "failed", began, output=partial_output, error=words)

@@ -86,7 +86,7 @@ class SideBySide:
         if len(items) == 1:  # without a task: it would take half as long again for a step that calls a tool
             await work(items[0])
         else:
-            await self.wait_for(begun(work, items, most, "anyError"), "anyError")
+            await self.wait_for(start_all(work, items, most, "anyError"), "anyError")
 
     async def wait_for(self, tasks: Iterable[Running], mode: Mode) -> None:
         """Wait as the mode says, then cancel and await the remaining tasks.
@@ -122,7 +122,7 @@ class SideBySide:
                 raise failure
 
 
-def begun(work: Work, items: Sequence[Any], most: int | None = None, mode: Mode = "all") -> list[Running]:
+def start_all(work: Work, items: Sequence[Any], most: int | None = None, mode: Mode = "all") -> list[Running]:
     """Start the work on all items, ``most`` concurrently.
 
     When the remaining tasks are cancelled because a wait in this mode is over, no further work begins.

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from agentnb import errors
-from agentnb.advice import AnyAdvice, Plain, StartAgain, TryAgain, advised
+from agentnb.advice import AnyAdvice, Plain, StartAgain, TryAgain, as_advice
 from agentnb.core.messages import encodable
 from agentnb.core.schema.json_schema import matches
 from agentnb.core.step_retry import NEVER_RETRIED, is_pattern
@@ -82,7 +82,7 @@ def of_error(error: BaseException, timeout: float | None = None) -> StepFailure:
     if isinstance(error, StepEndedBadly):
         return error.failure
     if timeout is not None:
-        advice = advised("Raise its timeout, or ask for less")
+        advice = as_advice("Raise its timeout, or ask for less")
         return StepFailure(f"it did not end within {timeout:g} s", frozenset({"timeout"}), advice)
     text = encodable(error.what if isinstance(error, AgentnbError) else f"{type(error).__name__}: {error}")
     advice = _advice_for_step(error.advice) if isinstance(error, AgentnbError) else ()
@@ -98,7 +98,7 @@ def error_for(word: str) -> AgentnbError:
     """Return an error for this word, for scripted failures."""
     kinds = WORDS_OF_ERRORS.get(word)
     if kinds is None:
-        hint = errors.near(word, WORDS_OF_ERRORS)
+        hint = errors.suggest_names(word, WORDS_OF_ERRORS)
         raise SettingsError(f"There is no scripted failure {word!r}", hint)
     return kinds[0](f"A scripted failure: {word}")
 

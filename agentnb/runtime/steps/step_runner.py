@@ -158,7 +158,7 @@ class StepRunner:
             await self.attempts(step, place, work, agent=name, title=title, inputs=inputs, nests=True)
         except FailedStep as error:
             failure = error
-        run = ended[-1] if ended else self.nested.ended(self.log.run.step_records[place.path])
+        run = ended[-1] if ended else self.nested.load_ended(self.log.run.step_records[place.path])
         if run is None:
             assert failure is not None, "a step that has completed had a run"
             raise failure

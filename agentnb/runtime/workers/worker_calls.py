@@ -134,11 +134,11 @@ async def call_in_thread(function: Callable[[], Any], parallel_safe: bool = True
         limit = time_limit.get()
         if limit is None or not limit.expired():
             call.interrupt()
-            await _ended(call)
+            await _wait_for_end(call)
         raise
 
 
-async def _ended(call: WorkerCall) -> None:
+async def _wait_for_end(call: WorkerCall) -> None:
     """Give the function a moment to end."""
     latest = asyncio.get_running_loop().time() + GRACE
     while call.is_running and asyncio.get_running_loop().time() < latest:  # noqa: ASYNC110  # the thread knows no loop

@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agentnb.core.log.stores import BEFORE_IMAGES, MAX_KEPT_FILE_BYTES
-from agentnb.store.before_images.records import ABSENT, ChangesUndone, FileChanged, ListedChanges, Record, encoded, read_records
+from agentnb.store.before_images.records import (
+    ABSENT,
+    ChangesUndone,
+    FileChanged,
+    ListedChanges,
+    Record,
+    encode_record,
+    read_records,
+)
 from agentnb.store.regular_files import BINARY
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | BINARY
@@ -63,7 +71,7 @@ class PrivateFolder:
 
     def create(self, name: str, data: bytes) -> None:
         """Write a new file atomically."""
-        with self._opened() as folder:
+        with self._open_folder() as folder:
             descriptor = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             try:
                 try:
@@ -77,12 +85,12 @@ class PrivateFolder:
 
     def remove(self, name: str) -> None:
         """Delete a file, if it exists."""
-        with self._opened() as folder, suppress(FileNotFoundError):
+        with self._open_folder() as folder, suppress(FileNotFoundError):
             folder.unlink(name)
 
     def append(self, name: str, line: bytes) -> None:
         """Append a line to a file. On failure, the file stays unchanged."""
-        with self._opened() as folder:
+        with self._open_folder() as folder:
             descriptor = folder.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND)
             try:
                 size = os.fstat(descriptor).st_size
@@ -98,7 +106,7 @@ class PrivateFolder:
 
     def read(self, name: str, max_bytes: int) -> bytes:
         """Return a file's content. Raises OSError, also if it is not a regular file or larger than ``max_bytes``."""
-        with self._opened() as folder:
+        with self._open_folder() as folder:
             descriptor = folder.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
             with os.fdopen(descriptor, "rb") as file:
                 status = os.fstat(descriptor)
@@ -129,7 +137,7 @@ class PrivateFolder:
         return size
 
     @contextmanager
-    def _opened(self) -> Iterator[_Opened]:
+    def _open_folder(self) -> Iterator[_Opened]:
         if not _HAS_DESCRIPTORS:
             if self.path.is_symlink():
                 raise OSError(errno.ELOOP, "it is a link", str(self.path))
@@ -187,7 +195,7 @@ def listed_changes(store: Path, run_id: str) -> ListedChanges:
 def write_record(folder: PrivateFolder, record: Record) -> None:
     """Append a record to the list of a run."""
     folder.make()
-    folder.append(_LIST, encoded(record))
+    folder.append(_LIST, encode_record(record))
 
 
 def read_image(store: Path, change: FileChanged) -> bytes:

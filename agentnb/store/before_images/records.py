@@ -81,10 +81,10 @@ class ListedChanges(NamedTuple):
         return [change for change in self.changes if change.number not in self.undone]
 
 
-def encoded(record: Record) -> bytes:
+def encode_record(record: Record) -> bytes:
     """Encode a record as a line, with a mark if the person's folder can hold the secret."""
     line, marks = msgspec.json.encode(record) + b"\n", log_marks()
-    return line if marks is None else marks.marked(line)[0]
+    return line if marks is None else marks.add_mark(line)[0]
 
 
 def read_records(data: bytes, run_id: str) -> ListedChanges:

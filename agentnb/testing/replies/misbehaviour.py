@@ -117,7 +117,7 @@ class Stall(Misbehaviour):
         return replace(good, pause_before=self.after if good.streams else 0, seconds=self.seconds, ping=ping)
 
     def _ping(self, wire: Wire) -> bytes:
-        return {"": b"", "comments": COMMENT, "events": PINGS[wire.name].encoded()}[self.pings]
+        return {"": b"", "comments": COMMENT, "events": PINGS[wire.name].encode()}[self.pings]
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Endless(Misbehaviour):
             return wire.deliver(answer, asked)
         events = wire.events(answer, asked)
         last = max(index for index, event in enumerate(events) if _holds_a_piece(event.data))
-        return replace(wire.stream(events[: last + 1]), again=events[last].encoded() * 100)
+        return replace(wire.stream(events[: last + 1]), again=events[last].encode() * 100)
 
 
 def _holds_a_piece(data: Any) -> bool:
@@ -268,16 +268,16 @@ class Miscount(Misbehaviour):
         named = {name: value for name, value in sides.items() if value is not ...}
         changes = {**named, "total_tokens": NOT_COUNTED, **self.more}
         if not asked.streams:
-            return wire.at_once(_miscounted(wire.whole(answer, asked), changes))
+            return wire.at_once(_change_counts(wire.whole(answer, asked), changes))
         events = wire.events(answer, asked)
-        return wire.stream([replace(event, data=_miscounted(event.data, changes)) for event in events])
+        return wire.stream([replace(event, data=_change_counts(event.data, changes)) for event in events])
 
 
-def _miscounted(data: Any, changes: Mapping[str, Any]) -> Any:
+def _change_counts(data: Any, changes: Mapping[str, Any]) -> Any:
     """Return the data with these changes in each of its usages."""
     if not isinstance(data, dict):
         return data
-    changed = {name: _miscounted(value, changes) for name, value in data.items()}
+    changed = {name: _change_counts(value, changes) for name, value in data.items()}
     if isinstance(usage := changed.get("usage"), dict):
         changed["usage"] = {name: value for name, value in {**usage, **changes}.items() if value is not NOT_COUNTED}
     return changed

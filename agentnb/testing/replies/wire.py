@@ -25,7 +25,7 @@ class Sse:
     data: dict[str, Any] | str
     event: str | None = None
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """Encode it for the stream."""
         data = self.data if isinstance(self.data, str) else json.dumps(self.data, ensure_ascii=False)
         start = f"event: {self.event}\n" if self.event else ""
@@ -133,7 +133,7 @@ class Wire:
 
     def stream(self, events: Sequence[Sse]) -> Delivery:
         """Return a stream of these events."""
-        return Delivery([event.encoded() for event in events], content_type=EVENTS)
+        return Delivery([event.encode() for event in events], content_type=EVENTS)
 
     def at_once(self, body: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Delivery:
         """Return a body in one piece."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from agentnb.core.messages import Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
-from agentnb.testing.ids import Ids, sealed
+from agentnb.testing.ids import Ids, make_seal
 from agentnb.testing.replies.lines import Answer, AnswerPart, Opaque, arguments_text, fragments, words
 from agentnb.testing.replies.wire import Asked, Sse
 
@@ -103,7 +103,7 @@ def _blocks(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
     for part in answer.of(Opaque):
         asked.memory.sent_block(part.block)
     if answer.reason == "pause_turn":
-        asked.memory.paused(blocks)
+        asked.memory.record_pause(blocks)
     return blocks
 
 
@@ -111,7 +111,7 @@ def _block(part: AnswerPart, ids: Ids) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text, "citations": None}
     if isinstance(part, Thinking):
-        signature = sealed([ids.letters("", 12), part.text])
+        signature = make_seal([ids.letters("", 12), part.text])
         return {"type": "thinking", "thinking": part.text, "signature": signature}
     if isinstance(part, ToolCall):
         return {"type": "tool_use", "id": part.id or ids.letters("toolu_01", 22), "name": part.name, "input": part.arguments}

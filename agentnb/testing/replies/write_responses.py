@@ -7,7 +7,7 @@ from typing import Any
 
 from agentnb.core.messages import Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
-from agentnb.testing.ids import sealed
+from agentnb.testing.ids import make_seal
 from agentnb.testing.replies.lines import Answer, arguments_text, fragments, words
 from agentnb.testing.replies.wire import Asked, Sse
 from agentnb.testing.replies.write_chat import AT
@@ -20,22 +20,22 @@ INCOMPLETE = {"max_tokens": "max_output_tokens", "model_context_window_exceeded"
 
 def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
     """Return the reply, unstreamed."""
-    return _finished(_head(asked), answer, _items(answer, asked), asked)
+    return _final_response(_head(asked), answer, _items(answer, asked), asked)
 
 
 def events(answer: Answer, asked: Asked) -> list[Sse]:
     """Return the reply as a stream, each event numbered."""
     head, items = _head(asked), _items(answer, asked)
-    finished = _finished(head, answer, items, asked)
+    finished = _final_response(head, answer, items, asked)
     stream: list[tuple[str, dict[str, Any]]]
     stream = [("response.created", {"response": head}), ("response.in_progress", {"response": head})]
     for index, item in enumerate(items):
         stream += [(kind, {"output_index": index, **fields}) for kind, fields in _item_events(item)]
     stream.append((f"response.{finished['status']}", {"response": finished}))
-    return numbered([Sse({"type": kind, **fields}, kind) for kind, fields in stream])
+    return add_numbers([Sse({"type": kind, **fields}, kind) for kind, fields in stream])
 
 
-def numbered(made: list[Sse]) -> list[Sse]:
+def add_numbers(made: list[Sse]) -> list[Sse]:
     """Return the events with their sequence numbers."""
     return [
         Sse({**event.data, "sequence_number": number} if isinstance(event.data, dict) else event.data, event.event)
@@ -66,7 +66,7 @@ def unknown(good: list[Sse]) -> list[Sse]:
     ]
     end = Sse({**last, "response": unknown_whole(last["response"])}, good[-1].event)
     weather = Sse({"type": "response.weather_report", "sky": "clear"}, "response.weather_report")
-    return numbered([*good[:2], weather, *good[2:-1], *strange, end])
+    return add_numbers([*good[:2], weather, *good[2:-1], *strange, end])
 
 
 def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _head(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _finished(head: dict[str, Any], answer: Answer, items: list[dict[str, Any]], asked: Asked) -> dict[str, Any]:
+def _final_response(head: dict[str, Any], answer: Answer, items: list[dict[str, Any]], asked: Asked) -> dict[str, Any]:
     response = {**head, "status": "completed", "output": items, "usage": _usage(asked.usage(answer))}
     if answer.reason not in GOOD_ENDS:
         response["status"] = "incomplete"
@@ -115,7 +115,7 @@ def _items(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
                 items.append(_reasoning(part.text, asked))
     for item, following in zip(items, [*items[1:], None], strict=False):
         if item["type"] == "reasoning":
-            item["encrypted_content"] = sealed([item["id"], item["summary"], following and follower(following)])
+            item["encrypted_content"] = make_seal([item["id"], item["summary"], following and follower(following)])
             if following:
                 asked.memory.thought_led_to(item["id"], following["id"])
     return items

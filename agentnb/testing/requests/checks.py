@@ -25,7 +25,7 @@ def missing(value: dict[str, Any], wanted: Iterable[str]) -> list[str]:
     return [name for name in wanted if value.get(name) is None]
 
 
-def repeated(values: Iterable[Any]) -> Iterator[Any]:
+def find_repeated(values: Iterable[Any]) -> Iterator[Any]:
     """Yield each repeated value."""
     seen: set[Any] = set()
     for value in values:

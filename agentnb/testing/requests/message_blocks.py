@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from agentnb.testing.ids import opened
+from agentnb.testing.ids import open_seal
 from agentnb.testing.memory import Memory
 from agentnb.testing.requests.checks import PICTURES, extra, is_base64, missing, names
 
@@ -118,7 +118,7 @@ def _tool_result(at: str, block: dict[str, Any], memory: Memory) -> Iterator[str
 
 
 def _thinking(at: str, block: dict[str, Any], memory: Memory) -> Iterator[str]:
-    seal = opened(block["signature"])
+    seal = open_seal(block["signature"])
     if not isinstance(seal, list):
         yield f"{at}: Invalid `signature` in `thinking` block"
     elif seal[1:] != [block["thinking"]]:

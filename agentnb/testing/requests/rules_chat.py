@@ -10,12 +10,12 @@ from agentnb.testing.memory import Memory
 from agentnb.testing.replies.wire import SIGNED
 from agentnb.testing.requests.checks import (
     extra,
+    find_repeated,
     is_object_text,
     is_picture,
     is_whole_number,
     missing,
     names,
-    repeated,
 )
 from agentnb.testing.requests.rules_schemas import of_openai
 
@@ -46,7 +46,7 @@ def problems(
     body: dict[str, Any], minimal: bool, traits: Mapping[str, Any] = NO_TRAITS, memory: Memory | None = None
 ) -> list[str]:
     """Return the problems of this body; empty if it is valid. ``traits``: those of the imitated server."""
-    general = [*_top_level(body, _known(minimal, traits)), *_settings(body), *_tools(body)]
+    general = [*_top_level(body, _known_fields(minimal, traits)), *_settings(body), *_tools(body)]
     messages = body.get("messages")
     if not messages or not isinstance(messages, list):
         return general
@@ -58,7 +58,7 @@ def problems(
     return [*general, *(message_problems or [*_tool_pairing(messages), *_of_its_own(messages, traits, memory)])]
 
 
-def _known(minimal: bool, traits: Mapping[str, Any]) -> frozenset[str]:
+def _known_fields(minimal: bool, traits: Mapping[str, Any]) -> frozenset[str]:
     """Return the known fields. Most servers know those of the API, or ignore them."""
     if not minimal or not traits:
         return MINIMAL if minimal else FIELDS
@@ -147,15 +147,15 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
             continue
         for name in extra(function, ("name", "description", "parameters", "strict")):
             yield f"Unknown parameter: '{at}.function.{name}'."
-        yield from named(f"{at}.function.name", function.get("name"))
+        yield from check_name(f"{at}.function.name", function.get("name"))
         if "parameters" in function:
             yield from of_openai(function.get("name"), function["parameters"])
         names.append(function.get("name"))
-    for name in repeated(names):
+    for name in find_repeated(names):
         yield f"Invalid 'tools': function names must be unique, found '{name}' twice."
 
 
-def named(at: str, name: Any) -> Iterator[str]:
+def check_name(at: str, name: Any) -> Iterator[str]:
     """Yield the problem of an invalid function name."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         yield f"Invalid '{at}': string does not match pattern. Expected a string that matches '^[a-zA-Z0-9_-]{{1,64}}$'."
@@ -219,10 +219,10 @@ def _assistant(at: str, message: dict[str, Any], more: frozenset[str]) -> Iterat
             yield f"Invalid '{path}.id': expected a string with maximum length {LONGEST_ID}."
         for name in extra(function, ("name", "arguments")):
             yield f"Unknown parameter: '{path}.function.{name}'."
-        yield from named(f"{path}.function.name", function.get("name"))
+        yield from check_name(f"{path}.function.name", function.get("name"))
         if not is_object_text(function.get("arguments")):
             yield f"Invalid '{path}.function.arguments': expected a string with a JSON object."
-    for name in repeated(call.get("id") for call in calls or []):
+    for name in find_repeated(call.get("id") for call in calls or []):
         yield f"Duplicate value for 'tool_call_id' of '{name}' in {at}."
 
 
@@ -244,6 +244,6 @@ def _tool_pairing(messages: list[dict[str, Any]]) -> Iterator[str]:
                 "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
                 f"The following tool_call_ids did not have response messages: {', '.join(unanswered)}"
             )
-        for name in repeated(answered):
+        for name in find_repeated(answered):
             yield f"Duplicate value for 'tool_call_id' of '{name}' in message[{index - 1}]."
         asked, answered = {call["id"] for call in message.get("tool_calls") or []}, []

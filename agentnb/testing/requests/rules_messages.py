@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentnb.testing.memory import Memory
-from agentnb.testing.requests.checks import extra, is_whole_number, missing, names, repeated
+from agentnb.testing.requests.checks import extra, find_repeated, is_whole_number, missing, names
 from agentnb.testing.requests.message_blocks import block_problems, blocks_of
 from agentnb.testing.requests.rules_schemas import of_anthropic
 
@@ -122,7 +122,7 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
         yield from of_anthropic(f"{at}.input_schema", tool.get("input_schema"))
         if not isinstance(tool.get("description", ""), str):
             yield f"{at}.description: Input should be a valid string"
-    for _ in repeated(tool["name"] for tool in tools if "name" in tool):
+    for _ in find_repeated(tool["name"] for tool in tools if "name" in tool):
         yield "tools: Tool names must be unique."
 
 
@@ -173,7 +173,7 @@ def _order(turns: list[Turn], memory: Memory) -> Iterator[str]:
 def _tool_pairing(turns: list[Turn]) -> Iterator[str]:
     """Check that every call is answered once, in the next turn, and before any other content there."""
     calls = [block["id"] for _, blocks in turns for _, block in blocks if block["type"] == "tool_use"]
-    for _ in repeated(calls):
+    for _ in find_repeated(calls):
         yield "messages: `tool_use` ids must be unique"
     asked: list[str] = []
     for index, (role, blocks) in enumerate(turns):
@@ -181,7 +181,7 @@ def _tool_pairing(turns: list[Turn]) -> Iterator[str]:
             yield from _answers(asked, blocks)
         asked = [block["id"] for _, block in blocks if block["type"] == "tool_use"]
         if asked and index == len(turns) - 1:
-            yield _unanswered(blocks[0][0], asked)
+            yield _unanswered_problem(blocks[0][0], asked)
 
 
 def _answers(asked: list[str], blocks: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
@@ -190,20 +190,20 @@ def _answers(asked: list[str], blocks: list[tuple[str, dict[str, Any]]]) -> Iter
     while first < len(blocks) and blocks[first][1]["type"] == "tool_result":
         first += 1
     if unanswered := [call for call in asked if call not in answered[:first]]:
-        yield _unanswered(blocks[0][0], unanswered)
+        yield _unanswered_problem(blocks[0][0], unanswered)
     for at, block in blocks:
         if block["type"] == "tool_result" and block["tool_use_id"] not in asked:
             yield (
                 f"{at}: unexpected `tool_use_id` found in `tool_result` blocks: {block['tool_use_id']}. Each "
                 "`tool_result` block must have a corresponding `tool_use` block in the previous message."
             )
-    for call in repeated(answered):
+    for call in find_repeated(answered):
         yield f"{blocks[0][0]}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: {call}"
     if not unanswered and len(answered) > first:
         yield f"{blocks[first][0]}: `tool_result` blocks must come before all other content"
 
 
-def _unanswered(at: str, calls: list[str]) -> str:
+def _unanswered_problem(at: str, calls: list[str]) -> str:
     message = at.rsplit(".content", 1)[0]
     return (
         f"{message}: `tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(calls)}. Each "

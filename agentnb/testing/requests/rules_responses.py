@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agentnb.testing.ids import opened
+from agentnb.testing.ids import open_seal
 from agentnb.testing.memory import Memory
 from agentnb.testing.replies.write_responses import follower
 from agentnb.testing.requests.checks import (
     extra,
+    find_repeated,
     is_object_text,
     is_picture,
     is_whole_number,
     missing,
     names,
-    repeated,
 )
-from agentnb.testing.requests.rules_chat import named
+from agentnb.testing.requests.rules_chat import check_name
 from agentnb.testing.requests.rules_schemas import of_openai
 
 FIELDS = names(
@@ -87,10 +87,10 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
             continue
         for name in extra(tool, TOOL_FIELDS):
             yield f"Unknown parameter: '{at}.{name}'."
-        yield from named(f"{at}.name", tool.get("name"))
+        yield from check_name(f"{at}.name", tool.get("name"))
         yield from of_openai(tool.get("name"), tool.get("parameters"))
     names = [tool["name"] for tool in tools if "name" in tool]
-    for name in repeated(names):
+    for name in find_repeated(names):
         yield f"Invalid 'tools': function names must be unique, found '{name}' twice."
     choice = body.get("tool_choice")
     if choice is not None and not tools:
@@ -118,7 +118,7 @@ def _item(at: str, item: Any) -> Iterator[str]:
     elif kind == "message":
         yield from _message(at, item)
     elif kind == "function_call":
-        yield from named(f"{at}.name", item["name"])
+        yield from check_name(f"{at}.name", item["name"])
         if not is_object_text(item["arguments"]):
             yield f"Invalid '{at}.arguments': expected a string with a JSON object."
     elif kind == "function_call_output" and not isinstance(item["output"], str):
@@ -171,11 +171,11 @@ def _tool_pairing(items: list[dict[str, Any]]) -> Iterator[str]:
             for call in open_calls:
                 yield f"No tool output found for function call {call}."
             open_calls = []
-    for name in repeated(called):
+    for name in find_repeated(called):
         yield f"Duplicate item found with call_id {name}. Remove duplicate items from your input and try again."
-    for name in repeated(answered):
+    for name in find_repeated(answered):
         yield f"Duplicate function call output found for call_id {name}."
-    for name in repeated(item["id"] for item in items if item.get("id")):
+    for name in find_repeated(item["id"] for item in items if item.get("id")):
         yield f"Duplicate item found with id {name}. Remove duplicate items from your input and try again."
 
 
@@ -190,7 +190,7 @@ def _thoughts(items: list[dict[str, Any]], memory: Memory) -> Iterator[str]:
         before = item.get("id") if item.get("type") == "reasoning" else None
         if before is None:
             continue
-        seal = opened(item["encrypted_content"])
+        seal = open_seal(item["encrypted_content"])
         if seal is None or seal[0] != before:
             yield f"The encrypted content for item {before} could not be verified."
         elif seal[1] != item["summary"]:

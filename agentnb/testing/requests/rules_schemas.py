@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from agentnb.core.schema.json_schema import checked_schema
+from agentnb.core.schema.json_schema import check_schema
 from agentnb.errors import SettingsError
 from agentnb.testing.requests.checks import is_object_schema
 
@@ -38,7 +38,7 @@ def of_anthropic(at: str, schema: Any) -> Iterator[str]:
     if isinstance(properties, dict) and not all(map(PROPERTY.fullmatch, properties)):
         yield f"{at}.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{{1,64}}$'"
     try:
-        checked_schema(schema, "", "")
+        check_schema(schema, "", "")
     except SettingsError:
         yield f"{at}: JSON schema is invalid. It must match JSON Schema draft 2020-12 (https://json-schema.org/draft/2020-12)."
 

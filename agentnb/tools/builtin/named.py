@@ -7,9 +7,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from agentnb.advice import AnyAdvice, Plain, advised
+from agentnb.advice import AnyAdvice, Plain, as_advice
 from agentnb.core.questions import ASK_PERSON
-from agentnb.errors import UnknownTool, near, nearest
+from agentnb.errors import UnknownTool, suggest_names, suggest_similar
 from agentnb.tools.builtin.files.group import Files
 from agentnb.tools.builtin.git.group import Git
 from agentnb.tools.builtin.github.group import GitHub
@@ -71,7 +71,8 @@ def tools_of(value: Any, groups: Groups | None = None) -> tuple[Tool, ...]:
         tools = tools_of_word(value, groups)
         if not tools:
             raise UnknownTool(
-                f"tools= contains the text {value!r}, not a function or a built-in tool", (*nearest(value, WORDS), _hint(value))
+                f"tools= contains the text {value!r}, not a function or a built-in tool",
+                (*suggest_similar(value, WORDS), _hint(value)),
             )
         return tools
     if isinstance(value, ToolGroup):
@@ -153,10 +154,10 @@ def near_tools(name: str, own: Iterable[str], otherwise: AnyAdvice) -> tuple[Any
     """Return advice with the most similar tool names. ``otherwise``: advice without any."""
     names, of_group = [*own], names_in_group(name)
     if of_group:
-        return advised(f"It is a group of tools: name {', '.join(of_group)}")
+        return as_advice(f"It is a group of tools: name {', '.join(of_group)}")
     if names:
-        return nearest(name, (*names, *WORDS)) or near(name, names)
-    return (*nearest(name, WORDS), otherwise)
+        return suggest_similar(name, (*names, *WORDS)) or suggest_names(name, names)
+    return (*suggest_similar(name, WORDS), otherwise)
 
 
 def _hint(word: str) -> Plain:

@@ -48,7 +48,7 @@ def short_description(text: str) -> str:
     if len(text) <= MAX_DESCRIPTION:
         return text
     paragraphs = text.split("\n\n")
-    short = shortened(paragraphs[0], MAX_DESCRIPTION)
+    short = shorten(paragraphs[0], MAX_DESCRIPTION)
     for paragraph in paragraphs[1:]:
         longer = f"{short}\n\n{paragraph}"
         if len(longer) > MAX_DESCRIPTION:
@@ -57,7 +57,7 @@ def short_description(text: str) -> str:
     return short
 
 
-def shortened(text: str, most: int = MAX_OF_PARAMETER) -> str:
+def shorten(text: str, most: int = MAX_OF_PARAMETER) -> str:
     """Return the first sentences of a text within the limit, on one line, or the beginning of a longer sentence."""
     if len(text) <= most:
         return text
@@ -87,10 +87,10 @@ def read_hints(code: Any, name: str, *, is_library: bool) -> dict[str, Any]:
             raise InvalidTool(f"A type hint of {name} cannot be read: {error}", "Import or define the type first") from error
     variables = getattr(code, "__globals__", {})
     names = _names_for_checkers(str(variables.get("__name__")))
-    return {parameter: _evaluated(hint, variables, names) for parameter, hint in code.__annotations__.items()}
+    return {parameter: _evaluate(hint, variables, names) for parameter, hint in code.__annotations__.items()}
 
 
-def _evaluated(hint: Any, variables: dict[str, Any], names: dict[str, Any]) -> Any:
+def _evaluate(hint: Any, variables: dict[str, Any], names: dict[str, Any]) -> Any:
     """Evaluate a quoted type hint, as `typing.get_type_hints` would."""
     if not isinstance(hint, str):
         return hint
@@ -111,11 +111,11 @@ def _names_for_checkers(module: str) -> dict[str, Any]:
     for block in _FOR_CHECKERS.findall(source):
         with suppress(SyntaxError):
             for statement in ast.parse(dedent(block)).body:
-                names.update(_imported(statement, module))
+                names.update(_loaded_imports(statement, module))
     return names
 
 
-def _imported(statement: ast.stmt, module: str) -> Iterator[tuple[str, Any]]:
+def _loaded_imports(statement: ast.stmt, module: str) -> Iterator[tuple[str, Any]]:
     if isinstance(statement, ast.Import):
         for alias in statement.names:
             path = alias.name if alias.asname else alias.name.partition(".")[0]

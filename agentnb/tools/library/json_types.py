@@ -89,16 +89,16 @@ def _union(parts: Sequence[Any]) -> Any:
         return Any
     members: tuple[Any, ...] = ()
     for part in parts:
-        if part is not INEXPRESSIBLE and is_expressible(_joined((*members, part))):
+        if part is not INEXPRESSIBLE and is_expressible(_join_types((*members, part))):
             members += (part,)
-    return INEXPRESSIBLE if all(member is type(None) for member in members) else _joined(members)
+    return INEXPRESSIBLE if all(member is type(None) for member in members) else _join_types(members)
 
 
-def _joined(members: tuple[Any, ...]) -> Any:
+def _join_types(members: tuple[Any, ...]) -> Any:
     return reduce(operator.or_, members)
 
 
-def left_out(hint: Any, *, any_for_object: bool = False) -> list[Any]:
+def excluded_members(hint: Any, *, any_for_object: bool = False) -> list[Any]:
     """Return the members of a union that JSON cannot represent, except literals, which mark special values of the library."""
     members = typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else ()
     return [

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 
 from agentnb import settings
 from agentnb.advice import AddServer, AnyAdvice
-from agentnb.errors import SettingsError, nearest
+from agentnb.errors import SettingsError, suggest_similar
 from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.mcp.server_settings import ServerList, read_variable
 
@@ -49,7 +49,7 @@ class Configuration:
             if source == settings.SERVERS_VARIABLE:
                 raise SettingsError(f"The MCP server {name} is configured in the variable {source}", "Change the variable")
             if not source:
-                raise SettingsError(f"There is no MCP server {name}", nearest(name, self.known))
+                raise SettingsError(f"There is no MCP server {name}", suggest_similar(name, self.known))
             if source == TYPED:
                 del self._added[name]
                 return
@@ -77,7 +77,7 @@ class Configuration:
         """Return a server by name. Raises `SettingsError` if it is not configured, or the variable is invalid."""
         server = self._given.get(name) or self._of_variable().named(name)
         if server is None:
-            advice: tuple[AnyAdvice, ...] = (*nearest(name, self.servers), AddServer(name, lead="Configure it"))
+            advice: tuple[AnyAdvice, ...] = (*suggest_similar(name, self.servers), AddServer(name, lead="Configure it"))
             raise SettingsError(f"There is no MCP server {name}", advice)
         return server
 

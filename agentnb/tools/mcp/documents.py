@@ -35,7 +35,7 @@ class Document:
     def error(self, path: Keys, what: str, advice: Advised = "") -> SettingsError:
         """Return an error about the value at this path."""
         prefix = next((path[:end] for end in range(len(path), -1, -1) if path[:end] in self.offsets), None)
-        where = self.source if prefix is None else place(self.source, self.text, self.offsets[prefix])
+        where = self.source if prefix is None else format_position(self.source, self.text, self.offsets[prefix])
         return SettingsError(f"{where}: {what}", advice)
 
 
@@ -43,7 +43,7 @@ class _Unreadable(Exception):
     """Syntax error: message and offset, None if unknown."""
 
 
-def place(source: str, text: str, offset: int) -> str:
+def format_position(source: str, text: str, offset: int) -> str:
     """Return source, line and column of an offset in a text."""
     column = offset - text.rfind("\n", 0, offset)
     return f"{source}, line {text.count(chr(10), 0, offset) + 1}, column {column}"
@@ -60,7 +60,7 @@ def read_document(text: str, source: str) -> Document:
         value, offsets = form.read(text)
     except _Unreadable as error:
         problem, offset = error.args
-        where = source if offset is None else place(source, text, offset)
+        where = source if offset is None else format_position(source, text, offset)
         raise SettingsError(f"{where}: not valid {form.name}: {problem}") from None
     except RecursionError:
         raise SettingsError(f"{source}: not valid {form.name}: lists or objects in too many others") from None
@@ -94,10 +94,10 @@ def _read_json(text: str) -> tuple[Any, dict[Keys, int]]:
             raise _Unreadable(*((message, end) if end > error.pos else (error.msg, error.pos))) from None
     except ValueError:
         raise _Unreadable("a number is too long", None) from None
-    return value, _located(text)
+    return value, _locate_values(text)
 
 
-def _located(text: str) -> dict[Keys, int]:
+def _locate_values(text: str) -> dict[Keys, int]:
     """Return the offset of each value of a valid JSON document."""
     offsets: dict[Keys, int] = {}
     path: list[str | int] = []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agentnb.errors import SettingsError
 from agentnb.settings import values_of
-from agentnb.tools.mcp.server import FILE, VARIABLE, MCPServer, home_expanded, is_address
+from agentnb.tools.mcp.server import FILE, VARIABLE, MCPServer, expand_home, is_address
 
 MAX_FILE = 100_000
 """Maximum bytes of a file used as a value, or with variables."""
@@ -42,7 +42,7 @@ _REFUSED = {
 """Variables that only the program itself can fill."""
 
 
-def translated(text: str, key: str | int, folder: Path | None, *, has_bare_variables: bool) -> str:
+def translate_variables(text: str, key: str | int, folder: Path | None, *, has_bare_variables: bool) -> str:
     """Translate the variables of another program's file to agentnb's syntax.
 
     ``key``: the setting, or an index in a list; ``folder``: the working folder. Raises `SettingsError`, with a working
@@ -62,14 +62,14 @@ def translated(text: str, key: str | int, folder: Path | None, *, has_bare_varia
     workspace = folder or Path.cwd()
     places = (str(workspace), str(Path.home()), workspace.name, os.sep)
     text = _FOLDERS.sub(lambda match: places[(match.lastindex or 1) - 1], text)
-    text = _FILE.sub(lambda match: f"${{{FILE}{(folder or Path()) / home_expanded(match[1])}}}", text)
+    text = _FILE.sub(lambda match: f"${{{FILE}{(folder or Path()) / expand_home(match[1])}}}", text)
     return _BARE.sub(r"${\1}", text) if has_bare_variables else text
 
 
 _KIND = "environment variable"
 
 
-def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
+def expand_variables(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
     """Replace ``${NAME}`` in the settings of a server by the values of environment variables.
 
     Raises `SettingsError`, without values, for an unset variable, and for a setting that its value makes invalid.
@@ -95,7 +95,7 @@ def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
     if server.is_remote and not is_address(target):
         raise SettingsError(f"The address of the MCP server {server.name} does not begin with http:// or https://")
     headers = {name: fill(value) for name, value in server.headers.items()}
-    cwd = None if server.cwd is None else home_expanded(fill(str(server.cwd)))
+    cwd = None if server.cwd is None else expand_home(fill(str(server.cwd)))
     for folder, purpose in ((cwd, "to start in"), *[(Path(root), "to have the root") for root in server.roots]):
         if folder is not None and not folder.is_dir():
             raise SettingsError(f"The MCP server {server.name} is {purpose} {folder}, which is not a folder")

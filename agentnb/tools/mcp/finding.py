@@ -74,7 +74,7 @@ class ToolFinder:
             "limit": {"type": "integer", "minimum": 1, "maximum": MAX_FOUND, "default": DEFAULT_FOUND},
         }
         schema = {"type": "object", "properties": properties, "required": ["query"]}
-        self.spec = ToolSpec(FIND_TOOLS, _described(servers), schema, role=self.role)
+        self.spec = ToolSpec(FIND_TOOLS, _description(servers), schema, role=self.role)
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Return the best matches, which the next request offers."""
@@ -83,7 +83,7 @@ class ToolFinder:
         if not isinstance(query, str) or type(limit) is not int or not 1 <= limit <= MAX_FOUND:
             problem = f"query must be a text, and limit a number from 1 to {MAX_FOUND}."
             return failure("invalid_arguments", problem, 'Call it as {"query": "list files"}.')
-        matches = ranked(query, self._tools())[:limit]
+        matches = rank_tools(query, self._tools())[:limit]
         if not matches:
             advice = "Use other words, or go on with the tools that you have."
             return failure("nothing_found", "No tool of a server has one of these words.", advice)
@@ -94,7 +94,7 @@ class ToolFinder:
         return ToolOutcome(True, (Text("\n".join([*offered, *([KNOWN, *repeated] if repeated else [])])),))
 
 
-def _described(servers: Mapping[str, int]) -> str:
+def _description(servers: Mapping[str, int]) -> str:
     """Return the description of the tool, with the servers and their numbers of tools."""
     counts = [f"{name} ({count})" for name, count in servers.items()]
     more = len(counts) - MAX_SERVERS_NAMED
@@ -148,14 +148,14 @@ _RELATED = (
 """Synonyms in tool names."""
 
 
-def ranked(query: str, tools: Sequence[MCPTool]) -> list[MCPTool]:
+def rank_tools(query: str, tools: Sequence[MCPTool]) -> list[MCPTool]:
     """Return the tools that match words of the query in name, title, description or arguments, the best first.
 
     Rare words and words of the name count more; misspelt and related words count less.
     """
     texts = [_words_of(tool) for tool in tools]
     counts = Counter(word for words in texts for word in words)
-    wanted = [_meant(word, counts) for word in dict.fromkeys(_words(query[:MAX_QUERY_CHARACTERS]))]
+    wanted = [_meanings(word, counts) for word in dict.fromkeys(_words(query[:MAX_QUERY_CHARACTERS]))]
     rarity = {word: log(1 + len(texts) / count) for word, count in counts.items()}
     scores = [
         sum(
@@ -187,7 +187,7 @@ def _words_of(tool: MCPTool) -> dict[str, float]:
     return dict.fromkeys(words, 1.0) | dict.fromkeys(_words(tool.tool_name), NAME_WEIGHT)
 
 
-def _meant(word: str, known: Mapping[str, int]) -> dict[str, float]:
+def _meanings(word: str, known: Mapping[str, int]) -> dict[str, float]:
     """Return the known words that a query word may mean, with their weights."""
     from rapidfuzz import fuzz, process
 

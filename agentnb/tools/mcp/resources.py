@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agentnb.core.messages import Image, Text, visible
 from agentnb.tools.mcp.connections.catalogue import Catalogue, catalogue_of
 from agentnb.tools.mcp.connections.live_server import LiveServer
-from agentnb.tools.mcp.results import given_parts, one_line, parts_of, resource_part, text_of
+from agentnb.tools.mcp.results import one_line, outcome_of_parts, parts_of, resource_part, text_of
 from agentnb.tools.mcp.server import digest
 from agentnb.tools.mcp.server_tool import Answer, MCPTool
 from agentnb.tools.mcp.wire_names import wire_name
@@ -65,17 +65,17 @@ async def _list_resources(client: Client, arguments: Mapping[str, Any], known: C
     catalogue = await catalogue_of(client)
     lines = [_line(item.uri, item, item.mime_type) for item in catalogue.resources]
     lines += [_line(item.uri_template, item, item.mime_type, "template") for item in catalogue.templates]
-    return _listed(lines, arguments, "resources")
+    return _list_outcome(lines, arguments, "resources")
 
 
 async def _list_prompts(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
     catalogue = await catalogue_of(client)
     lines = [_line(f"{prompt.name}({prompt_arguments(prompt)})", prompt, None) for prompt in catalogue.prompts]
-    return _listed(lines, arguments, "prompts")
+    return _list_outcome(lines, arguments, "prompts")
 
 
 async def _read_resource(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
-    return given_parts(contents_parts((await client.read_resource(arguments["uri"], cache_mode="refresh")).contents))
+    return outcome_of_parts(contents_parts((await client.read_resource(arguments["uri"], cache_mode="refresh")).contents))
 
 
 async def _get_prompt(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
@@ -85,7 +85,7 @@ async def _get_prompt(client: Client, arguments: Mapping[str, Any], known: Catal
     if missing := missing_arguments(known, arguments["name"], values):
         return failure("invalid_arguments", f"The prompt needs {', '.join(missing)} in arguments.")
     result = await client.get_prompt(arguments["name"], {str(name): str(value) for name, value in values.items()})
-    return given_parts(prompt_parts(result.messages))
+    return outcome_of_parts(prompt_parts(result.messages))
 
 
 _FILTER = {"filter": {"type": "string", "description": "Words that the lines must all contain"}}
@@ -108,15 +108,15 @@ _OF_PROMPTS = (
 
 def contents_parts(contents: Iterable[Any]) -> tuple[Text | Image, ...]:
     """Return the contents of a resource as texts and pictures, each labelled with its URI if there are several."""
-    return _labelled([(content.uri, (resource_part(content.model_dump(by_alias=True)),)) for content in contents])
+    return _label_parts([(content.uri, (resource_part(content.model_dump(by_alias=True)),)) for content in contents])
 
 
 def prompt_parts(messages: Iterable[t.PromptMessage]) -> tuple[Text | Image, ...]:
     """Return the messages of a prompt as texts and pictures, each labelled with its role if there are several."""
-    return _labelled([(message.role, parts_of([message.content.model_dump(by_alias=True)])) for message in messages])
+    return _label_parts([(message.role, parts_of([message.content.model_dump(by_alias=True)])) for message in messages])
 
 
-def _labelled(each: list[tuple[Any, tuple[Text | Image, ...]]]) -> tuple[Text | Image, ...]:
+def _label_parts(each: list[tuple[Any, tuple[Text | Image, ...]]]) -> tuple[Text | Image, ...]:
     """Return the parts after their labels; a single item has no label."""
     if len(each) == 1:
         return each[0][1]
@@ -173,7 +173,7 @@ def _line(named: str, item: Any, kind: str | None, *more: str) -> str:
     return one_line(f"{named}{f' ({details})' if details else ''}{f': {described}' if described else ''}")
 
 
-def _listed(lines: list[str], arguments: Mapping[str, Any], noun: str) -> ToolOutcome:
+def _list_outcome(lines: list[str], arguments: Mapping[str, Any], noun: str) -> ToolOutcome:
     words = str(arguments.get("filter") or "").casefold().split()
     fitting = [line for line in lines if all(word in line.casefold() for word in words)]
     shown = fitting[:MAX_LINES]

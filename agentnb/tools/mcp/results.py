@@ -46,10 +46,10 @@ def outcome_of(given: Any, output_schema: dict[str, Any] | None = None) -> ToolO
     value = text_of(parts) if structured is None else structured
     if problem := _misfit(structured, output_schema):
         parts = (*parts, Text(f"(This does not match the schema of the server: {visible(problem)})"))
-    return given_parts(parts, value, _table(structured))
+    return outcome_of_parts(parts, value, _table(structured))
 
 
-def given_parts(parts: tuple[Text | Image, ...], value: Any = None, display: Table | None = None) -> ToolOutcome:
+def outcome_of_parts(parts: tuple[Text | Image, ...], value: Any = None, display: Table | None = None) -> ToolOutcome:
     """Return the outcome of a call with these parts; by default, its value is their text."""
     return ToolOutcome(True, parts or (Text("(no content)"),), text_of(parts) if value is None else value, display=display)
 
@@ -102,7 +102,7 @@ def _part(block: Any) -> Text | Image:
             return Text(f"(the resource {_word(block, 'uri')}: {_word(block, 'name')})")
         case {"type": "resource", "resource": ({"text": str()} | {"blob": str()}) as resource}:
             return resource_part(resource)
-    return _text(f"{NOT_OF_THE_PROTOCOL}\n{msgspec.json.encode(_shortened(block)).decode()}")
+    return _text(f"{NOT_OF_THE_PROTOCOL}\n{msgspec.json.encode(_truncate(block)).decode()}")
 
 
 def resource_part(resource: Mapping[str, Any]) -> Text | Image:
@@ -117,13 +117,13 @@ def _word(block: Mapping[str, Any], key: str) -> str:
     return one_line(block.get(key) or "")
 
 
-def _shortened(value: Any) -> Any:
+def _truncate(value: Any) -> Any:
     """Truncate long texts in plain data, such as the bytes of a film."""
     if isinstance(value, str) and len(value) > MAX_ODD_CHARACTERS:
         return f"{value[:MAX_ODD_CHARACTERS]} … ({len(value):,} characters)"
     if isinstance(value, dict):
-        return {key: _shortened(item) for key, item in value.items()}
-    return [_shortened(item) for item in value] if isinstance(value, list) else value
+        return {key: _truncate(item) for key, item in value.items()}
+    return [_truncate(item) for item in value] if isinstance(value, list) else value
 
 
 def _text(text: str) -> Text:

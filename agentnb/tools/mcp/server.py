@@ -71,7 +71,7 @@ class MCPServer:
                 raise self._wrong("not a list of texts", setting)
             object.__setattr__(self, setting, tuple(values))
             self._check_texts(setting, enumerate(getattr(self, setting)), kinds)
-        object.__setattr__(self, "roots", tuple([str(home_expanded(root).absolute()) for root in self.roots]))
+        object.__setattr__(self, "roots", tuple([str(expand_home(root).absolute()) for root in self.roots]))
         for setting in ("env", "headers"):
             mapping = getattr(self, setting)
             if not isinstance(mapping, Mapping):
@@ -177,7 +177,7 @@ def is_word(text: str) -> bool:
     return text.startswith(PREFIX) and is_name(text.removeprefix(PREFIX).partition("/")[0])
 
 
-def with_given(items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
+def resolve_servers(items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
     """Return the items without duplicates, with names resolved to servers among them.
 
     Raises `InvalidTool` for two servers with the same name.
@@ -206,7 +206,7 @@ def without_defaults(text: str, *, is_target: bool = False) -> str:
     return kept + query + VARIABLE.sub(lambda match: f"${{{match[1]}{'' if match[2] is None else ':-...'}}}", hidden)
 
 
-def home_expanded(path: str | Path) -> Path:
+def expand_home(path: str | Path) -> Path:
     """Expand ``~`` in a path."""
     try:
         return Path(path).expanduser()

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from agentnb.advice import Advised
 from agentnb.core.schema.references import list_of
-from agentnb.errors import SettingsError, nearest
-from agentnb.tools.mcp.documents import Document, Keys, place, read_document
-from agentnb.tools.mcp.expansion import check_variables, text_of, translated
+from agentnb.errors import SettingsError, suggest_similar
+from agentnb.tools.mcp.documents import Document, Keys, format_position, read_document
+from agentnb.tools.mcp.expansion import check_variables, text_of, translate_variables
 from agentnb.tools.mcp.products import (
     ALLOWED,
     BARE,
@@ -32,7 +32,7 @@ from agentnb.tools.mcp.products import (
     UNUSED,
     Product,
 )
-from agentnb.tools.mcp.server import MAX_NAME, MAX_SHOWN, MCPServer, WrongSetting, home_expanded
+from agentnb.tools.mcp.server import MAX_NAME, MAX_SHOWN, MCPServer, WrongSetting, expand_home
 
 _FORM = '{"mcpServers": {"clock": {"command": "mcp-server-time"}}}'
 _SETTINGS = {name: setting for setting, (_, names) in SETTINGS.items() for name in names}
@@ -80,7 +80,7 @@ def read_servers(text: str, source: str, folder: Path | None = None) -> ServerLi
     notes: list[str] = []
     entries = [*_entries(document, Path(folder or "", source).as_posix())]
     allowed, excluded = (
-        [name for key_path in places for _, names in _found(document.value, key_path.split()) for name in list_of(names)]
+        [name for key_path in places for _, names in _values_at(document.value, key_path.split()) for name in list_of(names)]
         for places in (ALLOWED, EXCLUDED)
     )
     of_projects = [name for _, name, path, _ in entries if path[:1] == ("projects",)]
@@ -108,7 +108,7 @@ def read_variable(text: str, source: str) -> ServerList:
     servers: list[MCPServer] = []
     for match in re.finditer(r"[^,]+", text):
         name, colon, command = (part.strip() for part in match[0].partition(":"))
-        where = place(source, text, match.start())
+        where = format_position(source, text, match.start())
         if not (name and colon and command) or command.startswith("//"):
             raise SettingsError(f"{where}: a server has a name and a command", f"Write fs:/opt/fs-server, or JSON: {_FORM}")
         if any(char.isspace() for char in command):
@@ -127,7 +127,7 @@ def _entries(document: Document, file: str) -> Iterator[tuple[Product, str, Keys
     """Yield product, name, path and settings of each server."""
     is_found = False
     for keys, sharing in PLACES.items():
-        for path, value in _found(document.value, keys):
+        for path, value in _values_at(document.value, keys):
             if value is None or (not keys and is_found):
                 continue
             items = [*_items(document, path, value, is_guess=sharing[-1].is_guess)]
@@ -140,7 +140,7 @@ def _entries(document: Document, file: str) -> Iterator[tuple[Product, str, Keys
         raise document.error((), "there is no mcpServers", f"Write {_FORM}")
 
 
-def _found(value: Any, keys: Sequence[str], path: Keys = ()) -> Iterator[tuple[Keys, Any]]:
+def _values_at(value: Any, keys: Sequence[str], path: Keys = ()) -> Iterator[tuple[Keys, Any]]:
     """Yield the values at a path of keys, with their actual paths. ``*`` matches the working directory if it is a key,
     otherwise any key.
     """
@@ -149,7 +149,7 @@ def _found(value: Any, keys: Sequence[str], path: Keys = ()) -> Iterator[tuple[K
     elif isinstance(value, dict):
         wanted = str(Path.cwd()) if keys[0] == "*" else keys[0]
         for key in [wanted] if wanted in value else value if keys[0] == "*" else ():
-            yield from _found(value[key], keys[1:], (*path, key))
+            yield from _values_at(value[key], keys[1:], (*path, key))
 
 
 def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Iterator[tuple[str, Keys, dict[str, Any]]]:
@@ -253,7 +253,7 @@ class _Entry:
             return {key: self._plain(item, (*path, key), is_item=True) for key, item in value.items() if item is not None}
         if isinstance(value, str):
             try:
-                return translated(value, path[-1], self._folder, has_bare_variables=BARE in self._product.marks)
+                return translate_variables(value, path[-1], self._folder, has_bare_variables=BARE in self._product.marks)
             except SettingsError as error:
                 raise self._error(path, error.what, error.advice) from None
         return json.dumps(value) if is_item and isinstance(value, bool | int | float) else value
@@ -311,7 +311,7 @@ class _Entry:
                 for name, setting in _SETTINGS.items()
                 if setting not in self._fields and abs(len(name) - len(key)) < 2  # longer: not a typing error
             ]
-            if key not in NO_EFFECT and (advice := nearest(key, meant, 1)):
+            if key not in NO_EFFECT and (advice := suggest_similar(key, meant, 1)):
                 raise self._error(key, f"there is no setting {key[:MAX_SHOWN]!r}", advice)
             self._note(f"{key[:MAX_SHOWN]!r} has no effect{NO_EFFECT.get(key, '')}")
 
@@ -340,7 +340,7 @@ class _Entry:
         name = self._get("env_file")
         if not name:
             return {}
-        text = text_of(home_expanded(self._in_folder(name)))
+        text = text_of(expand_home(self._in_folder(name)))
         assignments = [match for line in (text or "").splitlines() if (match := _ASSIGNMENT.fullmatch(line))]
         names = ", ".join(match[1] for match in assignments)
         self._note(f"env has {names or 'nothing'} from {name}{', which cannot be read' if text is None else ''}")

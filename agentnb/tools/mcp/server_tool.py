@@ -18,7 +18,7 @@ from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.core.schema.whole_numbers import with_leaves
 from agentnb.errors import NotAnswered, ServerFailed, SettingsError
 from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED, Catalogue
-from agentnb.tools.mcp.connections.lenient_results import unwrapped
+from agentnb.tools.mcp.connections.lenient_results import unwrap
 from agentnb.tools.mcp.connections.live_server import LiveServer, leaves
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import outcome_of
@@ -105,7 +105,7 @@ class MCPTool:
             if self._answer is not None:
                 return await self._answer(client, arguments, self.live.catalogue)
             result = await client.call_tool(self.tool_name, dict(arguments), progress_callback=report)
-            return questions.noted(outcome_of(unwrapped(result.structured_content), self._output_schema))
+            return questions.noted(outcome_of(unwrap(result.structured_content), self._output_schema))
 
         for attempt in range(2):
             try:
@@ -116,9 +116,9 @@ class MCPTool:
                     raise questions.unanswered from error
                 if attempt == 0 and questions.asked and self.may_repeat and self._is_end(raised):
                     continue  # the question was lost with the server: ask again
-                if attempt == 0 and await self._logged_in(raised, context):
+                if attempt == 0 and await self._log_in(raised, context):
                     continue  # the server refused the call unread
-                return self._failed(raised)
+                return self._failure(raised)
         raise AssertionError("the second attempt has returned")
 
     def refusal(self, arguments: Any) -> ToolOutcome | None:
@@ -136,7 +136,7 @@ class MCPTool:
             return None
         return None if fits else refused_arguments(self.spec.name, arguments, schema)
 
-    async def _logged_in(self, error: BaseException, context: ToolContext) -> bool:
+    async def _log_in(self, error: BaseException, context: ToolContext) -> bool:
         """Let the person log in if the server refused a call. Returns False if the person is absent or does not log in."""
         refusal = self.live.refusal(error)
         if refusal is None or not refusal.takes_login or context.asker is None:
@@ -148,7 +148,7 @@ class MCPTool:
             return False
         return True
 
-    def _failed(self, error: BaseException) -> ToolOutcome:
+    def _failure(self, error: BaseException) -> ToolOutcome:
         if self._is_end(error):
             return failure("server_ended", DIED)
         name, refusal = self.live.server.name, self.live.refusal(error)
@@ -161,7 +161,7 @@ class MCPTool:
         return isinstance(error, ConnectionError) or is_closed
 
 
-class FoundTools(NamedTuple):
+class ListedTools(NamedTuple):
     """Tools of a server."""
 
     usable: tuple[MCPTool, ...]
@@ -169,7 +169,9 @@ class FoundTools(NamedTuple):
     """Reasons by name of tools that cannot be offered to a model."""
 
 
-def found_tools(live: LiveServer, tools: Iterable[t.Tool], names: Mapping[tuple[str, str], str] | None = None) -> FoundTools:
+def tools_of_server(
+    live: LiveServer, tools: Iterable[t.Tool], names: Mapping[tuple[str, str], str] | None = None
+) -> ListedTools:
     """Return the tools of a server. ``names``: names for models, of all servers of a run."""
     listed, usable, left_out = list(tools), dict[str, MCPTool](), dict(live.set_aside)
     server, named = live.server.name, names or names_of(live, listed)
@@ -180,7 +182,7 @@ def found_tools(live: LiveServer, tools: Iterable[t.Tool], names: Mapping[tuple[
                 left_out[tool.name] = f"{usable[name].tool_name!r} has the same name for models"
         except UnusableSchema as error:
             left_out[tool.name] = str(error)
-    return FoundTools(tuple(usable.values()), left_out)
+    return ListedTools(tuple(usable.values()), left_out)
 
 
 def names_of(live: LiveServer, tools: Iterable[t.Tool]) -> dict[tuple[str, str], str]:

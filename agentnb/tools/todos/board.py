@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeGuard
 
 import msgspec
 
-from agentnb.core.todos import Todo, Todos, counted, listed
-from agentnb.errors import SettingsError, near
+from agentnb.core.todos import Todo, Todos, format_count, format_list
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.tools.todos import operations, rules
-from agentnb.tools.todos.items import OF_A_PERSON, Fields, labelled, read_fields
+from agentnb.tools.todos.items import OF_A_PERSON, Fields, item_label, read_fields
 from agentnb.tools.todos.operations import Refused
 
 
@@ -47,7 +47,7 @@ class TodoBoard(Board):
     def __init__(self, todos: Iterable[Todo | Fields | str] = ()) -> None:
         self._lock = threading.RLock()
         self._changing = False
-        self._todos: Todos = _hung(todos)
+        self._todos: Todos = _initial_list(todos)
 
     def read(self) -> Todos:
         """Return the current list, the same tuple object while nothing has changed. Never waits."""
@@ -72,10 +72,10 @@ class TodoBoard(Board):
 
     def add(self, title: str, description: str = "", **fields: Any) -> Todo:
         """Add a todo at the end."""
-        values = _checked("Nothing was added", {"title": title, "description": description, **fields})
+        values = _check_fields("Nothing was added", {"title": title, "description": description, **fields})
 
         def append(todos: Todos) -> Todos:
-            new = _made(todos, values)
+            new = _new_todo(todos, values)
             _check("Nothing was added", (*todos, new), [len(todos)])
             return (*todos, new)
 
@@ -105,7 +105,7 @@ class TodoBoard(Board):
 
         def drop(todos: Todos) -> Todos:
             removed.append(_find(todos, id))
-            return tuple([_no_longer_waiting(todo, id) for todo in todos if todo is not removed[-1]])
+            return tuple([_drop_dependency(todo, id) for todo in todos if todo is not removed[-1]])
 
         self.change(drop)
         return removed[-1]
@@ -126,7 +126,7 @@ class TodoBoard(Board):
     def edit(self, id: int, **fields: Any) -> Todo:  # noqa: A002
         """Change fields of a todo, named as in `Todo` or in JSON. Fields set to None return to their default."""
         refusal = f"Todo {id} was not changed"
-        values = _checked(refusal, fields)
+        values = _check_fields(refusal, fields)
 
         def apply(todos: Todos) -> Todos:
             _find(todos, id)
@@ -152,13 +152,13 @@ class TodoBoard(Board):
         return True
 
     def __repr__(self) -> str:
-        return f"<TodoBoard: {counted(self._todos)}>" if self._todos else "<TodoBoard: empty>"
+        return f"<TodoBoard: {format_count(self._todos)}>" if self._todos else "<TodoBoard: empty>"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(listed(self._todos) or repr(self))
+        printer.text(format_list(self._todos) or repr(self))
 
 
-def _hung(given: Iterable[Todo | Fields | str]) -> Todos:
+def _initial_list(given: Iterable[Todo | Fields | str]) -> Todos:
     """Return the initial list of a board. Items without an id get the largest id before them plus one."""
     if type(given) is tuple and not given:  # the usual start of a run
         return ()
@@ -169,18 +169,18 @@ def _hung(given: Iterable[Todo | Fields | str]) -> Todos:
     problems: list[str] = []
     for index, item in enumerate(given):
         fields, wrong = _read(item)
-        problems += [f"{labelled('todos', index, item)}: {problem}" for problem in wrong]
+        problems += [f"{item_label('todos', index, item)}: {problem}" for problem in wrong]
         if not wrong:
-            todos.append(_made(todos, fields))
+            todos.append(_new_todo(todos, fields))
     if problems:
         raise _error(refusal, problems)
     _check(refusal, todos, range(len(todos)))
     return tuple(todos)
 
 
-def _made(before: Iterable[Todo], fields: Fields) -> Todo:
+def _new_todo(before: Iterable[Todo], fields: Fields) -> Todo:
     defaults: Fields = {"id": operations.next_id(before), "created_at": _now()}
-    return rules.settled(Todo(**defaults | fields))
+    return rules.clear_reason(Todo(**defaults | fields))
 
 
 def _read(item: Any) -> tuple[Fields, list[str]]:
@@ -194,7 +194,7 @@ def _read(item: Any) -> tuple[Fields, list[str]]:
     return fields, problems if "title" in item else ["title is missing", *problems]
 
 
-def _checked(refusal: str, given: Fields) -> Fields:
+def _check_fields(refusal: str, given: Fields) -> Fields:
     fields, problems = read_fields(given)
     if "id" in fields:
         problems.append("the board assigns the ids")
@@ -205,7 +205,7 @@ def _checked(refusal: str, given: Fields) -> Fields:
 
 def _check(refusal: str, todos: Iterable[Todo], places: Iterable[int]) -> None:
     todos = tuple(todos)
-    problems = [f"{labelled('todos', index, todos[index])}: {problem}" for index, problem in rules.problems(todos, places)]
+    problems = [f"{item_label('todos', index, todos[index])}: {problem}" for index, problem in rules.problems(todos, places)]
     if problems:
         raise _error(refusal, problems)
 
@@ -227,11 +227,11 @@ def _find(todos: Todos, number: int) -> Todo:
     for todo in todos:
         if todo.id == number:
             return todo
-    advice = near(str(number), [str(todo.id) for todo in todos]) or 'It is empty: board.add("...") adds a todo'
+    advice = suggest_names(str(number), [str(todo.id) for todo in todos]) or 'It is empty: board.add("...") adds a todo'
     raise SettingsError(f"There is no todo {number} on the board", advice)
 
 
-def _no_longer_waiting(todo: Todo, number: int) -> Todo:
+def _drop_dependency(todo: Todo, number: int) -> Todo:
     if number not in todo.dependencies:
         return todo
     remaining = tuple([dependency for dependency in todo.dependencies if dependency != number])
@@ -242,7 +242,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def changeable(board: Board | None) -> TodoBoard:
+def as_todo_board(board: Board | None) -> TodoBoard:
     """Return the board if it is a `TodoBoard`. Raises `SettingsError` for the person's own kind of board."""
     if not isinstance(board, TodoBoard):
         raise SettingsError("This list is on a custom board", "Change it there")

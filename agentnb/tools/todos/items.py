@@ -48,7 +48,7 @@ OF_A_PERSON = tuple(_WANTED)[1:]
 """Fields that a person may set, by Python name."""
 
 
-def decoded(value: Any) -> Any:
+def decode_json(value: Any) -> Any:
     """Decode a list or object that arrived as JSON text; return other values unchanged."""
     if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
         try:
@@ -58,17 +58,17 @@ def decoded(value: Any) -> Any:
     return value
 
 
-def labelled(parameter: str, index: int, item: Any) -> str:
+def item_label(parameter: str, index: int, item: Any) -> str:
     """Return the label of an item for messages: ``todoList[2] (id 3)``."""
     number = item.get("id") if isinstance(item, dict) else getattr(item, "id", None)
-    return f"{parameter}[{index}]" + (f" (id {shown(number)})" if number is not None else "")
+    return f"{parameter}[{index}]" + (f" (id {value_text(number)})" if number is not None else "")
 
 
 def read_item(given: Any, required: Iterable[str] = ()) -> tuple[Fields, list[str]]:
     """Parse a model's todo into attributes and problems. Null means missing; times cannot be set."""
-    given = decoded(given)
+    given = decode_json(given)
     if not isinstance(given, dict):
-        return {}, [f"must be an object with {', '.join(required)}, not {shown(given)}"]
+        return {}, [f"must be an object with {', '.join(required)}, not {value_text(given)}"]
     missing = [f"{name} is missing" for name in required if given.get(name) is None]
     present = {name: value for name, value in given.items() if value is not None and name not in _KEPT_BY_THE_LIST}
     fields, problems = _read(present)
@@ -87,7 +87,7 @@ def read_fields(given: Fields) -> tuple[Fields, list[str]]:
     return cleared | fields, problems
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Return a value for messages as JSON, truncated if long."""
     try:
         text = json.dumps(value, ensure_ascii=False)
@@ -103,20 +103,20 @@ def _read(given: Fields) -> tuple[Fields, list[str]]:
         attribute = _ATTRIBUTES.get(name)
         if attribute is None:
             names = [field.encode_name for field in _STRUCT_FIELDS.values() if field.name not in _TIMES]
-            problems.append(with_names(f"there is no field {shown(name)}.", str(name), names))
+            problems.append(with_names(f"there is no field {value_text(name)}.", str(name), names))
             continue
         wanted, words = _WANTED.get(attribute, (_STRUCT_FIELDS[attribute].type, "a time"))
         try:
             fields[attribute] = _tidy(attribute, msgspec.convert(_plain(attribute, value), wanted, strict=False))
         except msgspec.ValidationError:
-            problems.append(f"{name} must be {words}, not {shown(value)}")
+            problems.append(f"{name} must be {words}, not {value_text(value)}")
     return fields, problems
 
 
 def _plain(attribute: str, value: Any) -> Any:
     """Normalize a value before validation: spelling of choices, and line breaks in single-line texts."""
     if attribute == "dependencies":
-        return decoded(value)
+        return decode_json(value)
     if not isinstance(value, str):
         return value
     if attribute in ("status", "priority"):

@@ -12,7 +12,7 @@ import msgspec
 from agentnb.core.todos import Todo, Todos, has_open, is_open
 from agentnb.errors import with_names
 from agentnb.tools.todos import rules
-from agentnb.tools.todos.items import Fields, decoded, labelled, read_item, shown
+from agentnb.tools.todos.items import Fields, decode_json, item_label, read_item, value_text
 
 ErrorCode: TypeAlias = Literal["invalid_arguments", "todo_error"]
 
@@ -56,16 +56,16 @@ def read(todos: Todos, given: Any = None, now: datetime | None = None) -> tuple[
 def write(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
     """Replace the list. Completed todos must remain, and at most one todo is in progress."""
     refusal = "The list was not written, and is as it was:"
-    read_items = _read_all(_listed(given, "todoList"), "todoList", ("id", "title", "status"), refusal)
+    read_items = _read_all(_as_list(given, "todoList"), "todoList", ("id", "title", "status"), refusal)
     before = {todo.id: todo for todo in todos}
-    written, notes = _one_in_progress([rules.settled(Todo(**fields)) for fields in read_items])
-    wrong = [f"{labelled('todoList', index, written[index])}: {problem}" for index, problem in _judge(written, 0)]
-    dropped = _dropped(todos, written)
+    written, notes = _one_in_progress([rules.clear_reason(Todo(**fields)) for fields in read_items])
+    wrong = [f"{item_label('todoList', index, written[index])}: {problem}" for index, problem in _judge(written, 0)]
+    dropped = _dropped_todos(todos, written)
     if dropped:
         refusal = 'The list was not written, and is as it was. Keep what is completed, or use operation "add" for new work:'
     if wrong or dropped:
         raise Refused(refusal, wrong + dropped, "todo_error" if dropped else "invalid_arguments")
-    after = tuple([_dated(todo, before.get(todo.id), now) for todo in written])
+    after = tuple([_set_times(todo, before.get(todo.id), now) for todo in written])
     if after == todos:
         return todos, Report("Nothing to write: the list was the same before.", notes=(*notes, *_remarks(todos)))
     return after, Report(f"Wrote {_count(after)}.", notes=(*notes, *_remarks(after)))
@@ -77,9 +77,9 @@ def update(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
         raise Refused('There is no list to update. Create it first, with operation "write" and todoList.')
     applied, failed, redundant = [], [], []
     after = todos
-    for index, entry in enumerate(_listed(given, "todoUpdates", least=1)):
+    for index, entry in enumerate(_as_list(given, "todoUpdates", least=1)):
         fields, wrong = read_item(entry, ("id",))
-        label = labelled("todoUpdates", index, entry)
+        label = item_label("todoUpdates", index, entry)
         try:
             if wrong:
                 raise Refused("; ".join(wrong))
@@ -98,17 +98,17 @@ def update(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
 
 def add(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
     """Add new todos at the end, with the next ids."""
-    read_items = _read_all(_listed(given, "newTodos", least=1), "newTodos", ("title",), "Nothing was added:")
+    read_items = _read_all(_as_list(given, "newTodos", least=1), "newTodos", ("title",), "Nothing was added:")
     start = next_id(todos)
     wrong, new = [], []
     for index, fields in enumerate(read_items):
         if fields.setdefault("id", start + index) != start + index:
             wrong.append(f"newTodos[{index}]: its id will be {start + index}: leave id out")
-        new.append(rules.settled(Todo(**fields, created_at=now)))
+        new.append(rules.clear_reason(Todo(**fields, created_at=now)))
     after = (*todos, *new)
     if not wrong:  # with wrong ids, dependencies are ambiguous
         at = len(todos)
-        wrong = [f"{labelled('newTodos', index - at, after[index])}: {problem}" for index, problem in _judge(after, at)]
+        wrong = [f"{item_label('newTodos', index - at, after[index])}: {problem}" for index, problem in _judge(after, at)]
     if wrong:
         raise Refused("Nothing was added:", wrong, "invalid_arguments")
     ids = f"id {start}" if len(new) == 1 else f"ids {start} to {after[-1].id}"
@@ -119,13 +119,13 @@ def change(todos: Todos, number: int, fields: Fields, now: datetime) -> Todos:
     """Return the list with fields of a todo changed, or the same object without a change. Raises `Refused`."""
     index = next((index for index, todo in enumerate(todos) if todo.id == number), None)
     if index is None:
-        raise Refused(with_names(f"there is no todo {shown(number)}.", str(number), [str(todo.id) for todo in todos]))
+        raise Refused(with_names(f"there is no todo {value_text(number)}.", str(number), [str(todo.id) for todo in todos]))
     old = todos[index]
     if not fields:
         raise Refused('nothing to change: give status, or another field, as in {"id": 1, "status": "completed"}')
     if fields.get("blocked_reason") and "status" not in fields and old.status != "blocked":
         raise Refused('it is not blocked: give "status": "blocked" along with blockedReason')
-    new = rules.settled(msgspec.structs.replace(old, **fields))
+    new = rules.clear_reason(msgspec.structs.replace(old, **fields))
     if new == old:
         return todos
     after = (*todos[:index], msgspec.structs.replace(new, updated_at=now), *todos[index + 1 :])
@@ -142,16 +142,16 @@ def next_id(todos: Iterable[Todo]) -> int:
     return max([todo.id for todo in todos], default=0) + 1
 
 
-def _listed(given: Any, parameter: str, least: int = 0) -> Sequence[Any]:
+def _as_list(given: Any, parameter: str, least: int = 0) -> Sequence[Any]:
     """Return the items as a list; a single object becomes a list."""
-    given = decoded(given)
+    given = decode_json(given)
     if isinstance(given, dict):
         return [given]
     if isinstance(given, list | tuple):
         if len(given) < least:
             raise Refused(f"{parameter} is empty", code="invalid_arguments")
         return given
-    raise Refused(f"{parameter} must be a list of objects, not {shown(given)}", code="invalid_arguments")
+    raise Refused(f"{parameter} must be a list of objects, not {value_text(given)}", code="invalid_arguments")
 
 
 def _read_all(items: Sequence[Any], parameter: str, required: tuple[str, ...], refusal: str) -> list[Fields]:
@@ -159,7 +159,7 @@ def _read_all(items: Sequence[Any], parameter: str, required: tuple[str, ...], r
     for index, item in enumerate(items):
         fields, problems = read_item(item, required)
         done.append(fields)
-        wrong += [f"{labelled(parameter, index, item)}: {problem}" for problem in problems]
+        wrong += [f"{item_label(parameter, index, item)}: {problem}" for problem in problems]
     if wrong:
         raise Refused(refusal, wrong, "invalid_arguments")
     return done
@@ -178,7 +178,7 @@ def _one_in_progress(todos: list[Todo]) -> tuple[list[Todo], list[str]]:
     return kept, [f"Only one todo may be in progress, the first stays so: set to not-started: {ids}."]
 
 
-def _dropped(before: Iterable[Todo], after: Iterable[Todo]) -> list[str]:
+def _dropped_todos(before: Iterable[Todo], after: Iterable[Todo]) -> list[str]:
     """Describe completed todos that are missing. A different open todo with the same id does not preserve one."""
     kept = {todo.id: todo for todo in after}
     gone = []
@@ -186,12 +186,12 @@ def _dropped(before: Iterable[Todo], after: Iterable[Todo]) -> list[str]:
         successor = kept.get(todo.id)
         replaced = successor is not None and is_open(successor) and successor.title.casefold() != todo.title.casefold()
         if not is_open(todo) and (successor is None or replaced):
-            state = "missing" if successor is None else f"another todo, {shown(successor.title)}"
-            gone.append(f"id {todo.id} {shown(todo.title)} is completed, here it is {state}")
+            state = "missing" if successor is None else f"another todo, {value_text(successor.title)}"
+            gone.append(f"id {todo.id} {value_text(todo.title)} is completed, here it is {state}")
     return gone
 
 
-def _dated(todo: Todo, before: Todo | None, now: datetime) -> Todo:
+def _set_times(todo: Todo, before: Todo | None, now: datetime) -> Todo:
     if before is None:
         return msgspec.structs.replace(todo, created_at=now)
     todo = msgspec.structs.replace(todo, created_at=before.created_at, updated_at=before.updated_at)

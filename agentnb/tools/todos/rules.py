@@ -31,7 +31,7 @@ def problems(todos: Sequence[Todo], judged: Iterable[int]) -> Iterator[tuple[int
         yield index, f"dependencies go in a circle: {' waits for '.join(map(str, circle))}"
 
 
-def settled(todo: Todo) -> Todo:
+def clear_reason(todo: Todo) -> Todo:
     """Remove the blocked reason of a todo that is not blocked."""
     if todo.status == "blocked" or todo.blocked_reason is None:
         return todo

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from agentnb.core.messages import Text
 from agentnb.core.request import ToolSpec
-from agentnb.core.todos import TODO_TOOL, Todos, headed, is_open
+from agentnb.core.todos import TODO_TOOL, Todos, format_with_heading, is_open
 from agentnb.errors import with_names
 from agentnb.tools.todos import operations
 from agentnb.tools.todos.board import Board
-from agentnb.tools.todos.items import PRIORITIES, STATUSES, decoded, shown
+from agentnb.tools.todos.items import PRIORITIES, STATUSES, decode_json, value_text
 from agentnb.tools.todos.operations import Operation, Refused, Report
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
@@ -85,11 +85,11 @@ class TodoChange(NamedTuple):
     after: Todos
 
 
-class _Asked(NamedTuple):
+class _Call(NamedTuple):
     """A call with valid arguments."""
 
     operation: str
-    given: Any
+    value: Any
     unused: list[str]
     """Parameters of other operations."""
 
@@ -112,27 +112,27 @@ class TodoTool:
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Apply the requested operation, and return the resulting list."""
-        arguments = decoded(arguments)
+        arguments = decode_json(arguments)
         try:
-            asked = _asked(arguments)
-            change, report = self._done(asked)
+            asked = _parse_call(arguments)
+            change, report = self._apply(asked)
         except Refused as refused:
             self._shown = self.board.read()
-            return failure(refused.code, _with_list(_advised(refused, arguments), self._shown))
+            return failure(refused.code, _with_list(_error_text(refused, arguments), self._shown))
         self._shown = change.after
-        text = _with_list(_told(report, asked), change.after)
+        text = _with_list(_report_text(report, asked), change.after)
         if report.failed and not report.applied and not report.redundant:
             return failure("todo_error", text)
         return ToolOutcome(True, (Text(text),), change)
 
-    def _done(self, asked: _Asked) -> tuple[TodoChange, Report]:
+    def _apply(self, asked: _Call) -> tuple[TodoChange, Report]:
         if asked.operation == "read":
             todos, report = operations.read(self.board.read())
             return TodoChange(todos, todos), report
         done: list[tuple[TodoChange, Report]] = []
 
         def apply(todos: Todos) -> Todos:
-            after, report = _CHANGES[asked.operation](todos, asked.given, datetime.now(UTC))
+            after, report = _CHANGES[asked.operation](todos, asked.value, datetime.now(UTC))
             unseen = todos
             if not self._shown:  # its first list: keep todos added by others meanwhile
                 after, report = _with_added(todos, after, report, self._at_first)
@@ -178,7 +178,7 @@ def _with_added(before: Todos, after: Todos, report: Report, at_first: frozenset
         after = (*after, replace(todo, id=new_ids[todo.id], dependencies=others))
     if not added:
         return after, report
-    kept = ", ".join(f"{new_ids[todo.id]} {shown(todo.title)}" for todo in added)
+    kept = ", ".join(f"{new_ids[todo.id]} {value_text(todo.title)}" for todo in added)
     note = f"Kept, as the user has added it: {kept}." if len(added) == 1 else f"Kept, as the user has added them: {kept}."
     return after, dataclasses.replace(report, notes=(*report.notes, note))
 
@@ -196,28 +196,28 @@ def _keep_unseen(before: Todos, after: Todos, shown_last: Todos) -> None:
         raise Refused(message, [f"todo {todo.id}: {todo.title}" for todo in lost])
 
 
-def _asked(arguments: Any) -> _Asked:
+def _parse_call(arguments: Any) -> _Call:
     """Parse the arguments of a call. Raises `Refused` for invalid ones."""
     four = f"one of {', '.join(OPERATIONS)}"
     if not isinstance(arguments, dict):
-        message = f"The arguments must be an object with operation, {four}, not {shown(arguments)}."
+        message = f"The arguments must be an object with operation, {four}, not {value_text(arguments)}."
         raise Refused(message, code="invalid_arguments")
     problems = []
     operation = _operation(arguments)
     if arguments.get("operation") is None:
         problems.append(f"operation is missing: give {four}.")
     elif not operation:
-        problems.append(f"operation must be {four}, not {shown(arguments['operation'])}.")
+        problems.append(f"operation must be {four}, not {value_text(arguments['operation'])}.")
     names = ("operation", *PARAMETERS.values())
     unknown = [name for name in arguments if name not in names]
-    problems += [with_names(f"There is no parameter {shown(name)}.", str(name), names) for name in unknown]
+    problems += [with_names(f"There is no parameter {value_text(name)}.", str(name), names) for name in unknown]
     needed = PARAMETERS.get(operation, "")
     value = arguments.get(needed)
     if needed and value is None:
         problems.append(f"Operation {operation} needs {needed}.")
     if problems:
         raise Refused(" ".join(problems), code="invalid_arguments")
-    return _Asked(operation, value, [name for name in names[1:] if name != needed and arguments.get(name)])
+    return _Call(operation, value, [name for name in names[1:] if name != needed and arguments.get(name)])
 
 
 def _operation(arguments: Any) -> str:
@@ -227,14 +227,14 @@ def _operation(arguments: Any) -> str:
     return named if named in OPERATIONS else ""
 
 
-def _advised(refused: Refused, arguments: Any) -> str:
+def _error_text(refused: Refused, arguments: Any) -> str:
     """Return the problem, with an example of valid arguments if they were invalid."""
     if refused.code != "invalid_arguments":
         return str(refused)
     return f"{refused}\nFor example: {_EXAMPLES[_operation(arguments) or 'read']}"
 
 
-def _told(report: Report, asked: _Asked) -> str:
+def _report_text(report: Report, asked: _Call) -> str:
     lines = [report.headline]
     for kind, entries in (("applied", report.applied), ("failed", report.failed), ("redundant", report.redundant)):
         lines += [f"- {kind}: {entry}" for entry in entries]
@@ -248,4 +248,4 @@ def _told(report: Report, asked: _Asked) -> str:
 
 
 def _with_list(text: str, todos: Todos) -> str:
-    return f"{text}\n\n{headed(todos)}" if todos else text
+    return f"{text}\n\n{format_with_heading(todos)}" if todos else text

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 
-from agentnb.errors import nearest
+from agentnb.errors import suggest_similar
 from agentnb.workflow.cagent.models import Models, is_with_slash
 from agentnb.workflow.cagent.permissions import Permissions
 from agentnb.workflow.cagent.toolsets import RAG, Toolsets
@@ -98,7 +98,7 @@ class _Agents:
             elif key not in (*own, TOOLSETS):
                 _note_unused(fields, key, (*own, TOOLSETS, *REFUSED))
         entries.pop("model", None)
-        if (model := self._models.named(fields)) is not None:
+        if (model := self._models.name_for(fields)) is not None:
             entries["model"] = Entry(model.line, model)
         words = self.toolsets.words(fields)
         if words:
@@ -129,7 +129,7 @@ def _has_marks(agent: Entry) -> bool:
 def _note_unused(fields: Fields, key: str, known: Collection[str]) -> None:
     """Report an unused key: as a problem if it resembles a known key."""
     entry = fields.node.entries[key]
-    if similar := nearest(key, known):
+    if similar := suggest_similar(key, known):
         fields.add(entry.line, f'unknown key "{key}"', similar)
     else:
         fields.problems.warn(entry.line, f"{fields.where}: {key} has no effect")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import urlencode
 
-from agentnb.errors import nearest
+from agentnb.errors import suggest_similar
 from agentnb.models.options import EFFORTS, PLAIN
 from agentnb.models.registry import REMOTE
 from agentnb.settings import SERVER_ALIASES
@@ -36,9 +36,9 @@ class Models:
         self._models = file.fields("models", "models")
         self._providers = file.fields("providers", "providers")
 
-    def named(self, agent: Fields) -> ScalarNode | None:
+    def name_for(self, agent: Fields) -> ScalarNode | None:
         """Return the model name of an agent, or None for the run's model. Reports models without a translation."""
-        node = agent.given("model")
+        node = agent.node_at("model")
         text = (agent.text("model") or "").strip()
         if node is None or not text or text == AUTO:
             return None
@@ -46,13 +46,13 @@ class Models:
         if others:
             self._problems.warn(node.line, f"{agent.where}: model: the models do not take turns: only {first} is called")
         if self._models is not None and first in self._models:
-            return self._described(first)
+            return self._describe_model(first)
         if not is_with_slash(first):
             return ScalarNode(node.line, first, first)
         provider, _, name = first.partition("/")
         return self._name(Fields(agent.node, f"{agent.where}: model", self._problems), node, provider, name, {})
 
-    def _described(self, name: str) -> ScalarNode | None:
+    def _describe_model(self, name: str) -> ScalarNode | None:
         assert self._models is not None
         entry = self._models.fields(name, f"models: {name}")
         if entry is None:
@@ -61,7 +61,7 @@ class Models:
         if not provider or not model:
             entry.add(entry.line, "a model has a provider and a model", "Write {provider: NAME, model: NAME}")
             return None
-        node = entry.given("provider")
+        node = entry.node_at("provider")
         assert node is not None
         return self._name(entry, node, provider, model, dict(self._options(entry)))
 
@@ -73,7 +73,7 @@ class Models:
         if server is None:
             key = wire.upper().replace("-", "_")
             hint = f"Give its address: providers: {{{wire}: {{base_url: https://HOST/v1, token_key: {key}_API_KEY}}}}"
-            entry.add(at.line, f'there is no provider "{wire}"', nearest(wire, SERVER_ALIASES) or hint)
+            entry.add(at.line, f'there is no provider "{wire}"', suggest_similar(wire, SERVER_ALIASES) or hint)
             return None
         options = {**(dict(self._options(own)) if own is not None else {}), **options}
         budget = options.pop("thinking_budget", "")

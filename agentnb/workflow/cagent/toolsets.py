@@ -87,7 +87,7 @@ class Toolsets:
 
     def _word_of(self, server: Fields, entry: Fields) -> str:
         """Return the tool word of an MCP server and keep its description; empty without a description."""
-        described = _described(server)
+        described = _describe_server(server)
         if not described:
             entry.add(entry.line, "an MCP server has a ref, a command or a remote", "Write {type: mcp, ref: NAME}")
             return ""
@@ -98,7 +98,7 @@ class Toolsets:
         return f"{PREFIX}{unique_name}"
 
 
-def _described(server: Fields) -> dict[str, Any]:
+def _describe_server(server: Fields) -> dict[str, Any]:
     """Return a server in the format of ``mcpServers``; empty if it has neither program nor address."""
     remote, command, reference = server.fields("remote"), server.text("command"), server.text("ref")
     described: dict[str, Any] = {}

@@ -9,7 +9,7 @@ from typing import Any
 from agentnb.core.expressions import OF_TASKS, OF_WORKFLOWS, Spelling, pieces
 from agentnb.core.schema.data_paths import Place, texts_with_places
 from agentnb.core.schema.json_schema import SchemaError, UnusableSchema, plain_data, schema_errors
-from agentnb.errors import near
+from agentnb.errors import suggest_names
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ScalarNode
 
@@ -42,7 +42,9 @@ def check_arguments(
         if not _depends_on(mismatch, later):
             problem = f"there is no argument {', '.join(mismatch.unexpected)}" if mismatch.unexpected else mismatch.sentence
             closest = (
-                [] if mismatch.where else [hint for argument in mismatch.unexpected if (hint := near(argument, properties))]
+                []
+                if mismatch.where
+                else [hint for argument in mismatch.unexpected if (hint := suggest_names(argument, properties))]
             )
             line = line_at if isinstance(line_at, int) else line_at(mismatch.where)
             problems.add(line, f"{where}: {name}: {problem}", closest[0] if closest else _signature(schema))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from agentnb.advice import GiveAgent
-from agentnb.errors import near
+from agentnb.errors import suggest_names
 from agentnb.tools.builtin.named import GROUPS
 from agentnb.tools.mcp.server import is_word
 from agentnb.tools.mcp.wire_names import is_named
@@ -72,7 +72,7 @@ def _check_names(
         if step.agent not in agents:
             missing = GiveAgent(step.agent, lead="Declare it (agents:), or give it")
             problems.add(
-                line, f'{where}: agent "{step.agent}" not found in agents', lambda: near(step.agent, agents) or missing
+                line, f'{where}: agent "{step.agent}" not found in agents', lambda: suggest_names(step.agent, agents) or missing
             )
         if isinstance(step.context, tuple):
             seen = ChainMap(tree.in_no_block, tree.beside(located))
@@ -108,7 +108,7 @@ def _check_sub_agents(agents: Mapping[str, AgentSpec], known: Collection[str], p
         for sub_agent in agent.sub_agents:
             if sub_agent not in known:
                 problem = f'agent "{name}": {SUB_AGENTS}: agent "{sub_agent}" not found in agents'
-                problems.add(line, problem, partial(near, sub_agent, known))
+                problems.add(line, problem, partial(suggest_names, sub_agent, known))
     try:
         delegation_order(agents)
     except DelegationCircle as circle:
@@ -128,7 +128,7 @@ def _not_seen(wanted: str, viewer: Located, tree: StepTree, seen: Collection[str
     """Return why a step cannot see another's output, and a hint."""
     target = tree.by_id.get(wanted)
     if target is None or isinstance(target.step, GotoStep):
-        return f'there is no step "{wanted}"', partial(near, wanted, seen)
+        return f'there is no step "{wanted}"', partial(suggest_names, wanted, seen)
     outermost = target.blocks[0].step
     if viewer.blocks and viewer.blocks[0].step.path == outermost.path:
         return f"{wanted} runs at the same time, and its output is not seen here", ""

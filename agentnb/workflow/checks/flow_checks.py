@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from agentnb.errors import near
+from agentnb.errors import suggest_names
 from agentnb.workflow.checks.reference_checks import Read
 from agentnb.workflow.checks.way_checks import ENDLESS, check_ways
 from agentnb.workflow.form.fields import SourceMap
 from agentnb.workflow.form.problems import Hint, Problems
 from agentnb.workflow.form.spec import END, ConditionStep, GotoStep, MapStep, Step, WorkflowSpec
 from agentnb.workflow.form.step_tree import Located, StepTree, walk, walk_all
-from agentnb.workflow.graph.of_workflow import compiled
+from agentnb.workflow.graph.of_workflow import compile_workflow
 
 DEFERRED = "W_DEFERRED_CONDITION"
 """Warning code for a condition that reads a later step, which then runs first."""
@@ -53,7 +53,7 @@ class FlowChecks:
                 hint = "Put the condition into a parallel block: step: {type: parallel, steps: [...]}"
                 self._add(step.step, "type", "the step of a map cannot be a condition", hint)
         if not self._places.unread and self._deferred <= MAX_DEFERRED:
-            check_ways(compiled(self._spec), self._add_at, partial(self._add_at, code=ENDLESS))
+            check_ways(compile_workflow(self._spec), self._add_at, partial(self._add_at, code=ENDLESS))
             self._check_order()
 
     def _add(self, step: Step, key: str, message: str, hint: Hint = "", code: str = "") -> None:
@@ -82,7 +82,9 @@ class FlowChecks:
             hint = f"Go to {destination.top.step.id}, or move {target} to the top-level list"
             self._add(step, key, f'goto "{target}": that step is inside {inside.id}, and not in the top-level list', hint)
         else:
-            self._add(step, key, f'goto "{target}": there is no such step', lambda: near(target, self._known_targets()))
+            self._add(
+                step, key, f'goto "{target}": there is no such step', lambda: suggest_names(target, self._known_targets())
+            )
 
     def _known_targets(self) -> list[str]:
         return [*dict.fromkeys(step.id for step in self._tree.steps if not isinstance(step, GotoStep)), END]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from agentnb.core.expressions import OF_WORKFLOWS
 from agentnb.core.schema.data_paths import Reference
-from agentnb.errors import ExpressionError, near, nearest
+from agentnb.errors import ExpressionError, suggest_names, suggest_similar
 from agentnb.workflow.checks.argument_checks import warn_of_other_form
 from agentnb.workflow.form.fields import OF_WORKFLOW, SourceMap, Use
 from agentnb.workflow.form.problems import Hint, Problems
@@ -48,20 +48,20 @@ class ReferenceChecks:
     agents: Mapping[str, AgentSpec]
     places: SourceMap
     problems: Problems
-    given: Collection[str] = ()
+    python_agents: Collection[str] = ()
     """Agents passed from Python."""
     inputs: Collection[str] | None = None
     """Available inputs, if known."""
-    left: int = MAX_READS
+    remaining_reads: int = MAX_READS
     reads: list[Read] = field(default_factory=list)
     """The steps that templates read."""
 
     def check(self) -> None:
         """Check all texts with templates."""
         for use in self.places.uses:
-            if use.is_of_agent and use.owner in self.given:
+            if use.is_of_agent and use.owner in self.python_agents:
                 continue
-            if self.left < 0:
+            if self.remaining_reads < 0:
                 self.problems.add(
                     use.node.line, f"The templates read more than {MAX_READS:,} values", "Repeat less, such as with a map"
                 )
@@ -86,8 +86,8 @@ class ReferenceChecks:
         warn_of_other_form(use.node, where, self.problems, OF_WORKFLOWS)
         located = self.tree.by_path.get(use.owner)  # the text is rendered for this step, or for the steps of the agent
         seen_from = self.tree.users.get(use.owner, []) if use.is_of_agent else [located] if located else []
-        self.left -= 1 + len(read_paths) * max(1, len(seen_from))
-        if self.left < 0:
+        self.remaining_reads -= 1 + len(read_paths) * max(1, len(seen_from))
+        if self.remaining_reads < 0:
             return
         for reference in read_paths:
             line, written = use.node.line_of(reference.place), f"{where}: {{{{ {reference.written} }}}}"
@@ -135,7 +135,8 @@ class _Check:
             part = self.reference.parts[0]
             if isinstance(part, str) and part not in inputs:
                 self.note(
-                    f"there is no input {part}", lambda: nearest(part, inputs) or f"Declare it: inputs: {{{part}: DEFAULT}}"
+                    f"there is no input {part}",
+                    lambda: suggest_similar(part, inputs) or f"Declare it: inputs: {{{part}: DEFAULT}}",
                 )
         elif (
             root in ("$item", "$index")
@@ -164,9 +165,9 @@ class _Check:
     def _not_visible(self, part: str, visible: Mapping[str, Step]) -> None:
         target = self.checks.tree.by_id.get(part)
         if target is None:
-            self.note(f"there is no step {part}", lambda: near(part, visible))
+            self.note(f"there is no step {part}", lambda: suggest_names(part, visible))
         elif isinstance(target.step, GotoStep):
-            self.note(f"{part} is a goto, and has no output", lambda: near(part, visible))
+            self.note(f"{part} is a goto, and has no output", lambda: suggest_names(part, visible))
         elif outer := next((block.step.id for block in target.blocks if block.step.kind == "map"), ""):
             self.note(f"{part} is in the map {outer}, which has one output for each item", f"Write $steps.{outer}.output[0]")
         else:
@@ -204,7 +205,7 @@ class _Check:
         elif part not in _OF_BLOCKS:
             self.note(
                 f"{self.reference.upto(done)} has no {part}",
-                lambda: near(str(part), [*_OF_BLOCKS[:1], *_OF_BLOCKS[2:], *children]),
+                lambda: suggest_names(str(part), [*_OF_BLOCKS[:1], *_OF_BLOCKS[2:], *children]),
             )
 
     def _check_child(self, step: ParallelStep, children: Mapping[str, Step], at: int) -> None:
@@ -221,7 +222,7 @@ class _Check:
         elif part in children:
             self._check_entry(children[part], at + 1)
         else:
-            self.note(f"{path} has no {part}", lambda: near(part, children))
+            self.note(f"{path} has no {part}", lambda: suggest_names(part, children))
 
     def _check_output(self, step: Step, done: int) -> None:
         remaining = self.reference.parts[done:]
@@ -229,7 +230,7 @@ class _Check:
             return
         if isinstance(step, ConditionStep):
             self.note(f"{self.reference.upto(done)} is true or false, and has no {remaining[0]}")
-        if not isinstance(step, AgentStep) or step.agent in self.checks.given or step.agent not in self.checks.agents:
+        if not isinstance(step, AgentStep) or step.agent in self.checks.python_agents or step.agent not in self.checks.agents:
             return
         schema = self.checks.agents[step.agent].structured_output
         written = ".".join(str(part) for part in remaining if part is not None)
@@ -237,7 +238,7 @@ class _Check:
             hint = f"Give the agent {step.agent} a structured_output that has it"
             self.note(f"{written} is read in the output of {step.id}, which is free text", hint, UNDECLARED)
         elif lacks := _lacks(schema, remaining):
-            self.note(f"the structured_output of {step.agent} declares no {lacks[0]}", near(*lacks), UNDECLARED)
+            self.note(f"the structured_output of {step.agent} declares no {lacks[0]}", suggest_names(*lacks), UNDECLARED)
 
 
 def _lacks(schema: Any, parts: Iterable[Any]) -> tuple[str, list[str]] | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from agentnb.workflow.form.problems import Hint, Problems
-from agentnb.workflow.graph.drawing import EXIT, drawn
+from agentnb.workflow.graph.drawing import EXIT, draw
 from agentnb.workflow.graph.nodes import Decide, Graph
 
 ENDLESS = "W_ENDLESS_LOOP"
@@ -24,7 +24,7 @@ def check_ways(graph: Graph, unreached: Note, endless: Note) -> None:
     """
     if not any(node.jumps or node.rescue or isinstance(node.does, Decide) for node in graph.nodes):
         return  # purely sequential
-    drawing = drawn(graph)
+    drawing = draw(graph)
     targets: dict[str, list[str]] = {}
     sources: dict[str, list[str]] = {EXIT: []}
     for edge in drawing.edges:

@@ -9,8 +9,8 @@ from typing import TypeAlias
 from agentnb.models.destinations.destination import FileModelName
 from agentnb.workflow.form.spec import WorkflowSpec
 from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
-from agentnb.workflow.graph.drawing import Drawing, drawn
-from agentnb.workflow.graph.of_workflow import compiled
+from agentnb.workflow.graph.drawing import Drawing, draw
+from agentnb.workflow.graph.of_workflow import compile_workflow
 from agentnb.workflow.tasks.spec import TaskFile
 
 WorkflowDefinition: TypeAlias = WorkflowSpec | TaskFile
@@ -18,7 +18,7 @@ WorkflowDefinition: TypeAlias = WorkflowSpec | TaskFile
 
 def drawing_of(declared: WorkflowDefinition) -> Drawing:
     """Return the drawing of a workflow or task file."""
-    return drawn(declared.graph if isinstance(declared, TaskFile) else compiled(declared))
+    return draw(declared.graph if isinstance(declared, TaskFile) else compile_workflow(declared))
 
 
 def with_files(declared: WorkflowDefinition) -> list[WorkflowDefinition]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from agentnb.errors import SettingsError, nearest
+from agentnb.errors import SettingsError, suggest_similar
 from agentnb.runtime.runs.launch import MAX_LEVELS
 from agentnb.workflow.defaults import MAX_NESTED_RUNS
 from agentnb.workflow.form.fields import SourceMap
@@ -48,17 +48,17 @@ def file_text(path: Path) -> str:
             raise SettingsError(f"There is no file {path}", "Give the path of a YAML file, or its text")
         size = path.stat().st_size
         if size > MAX_BYTES:
-            raise SettingsError(f"{_shown(path)} has {size:,} bytes; at most {MAX_BYTES:,} are read")
+            raise SettingsError(f"{_shorten(path)} has {size:,} bytes; at most {MAX_BYTES:,} are read")
         with path.open("rb") as file:
             data = file.read(size) if size else b""
         return data.decode().replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path} is not a text in UTF-8", "Give the path of a YAML file") from error
     except OSError as error:
-        raise SettingsError(f"{_shown(path)} cannot be read: {error.strerror or error}") from error
+        raise SettingsError(f"{_shorten(path)} cannot be read: {error.strerror or error}") from error
 
 
-def _shown(path: Path) -> str:
+def _shorten(path: Path) -> str:
     return str(path)[:MAX_SHOWN]
 
 
@@ -113,29 +113,29 @@ class NestedFiles:
         try:
             identity = self._identity(path)
         except (OSError, RuntimeError, ValueError):  # circular links, or an invalid file name
-            return SettingsError(f"There is no file {_shown(path)}")
+            return SettingsError(f"There is no file {_shorten(path)}")
         if identity in self._open:
             names = [ancestor.name for ancestor in (*self._open[self._open.index(identity) :], identity)]
             return SettingsError(f"{path} runs itself, without end ({' -> '.join(names)})")
         if len(self._open) >= MAX_LEVELS:
-            return SettingsError(f"{_shown(path)} is nested deeper than {MAX_LEVELS} files")
+            return SettingsError(f"{_shorten(path)} is nested deeper than {MAX_LEVELS} files")
         key = (identity, tuple(inputs))
         if key not in self._known:
             self._open.append(identity)
             try:
-                self._known[key] = self._declared(path, inputs)
+                self._known[key] = self._load(path, inputs)
             except SettingsError as error:
                 self._known[key] = error
             self._open.pop()
         return self._known[key]
 
-    def _declared(self, path: Path, inputs: Collection[str]) -> Any:
+    def _load(self, path: Path, inputs: Collection[str]) -> Any:
         problems, text = Problems(str(path)), self._text(path)
         self._left -= len(text)
         if self._left < 0:
             raise SettingsError(f"the files it runs have more than {MAX_NESTED_CHARACTERS:,} characters")
         if not top_keys(text):  # quote nothing: it could be any file of this machine
-            raise SettingsError(f"{_shown(path)} is not a workflow: it has no workflow:, agents: or stage:")
+            raise SettingsError(f"{_shorten(path)} is not a workflow: it has no workflow:, agents: or stage:")
         declared = self._read(text, problems, self, inputs)
         if problems.found and self._texts is None:
             first = min(problems.found, key=lambda problem: problem.line)
@@ -147,7 +147,7 @@ class NestedFiles:
         if self._texts is None:
             return file_text(path)
         if (text := self._texts.get(_key(path))) is None:
-            raise SettingsError(f"The log of the run has no text of {_shown(path)}")
+            raise SettingsError(f"The log of the run has no text of {_shorten(path)}")
         return text
 
 
@@ -163,6 +163,6 @@ def _check_inputs(step: WorkflowStep, declared: Any, places: SourceMap, problems
     where = places.names.get(step.path, f"step {step.path}")
     for name in step.inputs:
         if name not in declared.inputs:
-            hint = nearest(name, declared.inputs) or f"Declare it in that file: inputs: {{{name}: DEFAULT}}"
+            hint = suggest_similar(name, declared.inputs) or f"Declare it in that file: inputs: {{{name}: DEFAULT}}"
             line = places.line(step.path, "inputs", step.line)
             problems.add(line, f"{where}: inputs: {step.file} has no input {name}", hint)

@@ -29,7 +29,7 @@ def keep_workflow(spec: WorkflowDefinition) -> None:
 
 
 def step_to_rerun(run: RunFacts) -> str:
-    """Return the id of the first top-level step that failed, itself or in a branch; empty if all succeeded."""
+    """Return the id of the first top-level step that did not succeed, itself or in a branch; empty if all did."""
     declared = logged_workflow(run.settings) if run.kind == "workflow" else None
     records = run.step_records
 

@@ -116,12 +116,12 @@ def read_with_problems(
 
 def _workflow(file: Fields, problems: Problems) -> tuple[tuple[Node, ...], Fields | None]:
     """Return the step nodes, and their enclosing mapping if there is one."""
-    node = file.given("workflow")
+    node = file.node_at("workflow")
     settings = None
     if isinstance(node, MappingNode):
         settings = Fields(node, "workflow", problems)
         settings.refuse_unknown(OF_MAPS)
-        steps, line = settings.given("steps"), settings.line_of("steps")
+        steps, line = settings.node_at("steps"), settings.line_of("steps")
     else:
         steps, line = node, file.line_of("workflow")
     if isinstance(steps, ListNode) and steps.items:
@@ -135,9 +135,9 @@ def _workflow(file: Fields, problems: Problems) -> tuple[tuple[Node, ...], Field
 
 def _settings(file: Fields, workflow: Fields | None) -> Fields:
     """Return the settings of a workflow, written at the top of its file or next to its steps."""
-    entries = {key: file.node.entries[key] for key in SETTINGS if file.given(key) is not None}
+    entries = {key: file.node.entries[key] for key in SETTINGS if file.node_at(key) is not None}
     for key in SETTINGS:
-        if workflow is not None and workflow.given(key) is not None:
+        if workflow is not None and workflow.node_at(key) is not None:
             if key in entries:
                 workflow.add(key, f"{key} is given for the file already", "Keep one of them")
             entries[key] = workflow.node.entries[key]
@@ -145,7 +145,7 @@ def _settings(file: Fields, workflow: Fields | None) -> Fields:
 
 
 def _output(settings: Fields, places: SourceMap) -> tuple[str, ...]:
-    node, texts = settings.given("output"), settings.texts("output") or ()
+    node, texts = settings.node_at("output"), settings.texts("output") or ()
     places.add_use(OF_WORKFLOW, "output", node)
     if (isinstance(node, ListNode) and not node.items) or not all(text.strip() for text in texts):
         settings.add("output", "output names nothing", OUTPUT_HINT)

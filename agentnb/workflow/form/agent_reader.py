@@ -49,9 +49,9 @@ def read_agents(fields: Fields | None, places: SourceMap, problems: Problems) ->
 
 def _agent(fields: Fields, name: str, line: int, places: SourceMap) -> AgentSpec:
     fields.refuse_unknown(keys_of(AgentSpec))
-    places.add_use(name, "instruction", fields.given("instruction"), is_of_agent=True)
+    places.add_use(name, "instruction", fields.node_at("instruction"), is_of_agent=True)
     places.lines |= {(name, key): fields.line_of(key) for key in (SUB_AGENTS, "tools")}
-    model, source = _checked(fields, "model", check_model), fields.problems.source
+    model, source = _read_valid(fields, "model", check_model), fields.problems.source
     return AgentSpec(
         name=name,
         line=line,
@@ -60,16 +60,16 @@ def _agent(fields: Fields, name: str, line: int, places: SourceMap) -> AgentSpec
         description=fields.text("description"),
         sub_agents=fields.texts(SUB_AGENTS) or (),
         tools=tuple(map(registry_name, fields.texts("tools") or ())),
-        deny=_denied(fields),
+        deny=_read_deny(fields),
         structured_output=_structured_output(fields),
-        guidance=_checked(fields, "guidance", find_set),
-        policy=_checked(fields, "policy", find_policy),
+        guidance=_read_valid(fields, "guidance", find_set),
+        policy=_read_valid(fields, "policy", find_policy),
         limits=read_limits(fields.fields("limits"), tuple(LIMITS)),
         replies=tuple(plain(node) for node in fields.items("replies") or ()),
     )
 
 
-def _denied(fields: Fields) -> tuple[str, ...]:
+def _read_deny(fields: Fields) -> tuple[str, ...]:
     """Return the rules under ``deny``."""
     rules = fields.texts("deny") or ()
     try:
@@ -80,14 +80,14 @@ def _denied(fields: Fields) -> tuple[str, ...]:
     return rules
 
 
-def _checked(fields: Fields, key: str, check: Callable[[str], Any]) -> str | None:
+def _read_valid(fields: Fields, key: str, check: Callable[[str], Any]) -> str | None:
     """Return a text that passes ``check``; report its `SettingsError` otherwise."""
     text = fields.text(key)
     try:
         if text is not None:
             check(text)
     except SettingsError as error:
-        node = fields.given(key)
+        node = fields.node_at(key)
         fields.problems.add(node.line if node else fields.line, f"{fields.where}: {error.what}", error.advice)
         return None
     return text
@@ -98,7 +98,7 @@ def _structured_output(fields: Fields) -> dict[str, Any] | None:
     section = fields.fields("structured_output")
     if section is None:
         return None
-    if isinstance(section.given("schema"), MappingNode) and not {"type", "properties", "$ref"} & set(section):
+    if isinstance(section.node_at("schema"), MappingNode) and not {"type", "properties", "$ref"} & set(section):
         section.refuse_unknown(WRAPPER)
         section.flag("strict")
         schema = section.data("schema")

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from agentnb.advice import Advised
-from agentnb.core.schema.json_schema import checked_schema
-from agentnb.errors import SettingsError, near
+from agentnb.core.schema.json_schema import check_schema
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.workflow.form.problems import Hint, Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, plain, texts_in
 
@@ -52,7 +52,7 @@ class Fields:
                 hint = hints.get(key) or hint_for_unknown(key, entry.value, known)
                 self.add(entry.line, f'unknown key "{key}"', hint)
 
-    def given(self, key: str) -> Node | None:
+    def node_at(self, key: str) -> Node | None:
         """Return the node under the key, or None if missing or null."""
         entry = self.node.entries.get(key)
         if entry is None or (isinstance(entry.value, ScalarNode) and entry.value.value is None):
@@ -66,7 +66,7 @@ class Fields:
 
     def text(self, key: str) -> str | None:
         """Return a text; numbers and booleans are converted as written."""
-        node = self.given(key)
+        node = self.node_at(key)
         if node is None or isinstance(node, ScalarNode):
             return None if node is None else node.text
         self._refuse(key, node, "a text")
@@ -93,7 +93,7 @@ class Fields:
 
     def _value(self, key: str, wanted: str, fits: Callable[[Any], bool], example: str = "") -> Any:
         """Return the value of a key if it ``fits``, or None if missing or invalid."""
-        node = self.given(key)
+        node = self.node_at(key)
         value = node.value if isinstance(node, ScalarNode) else None
         if node is None or fits(value):
             return value
@@ -102,7 +102,7 @@ class Fields:
 
     def choice(self, key: str, choices: Collection[str]) -> str | None:
         """Return one of several words."""
-        node = self.given(key)
+        node = self.node_at(key)
         if node is None or (isinstance(node, ScalarNode) and node.text in choices):
             return node.text if isinstance(node, ScalarNode) else None
         self._refuse(key, node, " or ".join(choices))
@@ -113,7 +113,7 @@ class Fields:
 
         ``example``: notation for the message about any other value.
         """
-        node = self.given(key)
+        node = self.node_at(key)
         if node is None or isinstance(node, MappingNode):
             return None if node is None else Fields(node, where or f"{self.where}: {key}", self.problems)
         self._refuse(key, node, "a mapping", example)
@@ -127,14 +127,14 @@ class Fields:
     def schema(self, key: str, schema: dict[str, Any], example: str) -> dict[str, Any] | None:
         """Return the JSON Schema under a key, or None if invalid."""
         try:
-            return checked_schema(schema, f"{self.where}: {key}", example)
+            return check_schema(schema, f"{self.where}: {key}", example)
         except SettingsError as error:
             self.problems.add(self.line_of(key), error.what, error.advice)
             return None
 
     def items(self, key: str) -> tuple[Node, ...] | None:
         """Return the nodes of a list."""
-        node = self.given(key)
+        node = self.node_at(key)
         if node is None or isinstance(node, ListNode):
             return None if node is None else node.items
         self._refuse(key, node, "a list")
@@ -142,12 +142,12 @@ class Fields:
 
     def nodes(self, key: str) -> tuple[Node, ...]:
         """Return the nodes of a list; any other node counts as a list of one."""
-        node = self.given(key)
+        node = self.node_at(key)
         return node.items if isinstance(node, ListNode) else () if node is None else (node,)
 
     def texts(self, key: str) -> tuple[str, ...] | None:
         """Return the texts of a list; a single text counts as a list of one."""
-        if self.given(key) is None:
+        if self.node_at(key) is None:
             return None
         nodes = self.nodes(key)
         for node in nodes:
@@ -164,7 +164,7 @@ def hint_for_unknown(key: str, value: Node, known: Collection[str]) -> Advised:
     """Return similar known keys; if the key is the rest of a text after a comma, advice to quote the text."""
     if " " in key.strip() and isinstance(value, ScalarNode) and value.value is None:
         return "Put a text with a comma into quotation marks"
-    return near(key, known)
+    return suggest_names(key, known)
 
 
 OF_WORKFLOW = ""

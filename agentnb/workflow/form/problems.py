@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from agentnb.advice import PYTHON, Advised, AnyAdvice, Commands, GiveTools, advised, in_python, in_words, sentences
+from agentnb.advice import PYTHON, Advised, AnyAdvice, Commands, GiveTools, as_advice, in_python, in_words, sentences
 from agentnb.core.key_shapes import mask_keys
 from agentnb.core.redaction import change_texts
-from agentnb.errors import MAX_PROBLEMS, WorkflowProblems, nearest, problem_lines
+from agentnb.errors import MAX_PROBLEMS, WorkflowProblems, problem_lines, suggest_similar
 from agentnb.tools.builtin.named import near_tools, own_tools
 
 Hint: TypeAlias = Advised | Callable[[], Advised]
@@ -78,7 +78,7 @@ class Problems:
         self._noted.add((line, message))
         if callable(hint):
             hint = hint() if len(noted) < MAX_PROBLEMS else ""
-        noted.append(Problem(line, mask_keys(message), change_texts(advised(hint), mask_keys), self.source, code))
+        noted.append(Problem(line, mask_keys(message), change_texts(as_advice(hint), mask_keys), self.source, code))
 
 
 def note_no_tool(
@@ -89,7 +89,7 @@ def note_no_tool(
     ``what``: message to use instead; ``actions``: other callable names.
     """
     message = f"{where}: {what or f'there is no tool {name}'}"
-    problems.add(line, message, lambda: nearest(name, actions) or advice_on_tool(name, own_tools(own)))
+    problems.add(line, message, lambda: suggest_similar(name, actions) or advice_on_tool(name, own_tools(own)))
 
 
 def advice_on_tool(name: str, own: Iterable[str]) -> tuple[AnyAdvice, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from agentnb.errors import MAX_PROBLEMS, nearest
+from agentnb.errors import MAX_PROBLEMS, suggest_similar
 from agentnb.workflow.defaults import MAX_STEPS
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import END
@@ -26,19 +26,19 @@ _NAMED_AFTER_NAME = ("agent", "tool")
 
 
 class Named(NamedTuple):
-    """Id of a step."""
+    """Id and goto target of a step."""
 
     id: str
     goto: str = ""
     """Goto target, if the id makes it a goto."""
 
 
-class _Place(NamedTuple):
+class _StepNode(NamedTuple):
     where: str
     node: MappingNode
     in_branch: bool
 
-    def repeats(self, other: _Place) -> bool:
+    def repeats(self, other: _StepNode) -> bool:
         """True if it only repeats another step of the top-level list."""
         same = all(_text(self.node, key) in ("", _text(other.node, key)) for key in ("type", "name"))
         return "." not in other.where and same and set(self.node.entries) <= {"id", "type", "name"}
@@ -70,17 +70,17 @@ def named_steps(nodes: tuple[Node, ...], problems: Problems) -> dict[str, Named]
             nodes[0].line, f"workflow: there are more than {MAX_STEPS:,} steps", "Do the same for many items with a map"
         )
         return None
-    own_ids = {step_node.where: step_id for step_node in places if (step_id := _given(step_node, problems))}
+    own_ids = {step_node.where: step_id for step_node in places if (step_id := _explicit_id(step_node, problems))}
     names = _Names(places, own_ids, problems)
     for step_node in places:
         names.take(step_node)
     return names.done
 
 
-def _places(steps: Iterator[tuple[str, Node, bool]]) -> Iterator[_Place]:
+def _places(steps: Iterator[tuple[str, Node, bool]]) -> Iterator[_StepNode]:
     for where, node, in_branch in steps:
         if isinstance(node, MappingNode):
-            yield _Place(where, node, in_branch)
+            yield _StepNode(where, node, in_branch)
             yield from _places(children(node, where))
 
 
@@ -89,7 +89,7 @@ def _text(node: MappingNode, key: str) -> str:
     return entry.value.text if entry and isinstance(entry.value, ScalarNode) and entry.value.value is not None else ""
 
 
-def _given(place: _Place, problems: Problems) -> str:
+def _explicit_id(place: _StepNode, problems: Problems) -> str:
     step_id = _text(place.node, "id")
     if step_id and (not _ID.fullmatch(step_id) or step_id == END):
         problem = f'{place.where}: "{step_id}" cannot be an id'
@@ -102,12 +102,12 @@ def _given(place: _Place, problems: Problems) -> str:
 class _Names:
     """Assigns ids in file order; a default id never equals an explicit one."""
 
-    def __init__(self, places: list[_Place], own_ids: dict[str, str], problems: Problems) -> None:
+    def __init__(self, places: list[_StepNode], own_ids: dict[str, str], problems: Problems) -> None:
         self.done: dict[str, Named] = {}
         self._given = own_ids
         self._problems = problems
         self._taken = set(own_ids.values())
-        self._first: dict[str, _Place] = {}
+        self._first: dict[str, _StepNode] = {}
         """First step with each id."""
         self._unlike = 0
         """Branch steps whose id looks like a backward goto but matches no step."""
@@ -118,7 +118,7 @@ class _Names:
             self._defaults.values()
         )
 
-    def take(self, place: _Place) -> None:
+    def take(self, place: _StepNode) -> None:
         step_id = self._given.get(place.where)
         if step_id is None:
             step_id = self._defaults[place.where]
@@ -134,19 +134,19 @@ class _Names:
         self._first.setdefault(step_id, place)
         self.done[place.where] = Named(step_id)
 
-    def _goes_back_to(self, step_id: str, place: _Place) -> str:
+    def _goes_back_to(self, step_id: str, place: _StepNode) -> str:
         if step_id in self._first:
             return step_id if place.repeats(self._first[step_id]) else ""
         target = step_id.removeprefix(BACK_TO)
         if target == step_id or target in self._known:
             return target if target != step_id else ""
         self._unlike += 1
-        if self._unlike <= MAX_PROBLEMS and (like := nearest(target, self._known)):
+        if self._unlike <= MAX_PROBLEMS and (like := suggest_similar(target, self._known)):
             problem = f'{place.where}: there is no step "{target}", so that {step_id} is a step and not a goto'
             self._problems.warn(place.node.line, problem, like)
         return ""
 
-    def _default(self, place: _Place) -> str:
+    def _default(self, place: _StepNode) -> str:
         kind = _text(place.node, "type") or ("goto" if "goto" in place.node.entries else "step")
         name = _text(place.node, "name")
         base = re.sub(r"[^A-Za-z0-9_-]", "_", name) if kind in _NAMED_AFTER_NAME else ""
@@ -158,7 +158,7 @@ class _Names:
         return step_id
 
     def _next(self, base: str, start: int = 2) -> str:
-        """Append the next number that makes a new id."""
+        """Return the base with the next unused number."""
         number = self._numbers.get(base, start)
         while f"{base}_{number}" in self._taken:
             number += 1
@@ -167,6 +167,6 @@ class _Names:
         return f"{base}_{number}"
 
 
-def _line_of_id(place: _Place) -> int:
+def _line_of_id(place: _StepNode) -> int:
     entry = place.node.entries.get("id")
     return place.node.line if entry is None else entry.value.line

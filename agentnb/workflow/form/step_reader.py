@@ -9,7 +9,7 @@ from typing import Any
 from agentnb.advice import Plain
 from agentnb.core.schema.json_schema import is_pattern as is_regular_expression
 from agentnb.core.step_retry import KNOWN_WORDS, NEVER_RETRIED, Retry, is_pattern
-from agentnb.errors import near, nearest
+from agentnb.errors import suggest_names, suggest_similar
 from agentnb.tools.mcp.wire_names import registry_name
 from agentnb.workflow.defaults import AT_ONCE
 from agentnb.workflow.form.fields import Fields, SourceMap, hint_for_unknown
@@ -30,7 +30,7 @@ from agentnb.workflow.form.spec import (
     keys_of,
 )
 from agentnb.workflow.form.step_ids import BRANCHES, Named
-from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, shown
+from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, shorten
 
 MAX_RETRIES = "max_retries"
 """Clearer alias of ``max_attempts``, which excludes the first attempt."""
@@ -89,7 +89,7 @@ class StepReader:
             self._refuse_unknown(fields, kind)
             text = self._required(fields, REQUIRED[kind], kind) if kind in REQUIRED else ""
             for key in [key for key in TEMPLATES if key in step_keys(kind)]:
-                self._places.add_use(common["path"], key, fields.given(key))
+                self._places.add_use(common["path"], key, fields.node_at(key))
             parsed_step = getattr(self, f"_{kind}")(fields, common | self._common(fields, kind), text or "")  # method by kind
             step = None if text is None else parsed_step
         if step is None:
@@ -106,7 +106,7 @@ class StepReader:
             hint = "To end the run here, write {goto: end}" if set(fields) == {"end"} else TYPES
             fields.add("", "a step requires type", hint)
         elif kind is not None:
-            fields.add("type", f'unknown type "{kind}"', (*nearest(kind, KINDS), Plain(TYPES)))
+            fields.add("type", f'unknown type "{kind}"', (*suggest_similar(kind, KINDS), Plain(TYPES)))
         return None
 
     def _refuse_unknown(self, fields: Fields, kind: str) -> None:
@@ -152,17 +152,17 @@ class StepReader:
         if is_pattern(word):
             if not (is_valid := is_regular_expression(word[1:-1])):
                 hint = "Write it as a pattern of JSON Schema, such as /timed out|busy/"
-                self._problems.add(line, f"{where}: {shown(word)} is not a regular expression", hint)
+                self._problems.add(line, f"{where}: {shorten(word)} is not a regular expression", hint)
             return is_valid
         if word in NEVER_RETRIED:
             self._problems.add(line, f'{where}: "{word}" is never retried', "Leave it out")
         else:
             pattern = Plain(f"For a part of the error's text, write /{re.escape(word)}/")
-            self._problems.add(line, f'{where}: there is no failure "{word}"', (*near(word, KNOWN_WORDS), pattern))
+            self._problems.add(line, f'{where}: there is no failure "{word}"', (*suggest_names(word, KNOWN_WORDS), pattern))
         return False
 
     def _on_error(self, fields: Fields) -> OnError:
-        node = fields.given("on_error")
+        node = fields.node_at("on_error")
         if node is None or (isinstance(node, ScalarNode) and node.text == "fail"):
             return OnError()
         inner = Fields(node, f"{fields.where}: on_error", self._problems) if isinstance(node, MappingNode) else None
@@ -177,7 +177,7 @@ class StepReader:
         return AgentStep(**common, agent=name, prompt=fields.text("prompt"), context=self._context(fields))
 
     def _context(self, fields: Fields) -> Context:
-        node = fields.given("context")
+        node = fields.node_at("context")
         if isinstance(node, ScalarNode) and node.text in ("all", "none"):
             return "all" if node.text == "all" else "none"
         if isinstance(node, ListNode):
@@ -202,7 +202,7 @@ class StepReader:
         return ConditionStep(**common, condition=condition.strip(), true_=true_, false_=false_)
 
     def _branch(self, fields: Fields, key: str, path: str) -> tuple[Step, ...]:
-        node = fields.given(key)
+        node = fields.node_at(key)
         above = path.rpartition("/")[0]
         if isinstance(node, ListNode):
             return self.steps(node.items, f"{fields.where}.{key}", above)
@@ -218,7 +218,7 @@ class StepReader:
         nodes = fields.items("steps")
         at_once = fields.whole("max_concurrency", 1)
         if not nodes:
-            if nodes is not None or fields.given("steps") is None:
+            if nodes is not None or fields.node_at("steps") is None:
                 fields.add("steps", "parallel step requires steps")
             return None
         steps = self.steps(nodes, f"{fields.where}.steps", common["path"])
@@ -227,7 +227,7 @@ class StepReader:
     def _goto(self, fields: Fields, common: dict[str, Any], _: str) -> Step | None:
         target = _target(fields)
         if target is None:
-            if "goto" not in fields or fields.given("goto") is None:
+            if "goto" not in fields or fields.node_at("goto") is None:
                 hint = "Write the id of a step, its place in the list from 0, or end"
                 fields.add("", "goto step requires goto", hint)
             return None
@@ -238,7 +238,7 @@ class StepReader:
 
     def _human(self, fields: Fields, common: dict[str, Any], ask: str) -> Step:
         choices, confirm, form = fields.items("choices"), fields.flag("confirm"), fields.mapping("form")
-        ways = [key for key in ("choices", "form", "confirm") if fields.given(key) is not None]
+        ways = [key for key in ("choices", "form", "confirm") if fields.node_at(key) is not None]
         if len(ways) > 1:
             fields.add(ways[1], f"a human step has only one of {' and '.join(ways)}")
         if choices is not None and not choices:
@@ -249,7 +249,7 @@ class StepReader:
         return HumanStep(**common, ask=ask, choices=chosen, form=form, confirm=bool(confirm))
 
     def _map(self, fields: Fields, common: dict[str, Any], _: str) -> Step | None:
-        over, at_once = fields.given("over"), fields.whole("max_concurrency", 1)
+        over, at_once = fields.node_at("over"), fields.whole("max_concurrency", 1)
         example = 'Such as "{{ $steps.plan.output.items }}"'
         if isinstance(over, ScalarNode) and (braced := _LIST_IN_BRACES.fullmatch(over.text.strip())):
             fields.add(over.line, "over: a list is written without braces", f"Write over: {braced[1]}")
@@ -259,7 +259,7 @@ class StepReader:
             self._places.add_use(common["path"], "over", over)
             if not isinstance(over, ListNode) and not (isinstance(over, ScalarNode) and "{{" in over.text):
                 fields.add(over.line, f"over must be a list or a template, not {kind_of(over)}", example)
-        node = fields.given("step")
+        node = fields.node_at("step")
         if node is None:
             fields.add("", "map step requires step")
             return None
@@ -273,7 +273,7 @@ class StepReader:
         return WorkflowStep(**common, file=file, prompt=fields.text("prompt"), inputs=fields.mapping("inputs") or {})
 
     def _required(self, fields: Fields, key: str, kind: str) -> str | None:
-        if fields.given(key) is None:
+        if fields.node_at(key) is None:
             fields.add("", f"{kind} step requires {key}")
             return None
         text = fields.text(key)
@@ -284,7 +284,7 @@ class StepReader:
 
 
 def _target(fields: Fields) -> str | int | None:
-    node = fields.given("goto")
+    node = fields.node_at("goto")
     if isinstance(node, ScalarNode) and type(node.value) is int:
         return node.value
     return fields.text("goto")

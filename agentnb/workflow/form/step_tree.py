@@ -24,7 +24,7 @@ class Located:
 
     @property
     def top(self) -> Located:
-        """Itself or its ancestor in the top-level list."""
+        """The step itself, or its ancestor in the top-level list."""
         return self.around[0] if self.around else self
 
     @property
@@ -69,7 +69,7 @@ class StepTree:
 
     def __init__(self, steps: tuple[Step, ...]) -> None:
         self.steps = steps
-        self.all: list[Located] = list(_located(steps, ()))
+        self.all: list[Located] = list(_locate(steps, ()))
         self.by_path: dict[str, Located] = {located.step.path: located for located in self.all}
         self._children: dict[str, dict[str, Step]] = {}
         self._beside: dict[tuple[str, ...], dict[str, Step]] = {}
@@ -122,12 +122,12 @@ class StepTree:
         return self._beside[key]
 
 
-def _located(steps: tuple[Step, ...], around: tuple[Located, ...]) -> Iterator[Located]:
+def _locate(steps: tuple[Step, ...], around: tuple[Located, ...]) -> Iterator[Located]:
     for index, step in enumerate(steps):
         located = Located(step, steps, index, around)
         yield located
         for inner in lists_in(step):
-            yield from _located(inner, (*around, located))
+            yield from _locate(inner, (*around, located))
 
 
 def names_of_tool_steps(steps: Iterable[Step]) -> list[str]:

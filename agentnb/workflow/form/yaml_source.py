@@ -168,10 +168,10 @@ def kind_of(node: Node) -> str:
         return "a mapping"
     if isinstance(node, ListNode):
         return "a list"
-    return "nothing" if node.value is None else f'"{shown(node.text)}"'
+    return "nothing" if node.value is None else f'"{shorten(node.text)}"'
 
 
-def shown(text: str, most: int = 60) -> str:
+def shorten(text: str, most: int = 60) -> str:
     """Return the start of a text, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[:most]}..."
@@ -185,11 +185,11 @@ def _inside(node: ListNode | MappingNode) -> Iterable[Node]:
     return node.items if isinstance(node, ListNode) else (entry.value for entry in node.entries.values())
 
 
-def _measured(node: Node) -> tuple[int, int, int]:
+def _measure(node: Node) -> tuple[int, int, int]:
     """Return the number of values including the node itself, the levels, and the characters."""
     if isinstance(node, ScalarNode):
         return 1, 0, len(node.text)
-    sizes, heights, characters = zip((0, 0, 0), *map(_measured, _inside(node)), strict=True)
+    sizes, heights, characters = zip((0, 0, 0), *map(_measure, _inside(node)), strict=True)
     return 1 + sum(sizes), 1 + max(heights), sum(characters)
 
 
@@ -207,7 +207,7 @@ class _Open:
         self.merged: dict[str, Entry] = {}
         """Entries of mappings merged by ``<<``."""
 
-    def closed(self) -> Node:
+    def close(self) -> Node:
         return MappingNode(self.line, self.merged | self.entries) if self.is_mapping else ListNode(self.line, tuple(self.items))
 
 
@@ -231,7 +231,7 @@ class _Builder:
         if getattr(event, "tag", None) is not None:
             self._problems.add(line, f"The tag {event.tag} is not read", "Leave it out, and put texts in quotes")
         if kind == "ScalarEvent":
-            text = self._joined(event.value, line)
+            text = self._join_surrogates(event.value, line)
             value = text if event.style is not None or event.tag is not None else self._value(text, line)
             self._place(ScalarNode(line, value, text, event.style == "|"), line, event.anchor)
         elif kind in {"MappingStartEvent", "SequenceStartEvent"}:
@@ -239,9 +239,9 @@ class _Builder:
             self._check_depth(line, 0)
         elif kind in {"MappingEndEvent", "SequenceEndEvent"}:
             done = self._open.pop()
-            self._place(done.closed(), done.line, done.anchor)
+            self._place(done.close(), done.line, done.anchor)
         elif kind == "AliasEvent":
-            self._place(self._repeated(event.anchor, line), line, None)
+            self._place(self._resolve_alias(event.anchor, line), line, None)
         elif kind == "DocumentStartEvent":
             self._documents += 1
             if self._documents > 1:
@@ -267,7 +267,7 @@ class _Builder:
             elif key in into.entries:
                 first = into.entries[key].line
                 self._problems.add(
-                    key_line, f'The key "{shown(key)}" is written twice, first in line {first}', "Keep one of them"
+                    key_line, f'The key "{shorten(key)}" is written twice, first in line {first}', "Keep one of them"
                 )
             else:
                 into.entries[key] = Entry(key_line, node)
@@ -291,14 +291,14 @@ class _Builder:
             return f"({node.line})"
         return str(node.value).lower() if isinstance(node.value, bool) else node.text
 
-    def _repeated(self, anchor: str, line: int) -> Node:
+    def _resolve_alias(self, anchor: str, line: int) -> Node:
         node = self._anchors.get(anchor)
         if node is None:
             inside = any(container.anchor == anchor for container in self._open)
             problem = "refers to a value that contains it" if inside else "refers to no earlier anchor"
             hint = "Write out what it should be" if inside else f'For the text, write "*{anchor}" in quotes'
             self._give_up(line, f"*{anchor} {problem}", hint)
-        size, height, characters = _measured(node)
+        size, height, characters = _measure(node)
         self._check_depth(line, height)
         self._size += size - 1
         self._repeated_characters += characters
@@ -310,7 +310,7 @@ class _Builder:
         if len(self._open) + more > MAX_LEVELS:
             self._give_up(line, f"Lists and mappings are nested deeper than {MAX_LEVELS} levels", "Write it flatter")
 
-    def _joined(self, text: str, line: int) -> str:
+    def _join_surrogates(self, text: str, line: int) -> str:
         """Combine surrogate pairs, as escaped by JSON, into their characters."""
         if text.isascii() or not _SURROGATE.search(text):
             return text
@@ -329,7 +329,9 @@ class _Builder:
             return text
         number = _number(text)
         if number is None:
-            self._problems.add(line, f"The number {shown(text, 30)} is too large, or not finite", "Put it in quotes, as a text")
+            self._problems.add(
+                line, f"The number {shorten(text, 30)} is too large, or not finite", "Put it in quotes, as a text"
+            )
         return number
 
     def _give_up(self, line: int, message: str, hint: str) -> NoReturn:

@@ -88,7 +88,7 @@ class Drawing:
                 yield from child.all_nodes
 
 
-def drawn(graph: Graph) -> Drawing:
+def draw(graph: Graph) -> Drawing:
     """Return the drawing of a graph. Jumps to unknown targets are omitted."""
     return _Builder(graph).drawing()
 

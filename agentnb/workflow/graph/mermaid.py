@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agentnb.core.step_retry import retries_told
+from agentnb.core.step_retry import format_retries
 from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
 from agentnb.workflow.graph.node_states import UNKNOWN, NodeState
 
@@ -71,17 +71,17 @@ class _Flowchart:
 
     def _words(self, node: DrawnNode) -> str:
         lines = [node.id, f"{node.kind} {node.words}".strip() if node.words != node.id else node.kind]
-        return "<br/>".join(escaped(line) for line in [*lines, *_figures(node, self._states.get(node.path))])
+        return "<br/>".join(escape(line) for line in [*lines, *_figures(node, self._states.get(node.path))])
 
     def _edge(self, edge: Edge) -> str:
         count = self._states.get(edge.source, UNKNOWN).loops.get(edge.target, 0) if edge.is_back else 0
         label = " ".join([*edge.labels, *([f"({count}x)"] if count else [])])
         arrow = "-.->" if edge.is_back else "-->"
-        words = f'|"{escaped(label)}"|' if label else ""
+        words = f'|"{escape(label)}"|' if label else ""
         return f"{self._names[edge.source]} {arrow}{words} {self._names[edge.target]}"
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Escape a text for a quoted label of a flowchart: one line, truncated, without markup."""
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     short = line if len(line) <= MAX_WORDS else line[: MAX_WORDS - 1].rstrip() + "…"
@@ -90,9 +90,9 @@ def escaped(text: str) -> str:
 
 def _figures(node: DrawnNode, state: NodeState | None) -> list[str]:
     if state is None:
-        return [f"up to {retries_told(node.retries)}"] if node.retries else []
+        return [f"up to {format_retries(node.retries)}"] if node.retries else []
     lines = [f"ran {state.times} times"] if state.times > 1 else []
-    lines += [f"{state.attempts} attempts, {retries_told(state.attempts - 1)}"] if state.attempts > 1 else []
+    lines += [f"{state.attempts} attempts, {format_retries(state.attempts - 1)}"] if state.attempts > 1 else []
     if state.items:
         lines.append(", ".join(f"{count} {status}" for status, count in state.items.items()))
     return lines

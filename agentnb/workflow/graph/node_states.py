@@ -91,7 +91,7 @@ class StepProgress:
         (self._open.add if status in ("running", WAITING, RETRYING) else self._open.discard)(path)
         if path in self._nodes:
             items = {item_status: count for item_status, count in self._items.get(path, _NONE).items() if count}
-            loops = {edge.target: count for edge in self._edges.get(path, ()) if (count := self._followed(edge))}
+            loops = {edge.target: count for edge in self._edges.get(path, ()) if (count := self._count_traversals(edge))}
             self._states[path] = NodeState(
                 status, record.times, max(record.attempts, record.attempt), loops, items, record.seconds, record.error
             )
@@ -104,7 +104,7 @@ class StepProgress:
             state = self._states.get(block, NodeState("running"))
             self._states[block] = state._replace(items={item_status: count for item_status, count in counts.items() if count})
 
-    def _followed(self, edge: Edge) -> int:
+    def _count_traversals(self, edge: Edge) -> int:
         # A condition that leads to a goto may log both: count them once.
         return max(self._taken[choice] for choice in edge.choices)
 

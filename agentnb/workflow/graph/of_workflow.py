@@ -11,7 +11,7 @@ from agentnb.workflow.graph.nodes import Call, Decide, Each, Graph, Jump, Node, 
 from agentnb.workflow.templates.templates import references
 
 
-def compiled(spec: s.WorkflowSpec) -> Graph:
+def compile_workflow(spec: s.WorkflowSpec) -> Graph:
     """Compile a workflow to its graph."""
     nodes = _Compiler(spec.steps).nodes(spec.steps)
     return Graph(where="workflow", nodes=nodes, max_loops=spec.max_loop_iterations, output=spec.output)
@@ -24,7 +24,7 @@ class _Compiler:
         self._ids = [step.id for step in steps]
         self._places = {name: position for position, name in reversed([*enumerate(self._ids)])}
         try:
-            self._early = dict(deferred(steps))
+            self._early = dict(find_deferred(steps))
         except ExpressionError:  # an invalid condition, which fails when evaluated
             self._early = {}
 
@@ -69,7 +69,7 @@ class _Compiler:
         return step
 
 
-def deferred(steps: Sequence[s.Step]) -> Iterator[tuple[str, int]]:
+def find_deferred(steps: Sequence[s.Step]) -> Iterator[tuple[str, int]]:
     """Yield the paths of conditions that read later siblings, and the number of steps to run before each."""
     places = {inner.id: position for position, step in enumerate(steps) for inner in walk(step)}  # a branch adds no level
     for position, step in enumerate(steps):
@@ -78,7 +78,7 @@ def deferred(steps: Sequence[s.Step]) -> Iterator[tuple[str, int]]:
             if (count := max([0, *(places.get(str(name), position) - position for name in read)])) > 0:
                 yield step.path, count
             for branch in lists_in(step):
-                yield from deferred(branch)
+                yield from find_deferred(branch)
         else:
             for child in (nested for children in lists_in(step) for nested in children):
-                yield from deferred([child])  # siblings in a block do not wait for each other
+                yield from find_deferred([child])  # siblings in a block do not wait for each other

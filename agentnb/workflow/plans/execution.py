@@ -25,23 +25,23 @@ from agentnb.workflow.defaults import MAX_PLAN_STEPS
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode
 from agentnb.workflow.graph.nodes import Call
-from agentnb.workflow.plans.offered_tools import offered, with_tools_of_groups
-from agentnb.workflow.plans.plan_graph import Abort, Ask, Fail, Prompt, compiled_plan, number_of, result_ids
+from agentnb.workflow.plans.offered_tools import select_tools, with_tools_of_groups
+from agentnb.workflow.plans.plan_graph import Abort, Ask, Fail, Prompt, compile_plan, number_of, result_ids
 from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, plan_of_data, read_plan
 from agentnb.workflow.plans.plan_results import (
     StepResult,
-    asked,
+    ask_question,
     calls_of,
-    given_results,
     guard_of,
     last_output,
     note_call,
+    read_results,
     referred_output,
     step_result,
 )
 from agentnb.workflow.plans.plan_spec import PlanSpec
-from agentnb.workflow.plans.step_references import filled
-from agentnb.workflow.running.agents import tool_named
+from agentnb.workflow.plans.step_references import fill_references
+from agentnb.workflow.running.agents import find_tool
 from agentnb.workflow.running.execution import Execution
 from agentnb.workflow.tasks.calls import ActionCall
 
@@ -55,13 +55,13 @@ async def run_plan(call: ActionCall) -> dict[str, Any]:
     a result are skipped. A question ends the plan; its answer is a result for the planner.
     """
     call = _with_offered_tools(call)
-    plan, results = plan_of(call.input.get("plan")), given_results(call.input.get("results"))
+    plan, results = plan_of(call.input.get("plan")), read_results(call.input.get("results"))
     plan = with_tools_of_groups(plan, {spec.name for spec in call.tools.specs})
     hands = _Hands(call, plan, results)
     if plan.form == "planner" and plan.question is not None:
-        results.append(await asked(call, "plan", plan.id or "plan", plan.question))
+        results.append(await ask_question(call, "plan", plan.id or "plan", plan.question))
     else:
-        await call.walk(compiled_plan(plan, call.path, hands.known, call.tools), hands)
+        await call.walk(compile_plan(plan, call.path, hands.known, call.tools), hands)
         results += await hands.end()
     call.return_plain()
     return {"results": results, "elicitation": None, "transcript": call.input.get("transcript")}
@@ -71,7 +71,7 @@ def _with_offered_tools(call: ActionCall) -> ActionCall:
     """Limit the call's tools to those named in its input, if any; a plan can call no others."""
     if (names := call.input.get("tools")) is None:
         return call
-    selected = [call.tools.get(spec.name) for spec in offered(names, call.tools)]
+    selected = [call.tools.get(spec.name) for spec in select_tools(names, call.tools)]
     return replace(call, tools=Toolbox(filter(None, selected)))
 
 
@@ -144,7 +144,7 @@ class _Hands:
             return
         self._taken[position] = self._outputs[position] = result
         if result["error"] not in (None, DUPLICATE) and self._plan.form == "planner":  # a blocked repeat is not a failure
-            execution.is_last = await self._call.failed(result["name"], result["error"])
+            execution.is_last = await self._call.handle_failure(result["name"], result["error"])
 
     def _done(self) -> dict[int, StepResult]:
         """Return the results of a chat plan, by step number."""
@@ -154,7 +154,7 @@ class _Hands:
         """Return the new results in plan order."""
         results = [self._taken[position] for position in sorted(self._taken)]
         if self._plan.form == "chat" and (failed := next((result for result in results if result["error"] is not None), None)):
-            await self._call.failed(failed["name"], failed["error"])
+            await self._call.handle_failure(failed["name"], failed["error"])
         return results
 
     def _result(self, position: int, output: Any, error: str | None, args: Any = None) -> StepResult:
@@ -170,7 +170,7 @@ class _Hands:
         return self._result(position, None, does.error)
 
     async def _ask(self, does: Ask, execution: Execution, position: int) -> StepResult:
-        return await asked(self._call, str(position), self._ids[position], does.question)
+        return await ask_question(self._call, str(position), self._ids[position], does.question)
 
     async def _tool(self, does: Call, execution: Execution, position: int) -> StepResult | None:
         """Call a tool, unless the call repeats another or lacks arguments."""
@@ -182,15 +182,15 @@ class _Hands:
                     self._outputs[position] = self._outputs[first]
                 return None
         if not does.is_constant:
-            arguments = filled(call.arguments, lambda read: referred_output(self._outputs.get(read), read))
+            arguments = fill_references(call.arguments, lambda read: referred_output(self._outputs.get(read), read))
             call = structs.replace(call, arguments=arguments)
             key = key and call_key(call)
-        tool = self._call.tools.get(call.name) or tool_named(call.name, self._call.tools)
+        tool = self._call.tools.get(call.name) or find_tool(call.name, self._call.tools)
         if key is not None:
             if missing := _missing(tool.spec.input_schema, call.arguments):
                 message, execution.is_last = f'Tool "{call.name}" requires additional parameters.', True
                 question = PlanQuestion(message=message, schema=missing)
-                return await asked(self._call, str(position), self._ids[position], question, call)
+                return await ask_question(self._call, str(position), self._ids[position], question, call)
             if key in self._made and self._guard is not None and not getattr(tool, "repeatable", False):
                 block = self._guard.repeats(call, self._window_now())
         try:
@@ -223,7 +223,7 @@ class _Hands:
         model = call.settings.get("model")
         if model is None:
             raise SettingsError("A step that an agent does needs a model", "Run the plan with model=, or -m in a shell")
-        tools = [tool_named(name, call.tools) for name in step.tools]
+        tools = [find_tool(name, call.tools) for name in step.tools]
         agent = Agent(model, tools=tools, system=system, name=step.type, **(call.settings.get("agent_settings") or {}))
         run = await call.run(key, agent, prompt)
         has_failed = run.status != "completed"

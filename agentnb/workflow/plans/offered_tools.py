@@ -18,11 +18,11 @@ from agentnb.tools.mcp.wire_names import is_named, tool_of_word
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
-StepWay: TypeAlias = Literal["call", "executor", "reply"]
+StepWorker: TypeAlias = Literal["call", "executor", "reply"]
 """Worker of a chat plan's step: one call of its tool, an agent with its tools, or one reply of a model."""
 
 
-def offered(names: Any, toolbox: Toolbox) -> tuple[ToolSpec, ...]:
+def select_tools(names: Any, toolbox: Toolbox) -> tuple[ToolSpec, ...]:
     """Return the tools with these names or groups; all tools if ``names`` is None. Raises `UnknownTool`."""
     if names is None:
         return toolbox.specs
@@ -59,7 +59,7 @@ def with_tools_of_groups(plan: PlanSpec, known: Collection[str]) -> PlanSpec:
     return structs.replace(plan, steps=tuple(steps))
 
 
-def way_of_step(step: PlanStep, specs: Sequence[ToolSpec]) -> StepWay:
+def worker_of_step(step: PlanStep, specs: Sequence[ToolSpec]) -> StepWorker:
     """Return the worker of a chat plan's step. ``specs``: its tools."""
     if not specs:
         return "reply"

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 from agentnb.core.plans.plan_steps import CHAT_TYPES, CLARIFY, TOOL, PlanQuestion, PlanStep
 from agentnb.core.request import ToolSpec
 from agentnb.core.schema.data_paths import Place
-from agentnb.core.schema.json_schema import checked_schema
+from agentnb.core.schema.json_schema import check_schema
 from agentnb.errors import SettingsError
 from agentnb.tools.builtin.named import KnownSchemas
 from agentnb.tools.toolbox import Toolbox
@@ -20,7 +20,7 @@ from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problem, Problems, note_no_tool
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node
 from agentnb.workflow.plans.offered_tools import with_tools_of_groups
-from agentnb.workflow.plans.plan_graph import compiled_plan
+from agentnb.workflow.plans.plan_graph import compile_plan
 from agentnb.workflow.plans.plan_reader import EXAMPLE, AnyPlan, ReadPlan, read_any_plan
 from agentnb.workflow.plans.plan_spec import TYPES
 from agentnb.workflow.plans.step_references import as_reference, references_in, target_of
@@ -42,15 +42,15 @@ def validate_plan(plan: AnyPlan, tools: Iterable[Any] | None = None) -> list[Pro
 
 def read_and_check(plan: AnyPlan, tools: Iterable[Any] | None = None) -> tuple[ReadPlan | None, Problems]:
     """Parse and check a plan; return the parsed plan, or None if unreadable, and its problems. See `validate_plan`."""
-    return _checked(plan, None if tools is None else schemas_of(tools))
+    return _check(plan, None if tools is None else schemas_of(tools))
 
 
 def read_for_tools(plan: AnyPlan, specs: Iterable[ToolSpec]) -> tuple[ReadPlan | None, Problems]:
     """Like `read_and_check`, for steps restricted to these tools, also excluding built-in tools not listed."""
-    return _checked(plan, {spec.name: spec.input_schema for spec in specs})
+    return _check(plan, {spec.name: spec.input_schema for spec in specs})
 
 
-def _checked(plan: AnyPlan, schemas: Schemas | None) -> tuple[ReadPlan | None, Problems]:
+def _check(plan: AnyPlan, schemas: Schemas | None) -> tuple[ReadPlan | None, Problems]:
     problems = Problems()
     read = read_any_plan(plan, problems)
     if read is not None:
@@ -84,7 +84,7 @@ def check_plan(read: ReadPlan, schemas: Schemas | None, problems: Problems) -> N
         if fields is not None:
             checks.check_step(step, index, fields)
     if not problems.found and plan.form == "planner":  # in a chat plan no step ends the others
-        warn_of_ways(compiled_plan(plan, "plan", (), Toolbox()), problems, checks.located)
+        warn_of_ways(compile_plan(plan, "plan", (), Toolbox()), problems, checks.locate)
 
 
 _CHAT_EXAMPLE = "Such as steps: [{stepNumber: 1, type: research, description: Fetch the table, tools: [tides_fetch]}]"
@@ -115,7 +115,7 @@ class _Checks:
                 _check_question(step.elicitation, fields.fields("elicitation"), self.problems)
         self._check_references(step, index, fields)
 
-    def located(self, path: str) -> tuple[str, int]:
+    def locate(self, path: str) -> tuple[str, int]:
         """Return the label and the line of the step with this graph path."""
         fields = self.read.steps[int(path.rpartition("/")[2])]
         return ("plan", 0) if fields is None else (fields.where, fields.line)
@@ -199,7 +199,7 @@ def _check_question(question: PlanQuestion, fields: Fields | None, problems: Pro
         problems.add(line, f"{fields.where}: the answer must be an object, not {kind}", _SCHEMA)
         return
     try:
-        checked_schema(question.schema, f"{fields.where}: requestedSchema", _SCHEMA)
+        check_schema(question.schema, f"{fields.where}: requestedSchema", _SCHEMA)
     except SettingsError as error:
         problems.add(line, error.what, error.advice)
 

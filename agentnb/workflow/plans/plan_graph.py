@@ -14,10 +14,10 @@ from agentnb.errors import SettingsError
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.spec import END
 from agentnb.workflow.graph.nodes import Call, Graph, Jump, Node, is_constant
-from agentnb.workflow.plans.offered_tools import way_of_step
+from agentnb.workflow.plans.offered_tools import worker_of_step
 from agentnb.workflow.plans.plan_spec import TYPES, PlanSpec
 from agentnb.workflow.plans.step_references import references_in, target_of
-from agentnb.workflow.running.agents import tool_named
+from agentnb.workflow.running.agents import find_tool
 
 
 class Abort(NamedTuple):
@@ -44,13 +44,13 @@ class Prompt(NamedTuple):
     is_agent: bool
 
 
-def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: Toolbox) -> Graph:
+def compile_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: Toolbox) -> Graph:
     """Compile the plan of the task with this path. ``left_out``: indexes of steps to omit.
 
     Steps that do nothing get no node.
     """
     is_chat, nodes, steps = plan.form == "chat", [], plan.steps
-    awaited = _awaited(plan) if is_chat else dict[int, list[int]]()
+    awaited = _find_dependencies(plan) if is_chat else dict[int, list[int]]()
     end = (Jump(to=END, place=len(steps), is_logged=False),)
     for position, is_beside in _in_waves(awaited) if is_chat else zip(range(len(steps)), repeat(False)):
         step, key = steps[position], str(position)
@@ -93,10 +93,10 @@ def _chat_work(step: PlanStep, tools: Toolbox) -> Call | Fail | Prompt:
     if step.problem is not None:
         return Fail(step.problem)
     try:
-        specs = [tool_named(name, tools).spec for name in step.tools]
+        specs = [find_tool(name, tools).spec for name in step.tools]
     except SettingsError as error:
         return Fail(error.what)
-    worker = way_of_step(step, specs)
+    worker = worker_of_step(step, specs)
     return _call(step, specs[0].name) if worker == "call" else Prompt(is_agent=worker == "executor")
 
 
@@ -118,7 +118,7 @@ def number_of(step: PlanStep, position: int) -> int:
     return step.number or position + 1
 
 
-def _awaited(plan: PlanSpec) -> dict[int, list[int]]:
+def _find_dependencies(plan: PlanSpec) -> dict[int, list[int]]:
     """Return the dependencies of each step of a chat plan, declared or read by its arguments; all by index."""
     places: dict[int, list[int]] = {}
     for position, step in enumerate(plan.steps):

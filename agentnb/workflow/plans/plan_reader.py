@@ -277,7 +277,7 @@ def _question(fields: Fields | None) -> PlanQuestion | None:
     if fields is None:
         return None
     fields.refuse_unknown(OF_QUESTIONS)
-    if fields.given("schema") is not None and fields.given("requestedSchema") is not None:
+    if fields.node_at("schema") is not None and fields.node_at("requestedSchema") is not None:
         fields.add("schema", "schema and requestedSchema are the same", "Give one of the two")
     schema = _schema(fields)
     return PlanQuestion(message=fields.text("message") or "", **({} if schema is None else {"schema": schema}))
@@ -285,8 +285,8 @@ def _question(fields: Fields | None) -> PlanQuestion | None:
 
 def _schema(fields: Fields) -> dict[str, Any] | None:
     """Return a question's schema, which may also be written as JSON text, or None if missing."""
-    key = "requestedSchema" if fields.given("requestedSchema") is not None else "schema"
-    node = fields.given(key)
+    key = "requestedSchema" if fields.node_at("requestedSchema") is not None else "schema"
+    node = fields.node_at(key)
     if node is None or isinstance(node, MappingNode):
         return None if node is None else plain(node)
     try:

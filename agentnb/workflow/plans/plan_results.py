@@ -12,8 +12,8 @@ from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.plans.plan_steps import ASKING, ELICITATION, PlanQuestion
 from agentnb.core.run.call_window import CallWindow, call_key
 from agentnb.core.run.rounds import DUPLICATE
-from agentnb.core.schema.json_schema import checked_schema
-from agentnb.errors import SettingsError, near
+from agentnb.core.schema.json_schema import check_schema
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.policies.gates.duplicate import DuplicateGuard
 from agentnb.workflow.tasks.calls import ActionCall
 
@@ -38,17 +38,19 @@ def answer_result(step: str, question: PlanQuestion, answer: Mapping[str, Any]) 
     return step_result(step, ELICITATION, {"message": question.data["message"]}, text)
 
 
-async def asked(call: ActionCall, key: str, step: str, question: PlanQuestion, about: ToolCall | None = None) -> StepResult:
+async def ask_question(
+    call: ActionCall, key: str, step: str, question: PlanQuestion, about: ToolCall | None = None
+) -> StepResult:
     """Ask the person, also for arguments missing from the call ``about``, and return the response as a step result."""
     message = question.data["message"]
     try:
-        checked_schema(question.asked_schema, "requestedSchema", "")
+        check_schema(question.asked_schema, "requestedSchema", "")
     except SettingsError as error:
         return step_result(step, ELICITATION, {"message": message}, None, error.what)
     return answer_result(step, question, await call.ask(f"{ASKING}{key}", message, question.asked_schema, about))
 
 
-def given_results(value: Any) -> list[StepResult]:
+def read_results(value: Any) -> list[StepResult]:
     """Return the results in an action's input. Raises `SettingsError` for anything else."""
     items = value if isinstance(value, list | tuple) else [] if value is None else [value]
     for item in items:
@@ -81,7 +83,7 @@ def guard_of(value: Any) -> DuplicateGuard | None:
         raise SettingsError("guard is neither false nor an object", f"Its settings are {', '.join(names)}")
     for name in value or ():
         if name not in names:
-            raise SettingsError(f"guard has no setting {name}", near(str(name), names))
+            raise SettingsError(f"guard has no setting {name}", suggest_names(str(name), names))
     return DuplicateGuard(**(value or {}))
 
 
@@ -92,8 +94,8 @@ def note_call(window: CallWindow, call: ToolCall, result: StepResult) -> None:
         return
     failed = result["error"] is not None
     text = str(result["error"]) if failed else _text(result["result"])
-    window.started(call)
-    window.finished(ToolResult(call.id, call.name, (Text(text),), is_error=failed))
+    window.record_start(call)
+    window.record_result(ToolResult(call.id, call.name, (Text(text),), is_error=failed))
 
 
 def last_output(results: Sequence[StepResult], call: ToolCall) -> Any:

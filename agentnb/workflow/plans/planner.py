@@ -19,11 +19,11 @@ from agentnb.errors import BrokenReply
 from agentnb.policies.ending import CUT
 from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.workflow.plans.execution import run_plan
-from agentnb.workflow.plans.offered_tools import offered
+from agentnb.workflow.plans.offered_tools import select_tools
 from agentnb.workflow.plans.plan_reader import OF_PLANS
-from agentnb.workflow.plans.plan_results import StepResult, asked, given_results, last_of_each_call
+from agentnb.workflow.plans.plan_results import StepResult, ask_question, last_of_each_call, read_results
 from agentnb.workflow.plans.plan_spec import PlanSpec
-from agentnb.workflow.plans.prompt_template import has_place, rendered, template_text
+from agentnb.workflow.plans.prompt_template import fill_template, has_place, template_text
 from agentnb.workflow.plans.reply_plans import AGAIN, plan_in_reply
 from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.tasks.calls import ActionCall
@@ -39,22 +39,25 @@ async def plan(call: ActionCall) -> dict[str, Any]:
     Input: ``query``, ``context``, ``model``, ``tools`` (names; by default all of the run), ``results``, ``transcript``, and
     ``promptTemplate``. A question in the plan is asked here; planning then continues with its answer among the results.
     """
-    fields, results = call.input, given_results(call.input.get("results"))
+    fields, results = call.input, read_results(call.input.get("results"))
     texts = {"query": text_of(fields.get("query")), "context": text_of(fields.get("context"))}
     template = template_text(fields.get("promptTemplate"), call.work_dir) or PROMPT.read_text(encoding="utf-8")
-    tools, transcript = offered(fields.get("tools"), call.tools), _begun(fields.get("transcript"), texts["query"])
+    tools, transcript = (
+        select_tools(fields.get("tools"), call.tools),
+        _start_transcript(fields.get("transcript"), texts["query"]),
+    )
     for turn in count(1):
         call.check_plans(f"{REPLYING}{turn}")
         request = _request(template, {**texts, "transcript": transcript}, tools, results)
         reply = await call.ask_model(f"{REPLYING}{turn}", request, GENERATION, model=fields.get("model"))
-        next_plan, answer = _understood(reply, results)
+        next_plan, answer = _parse_reply(reply, results)
         names = ", ".join(step.name or step.type for step in next_plan.steps)
         transcript.append({"role": "assistant", "content": reply.text or names})
         call.propose(reply.id, next_plan.data)
         if next_plan.question is None:
             output = {"plan": {**dict.fromkeys(OF_PLANS), **next_plan.data}, "answer": answer, "elicitation": None}
             return {**output, "results": results, "transcript": transcript}
-        results.append(await asked(call, str(turn), reply.id, next_plan.question))
+        results.append(await ask_question(call, str(turn), reply.id, next_plan.question))
     raise AssertionError("it plans until it returns")
 
 
@@ -63,11 +66,11 @@ def _request(template: str, known: Mapping[str, Any], tools: tuple[ToolSpec, ...
     query, shown = known["query"], last_of_each_call(results)
     listed = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools]
     system = "" if has_place(template, "context") else known["context"]
-    text = encodable(rendered(template, {**known, "results": shown, "tools": listed})) or query
+    text = encodable(fill_template(template, {**known, "results": shown, "tools": listed})) or query
     return redact(Request(encodable(system), (user(text),), tools, {"planning": {"query": query, "results": shown}}))
 
 
-def _understood(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[PlanSpec, str | None]:
+def _parse_reply(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[PlanSpec, str | None]:
     """Parse a reply: return its plan, with unique ids for the plan and its steps, and its answer if there is one."""
     if reply.stop_reason in CUT:
         raise BrokenReply("The model's plan was cut off at its limit of tokens", "Give it a higher max_tokens, or ask for less")
@@ -85,7 +88,7 @@ def _understood(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[Plan
     return structs.replace(read.plan, id=reply.id, steps=tuple(steps)), read.answer
 
 
-def _begun(transcript: Any, query: str) -> list[dict[str, Any]]:
+def _start_transcript(transcript: Any, query: str) -> list[dict[str, Any]]:
     """Return the transcript so far, ending with the person's question."""
     messages = (
         [dict(message) for message in transcript if isinstance(message, Mapping)]

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agentnb.core.expressions import substituted
+from agentnb.core.expressions import substitute
 from agentnb.core.plans.plan_history import EXECUTION, PLANNING
 from agentnb.errors import ExpressionError
 from agentnb.models.destinations.destination import FileModelName
@@ -15,7 +15,7 @@ from agentnb.models.registry import check_destinations, check_key, check_model
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.files.declared_files import WorkflowDefinition
 from agentnb.workflow.graph.nodes import Call
-from agentnb.workflow.plans.offered_tools import offered
+from agentnb.workflow.plans.offered_tools import select_tools
 from agentnb.workflow.plans.plan_results import guard_of
 from agentnb.workflow.plans.prompt_template import template_text
 from agentnb.workflow.tasks.orchestration import first_values
@@ -36,7 +36,7 @@ def check_planner_inputs(
     for call_inputs in _inputs_of(PLANNING, declared, inputs):
         template_text(call_inputs.get("promptTemplate"), folder)
         if toolbox is not None and not toolbox.servers:
-            offered(call_inputs.get("tools"), toolbox)
+            select_tools(call_inputs.get("tools"), toolbox)
 
 
 def check_planner_models(declared: WorkflowDefinition, inputs: Mapping[str, Any], model: Any) -> None:
@@ -66,5 +66,5 @@ def _inputs_of(action: str, declared: WorkflowDefinition, inputs: Mapping[str, A
             call_inputs: dict[str, Any] = {}
             for key, value in task.does.args.items():
                 with suppress(ExpressionError):  # the value depends on a task
-                    call_inputs[key] = substituted(value, constants)
+                    call_inputs[key] = substitute(value, constants)
             yield call_inputs

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 
 PLACES = ("query", "context", "results", "tools", "transcript")
 _PLACE = re.compile(r"\{\{\s*(?P<name>[^{}]*?)\s*\}\}")
@@ -47,12 +47,12 @@ def check_template(text: str) -> None:
         raise SettingsError(f"promptTemplate: {variable[0]} belongs to another template language", instead)
     for match in _PLACE.finditer(text):
         if match["name"] not in PLACES:
-            raise SettingsError(f"promptTemplate: there is no {match[0]}", near(match["name"], PLACES) or write)
+            raise SettingsError(f"promptTemplate: there is no {match[0]}", suggest_names(match["name"], PLACES) or write)
 
 
-def rendered(template: str, values: Mapping[str, Any]) -> str:
+def fill_template(template: str, values: Mapping[str, Any]) -> str:
     """Replace the placeholders once: texts verbatim, lists as one JSON value per line."""
-    return _PLACE.sub(lambda place: _shown(values.get(place["name"])), template)
+    return _PLACE.sub(lambda place: _as_text(values.get(place["name"])), template)
 
 
 def has_place(template: str, name: str) -> bool:
@@ -60,7 +60,7 @@ def has_place(template: str, name: str) -> bool:
     return any(match["name"] == name for match in _PLACE.finditer(template))
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):

@@ -31,7 +31,7 @@ def plan_in_reply(text: str, calls: Sequence[ToolCall] = ()) -> ReadPlan | None:
         return _of_calls(text, calls)
     for node, prose in _mappings(text):
         if (declared := _as_plan(node)) is not None:
-            return _checked(read_plan(declared, Problems()), prose)
+            return _finish_plan(read_plan(declared, Problems()), prose)
     if next(fenced_parts(text), None) is None and not text.lstrip().startswith("{"):
         return None
     if BEGINS_PLAN.search(text):
@@ -78,7 +78,7 @@ def _is_blank(node: Node) -> bool:
     return isinstance(node, ScalarNode) and node.value in (None, "", False)
 
 
-def _checked(read: ReadPlan, prose: str) -> ReadPlan:
+def _finish_plan(read: ReadPlan, prose: str) -> ReadPlan:
     steps = read.plan.steps
     if len(steps) > MAX_PLAN_STEPS:
         raise BrokenReply(f"The model's plan has more than {MAX_PLAN_STEPS:,} steps", "Ask for less at once")

@@ -48,7 +48,7 @@ def target_of(reference: str) -> tuple[int, tuple[str, ...]]:
     return int(index), tuple(path["rest"].split(".")[1:])
 
 
-def filled(value: Any, output_of: Callable[[int], Any]) -> Any:
+def fill_references(value: Any, output_of: Callable[[int], Any]) -> Any:
     """Replace the references in arguments once; references within an output stay text.
 
     ``output_of`` returns the output of a step, or raises `SettingsError`. Also raises `SettingsError` for a path that the
@@ -59,4 +59,4 @@ def filled(value: Any, output_of: Callable[[int], Any]) -> Any:
         index, path = target_of(reference)
         return below_output(output_of(index), Reference("$step", (index, "output", *path)), 2)
 
-    return expressions.filled(value, OF_PLANS, output)
+    return expressions.fill_in(value, OF_PLANS, output)

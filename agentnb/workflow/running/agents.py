@@ -35,7 +35,7 @@ from agentnb.workflow.form.agent_reader import delegation_order
 from agentnb.workflow.form.problems import advice_on_tool
 from agentnb.workflow.form.spec import AgentSpec, AgentStep, WorkflowSpec
 from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
-from agentnb.workflow.templates.templates import Scope, rendered_text
+from agentnb.workflow.templates.templates import Scope, render_text
 
 Replies = Mapping[str, Sequence[Any]]
 """Scripted replies by step path or agent name: texts, tool calls, or ``{"error": "timeout"}``."""
@@ -97,7 +97,7 @@ class WorkflowAgents:
 
     def _tools_of(self, word: str) -> tuple[Tool | ServerTools, ...]:
         """Return the tools that a word of the file names."""
-        return self.toolbox.of_word(word) or (tool_named(word, self.toolbox),)
+        return self.toolbox.of_word(word) or (find_tool(word, self.toolbox),)
 
     def check_prices(self, steps: Iterable[AgentStep], budget: Budget) -> None:
         """Raise `SettingsError` if an agent's model has no known price, but its cost is limited by the run or the agent."""
@@ -119,7 +119,7 @@ class WorkflowAgents:
         """Raise `UnknownTool` for a name without a tool. Tools of MCP servers are known only once a run is connected."""
         for name in names:
             if not self.toolbox.may_have(tool_of_word(name)):
-                tool_named(name, self.toolbox)
+                find_tool(name, self.toolbox)
 
     def continue_scripts(self, log: EventLog) -> None:
         """Advance the scripts of a recovered run to the position in its log."""
@@ -146,7 +146,7 @@ class WorkflowAgents:
             model = ScriptedModel((), name=f"scripted:{spec.name}")
         fields = {"guidance": spec.guidance, "policy": spec.policy, "output": spec.structured_output}
         settings = {key: value for key, value in fields.items() if value is not None}
-        instruction = spec.instruction if scope is None else rendered_text(spec.instruction, scope)
+        instruction = spec.instruction if scope is None else render_text(spec.instruction, scope)
         tools: list[Any] = [tool for word in spec.tools for tool in self._tools_of(word)]
         tools += [self._sub_agent(name, scope, made) for name in spec.sub_agents]
         return Agent(
@@ -181,7 +181,7 @@ class WorkflowAgents:
         return self._scripts[key]
 
 
-def tool_named(name: str, toolbox: Toolbox) -> Tool:
+def find_tool(name: str, toolbox: Toolbox) -> Tool:
     """Return the tool with this name, or for a word such as ``mcp:clock/now``. Raises `UnknownTool`."""
     tool = toolbox.get(name) or toolbox.get(tool_of_word(name))
     if tool is None and is_word(name):
@@ -229,18 +229,18 @@ def replies_used(log: EventLog, script_of: Callable[[str, str], str]) -> Counter
             run: Run = store.load(event.nested)
             if run.parent_id == log.id:
                 used[script_of(event.step, event.agent)] += sum(_is_answered(run, round_) for round_ in run.rounds)
-                for sub_agent in _delegated(run, store):
+                for sub_agent in _nested_runs(run, store):
                     used[script_of("", sub_agent.agent)] += len(sub_agent.rounds)
     return used
 
 
-def _delegated(run: Run, store: ReopeningStore) -> Iterator[Run]:
+def _nested_runs(run: Run, store: ReopeningStore) -> Iterator[Run]:
     """Yield the nested runs of a run's finished calls, at any depth."""
     for round_ in run.rounds:
         for child in (child for call in round_.records for child in call.nested if store.has(child.run_id)):
             if (inner := store.load(child.run_id)).parent_id == run.id:  # else the log claims another run as its own
                 yield inner
-                yield from _delegated(inner, store)
+                yield from _nested_runs(inner, store)
 
 
 def _is_answered(run: Run, round_: WorkflowRound) -> bool:

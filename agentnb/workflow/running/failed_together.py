@@ -36,7 +36,7 @@ def _failures(run: Run, ended: w.StepFinished) -> Iterator[w.StepFinished]:
     yield from failures or ([ended] if ended.status == "failed" else [])
 
 
-def checked(run: Run) -> Run:
+def raise_if_failed(run: Run) -> Run:
     """Return the run, or raise `WorkflowError` with the records of its failed steps."""
     if run.status != "failed" or run.error is None:
         return run

@@ -18,7 +18,7 @@ from agentnb.runtime.steps.step_orchestrator import StepOrchestrator
 from agentnb.workflow.graph.nodes import Graph
 from agentnb.workflow.running.execution import MAX_PLAN_ITERATIONS, Aborted
 from agentnb.workflow.running.walker import LoopLimitReached, MakeHands, Walker
-from agentnb.workflow.templates.templates import NoOutput, Scope, has_templates, rendered
+from agentnb.workflow.templates.templates import NoOutput, Scope, has_templates, render
 
 
 class GraphRun(StepOrchestrator):
@@ -46,7 +46,7 @@ class GraphRun(StepOrchestrator):
         before, self.steps.on_end = self.steps.on_end, self._walker.note_end
         try:
             self._take_over()
-            ids, values = [node.id for node in self._graph.nodes], self._values.begun(self.log.run)
+            ids, values = [node.id for node in self._graph.nodes], self._values.with_run(self.log.run)
             await self._walker.walk(values, 0 if self._first is None else ids.index(self._first))
             log_result(self._graph.output, values, self.log)
         except LoopLimitReached as error:
@@ -80,10 +80,10 @@ _HEAD = frozenset({"seq", "at", "run_id", "parent_id"})
 
 
 def log_result(output: tuple[str, ...], scope: Any, log: EventLog) -> None:
-    """Log the result of a completed workflow: that of the first of these ids and templates that has one.
+    """Log the result of a completed workflow: the value of the first of these ids and templates that has one.
 
-    If none has one, because its step did not run, log a warning; the run's text is then the output of the last step. Raises
-    `StepFailed` for a template without a value for another reason.
+    If all lack a value, because their steps did not run, log a warning; the run's text is then the output of the last step.
+    Raises `StepFailed` for a template without a value for another reason.
     """
     if not output or any(isinstance(event, w.ResultGiven) for event in reversed(log.run.events)):
         return
@@ -102,7 +102,7 @@ def log_result(output: tuple[str, ...], scope: Any, log: EventLog) -> None:
 
 def _result(candidate: str, scope: Scope) -> dict[str, Any]:
     if has_templates(candidate):
-        return {"output": plain_data(rendered(candidate, scope))}
+        return {"output": plain_data(render(candidate, scope))}
     entry = scope.steps.get(candidate)
     if entry is None:
         raise NoOutput(f"the step {candidate} has no output")

@@ -19,7 +19,7 @@ from agentnb.workflow.running.agents import WorkflowAgents
 from agentnb.workflow.running.execution import Execution
 from agentnb.workflow.running.step_questions import StepQuestions
 from agentnb.workflow.running.tool_steps import ToolSteps
-from agentnb.workflow.templates.templates import WITHOUT_PROMPT, rendered, rendered_text, with_prior_outputs
+from agentnb.workflow.templates.templates import WITHOUT_PROMPT, render, render_text, with_prior_outputs
 
 OpenWorkflow = Callable[[s.WorkflowStep, Mapping[str, Any], Run | None], Runnable]
 """Returns another file's workflow with these inputs, ready to run; for a resumed run, the one in its log."""
@@ -52,26 +52,26 @@ class StepHandlers:
     async def _agent(self, step: s.AgentStep, attempt: Attempt) -> str:
         scope = attempt.place.scope
         agent = self._agents.agent_for(step.agent, attempt.place.path, scope)
-        own = scope.prompt if step.prompt is None else rendered_text(step.prompt, scope)
+        own = scope.prompt if step.prompt is None else render_text(step.prompt, scope)
         prompt = with_prior_outputs(own or WITHOUT_PROMPT, scope, step.context)
-        return (await self._nested(attempt, agent, prompt)).text
+        return (await self._run_nested(attempt, agent, prompt)).text
 
     async def _tool(self, call: Call, attempt: Attempt) -> Any:
-        arguments = dict(call.args) if call.is_constant else rendered(call.args, attempt.place.scope)
+        arguments = dict(call.args) if call.is_constant else render(call.args, attempt.place.scope)
         return await self._tools.call(call.name, arguments, attempt)
 
     async def _workflow(self, step: s.WorkflowStep, attempt: Attempt) -> Any:
         scope = attempt.place.scope
-        prompt = scope.prompt if step.prompt is None else rendered_text(step.prompt, scope)
-        before = None if attempt.is_new else self._runs.logged(attempt.run_id)
-        workflow = self._opened(step, rendered(dict(step.inputs), scope), before)
-        run = await self._nested(attempt, workflow, prompt, before)
+        prompt = scope.prompt if step.prompt is None else render_text(step.prompt, scope)
+        before = None if attempt.is_new else self._runs.load(attempt.run_id)
+        workflow = self._opened(step, render(dict(step.inputs), scope), before)
+        run = await self._run_nested(attempt, workflow, prompt, before)
         return run.text if run.output is None else run.output
 
     async def _human(self, step: s.HumanStep, attempt: Attempt) -> Any:
-        return await self._questions.ask(attempt, rendered_text(step.ask, attempt.place.scope), _schema(step))
+        return await self._questions.ask(attempt, render_text(step.ask, attempt.place.scope), _schema(step))
 
-    async def _nested(self, attempt: Attempt, runnable: Runnable, prompt: str, before: Run | None = None) -> Run:
+    async def _run_nested(self, attempt: Attempt, runnable: Runnable, prompt: str, before: Run | None = None) -> Run:
         """Run to completion and return the nested run."""
         run = await self._runs.run(attempt, runnable, prompt, before=before)
         if run.status != "completed":

@@ -46,7 +46,7 @@ class StepQuestions:
         book.drop(path)
         if not attempt.is_new:
             book.recall(since_start(self._steps.log.run.events, path), path, by_kind=True)
-        earlier = book.expected(new)
+        earlier = book.find_expected(new)
         # A run that already waited for this answer keeps waiting.
         waits = earlier is not None and (earlier.outcome == "open" or earlier.question.id in book.handed_in)
         # A model writes the plan: the caller of its planner cannot foresee its questions or supply answers.

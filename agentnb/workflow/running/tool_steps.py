@@ -27,7 +27,7 @@ from agentnb.runtime.steps.step_runner import StepRunner
 from agentnb.tools import tool_errors
 from agentnb.tools.tool import Tool, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.running.agents import tool_named
+from agentnb.workflow.running.agents import find_tool
 
 FAILED = frozenset({"tool_error", "failed", "error"})
 """Failure words of every failed call; its error code is added."""
@@ -66,7 +66,7 @@ class ToolSteps:
         ``read``: parses the logged text of a finished call, which is not repeated. Raises `StepEndedBadly` if the call fails or
         is denied, `UnknownTool`, and `Suspended` if nobody can answer.
         """
-        tool = self._run_tools.toolbox.get(name) or tool_named(name, self.toolbox)
+        tool = self._run_tools.toolbox.get(name) or find_tool(name, self.toolbox)
         step, attempt.is_plain = attempt.place.path, True
         call = Call(ToolCall(tool.spec.name, arguments, step), tool, step=step)
         open_call = None if attempt.is_new else self._log.run.open_step_call(step)
@@ -74,7 +74,7 @@ class ToolSteps:
             self._calls.answer_inner((open_call.record,), tool_errors.interrupted)
         if block is not None:
             self._calls.refuse(call, block)
-            raise StepEndedBadly(_blocked(tool, block))
+            raise StepEndedBadly(_block_failure(tool, block))
         if self._book.earlier:
             self._book.drop(step)
         if read is not None and not attempt.is_new and (ended := self._logged_outcome(step)) is not None:
@@ -83,7 +83,7 @@ class ToolSteps:
         if call.started is not None and not (repeats or self._is_repeated(tool, step)):
             outcome = tool_errors.interrupted(tool.spec.name)
             self._calls.close(step, outcome)
-            raise StepEndedBadly(replace(_failed(tool, outcome), is_final=True))
+            raise StepEndedBadly(replace(_call_failure(tool, outcome), is_final=True))
         try:
             with self._runs.asker(attempt):
                 await self._calls.run(call)
@@ -114,7 +114,7 @@ class ToolSteps:
         return next((event.call for event in events if isinstance(event, ToolStarted) and event.step == step), None)
 
 
-def _blocked(tool: Tool, block: Block) -> StepFailure:
+def _block_failure(tool: Tool, block: Block) -> StepFailure:
     name, code = tool.spec.name, block.result.error_code or DENIED
     verb = "allowed" if code == DENIED else "run"
     advice = advice_on_denial(tool) if block.rule == READ_ONLY else ()
@@ -124,11 +124,11 @@ def _blocked(tool: Tool, block: Block) -> StepFailure:
 def _text(tool: Tool, outcome: ToolOutcome) -> str:
     """Return an outcome's text. Raises `StepEndedBadly` if it failed."""
     if not outcome.ok:
-        raise StepEndedBadly(_failed(tool, outcome))
+        raise StepEndedBadly(_call_failure(tool, outcome))
     return outcome.text
 
 
-def _failed(tool: Tool, outcome: ToolOutcome) -> StepFailure:
+def _call_failure(tool: Tool, outcome: ToolOutcome) -> StepFailure:
     code = outcome.error_code or "tool_error"
     return StepFailure(outcome.problem or outcome.text, FAILED | {code}, is_final=code == "cancelled")
 
@@ -137,11 +137,11 @@ def _output(tool: Tool, call: Call) -> Any:
     """Return the output of a finished call. Raises `StepEndedBadly` if it failed or was blocked, `Suspended` if it waits."""
     outcome = call.outcome
     if call.block is not None:
-        raise StepEndedBadly(_blocked(tool, call.block))
+        raise StepEndedBadly(_block_failure(tool, call.block))
     if outcome is None:
         raise Suspended("nobody_here")
     if not outcome.ok:
-        raise StepEndedBadly(_failed(tool, outcome))
+        raise StepEndedBadly(_call_failure(tool, outcome))
     value = outcome.value
     if not isinstance(value, dict | list | int | float):
         return outcome.text

@@ -16,7 +16,7 @@ from agentnb.core.log import work_events as w
 from agentnb.errors import ExpressionError, StepFailed, WorkflowError
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps.attempt import Attempt, Place
-from agentnb.runtime.steps.side_by_side import Running, begun, has_ended
+from agentnb.runtime.steps.side_by_side import Running, has_ended, start_all
 from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
 from agentnb.runtime.steps.step_runner import StepRunner, Work
 from agentnb.workflow.form.spec import END
@@ -44,7 +44,7 @@ MakeHands = Callable[[StepRunner, Handle], Any]
 """Makes `Hands`, or, for nodes whose steps are not always logged, an object with ``await hands.do(execution)``."""
 
 
-class _Way(NamedTuple):
+class _TakenJump(NamedTuple):
     """A jump that is taken."""
 
     jump: Jump
@@ -94,7 +94,7 @@ class Walker:
 
     # Order of the nodes
 
-    async def _branch(self, nodes: Sequence[Node], parent: str, values: Scope) -> _Way | None:
+    async def _branch(self, nodes: Sequence[Node], parent: str, values: Scope) -> _TakenJump | None:
         early = set[int]()
         for position in range(len(nodes)):
             _, taken_jump = await self._next_in(nodes, position, early, parent, values)
@@ -104,7 +104,7 @@ class Walker:
 
     async def _next_in(
         self, nodes: Sequence[Node], place: int, early: set[int], parent: str, values: Scope
-    ) -> tuple[int, _Way | None]:
+    ) -> tuple[int, _TakenJump | None]:
         """Run the node at this place unless it ran early, preceded by its early dependencies; return the source of a jump."""
         count = nodes[place].early
         for index in (*range(place + 1, place + 1 + count), place) if count else (place,):
@@ -117,7 +117,7 @@ class Walker:
                 return index, taken_jump
         return place, None
 
-    async def _settle(self, node: Node, parent: str, values: Scope) -> _Way | None:
+    async def _settle(self, node: Node, parent: str, values: Scope) -> _TakenJump | None:
         """Run a node, or start it in the background; return a jump if the next node does not follow."""
         if self._background:
             await self._wait_until_ended((*node.after, node.id))  # a jump may reach a node that still runs
@@ -133,9 +133,9 @@ class Walker:
             return None
         output = await self._do(execution)
         if execution.is_last:
-            return _Way(Jump(to=END, place=len(self._graph.nodes), is_logged=False), step_place.path)
+            return _TakenJump(Jump(to=END, place=len(self._graph.nodes), is_logged=False), step_place.path)
         if execution.has_failed:
-            return None if node.rescue is None else _Way(node.rescue, step_place.path)
+            return None if node.rescue is None else _TakenJump(node.rescue, step_place.path)
         if isinstance(node.does, Decide):
             word = "true" if output else "false"
             self._steps.record(w.BranchTaken, step_place.path, to=word, reason=node.does.condition)
@@ -168,21 +168,21 @@ class Walker:
             self._steps.skip(path, when)
         return holds
 
-    def _way_on(self, node: Node, place: Place) -> _Way | None:
+    def _way_on(self, node: Node, place: Place) -> _TakenJump | None:
         """Return the jump taken after a node, preferring the logged one."""
         if len(node.jumps) == 1:
-            return _Way(node.jumps[0], place.path)
+            return _TakenJump(node.jumps[0], place.path)
         if (logged := self._steps.journal.take(w.BranchTaken, place.path)) is not None:
-            return _Way(next(jump for jump in node.jumps if jump.to == logged.to), place.path, is_logged=True)
+            return _TakenJump(next(jump for jump in node.jumps if jump.to == logged.to), place.path, is_logged=True)
         for jump in node.jumps:
             try:
                 if jump.when is None or place.scope.holds(jump.when):
-                    return _Way(jump, place.path)
+                    return _TakenJump(jump, place.path)
             except ExpressionError as error:
                 raise StepFailed(f"step {place.path}: goto: {error.what}", error.advice) from error
         return None
 
-    def _go(self, taken_jump: _Way, at: int) -> int:
+    def _go(self, taken_jump: _TakenJump, at: int) -> int:
         """Log a jump from a position in the list; return its target position."""
         jump, source = taken_jump.jump, taken_jump.source
         count = self._loops.go_back(at, jump.place, source, jump.to) if jump.place <= at else 0
@@ -304,7 +304,7 @@ class Walker:
         held = [execution for execution in executions if self._holds(execution)]
         if does.wait is None:
             return await self._steps.side_by_side.all_or_none(self._execute, held, does.most)
-        tasks = begun(self._execute, held, does.most, does.wait.mode)
+        tasks = start_all(self._execute, held, does.most, does.wait.mode)
         return await self._wait_for(dict(zip((execution.place.path for execution in held), tasks, strict=True)), does.wait)
 
     async def _await(self, wait: Await, attempt: Attempt) -> Any:

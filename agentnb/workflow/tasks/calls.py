@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agentnb.advice import advised
+from agentnb.advice import as_advice
 from agentnb.core.log.work_events import PlanProposed, StepStarted
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import TEXT, NoAnswer
@@ -35,8 +35,8 @@ from agentnb.workflow.running.walker import Handle, Walker
 from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.model_steps import ModelAnswer, ModelSteps
 from agentnb.workflow.tasks.spec import ApprovalRules
-from agentnb.workflow.templates.json_in_text import parsed
-from agentnb.workflow.templates.templates import rendered
+from agentnb.workflow.templates.json_in_text import parse_result
+from agentnb.workflow.templates.templates import render
 
 
 class Calls:
@@ -76,7 +76,7 @@ class Calls:
         arguments, function = dict(call.args), self._actions.actions.get(call.name)
         if execution.problem is None and not call.is_constant:
             try:
-                arguments = rendered(arguments, execution.place.scope, is_copied=not getattr(function, "keeps_input", False))
+                arguments = render(arguments, execution.place.scope, is_copied=not getattr(function, "keeps_input", False))
             except ExpressionError as error:
                 execution.problem = error
         inputs = arguments if execution.problem is None else None
@@ -91,7 +91,7 @@ class Calls:
             if not execution.is_plain:
                 result = plain_data(result, f"The result of {does.name}")
         attempt.is_plain = True
-        return parsed(result) if does.parses else result
+        return parse_result(result) if does.parses else result
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class ActionCall:
         if not has_begun and len(steps.log.run.plans) >= most:
             problem = f"The limit of {most} plans is reached, and the last plan does not end the run"
             words = frozenset({MAX_PLAN_ITERATIONS})
-            advice = advised("If that is too few, set max_plan_iterations of the task file")
+            advice = as_advice("If that is too few, set max_plan_iterations of the task file")
             raise StepEndedBadly(StepFailure(problem, words, advice, is_final=True))
 
     def return_plain(self) -> None:
@@ -202,7 +202,7 @@ class ActionCall:
         """Log that a step of the action is skipped, and why."""
         self._calls.steps.skip(call_step(self._place, key)[1].path, reason)
 
-    async def failed(self, name: str, error: str) -> bool:
+    async def handle_failure(self, name: str, error: str) -> bool:
         """Run the ``onError`` handler, once per execution of the task.
 
         If it returns True, the action should stop and return its result, which ``post`` still sees; the run then ends.
@@ -219,7 +219,7 @@ async def _nothing(attempt: Attempt) -> None:
 
 def as_returned(text: str) -> Any:
     """Recover a tool's return value from its logged text: data if the text is exactly the text of this data."""
-    value = parsed(text)
+    value = parse_result(text)
     return value if not isinstance(value, str) and as_text(value) == text else text
 
 

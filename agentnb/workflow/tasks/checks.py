@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from agentnb.advice import Advised
 from agentnb.core.expressions import OF_TASKS, Piece, names_in, pieces
-from agentnb.errors import ExpressionError, near
+from agentnb.errors import ExpressionError, suggest_names
 from agentnb.workflow.checks.argument_checks import warn_of_other_form
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import END
@@ -25,7 +25,7 @@ UNKNOWN_NAME = "W_UNKNOWN_NAME"
 """Warning code for a ``$name`` within text that matches no variable."""
 
 
-class _Place(NamedTuple):
+class _Occurrence(NamedTuple):
     expression: Piece
     line: int
     where: str
@@ -38,11 +38,11 @@ class ExpressionPlaces:
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
-        self._places: list[_Place] = []
+        self._places: list[_Occurrence] = []
 
     def add(self, expression: str, line: int, where: str, extra: Iterable[str] = ()) -> None:
         """Add an expression that is an entire value."""
-        self._places.append(_Place(Piece(expression, 0), line, where, tuple(extra)))
+        self._places.append(_Occurrence(Piece(expression, 0), line, where, tuple(extra)))
 
     def add_texts(self, node: Written | None, where: str, extra: tuple[str, ...] | None = ()) -> None:
         """Add each ``${expression}`` and ``$name`` in the texts of a node."""
@@ -50,7 +50,7 @@ class ExpressionPlaces:
             try:
                 expressions = [piece for piece in pieces(text.text, OF_TASKS) if not isinstance(piece, str)]
                 warn_of_other_form(text, where, self._problems, OF_TASKS)
-                self._places += [_Place(piece, text.line_of(piece.place), where, extra) for piece in expressions]
+                self._places += [_Occurrence(piece, text.line_of(piece.place), where, extra) for piece in expressions]
             except ExpressionError as error:
                 self._problems.add(text.line, f"{where}: {error.what}", error.advice)
 
@@ -71,12 +71,12 @@ class ExpressionPlaces:
                     continue
                 problem = f"{occurrence.where}: {written[:80]}: there is no {name}"
                 is_task = f"{name} is a task: keep its result with post: {{{name}: ${{result}}}}"
-                hint = is_task if name in ids else partial(near, name, ChainMap(known_names, extra))
+                hint = is_task if name in ids else partial(suggest_names, name, ChainMap(known_names, extra))
                 message, code = (f"{problem}, so it stays as it is written", UNKNOWN_NAME) if bare else (problem, "")
                 self._problems.add(occurrence.line, message, hint, code)
 
 
-def linked(tasks: Sequence[Node], blocks: Mapping[str, range], problems: Problems) -> Iterator[Node]:
+def link_tasks(tasks: Sequence[Node], blocks: Mapping[str, range], problems: Problems) -> Iterator[Node]:
     """Yield the tasks with resolved jumps and dependencies; report unknown names."""
     places = {task.id: index for index, task in enumerate(tasks)}
     targets = {END: len(tasks), **{name: span.start for name, span in blocks.items()}, **places}
@@ -85,7 +85,7 @@ def linked(tasks: Sequence[Node], blocks: Mapping[str, range], problems: Problem
         _check_gotos(task, targets, problems)
         if isinstance(task.does, Await):
             _check_awaited(task, task.does, index, background, problems)
-        after = [dependency for name in task.after for dependency in _named(name, task, index, blocks, places, problems)]
+        after = [dependency for name in task.after for dependency in _resolve(name, task, index, blocks, places, problems)]
         jumps = [replace(jump, place=targets.get(jump.to, -1)) for jump in task.jumps]
         if jumps and all(jump.when is not None for jump in jumps):
             onward = tasks[index + 1].id if index + 1 < len(tasks) else END
@@ -100,17 +100,17 @@ def _check_gotos(task: Node, targets: Collection[str], problems: Problems) -> No
     for jump in task.jumps:
         if jump.to not in targets:
             problem = f'task {task.path}: goto: there is no task or block "{jump.to}"'
-            problems.add(jump.line, problem, partial(near, jump.to, [name for name in targets if name != END]))
+            problems.add(jump.line, problem, partial(suggest_names, jump.to, [name for name in targets if name != END]))
 
 
-def _named(
+def _resolve(
     name: str, task: Node, place: int, blocks: Mapping[str, range], places: Mapping[str, int], problems: Problems
 ) -> range:
     """Return the indexes of the tasks that a dependency refers to; empty if it is invalid."""
     span = blocks.get(name) or (range(places[name], places[name] + 1) if name in places else None)
     if span is None:
         problem = f'task {task.path}: dependsOn: there is no task or block "{name}"'
-        problems.add(task.line, problem, partial(near, name, chain(places, blocks)))
+        problems.add(task.line, problem, partial(suggest_names, name, chain(places, blocks)))
     elif span.stop > place:
         problem = f'task {task.path}: dependsOn: "{name}" does not come before it'
         problems.add(task.line, problem, "Tasks begin in the order of the file: write that one first")
@@ -128,4 +128,4 @@ def _check_awaited(task: Node, wait: Await, place: int, background: Mapping[str,
 
 def _suggest_background(name: str, place: int, background: Mapping[str, int]) -> Advised:
     before = sorted((task for task in background if background[task] < place), key=background.__getitem__)
-    return near(name, before) if before else "Only tasks with async: true, or with emit and no await, are"
+    return suggest_names(name, before) if before else "Only tasks with async: true, or with emit and no await, are"

@@ -47,7 +47,7 @@ class ModelSteps:
         A reply received by a dead process comes from the log. Raises `FailedStep` without a reply.
         """
         step, step_place = call_step(around, key)
-        chosen = self._chosen(around.path, model)
+        chosen = self._choose(around.path, model)
 
         async def work(attempt: Attempt) -> dict[str, Any]:
             reply = await self._models.ask(request, operation, chosen)
@@ -59,7 +59,7 @@ class ModelSteps:
         calls = tuple([ToolCall(call["name"], call["arguments"], call["id"]) for call in answer["calls"]])
         return ModelAnswer(answer["id"], answer["text"], calls, answer["stop_reason"] or "")
 
-    def _chosen(self, path: str, name: str | None) -> Model:
+    def _choose(self, path: str, name: str | None) -> Model:
         if path in self._replies:
             if path not in self._made:
                 used = len(self._steps.log.run.model_calls)  # continue where it stopped

@@ -10,9 +10,9 @@ from typing import Any
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.price_check import check_has_price
-from agentnb.core.expressions import substituted
+from agentnb.core.expressions import substitute
 from agentnb.core.schema.json_schema import plain_data
-from agentnb.errors import MissingKey, SettingsError, near
+from agentnb.errors import MissingKey, SettingsError, suggest_names
 from agentnb.models.registry import check_destinations, make_model
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.questions.elicitation import Elicitation
@@ -99,10 +99,10 @@ def first_values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:
     names = dict.fromkeys([*file.variables, *file.inputs, *ALWAYS_KNOWN])
     for name in inputs:
         if name not in names:
-            raise SettingsError(f"The task file has no input {name}", near(name, names))
+            raise SettingsError(f"The task file has no input {name}", suggest_names(name, names))
     values: dict[str, Any] = dict(plain_data(dict(inputs), "The inputs"))
     seen = ChainMap(values, dict.fromkeys(names.keys() - {"query", *file.variables, *values}))  # the prompt is not known yet
     for name, value in file.variables.items():
         if name not in values:
-            values[name] = substituted(value, seen)
+            values[name] = substitute(value, seen)
     return values

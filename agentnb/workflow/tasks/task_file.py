@@ -14,7 +14,7 @@ from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, kind_of, plain, read_mapping, read_yaml
 from agentnb.workflow.graph.nodes import Node
-from agentnb.workflow.tasks.checks import ExpressionPlaces, linked
+from agentnb.workflow.tasks.checks import ExpressionPlaces, link_tasks
 from agentnb.workflow.tasks.spec import ApprovalMode, ApprovalRules, TaskFile
 from agentnb.workflow.tasks.task_reader import IN_FLUXOR, TASK_KEYS, VARIABLE, TaskReader
 
@@ -66,7 +66,7 @@ def read_tasks(
     declared = {**_variables(file, "init", places), **_variables(file, "vars", places), **stage.variables}
     spec = replace(
         empty,
-        tasks=tuple(linked(tasks, stage.blocks, problems)),
+        tasks=tuple(link_tasks(tasks, stage.blocks, problems)),
         name=file.text("name") or "",
         description=file.text("description") or "",
         variables=declared,
@@ -139,7 +139,7 @@ class _Stage:
 
 
 def _approval(file: Fields) -> ApprovalRules:
-    node, line = file.given("approval"), file.line_of("approval")
+    node, line = file.node_at("approval"), file.line_of("approval")
     if isinstance(node, ScalarNode):
         return ApprovalRules(mode=cast(ApprovalMode, file.choice("approval", MODES) or "auto"), line=line)
     section = file.fields("approval", "approval")

@@ -103,7 +103,7 @@ class TaskReader:
 
     def _call(self, fields: Fields, extra: tuple[str, ...], *, parses: bool = True) -> Call | None:
         action = self._action(fields)
-        self._places.add_texts(fields.given("input"), f"{fields.where}: input", extra)
+        self._places.add_texts(fields.node_at("input"), f"{fields.where}: input", extra)
         arguments = fields.mapping("input") or {}
         return (
             None
@@ -169,7 +169,7 @@ class TaskReader:
         times = retry.whole("maxRetries")
         delay, longest = self._duration(retry, "delay"), self._duration(retry, "maxDelay")
         multiplier = retry.number("multiplier", 1)
-        if times is None and kind != "none" and retry.given("maxRetries") is None:
+        if times is None and kind != "none" and retry.node_at("maxRetries") is None:
             retry.add("", "it does not say how often", "Write maxRetries: 2")
         return Retry(
             max_attempts=0 if kind == "none" or times is None else times,
@@ -180,7 +180,7 @@ class TaskReader:
         )
 
     def _duration(self, fields: Fields, key: str) -> float | None:
-        node = fields.given(key)
+        node = fields.node_at(key)
         if node is None:
             return None
         if isinstance(node, ScalarNode):
@@ -210,11 +210,11 @@ class TaskReader:
         name = emit.text("as") or ""
         if name and not VARIABLE.fullmatch(name):
             emit.add("as", f'"{name}" is not a name of a variable')
-        self._places.add_texts(emit.given("forEach"), f"{emit.where}: forEach")
+        self._places.add_texts(emit.node_at("forEach"), f"{emit.where}: forEach")
         task = self._item_task(emit, common["path"], name)
         if task is None:
             return Node(**common)
-        common |= {"is_beside": common["is_beside"] or wait is None, "timeout": self._timeout(fields.given("await"))}
+        common |= {"is_beside": common["is_beside"] or wait is None, "timeout": self._timeout(fields.node_at("await"))}
         work = Each(over=emit.data("forEach"), item_name=name, node=task, wait=wait or Await())
         return Node(**{**common, "kind": "emit", "does": work})
 
@@ -247,10 +247,10 @@ class TaskReader:
         problem = "cannot be combined with await, which belongs to emit or to background tasks"
         hint = "Write dependsOn, or a task of its own that awaits"
         _refuse(fields, ("action", "input", "async", "retry"), problem, hint)
-        return Node(**{**common, "kind": "await", "does": wait, "timeout": self._timeout(fields.given("await"))})
+        return Node(**{**common, "kind": "await", "does": wait, "timeout": self._timeout(fields.node_at("await"))})
 
     def _await(self, fields: Fields) -> Await | None:
-        node = fields.given("await")
+        node = fields.node_at("await")
         if node is None or isinstance(node, ScalarNode):
             return Await() if fields.flag("await") else None
         section = fields.fields("await")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from agentnb.core.schema.data_paths import PathError, Reference, below, shown
+from agentnb.core.schema.data_paths import PathError, Reference, below, describe_value
 from agentnb.core.schema.nesting import is_too_deep
 
 MAX_TRIED = 200
@@ -26,7 +26,7 @@ def json_values(text: str) -> list[Any]:
     return [whole] if isinstance(whole, dict | list) and not is_too_deep(whole) else []
 
 
-def parsed(result: Any) -> Any:
+def parse_result(result: Any) -> Any:
     """Parse a text that is entirely a JSON object or array; return anything else unchanged."""
     text = result.strip() if isinstance(result, str) else ""
     if not text.startswith(("{", "[")):
@@ -52,7 +52,7 @@ def below_output(output: Any, path: Reference, done: int, values_of: Callable[[s
         except PathError as error:
             missing.append(error)
     if not values:
-        problem = f"{prefix} is not JSON, and has no {path.parts[done]}: {shown(output)}"
+        problem = f"{prefix} is not JSON, and has no {path.parts[done]}: {describe_value(output)}"
         raise next(iter(missing), PathError(problem, "Let it answer in JSON, an agent with a structured_output"))
     if any(value != values[0] for value in values):
         problem = f"{prefix} holds {len(values)} JSON values with different {path.upto(len(path.parts))}"

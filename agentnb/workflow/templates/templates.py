@@ -28,20 +28,20 @@ from agentnb.core.expressions import (
     Spelling,
     as_text,
     evaluate,
-    filled,
+    fill_in,
     pieces,
     references_in,
-    substituted,
+    substitute,
 )
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.step_outputs import Entry, leaves
 from agentnb.core.run.step_outputs import as_text as output_text
-from agentnb.core.schema.data_paths import PathError, Reference, below, item, shown
+from agentnb.core.schema.data_paths import PathError, Reference, below, describe_value, item
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
-from agentnb.errors import ExpressionError, near
+from agentnb.errors import ExpressionError, suggest_names
 from agentnb.workflow.form.spec import Context
-from agentnb.workflow.templates.json_in_text import below_output, json_values, parsed
+from agentnb.workflow.templates.json_in_text import below_output, json_values, parse_result
 
 ROOTS = ("$steps", "$prompt", "$inputs", "$item", "$index")
 """Roots of a path: step outputs, the run's prompt and inputs, and in a map the item and its index."""
@@ -97,7 +97,7 @@ class Scope:
         variables = dict(values)
         return cls(ChainMap(variables, dict.fromkeys(declared)), TASKS, variables)
 
-    def begun(self, run: Run) -> Scope:
+    def with_run(self, run: Run) -> Scope:
         """Return the scope with the prompt and outputs of a starting run; the prompt of a task file is its ``query``."""
         if self.form is WORKFLOW:
             return replace(self.with_names({"$prompt": run.prompt}), steps=run.steps)
@@ -116,7 +116,7 @@ class Scope:
 
     def items(self, over: Any, node: str) -> Sequence[Any]:
         """Return the list that the node with this id iterates over. Raises `ExpressionError`."""
-        value = self.form.list_in(rendered(over, self))
+        value = self.form.list_in(render(over, self))
         if not isinstance(value, list | tuple):
             problem, hint = self.form.no_list
             raise ExpressionError(f"{problem.format(node)} is not a list: {str(over)[:100]}", hint)
@@ -144,7 +144,7 @@ class Scope:
         sets: dict[str, Any] = {}
         names = ChainMap(seen, sets, *self.names.maps)
         for written, data in post.items():
-            value, name = substituted(data, names), written.removesuffix("[]")
+            value, name = substitute(data, names), written.removesuffix("[]")
             plain = value if id(value) in are_plain else plain_data(value, f"The value of {name} in post")
             before = names.parents[name] if name != written else None
             if not isinstance(before, list | None):
@@ -164,12 +164,12 @@ class Scope:
         """Return the value at a path. Raises `PathError`."""
         root = path.root
         if root not in ROOTS:
-            raise PathError(f"there is no {root}", near(root, ROOTS))
+            raise PathError(f"there is no {root}", suggest_names(root, ROOTS))
         if root == "$steps":
             if not path.parts:
                 raise PathError("$steps names no step", f"Write {EXAMPLE}")
             entries = {name: entry for name, (_, entry) in self.seen.items()} if self.blocks else self.steps
-            return self._entry(_named(entries, path, 0, "has no output of"), path, 1)
+            return self._entry(_look_up(entries, path, 0, "has no output of"), path, 1)
         if root not in self.names:
             raise PathError(f"there is no {root} here", "Only the step of a map has one")
         return below(self.names[root], path)
@@ -206,7 +206,7 @@ class Scope:
 def _child(entry: Any, path: Reference, at: int) -> Any:
     part, outputs = path.parts[at], entry["outputs"]
     if type(part) is not int:
-        return _named(outputs, path, at, "has no")
+        return _look_up(outputs, path, at, "has no")
     order = entry.get("order", [*outputs])
     if not -len(order) <= part < len(order):
         problem = f"{path.upto(at)} has {len(order)} outputs, and none at [{part}]"
@@ -214,10 +214,12 @@ def _child(entry: Any, path: Reference, at: int) -> Any:
     return outputs[order[part]]
 
 
-def _named(entries: Mapping[str, Any], path: Reference, at: int, lacks: str) -> Any:
+def _look_up(entries: Mapping[str, Any], path: Reference, at: int, lacks: str) -> Any:
     part = path.parts[at]
     if not isinstance(part, str) or part not in entries:
-        raise NoOutput(f"{path.upto(at)} {lacks} {part}", near(str(part), list(entries)) or "No step has an output yet")
+        raise NoOutput(
+            f"{path.upto(at)} {lacks} {part}", suggest_names(str(part), list(entries)) or "No step has an output yet"
+        )
     return entries[part]
 
 
@@ -226,7 +228,7 @@ def has_templates(text: str) -> bool:
     return "{{" in text
 
 
-def rendered(data: Any, scope: Scope, *, is_copied: bool = True) -> Any:
+def render(data: Any, scope: Scope, *, is_copied: bool = True) -> Any:
     """Replace the templates in plain data with their values; keys stay unchanged.
 
     A text that consists of one template becomes its value, of any type, copied unless the caller will not change it. In longer
@@ -236,12 +238,12 @@ def rendered(data: Any, scope: Scope, *, is_copied: bool = True) -> Any:
 
     def value(expression: str) -> Any:
         result = _value(expression, scope)
-        return _copied(result) if is_copied else result
+        return _copy_data(result) if is_copied else result
 
-    return filled(data, scope.form.spelling, value, scope.names)
+    return fill_in(data, scope.form.spelling, value, scope.names)
 
 
-def _copied(data: Any) -> Any:
+def _copy_data(data: Any) -> Any:
     """Copy plain data through JSON, in a tenth of the time of `copy.deepcopy`."""
     if not isinstance(data, dict | list):
         return data
@@ -251,23 +253,23 @@ def _copied(data: Any) -> Any:
         return copy.deepcopy(data)
 
 
-def rendered_text(text: str, scope: Scope) -> str:
+def render_text(text: str, scope: Scope) -> str:
     """Replace the templates of a text; the result is always a text."""
-    value = rendered(text, scope)
+    value = render(text, scope)
     return as_text(text, value, OF_WORKFLOWS)
 
 
 def truth(text: str, scope: Scope) -> bool:
     """Evaluate a condition: booleans, and the texts and numbers of `TRUTHS`. Raises `ExpressionError`."""
     try:
-        value = rendered(text.strip(), scope)
+        value = render(text.strip(), scope)
     except NoOutput as error:
         raise NoOutput(error.what, NOT_TAKEN) from error
     holds = value if isinstance(value, bool) else TRUTHS.get(str(value).strip().lower()) if type(value) in (str, int) else None
     if holds is None:
         problem = f'workflow: condition did not resolve to boolean: "{text.strip()}"'
         raise ExpressionError(
-            problem, f"It is {shown(value)}. Compare it, such as with ==, or let the step answer true or false"
+            problem, f"It is {describe_value(value)}. Compare it, such as with ==, or let the step answer true or false"
         )
     return holds
 
@@ -284,9 +286,9 @@ def references(text: str) -> tuple[Reference, ...]:
                 paths = references_in(piece.expression)
                 for path in paths:
                     if path.root not in ROOTS:
-                        raise PathError(f"there is no {path.root}", near(path.root, ROOTS))
+                        raise PathError(f"there is no {path.root}", suggest_names(path.root, ROOTS))
             except ExpressionError as error:
-                raise _quoted(piece.expression, error) from None
+                raise _quote_template(piece.expression, error) from None
             result += [path._replace(place=piece.place + path.place) for path in paths]
     return tuple(result)
 
@@ -297,10 +299,10 @@ def _value(expression: str, scope: Scope) -> Any:
     try:
         return evaluate(expression, scope.value_of, scope.form.is_true)
     except ExpressionError as error:
-        raise _quoted(expression, error) from None
+        raise _quote_template(expression, error) from None
 
 
-def _quoted(expression: str, error: ExpressionError) -> ExpressionError:
+def _quote_template(expression: str, error: ExpressionError) -> ExpressionError:
     """Return a copy of the error that quotes the template with its braces."""
     written, why = " ".join(expression.split()), error.why or error.what
     advice = tuple([WriteExpression(EXAMPLE) if isinstance(hint, WriteExpression) else hint for hint in error.advice])
@@ -319,7 +321,7 @@ def _list_in(value: Any) -> Any:
 
 
 def _list_of_tasks(value: Any) -> Any:
-    data = parsed(value)
+    data = parse_result(value)
     return [] if data is None else data
 
 

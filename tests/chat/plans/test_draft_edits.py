@@ -8,7 +8,7 @@ import pytest
 from plan_turns import step
 
 from agentnb import Plan
-from agentnb.chat.plans.draft_edits import added, checked_edit, filled_step, moved, removed, step_form
+from agentnb.chat.plans.draft_edits import add_step, check_edit, fill_step, move_step, remove_step, step_form
 from agentnb.core.request import ToolSpec
 from agentnb.errors import SettingsError
 from agentnb.runtime.questions.question_forms import FieldsRefused
@@ -32,16 +32,16 @@ def outline(plan: PlanSpec) -> list[tuple[int | None, str | None, tuple[int, ...
 
 
 def test_a_step_that_moves_is_numbered_anew_with_what_depends_on_it_and_reads_its_output() -> None:
-    swapped = moved(draft(), 1, 0)
+    swapped = move_step(draft(), 1, 0)
     assert outline(swapped) == [(1, "Step 2", ()), (2, "Step 1", ()), (3, "Step 3", (1, 2))]
     assert swapped.steps[2].args == {
         "left": "$step[0].output.rows",
         "more": ["$step[1].output", {"of": "$step[0].output"}, "$step[0] is text"],
     }
-    assert moved(swapped, 0, 1) == draft() == moved(draft(), 0, 0)
-    later = moved(draft(step(4, "galway")), 3, 0)
+    assert move_step(swapped, 0, 1) == draft() == move_step(draft(), 0, 0)
+    later = move_step(draft(step(4, "galway")), 3, 0)
     assert outline(later)[3] == (4, "Step 3", (2, 3)) and "$step[2].output.rows" in str(later.steps[3].args)
-    apart = moved(draft(step(4, "", 2), step(5, "", 1, 4)), 1, 0)
+    apart = move_step(draft(step(4, "", 2), step(5, "", 1, 4)), 1, 0)
     assert [one.depends_on for one in apart.steps[3:]] == [(1,), (2, 4)]
 
 
@@ -49,26 +49,26 @@ def test_a_step_stays_behind_what_it_depends_on_or_reads_which_is_not_removed_ei
     depends = Plan.read({"steps": [step(1, "brest"), step(2, "cork", 1)]})
     reads = Plan.read({"steps": [step(1, "brest"), step(2, "$step[0].output")]})
     cases: dict[str, tuple[Any, str]] = {
-        "before what it depends on": (lambda: moved(depends, 1, 0), "Step 2 depends on step 1"),
-        "before what it reads": (lambda: moved(reads, 1, 0), "Step 2 reads the output of step 1"),
-        "what another reads is removed": (lambda: removed(reads, 0), "Step 2 reads the output of step 1"),
+        "before what it depends on": (lambda: move_step(depends, 1, 0), "Step 2 depends on step 1"),
+        "before what it reads": (lambda: move_step(reads, 1, 0), "Step 2 reads the output of step 1"),
+        "what another reads is removed": (lambda: remove_step(reads, 0), "Step 2 reads the output of step 1"),
     }
     for name, (change, told) in cases.items():
         with subtests.test(name), pytest.raises(SettingsError, match=told):
             change()
-    assert outline(removed(depends, 0)) == [(1, "Step 2", ())]
-    assert outline(removed(draft(step(4, "", 3)), 3)) == outline(draft())
+    assert outline(remove_step(depends, 0)) == [(1, "Step 2", ())]
+    assert outline(remove_step(draft(step(4, "", 3)), 3)) == outline(draft())
 
 
 def test_a_step_is_added_at_the_end_and_the_others_stay_as_they_are() -> None:
-    more = added(draft())
+    more = add_step(draft())
     assert more.steps[:3] == draft().steps and (more.steps[3].number, more.steps[3].tools) == (4, ())
-    assert checked_edit(draft(), more.chat_data["steps"], SPECS, ()).steps == more.steps
+    assert check_edit(draft(), more.chat_data["steps"], SPECS, ()).steps == more.steps
 
 
 def test_an_edit_keeps_id_and_reasoning_and_the_rules_of_the_context(subtests: pytest.Subtests) -> None:
     plan = Plan.read({"id": "plan-1", "steps": [step(1, "brest")], "reasoning": "It needs both."})
-    edited = checked_edit(plan, [{"description": "Look"}], SPECS, ())
+    edited = check_edit(plan, [{"description": "Look"}], SPECS, ())
     assert (edited.id, edited.reasoning, edited.form, outline(edited)) == (
         "plan-1",
         "It needs both.",
@@ -84,10 +84,10 @@ def test_an_edit_keeps_id_and_reasoning_and_the_rules_of_the_context(subtests: p
     }
     for name, (steps, told) in cases.items():
         with subtests.test(name), pytest.raises(SettingsError, match=told):
-            checked_edit(plan, steps, SPECS, [rule])
+            check_edit(plan, steps, SPECS, [rule])
     with pytest.raises(SettingsError, match="no step"):
-        checked_edit(Plan.read({"steps": [step(1)]}), [], SPECS, ())
-    assert checked_edit(plan, [step(1, "cork")], SPECS, [rule]).steps[0].args == {"station": "cork"}
+        check_edit(Plan.read({"steps": [step(1)]}), [], SPECS, ())
+    assert check_edit(plan, [step(1, "cork")], SPECS, [rule]).steps[0].args == {"station": "cork"}
 
 
 def fields(plan: PlanSpec, place: int, specs: list[ToolSpec] = SPECS) -> dict[str, Any]:
@@ -118,15 +118,15 @@ def test_arguments_have_the_fields_of_the_tool_unless_they_are_decided_on_the_wa
 def test_a_filled_form_changes_its_step_only_and_one_that_does_not_fit_changes_nothing() -> None:
     plan, form = draft(), step_form(draft(), 1, SPECS)
     assert list(form.schema["properties"]) == ["What it does", "Tools", "Arguments", "Done by an agent", "After the steps"]
-    same = filled_step(plan, 1, SPECS, {})
+    same = fill_step(plan, 1, SPECS, {})
     assert same == plan
     bare = Plan.read({"steps": [step(1, "brest"), step(2), step(3, tools=["tables_compare"], args={})]})
-    assert filled_step(bare, 1, SPECS, {"0": "Look"}).steps[1].args is None
-    assert filled_step(bare, 2, SPECS, {"0": "Look"}).steps[2].args == {}
+    assert fill_step(bare, 1, SPECS, {"0": "Look"}).steps[1].args is None
+    assert fill_step(bare, 2, SPECS, {"0": "Look"}).steps[2].args == {}
     written = {"0": "Fetch it", "1": '["tides_fetch", "tables_compare"]', "2.0": "galway", "3": "true", "4": "[1]"}
-    filled = filled_step(plan, 1, SPECS, written)
+    filled = fill_step(plan, 1, SPECS, written)
     changed = filled.steps[1]
     assert (changed.description, changed.tools, changed.args) == ("Fetch it", (FETCH.name, COMPARE.name), {"station": "galway"})
     assert (changed.executor_required, changed.depends_on, filled.steps[::2]) == (True, (1,), plan.steps[::2])
     with pytest.raises(FieldsRefused):
-        filled_step(plan, 1, SPECS, {"0": ""})
+        fill_step(plan, 1, SPECS, {"0": ""})

@@ -12,7 +12,7 @@ from waiting import wait_until
 
 from agentnb import Experiment, load_trace
 from agentnb.detect.run import Run
-from agentnb.experiments.planning.check_time import TooSlow, outcome_here
+from agentnb.experiments.planning.check_time import TooSlow, run_check_here
 from agentnb.experiments.planning.checks import read_checks
 from agentnb.experiments.running.live import LiveExperiment
 
@@ -102,7 +102,7 @@ def test_outcome_is_the_value_the_error_or_too_late() -> None:
     found, _ = read_checks([fails, number, endless], number, problems := [])
     assert not problems
     run = load_trace("healthy")
-    outcomes = {check.name: outcome_here(check, run, {}, LONG if check.name != "endless" else 0.01) for check in found}
+    outcomes = {check.name: run_check_here(check, run, {}, LONG if check.name != "endless" else 0.01) for check in found}
     assert outcomes["number"] == (0.5, None)
     assert type(outcomes["fails"].error) is TimeoutError and type(outcomes["endless"].error) is TooSlow
     assert left.wait(LONG)  # it was interrupted

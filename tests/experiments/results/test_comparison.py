@@ -15,7 +15,7 @@ from agentnb.experiments.results.rows import Row
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.ratios import Ratio
 from agentnb.experiments.views.comparison_view import comparison_text
-from agentnb.experiments.views.numbers import estimate_told
+from agentnb.experiments.views.numbers import format_estimate
 
 
 def arm(variant: str, values: dict[str, list[Any]], **fields: Any) -> list[Row]:
@@ -103,7 +103,7 @@ def test_clusters_are_units_and_tasks_weigh_alike() -> None:
     assert few.difference is None and few.missing.startswith("5 paired clusters, 6 are needed: add tasks of other clusters")
     assert few.tasks == 10
     assert "10 paired, in 5 clusters of 2" in comparison_text(few)
-    assert "5 paired clusters" in estimate_told(few.analysis)
+    assert "5 paired clusters" in format_estimate(few.analysis)
     places = {f"t{n}": "large" if n < 20 else f"c{n // 2}" for n in range(30)}
     arms = [
         [

@@ -17,7 +17,7 @@ from statsmodels.stats.proportion import proportion_confint
 from agentnb import compare
 from agentnb.errors import SettingsError
 from agentnb.experiments.planning.looks import Look
-from agentnb.experiments.results.corrections import Judged, JudgeQuality, rates_of
+from agentnb.experiments.results.corrections import JudgeQuality, LabelledRun, rates_of
 
 
 def test_rates_equal_those_of_statsmodels_and_plain_code(subtests: pytest.Subtests) -> None:
@@ -43,8 +43,8 @@ def test_rates_equal_those_of_statsmodels_and_plain_code(subtests: pytest.Subtes
 
 
 def test_runs_of_a_task_count_as_fewer() -> None:
-    apart = [Judged("a", n, True, n % 4 > 0) for n in range(40)]
-    alike = [Judged("a", n // 4, True, n >= 10) for n in range(40)]
+    apart = [LabelledRun("a", n, True, n % 4 > 0) for n in range(40)]
+    alike = [LabelledRun("a", n // 4, True, n >= 10) for n in range(40)]
     wide, narrow = (rates_of(runs).sensitivity for runs in (alike, apart))
     assert wide.value == narrow.value == 0.75
     assert wide.high - wide.low > 1.5 * (narrow.high - narrow.low)

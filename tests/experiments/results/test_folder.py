@@ -16,7 +16,7 @@ from property_settings import examples
 
 from agentnb import Agent, ToolCall
 from agentnb.errors import StoreError
-from agentnb.experiments.results.folder import ExperimentFolder, Memory, Plan, with_note
+from agentnb.experiments.results.folder import ExperimentFolder, Memory, Plan, add_note
 from agentnb.experiments.results.rows import Row
 from agentnb.models.scripted import ScriptedModel
 from agentnb.store.check_values import assessments_of_rows
@@ -32,7 +32,7 @@ def row(key: str, **fields: Any) -> Row:
 def test_rows_before_a_cut_line_are_read_and_more_are_appended(cut: int) -> None:
     folder = ExperimentFolder(Path(f"cut-{cut}").absolute())
     path = folder.path / "experiment.rows"
-    with folder.locked():
+    with folder.hold_lock():
         if path.exists():
             path.unlink()
         for key in "abc":
@@ -41,14 +41,14 @@ def test_rows_before_a_cut_line_are_read_and_more_are_appended(cut: int) -> None
     path.write_bytes(data[: min(cut, len(data))])
     whole = path.read_bytes().count(b"\n")
     assert [*folder.rows()][:whole] == [*"abc"[:whole]]
-    with folder.locked():
+    with folder.hold_lock():
         folder.add(row("d"), None)
     assert [*folder.rows()][-1] == "d" and len(folder.rows()) >= whole + 1
 
 
 def test_last_row_of_a_cell_counts(tmp_path: Path) -> None:
     for records in (ExperimentFolder(tmp_path / "exp"), Memory()):
-        with records.locked():
+        with records.hold_lock():
             records.add(row("a", status="failed"), None)
             records.add(row("b"), None)
             records.add(row("a", status="completed", attempt=2), None)
@@ -58,7 +58,7 @@ def test_last_row_of_a_cell_counts(tmp_path: Path) -> None:
 def test_plan_is_whole_or_refused(tmp_path: Path) -> None:
     folder = ExperimentFolder(tmp_path / "exp")
     assert folder.plan() is None
-    plan = with_note(Plan("id", "hash", {"primary": "answered"}), "looked", "early")
+    plan = add_note(Plan("id", "hash", {"primary": "answered"}), "looked", "early")
     folder.keep_plan(plan)
     assert folder.plan() == plan
     path = folder.path / "experiment.plan"
@@ -117,13 +117,13 @@ class FullDisk:
 
 def test_full_disk_is_an_error_and_no_row_is_lost_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = ExperimentFolder(tmp_path / "exp")
-    with folder.locked():
+    with folder.hold_lock():
         folder.add(row("a"), None)
         disk = FullDisk(monkeypatch, 20)
         with pytest.raises(StoreError, match=r"experiment\.rows cannot be written: No space left on device\. Free disk space"):
             folder.add(row("b"), None)
     disk.room = 10_000
-    with folder.locked():
+    with folder.hold_lock():
         folder.add(row("c"), None)
         folder.add(row("b"), None)
     assert [*folder.rows()] == ["a", "c", "b"]
@@ -133,7 +133,7 @@ def test_file_that_cannot_be_written_is_named(tmp_path: Path, subtests: pytest.S
     plan = Plan("id", "hash", {})
     for name, write in {
         "experiment.plan": lambda folder: folder.keep_plan(plan),
-        "experiment.lock": lambda folder: folder.locked().__enter__(),
+        "experiment.lock": lambda folder: folder.hold_lock().__enter__(),
         "experiment.rows": lambda folder: folder.add(row("a"), None),
         "experiment.covered": lambda folder: folder.cover(False),
     }.items():

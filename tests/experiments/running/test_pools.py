@@ -24,7 +24,7 @@ from agentnb.experiments.running.engine import InKernel
 from agentnb.experiments.running.pool_worker import HERE, problem_here
 from agentnb.experiments.running.pools import InPool
 from agentnb.experiments.running.spending import CellSpending
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.server import MCPServer
 
@@ -89,7 +89,7 @@ def test_pool_of_loky_makes_the_table_of_the_kernel_and_loses_no_cell() -> None:
 def test_server_that_only_the_kernel_knows_by_name_is_refused_before_the_first_cell() -> None:
     servers = Servers()
     servers.configuration.add(MCPServer("plant", "plant-server"))
-    with hosted(Host(servers=servers)), ThreadPoolExecutor(1) as pool:
+    with use_host(Host(servers=servers)), ThreadPoolExecutor(1) as pool:
         given = {"executor": pool, "places": 1, "agent": {"tools": ["mcp:plant"]}, "primary": "answered"}
         with pytest.raises(SettingsError, match="worker 1 cannot run the experiment: There is no MCP server plant"):
             small(1, **given).run_sync(show=False)

@@ -19,7 +19,7 @@ from agentnb.errors import SettingsError
 from agentnb.experiments.form.yaml_reader import read_experiment
 from agentnb.experiments.results.results import Results
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.server import MCPServer
 
@@ -62,7 +62,7 @@ def processes_of(runs: list[Run]) -> set[int]:
 def test_cells_share_one_process(servers: Servers, tmp_path: Path, subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[list[Any], Servers | None]] = {"kernel": (["mcp:bench"], servers), "code": ([bench()], None)}
     for name, (tools, held) in cases.items():
-        with subtests.test(name), hosted(Host(servers=held)):
+        with subtests.test(name), use_host(Host(servers=held)):
             runs = runs_of(experiment(tools, tmp_path / name).run_sync(show=False), tmp_path / name)
             assert len(runs) == 4
             assert len(processes_of(runs)) == 1
@@ -71,7 +71,7 @@ def test_cells_share_one_process(servers: Servers, tmp_path: Path, subtests: pyt
 
 @pytest.mark.slow("a worker process that is started, with a server")
 def test_worker_process_keeps_its_connection_and_ends_it(servers: Servers, tmp_path: Path) -> None:
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         results = experiment(["mcp:bench"], tmp_path, executor="processes").run_sync(show=False)
     runs = runs_of(results, tmp_path)
     assert len(processes_of(runs)) == 1
@@ -83,7 +83,7 @@ def test_worker_process_keeps_its_connection_and_ends_it(servers: Servers, tmp_p
 def test_content_of_a_variant_has_its_servers(servers: Servers, tmp_path: Path, subtests: pytest.Subtests) -> None:
     other = Servers()
     other.configuration.add(bench("other"))
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         first = experiment(["mcp:bench"], tmp_path).id
         assert experiment(["mcp:bench"], tmp_path).id == first
     for name, (tools, held) in {
@@ -92,7 +92,7 @@ def test_content_of_a_variant_has_its_servers(servers: Servers, tmp_path: Path, 
         "configured otherwise": (["mcp:bench"], other),
         "given": ([bench("other")], servers),
     }.items():
-        with subtests.test(name), hosted(Host(servers=held)):
+        with subtests.test(name), use_host(Host(servers=held)):
             assert experiment(tools, tmp_path).id != first
     same = {"a": {"tools": [MCPServer("x", "here")]}, "b": {"tools": [MCPServer("x", "there")]}}
     Experiment(rows(1), same, models=["simulated:disciplined"], folder=False).check()
@@ -110,7 +110,7 @@ variants:
   other: {tools: [mcp:bench], guidance: "off"}
 primary: answered
 """
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         found = read_experiment(text, {})
         found.check()
     assert found.agent["tools"] == ["mcp:bench/where"]

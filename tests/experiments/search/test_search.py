@@ -26,7 +26,7 @@ from agentnb.experiments.planning import problems
 from agentnb.experiments.results.folder import ExperimentFolder
 from agentnb.experiments.running.engine import InKernel
 from agentnb.experiments.search import search as search_module
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 
 
 def cells_of(folder: Path) -> ExperimentFolder:
@@ -204,12 +204,12 @@ def test_search_asks_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(SettingsError, match=r"nobody can be asked here(.|\n)*In all at most 220 runs"):
         search.run_sync(show=False)
-    with hosted(answer("n")), pytest.raises(SettingsError, match="was not begun"):
+    with use_host(answer("n")), pytest.raises(SettingsError, match="was not begun"):
         search.run_sync(show=False)
     with pytest.raises(SettingsError, match="belongs to another search"):
         search.run_sync(small_search(proposals=3).design(), show=False)
     assert not drawn and f"{search.design()}" in asked[0]
-    with hosted(answer("y")):
+    with use_host(answer("y")):
         asyncio.run(search.run(show=False))
     assert len(drawn) == 20, "the set that it begins with is perfect"
 
@@ -257,7 +257,7 @@ def test_stopped_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         if progress.done == 30:
             controls[0].stop()
 
-    with hosted(Host(experiment=lambda control: controls.append(control))):
+    with use_host(Host(experiment=lambda control: controls.append(control))):
         cut = search.run_sync(search.design(), watch=stop, show=False)
         assert cut.notes == ("stopped: run it again to continue",) and cut.judgement is None
         assert controls[0].progress.state == "stopped" and len(drawn) < 45
@@ -283,7 +283,7 @@ def test_cancelled_search_ends_with_its_thread(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(InKernel, "run", run)
     search = small_search()
     asyncio.run(cancelled(search, search.design()))
-    with search._records.locked():
+    with search._records.hold_lock():
         assert not search._records.rows()
 
 

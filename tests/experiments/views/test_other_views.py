@@ -15,7 +15,7 @@ from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.running.control import OVER, Progress
 from agentnb.experiments.statistics.power import Components
 from agentnb.experiments.views.design_view import design_html, design_text, pilot_html, pilot_text
-from agentnb.experiments.views.numbers import time_told
+from agentnb.experiments.views.numbers import format_time
 from agentnb.experiments.views.progress_view import STATES, progress_html, progress_text
 from agentnb.experiments.views.results_view import results_html, results_text
 
@@ -97,4 +97,4 @@ def test_progress_before_the_first_run_knows_no_rate(snapshot: Snapshot) -> None
 
 def test_times_are_worded_by_their_size() -> None:
     told = {None: "unknown", 0.01: "0.01 s", 12: "12 s", 185: "3 min 5 s", 7_800: "2 h 10 min"}
-    assert {seconds: time_told(seconds) for seconds in told} == told
+    assert {seconds: format_time(seconds) for seconds in told} == told

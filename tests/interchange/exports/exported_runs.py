@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from run_builder import RunBuilder, a_round, begun, called, run_of, said, todo, todos_are
 
 from agentnb import Agent, Run, ToolCall, tool
-from agentnb.advice import advised
+from agentnb.advice import as_advice
 from agentnb.core.guidance import Guidance
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
@@ -124,7 +124,7 @@ def broken_off() -> Run:
 def failed() -> Run:
     """A run whose model did not reply."""
     builder = RunBuilder().extend(*begun(0)).add(e.RetryScheduled, attempt=1, seconds=1.0, reason="busy")
-    builder.add(e.ErrorRaised, error=e.RunError("ModelError", "It is overloaded", advised("Wait")), where="model")
+    builder.add(e.ErrorRaised, error=e.RunError("ModelError", "It is overloaded", as_advice("Wait")), where="model")
     builder.add(e.RoundFinished, index=0, status="error")
     return builder.add(e.RunFinished, status="failed", stop_reason="error").run
 

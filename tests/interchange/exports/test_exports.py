@@ -21,7 +21,7 @@ from agentnb.core.log import work_events as w
 from agentnb.interchange.conversion.gaps import NO_PROMPT
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.exports import EXPORTS, anthropic_messages, openai_chat, openinference, otel
-from agentnb.interchange.exports.spans import MAX_INPUT
+from agentnb.interchange.exports.spans import MAX_INPUT_BYTES
 
 FILES = Path(__file__).parents[1] / "formats" / "files"
 
@@ -158,7 +158,7 @@ def test_a_long_conversation_is_not_repeated_in_every_span() -> None:
         builder.round(f"{number} " + "y" * 10_000, reason="said")
     run = builder.add(e.RunFinished, status="completed", stop_reason="natural").run
     for form in (otel, openinference):
-        assert len(b"".join(form.pieces([run]))) < 10 * MAX_INPUT + 60 * 30_000  # repeated in full, it would be 20 MB
+        assert len(b"".join(form.pieces([run]))) < 10 * MAX_INPUT_BYTES + 60 * 30_000  # repeated in full, it would be 20 MB
     offsets = [one["attributes"].get("agentnb.input.offset") for one in otel_spans([run])][1:]
     assert offsets[0] == "0" and offsets[-1] == "59"
 
@@ -169,7 +169,7 @@ def test_a_long_conversation_with_calls_is_read_back_as_it_was(tmp_path: Path) -
     made.say("Go.")
     for number in range(6):
         made.reply(f"{number}", [ToolCall("look", {"at": number}, f"c{number}")])
-        made.result(f"c{number}", "y" * MAX_INPUT)
+        made.result(f"c{number}", "y" * MAX_INPUT_BYTES)
     made.reply("Done.")
     run = made.finish()
     for form in ("otel", "openinference"):

@@ -11,7 +11,7 @@ from agentnb.core.messages import Image, Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import gemini_contents, langchain_messages
-from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, hand_over
+from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, write_steps
 
 
 def test_messages_of_langchain_are_read_in_each_form(subtests: pytest.Subtests) -> None:
@@ -88,7 +88,7 @@ def test_contents_of_google_are_read(subtests: pytest.Subtests) -> None:
 def test_every_kind_of_step_reaches_the_run() -> None:
     writer = RunWriter(Origin("by_hand"), model="m")
     steps: list[Step] = [SystemPrompt("s"), UserMessage([Text("a")]), Reply([Text("b")], [ToolCall("f", {}, "c")])]
-    hand_over(writer, [*steps, Result("c", [Text("r")], is_error=True, seconds=2.0)])
+    write_steps(writer, [*steps, Result("c", [Text("r")], is_error=True, seconds=2.0)])
     run = writer.finish()
     record = run.rounds[0].records[0]
     assert (run.system, run.prompt, run.rounds[0].text) == ("s", "a", "b")

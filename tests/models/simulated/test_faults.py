@@ -13,7 +13,7 @@ from agentnb import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.todos import TODO_TOOL, open_todos
-from agentnb.detect.similarity import ALIKE, REMEMBERED, SHORTEST
+from agentnb.detect.similarity import MAX_ANSWERS, MIN_CHARACTERS, MIN_SIMILARITY
 from agentnb.models import SimulatedModel
 from agentnb.models.simulated.faults import COMMIT, PLANS, TALK
 from agentnb.models.simulated.personas import FAULTS, PERSONAS
@@ -52,8 +52,10 @@ def test_a_chatty_one_says_it_in_words_that_are_not_alike() -> None:
     what = "step 12 of 14 (" + "a rather long item of the list " * 2 + ")"
     for phrases in (TALK, PLANS):
         said = [phrase.format(what=what) for phrase in phrases]
-        assert len(said) > REMEMBERED and all(len(text) >= SHORTEST for text in (phrase.format(what="") for phrase in phrases))
-        assert all(fuzz.ratio(one, other) < ALIKE for one in said for other in said if one is not other)
+        assert len(said) > MAX_ANSWERS and all(
+            len(text) >= MIN_CHARACTERS for text in (phrase.format(what="") for phrase in phrases)
+        )
+        assert all(fuzz.ratio(one, other) < MIN_SIMILARITY for one in said for other in said if one is not other)
     run = do("simulated:chatty?p=1&heed=0")
     assert all(one.said_before is None for one in run.rounds) and not any(one.worked for one in run.rounds)
 

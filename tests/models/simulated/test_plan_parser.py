@@ -9,7 +9,7 @@ from property_settings import examples
 
 from agentnb.core.messages import ToolCall
 from agentnb.core.request import ToolSpec
-from agentnb.core.todos import Todo, listed
+from agentnb.core.todos import Todo, format_list
 from agentnb.models.simulated.plan_parser import Entry, PlanItem, calls_of, read_listing, read_plan, short_title
 
 TOOLS = (
@@ -107,9 +107,8 @@ def test_the_list_of_todos_is_read_as_the_tool_shows_it() -> None:
         Todo(2, "Describe", "in-progress", description="with `now()`\nand `load('x')`"),
         Todo(30, "Wait", "blocked", blocked_reason="for Ann"),
     )
-    text = (
-        f"Updated: 1 applied.\n- 2. [in-progress] quoted\n\nTodos (1 of 3 completed):\n{listed(todos)}\n\n4. [open] Not of it"
-    )
+    listing = f"Todos (1 of 3 completed):\n{format_list(todos)}"
+    text = f"Updated: 1 applied.\n- 2. [in-progress] quoted\n\n{listing}\n\n4. [open] Not of it"
     entries = read_listing(text)
     assert entries == (
         Entry(1, "completed", "Load the table"),

@@ -12,14 +12,14 @@ from agentnb.core.messages import Message, Text, ToolResult, user
 from agentnb.core.request import Request
 from agentnb.core.schema.json_schema import schema_problems
 from agentnb.models.simulated.planner import COMPLETE, Move
-from agentnb.models.simulated.shaped_answer import shaped
+from agentnb.models.simulated.shaped_answer import shape_answer
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
 def answer(schema: dict[str, Any], *results: ToolResult, text: str = "Done.") -> Any:
     messages = [user("go"), *(Message("tool", (result,)) for result in results)]
-    return msgspec.json.decode(shaped(Move("answer", text), schema, Request("", messages)))
+    return msgspec.json.decode(shape_answer(Move("answer", text), schema, Request("", messages)))
 
 
 def test_a_made_up_answer_fits(subtests: pytest.Subtests) -> None:
@@ -62,8 +62,8 @@ def test_the_newest_result_that_fits_is_the_answer() -> None:
 
 def test_the_marker_stays_below_the_answer_and_other_moves_stay_words() -> None:
     request = Request("", [user("go")])
-    assert shaped(Move("answer", f"Done.\n\n{COMPLETE}"), NUMBER, request) == f'{{"n":0}}\n\n{COMPLETE}'
-    assert shaped(Move("step", "Step 1 of 2: add."), NUMBER, request) == "Step 1 of 2: add."
+    assert shape_answer(Move("answer", f"Done.\n\n{COMPLETE}"), NUMBER, request) == f'{{"n":0}}\n\n{COMPLETE}'
+    assert shape_answer(Move("step", "Step 1 of 2: add."), NUMBER, request) == "Step 1 of 2: add."
     run = Agent("simulated:disciplined", output=NUMBER, policy=Matrix(workflow_mode=True)).run_sync("go")
     assert (run.stop_reason, run.output) == ("workflow_complete", {"n": 0})
 

@@ -42,7 +42,10 @@ def test_rules_are_read_in_their_order_and_written_to_logs_as_they_are() -> None
     assert flags.flags == {"git", "file_read"} and RuleList.logged(flags.as_logged) == flags
     assert RuleList.of("restricted").flags == {"file_read"}
     assert not RuleList.of(None) and RuleList.of([]) and RuleList.of(rules) is rules
-    assert RuleList.typed(["bash(a=b)=allow", "bash = ask"]).as_logged["rules"] == [["bash(a=b)", "allow"], ["bash", "ask"]]
+    assert RuleList.parse_typed(["bash(a=b)=allow", "bash = ask"]).as_logged["rules"] == [
+        ["bash(a=b)", "allow"],
+        ["bash", "ask"],
+    ]
 
 
 def test_what_is_no_rule_is_refused_with_what_would_be(subtests: pytest.Subtests) -> None:
@@ -65,7 +68,7 @@ def test_what_is_no_rule_is_refused_with_what_would_be(subtests: pytest.Subtests
         with subtests.test(repr(given)), pytest.raises(SettingsError, match=words):
             RuleList.of(given)
     with pytest.raises(SettingsError, match="not a rule with a verdict"):
-        RuleList.typed(["bash"])
+        RuleList.parse_typed(["bash"])
 
 
 def test_a_word_is_a_tool_a_pattern_of_names_or_a_flag_and_bash_means_the_tool_alone() -> None:

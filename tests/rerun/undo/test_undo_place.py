@@ -11,7 +11,7 @@ import pytest
 from asserted_sentences import Snapshot
 
 from agentnb import settings
-from agentnb.rerun.undo.undo_place import NotAllowed, Place, opened_place
+from agentnb.rerun.undo.undo_place import NotAllowed, Place, open_place
 from agentnb.store.before_images.images import digest
 from agentnb.store.before_images.records import ABSENT
 
@@ -75,7 +75,7 @@ def test_paths_that_are_not_written_are_refused(
     monkeypatch.setattr(settings, "personal_folder", lambda: work / "own")
     (work / "own").mkdir()
     for name, put in REFUSED.items():
-        with subtests.test(name), pytest.raises(NotAllowed) as refused, opened_place(put(work), work, work / "runs"):
+        with subtests.test(name), pytest.raises(NotAllowed) as refused, open_place(put(work), work, work / "runs"):
             pass
         assert str(refused.value) == snapshot(name)
     assert (work.parent / "outside" / "a.txt").read_text() == "mine"
@@ -89,7 +89,7 @@ def test_working_folder_behind_a_link_now_is_refused(tmp_path: Path, subtests: p
             link = work if name == "itself" else work.parent
             link.parent.mkdir(exist_ok=True)
             linked(link, tmp_path / "outside")
-            with pytest.raises(NotAllowed), opened_place(work / "a.txt", work, work / "runs"):
+            with pytest.raises(NotAllowed), open_place(work / "a.txt", work, work / "runs"):
                 pass
 
 
@@ -98,14 +98,14 @@ def test_what_is_no_file_is_refused(work: Path, subtests: pytest.Subtests) -> No
     os.mkfifo(work / "pipe")
     linked(work / "link", work.parent / "outside" / "a.txt")
     for name in ("folder", "pipe", "link"):
-        with subtests.test(name), opened_place(work / name, work, work / "runs") as place:
+        with subtests.test(name), open_place(work / name, work, work / "runs") as place:
             with pytest.raises((NotAllowed, IsADirectoryError)):
                 place.digest()
 
 
 def test_folder_swapped_for_a_link_while_open_leads_nowhere(work: Path) -> None:
     (work / "data" / "a.txt").write_text("old")
-    with opened_place(work / "data" / "a.txt", work, work / "runs") as place:
+    with open_place(work / "data" / "a.txt", work, work / "runs") as place:
         assert place.digest() == digest(b"old")
         (work / "data").rename(work / "moved")
         linked(work / "data", work.parent / "outside")
@@ -114,7 +114,7 @@ def test_folder_swapped_for_a_link_while_open_leads_nowhere(work: Path) -> None:
 
 
 def test_file_swapped_for_a_link_while_open_is_replaced_itself(work: Path) -> None:
-    with opened_place(work / "a.txt", work, work / "runs") as place:
+    with open_place(work / "a.txt", work, work / "runs") as place:
         linked(work / "a.txt", work.parent / "outside" / "a.txt")
         place.put(b"new", 0o600)
     assert not (work / "a.txt").is_symlink() and (work.parent / "outside" / "a.txt").read_text() == "mine"
@@ -131,7 +131,7 @@ def test_file_gets_its_bytes_and_permissions_and_nothing_else_stays(work: Path, 
         (0o666, 0o640, 0o640),
     ):
         path.chmod(now)
-        with subtests.test(f"{mode} {now}"), opened_place(path, work, work / "runs") as place:
+        with subtests.test(f"{mode} {now}"), open_place(path, work, work / "runs") as place:
             place.put(b"\x00\xff\r\n", mode)
             assert path.read_bytes() == b"\x00\xff\r\n" and stat.S_IMODE(path.stat().st_mode) == expected
     assert [file.name for file in (work / "data").iterdir()] == ["run.sh"]
@@ -140,7 +140,7 @@ def test_file_gets_its_bytes_and_permissions_and_nothing_else_stays(work: Path, 
 def test_failed_write_leaves_the_file_as_it_was(work: Path) -> None:
     path = work / "data" / "a.txt"
     path.write_text("new")
-    with opened_place(path, work, work / "runs") as place, pytest.raises(TypeError):
+    with open_place(path, work, work / "runs") as place, pytest.raises(TypeError):
         place.put(None, 0o600)  # type: ignore[arg-type]  # what no file takes
     assert path.read_text() == "new" and [file.name for file in (work / "data").iterdir()] == ["a.txt"]
 
@@ -149,12 +149,12 @@ def test_read_only_file_is_left_alone(work: Path) -> None:
     (work / "a.txt").write_text("new")
     for mode in (0o444, 0o464):
         (work / "a.txt").chmod(mode)
-        with opened_place(work / "a.txt", work, work / "runs") as place, pytest.raises(NotAllowed):
+        with open_place(work / "a.txt", work, work / "runs") as place, pytest.raises(NotAllowed):
             place.digest()
 
 
 def test_missing_folder_means_missing_file(work: Path, subtests: pytest.Subtests) -> None:
     gone = work.parent / "gone"
     for path, folder in ((work / "no" / "such" / "a.txt", work), (gone / "a.txt", gone)):
-        with subtests.test(str(path)), opened_place(path, folder, work / "runs") as place:
+        with subtests.test(str(path)), open_place(path, folder, work / "runs") as place:
             assert isinstance(place, Place) and place.digest() == ABSENT

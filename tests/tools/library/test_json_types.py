@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar, Union
 
 import pytest
 
-from agentnb.tools.library.json_types import INEXPRESSIBLE, is_type, json_part, left_out
+from agentnb.tools.library.json_types import INEXPRESSIBLE, excluded_members, is_type, json_part
 
 Key = TypeVar("Key", bound=Hashable)
 Item_co = TypeVar("Item_co", covariant=True)
@@ -76,8 +76,8 @@ def test_any_value_will_do_for_object_and_hashable_if_allowed(subtests: pytest.S
 
 
 def test_members_of_a_union_that_are_left_out_are_listed() -> None:
-    assert left_out(str | Buffer[bytes] | NO_DEFAULT | None) == [Buffer[bytes]]
-    assert left_out(str) == left_out(Buffer[bytes]) == []
+    assert excluded_members(str | Buffer[bytes] | NO_DEFAULT | None) == [Buffer[bytes]]
+    assert excluded_members(str) == excluded_members(Buffer[bytes]) == []
 
 
 def test_types_are_told_from_other_values(subtests: pytest.Subtests) -> None:

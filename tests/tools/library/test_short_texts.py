@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentnb.tools.library.hints import MAX_DESCRIPTION, MAX_OF_PARAMETER, short_description, shortened
+from agentnb.tools.library.hints import MAX_DESCRIPTION, MAX_OF_PARAMETER, short_description, shorten
 
 
 def test_short_description_is_kept_as_it_is() -> None:
@@ -20,7 +20,7 @@ def test_long_first_paragraph_is_cut_behind_a_sentence() -> None:
 
 
 def test_text_is_cut_behind_a_sentence_or_else_behind_a_word() -> None:
-    assert shortened("Short.\nAnd of two lines.") == "Short.\nAnd of two lines."
-    assert shortened("First one.\nSecond one. " + "word " * 60) == "First one. Second one."
+    assert shorten("Short.\nAnd of two lines.") == "Short.\nAnd of two lines."
+    assert shorten("First one.\nSecond one. " + "word " * 60) == "First one. Second one."
     for text in ["word " * 60, "w" * 300]:
-        assert shortened(text).endswith("…") and len(shortened(text)) <= MAX_OF_PARAMETER
+        assert shorten(text).endswith("…") and len(shorten(text)) <= MAX_OF_PARAMETER

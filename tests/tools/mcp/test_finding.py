@@ -17,7 +17,7 @@ from property_settings import examples
 from tool_searches import GENERATED, REAL, real_tools, tool_of
 
 from agentnb.tools.defaults import MAX_OFFERED
-from agentnb.tools.mcp.finding import MAX_QUERY_CHARACTERS, Offer, ToolFinder, next_offer, ranked
+from agentnb.tools.mcp.finding import MAX_QUERY_CHARACTERS, Offer, ToolFinder, next_offer, rank_tools
 from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import FIND_TOOLS, wire_name
 from agentnb.tools.tool import ToolContext, ToolOutcome
@@ -93,7 +93,7 @@ def test_order_before_stays_and_every_tool_is_offered_or_hidden(own: int, turns:
 
 def place_of(query: str, tools: Sequence[MCPTool], *wanted: str) -> int:
     """Return the place of the first of these tools in what a query finds, counted from 1."""
-    return next((place for place, tool in enumerate(ranked(query, tools), 1) if tool.spec.name in wanted), 1_000)
+    return next((place for place, tool in enumerate(rank_tools(query, tools), 1) if tool.spec.name in wanted), 1_000)
 
 
 def test_words_find_tools_of_real_servers_and_among_many_alike() -> None:
@@ -109,13 +109,15 @@ def test_words_find_tools_of_real_servers_and_among_many_alike() -> None:
 
 
 def test_searches_without_words_and_very_long_ones() -> None:
-    assert ranked("", MANY) == ranked("the of with", MANY) == ranked("zzqqy", MANY) == ranked("delete", []) == []
-    assert ranked("löschen 削除", MANY) == []
-    long = ranked("delete vessel " + "count crew " * 100_000, MANY)
+    assert (
+        rank_tools("", MANY) == rank_tools("the of with", MANY) == rank_tools("zzqqy", MANY) == rank_tools("delete", []) == []
+    )
+    assert rank_tools("löschen 削除", MANY) == []
+    long = rank_tools("delete vessel " + "count crew " * 100_000, MANY)
     assert long[0].spec.name in ("mcp_bench_delete_vessel", "mcp_bench_count_crew")
-    assert ranked(f"{'zzqqy ' * MAX_QUERY_CHARACTERS} vessel", MANY) == [], "only its beginning counts"
+    assert rank_tools(f"{'zzqqy ' * MAX_QUERY_CHARACTERS} vessel", MANY) == [], "only its beginning counts"
     odd = tool_of("odd", described("x", "", a=True, b={"description": ["no text"]}))
-    assert ranked("vessel", [odd]) == []
+    assert rank_tools("vessel", [odd]) == []
 
 
 def test_what_the_search_tells_the_model(snapshot: Snapshot) -> None:

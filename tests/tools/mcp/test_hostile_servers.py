@@ -23,7 +23,7 @@ from agentnb.tools.mcp.connections.live_server import LiveServer, _asker, reason
 from agentnb.tools.mcp.connections.stderr_tail import _PIPE_BYTES, MAX_LINE_CHARACTERS, MAX_LINES, StderrTail
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.server import MCPServer
-from agentnb.tools.mcp.server_tool import MAX_SCHEMA_BYTES, MCPTool, found_tools
+from agentnb.tools.mcp.server_tool import MAX_SCHEMA_BYTES, MCPTool, tools_of_server
 
 HOSTILE = "be\x1b[31m ca\U000e0041reful"
 SHOWN = "be[31m careful"
@@ -174,13 +174,15 @@ def test_list_that_is_not_there_is_empty_and_a_broken_one_an_error() -> None:
 def test_rule_that_allows_a_tool_reaches_none_whose_name_only_looks_the_same() -> None:
     live: Any = Hostile()
     tools = [described({"type": "object"}).model_copy(update={"name": name}) for name in ("look", "look\x07")]
-    reached = [Rule.read("mcp:bench/look", "allow").is_about(tool.spec.name, tool) for tool in found_tools(live, tools).usable]
+    reached = [
+        Rule.read("mcp:bench/look", "allow").is_about(tool.spec.name, tool) for tool in tools_of_server(live, tools).usable
+    ]
     assert reached == [True, False]
 
 
 def test_tool_gets_no_name_that_one_which_is_set_aside_would_have() -> None:
     live: Any = SimpleNamespace(server=Hostile.server, set_aside={"look_at": "it runs only as a task"})
-    found = found_tools(live, [described({"type": "object"}).model_copy(update={"name": "look.at"})])
+    found = tools_of_server(live, [described({"type": "object"}).model_copy(update={"name": "look.at"})])
     assert found.usable[0].spec.name.startswith("mcp_bench_look_at_") and list(found.left_out) == ["look_at"]
 
 
@@ -198,7 +200,7 @@ def test_schemas_that_no_model_takes_are_a_problem(subtests: pytest.Subtests) ->
     ):
         with subtests.test(name):
             tool = t.Tool.model_construct(name="look", input_schema=schema, annotations=None)
-            found = found_tools(live, [tool, described({"type": "object"}).model_copy(update={"name": "other"})])
+            found = tools_of_server(live, [tool, described({"type": "object"}).model_copy(update={"name": "other"})])
             assert [one.tool_name for one in found.usable] == ["other"] if is_problem else ["look", "other"]
             assert list(found.left_out) == ["look"] * is_problem
 

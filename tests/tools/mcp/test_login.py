@@ -13,13 +13,13 @@ from mcp.client.auth import OAuthFlowError
 from own_folder import use_own_folder
 
 from agentnb.settings import known_secrets
-from agentnb.tools.mcp.connections.kept_logins import FOLDER, KeptLogin, keep_login, kept_login
+from agentnb.tools.mcp.connections.kept_logins import FOLDER, StoredLogin, load_login, store_login
 from agentnb.tools.mcp.connections.login import MAX_RESPONSE_BYTES, LoggedIn, Login
 from agentnb.tools.mcp.connections.refusal import refusal_of
 from agentnb.tools.mcp.server import MCPServer
 
 ADDRESS = "https://docs.example.org/mcp"
-KEPT = KeptLogin(ADDRESS, {"access_token": "first-0123456789", "refresh_token": "again-0123456789"}, {"client_id": "c"})
+KEPT = StoredLogin(ADDRESS, {"access_token": "first-0123456789", "refresh_token": "again-0123456789"}, {"client_id": "c"})
 
 
 @pytest.fixture(autouse=True)
@@ -66,12 +66,12 @@ def test_server_that_refuses_every_token_is_asked_twice() -> None:
     assert [one.url.path for one in sent] == ["/mcp", "/token", "/mcp"]
     assert sent[-1].headers["authorization"] == "Bearer renewed-000000000000"
     assert {"renewed-000000000000", "next-0123456789"} <= {*known_secrets()}
-    kept = kept_login(ADDRESS)
+    kept = load_login(ADDRESS)
     assert kept is not None and kept.tokens["refresh_token"] == "next-0123456789"
 
 
 def test_renewal_that_is_refused_leaves_the_kept_login_alone() -> None:
-    keep_login(KEPT)
+    store_login(KEPT)
     for status in (400, 503):
         sent = asyncio.run(
             exchanged(
@@ -80,7 +80,7 @@ def test_renewal_that_is_refused_leaves_the_kept_login_alone() -> None:
             )
         )
         assert [one.url.path for one in sent] == ["/mcp", "/token", "/mcp"]
-        assert kept_login(ADDRESS) == KEPT
+        assert load_login(ADDRESS) == KEPT
 
 
 def test_token_that_has_expired_is_renewed_before_it_is_sent() -> None:
@@ -123,12 +123,12 @@ def test_renewal_that_cannot_be_read_costs_no_run(subtests: pytest.Subtests) -> 
 
 
 def test_login_that_another_kernel_renewed_meanwhile_is_used() -> None:
-    keep_login(KEPT)
+    store_login(KEPT)
     newer = msgspec.structs.replace(KEPT, tokens={"access_token": "newer-0123456789"})
 
     def answer(sent: httpx2.Request) -> httpx2.Response:
         if sent.url.path == "/token":
-            keep_login(newer)
+            store_login(newer)
             return httpx2.Response(400, request=sent)
         return httpx2.Response(200 if "newer" in sent.headers["authorization"] else 401, request=sent)
 
@@ -139,7 +139,7 @@ def test_login_that_another_kernel_renewed_meanwhile_is_used() -> None:
 
 
 def test_file_that_another_program_has_changed_is_no_login(person: Path, subtests: pytest.Subtests) -> None:
-    keep_login(KEPT)
+    store_login(KEPT)
     (file,) = (person / FOLDER).iterdir()
     whole = file.read_bytes()
     for case, data in {
@@ -151,9 +151,9 @@ def test_file_that_another_program_has_changed_is_no_login(person: Path, subtest
     }.items():
         with subtests.test(case):
             file.write_bytes(data)
-            assert kept_login(ADDRESS) is None
+            assert load_login(ADDRESS) is None
     file.write_bytes(whole.replace(b'"access_token":"first-0123456789"', b'"access_token":7'))
-    kept = kept_login(ADDRESS)
+    kept = load_login(ADDRESS)
     assert kept is not None
     (sent,) = asyncio.run(exchanged(LoggedIn(kept).auth, lambda one: httpx2.Response(200, request=one)))
     assert "authorization" not in sent.headers

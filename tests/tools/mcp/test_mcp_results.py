@@ -10,7 +10,7 @@ from mcp import types as t
 
 from agentnb.core.messages import Image, Text
 from agentnb.tools.defaults import MAX_TEXT_CHARACTERS
-from agentnb.tools.mcp.connections.lenient_results import readable_result, unwrapped
+from agentnb.tools.mcp.connections.lenient_results import readable_result, unwrap
 from agentnb.tools.mcp.results import MAX_IMAGE_BYTES, MAX_ODD_CHARACTERS, NOT_OF_THE_PROTOCOL, outcome_of
 
 PNG = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
@@ -67,7 +67,7 @@ def test_content_becomes_texts_and_pictures_in_their_order(subtests: pytest.Subt
 def test_result_goes_through_the_client_whatever_it_is() -> None:
     for raw in ("three", None, [1], {"content": [text("three")], "structuredContent": [1]}):
         read = t.CallToolResult.model_validate(readable_result(raw), by_name=False)
-        assert unwrapped(read.structured_content) == raw
+        assert unwrap(read.structured_content) == raw
     for task in ({"task": {"taskId": "1"}}, {"resultType": "task", "taskId": "1"}):
         with pytest.raises(RuntimeError, match="as a task"):
             readable_result(task)

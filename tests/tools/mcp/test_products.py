@@ -16,7 +16,7 @@ from property_settings import examples
 
 from agentnb.display.texts.servers.server_file import describe_servers
 from agentnb.errors import SettingsError
-from agentnb.tools.mcp.expansion import expanded, secrets, values
+from agentnb.tools.mcp.expansion import expand_variables, secrets, values
 from agentnb.tools.mcp.products import GROUPS, NO_EFFECT, PLACES, SETTINGS
 from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.mcp.server_settings import read_servers
@@ -387,7 +387,7 @@ def test_any_document_gives_servers_or_an_error_for_the_person(place: tuple[str,
         found = read_servers(json.dumps(document), name)
         assert describe_servers(name, found) and len({server.identity for server in found.servers}) <= len(found.servers)
         for server in found.servers:
-            expanded(server, {"A": "1"})
+            expand_variables(server, {"A": "1"})
 
 
 WORDS = st.text(st.sampled_from("abz09-_./"), min_size=1, max_size=8).map(lambda text: f"{SECRET}{text}")
@@ -419,7 +419,7 @@ def test_no_value_or_default_of_a_file_is_seen(args: list[str], env: dict[str, s
             continue
         seen += [describe_servers("mcp.json", found), repr(found), *(json.dumps(server.as_logged) for server in found.servers)]
         for each in found.servers:
-            hidden = [*secrets(each), *secrets(expanded(each, {"C": f"{SECRET}c"}))]
+            hidden = [*secrets(each), *secrets(expand_variables(each, {"C": f"{SECRET}c"}))]
             texts = (*each.args, *each.env.values(), *each.headers.values())
             assert not any(SECRET in one for one in texts) or any(SECRET in one for one in hidden)
     assert all(SECRET not in text for text in seen)
@@ -442,6 +442,6 @@ def test_text_of_a_file_is_a_variable_that_is_read_at_the_start(tmp_path: Path) 
     assert found.headers == {"A": f"Bearer ${{file:{tmp_path}/key}}", "B": f"${{file:{Path.home()}/no}}"}
     assert values(found) == {f"file:{tmp_path}/key": SECRET}
     with pytest.raises(SettingsError, match=r"needs the file .*/no, which cannot be read"):
-        expanded(found, values(found))
+        expand_variables(found, values(found))
     (tmp_path / "key").unlink()
     assert values(found) == {}

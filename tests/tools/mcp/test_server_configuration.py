@@ -10,7 +10,7 @@ from asserted_sentences import Snapshot
 
 from agentnb.errors import SettingsError
 from agentnb.tools.mcp.configuration import TYPED, Configuration
-from agentnb.tools.mcp.expansion import expanded, secrets, variables
+from agentnb.tools.mcp.expansion import expand_variables, secrets, variables
 from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.mcp.server_settings import ServerList
 
@@ -86,11 +86,11 @@ def test_variables_are_replaced_by_their_values_or_defaults(tmp_path: Path) -> N
     program = MCPServer("a", "${HOME}/run", args, env={"T": "${TOKEN}"}, cwd=tmp_path, transport="stdio")
     filled = ["--zone", "Europe/Paris", "$ZONE", "y", "", "Europe/Paris", "a8900b", "d"]
     expected = MCPServer("a", "/h/run", filled, env={"T": SECRET}, cwd=tmp_path, transport="stdio")
-    assert expanded(program, {**environment, "HOME": "/h"}) == expected
+    assert expand_variables(program, {**environment, "HOME": "/h"}) == expected
     remote = MCPServer("b", "http://localhost:${PORT}/mcp", headers={"Authorization": "Bearer ${TOKEN}"})
     filled = MCPServer("b", "http://localhost:8900/mcp", headers={"Authorization": f"Bearer {SECRET}"})
-    assert expanded(remote, environment) == filled
-    assert expanded(MCPServer("c", "${ADDRESS}"), environment) == MCPServer("c", "http://localhost:8900/mcp")
+    assert expand_variables(remote, environment) == filled
+    assert expand_variables(MCPServer("c", "${ADDRESS}"), environment) == MCPServer("c", "http://localhost:8900/mcp")
     assert variables(program) == ["HOME", "ZONE", "NONE", "PORT", "X", "TOKEN"] and variables(remote) == ["PORT", "TOKEN"]
     assert secrets(remote) == []
     assert SECRET in secrets(filled)
@@ -109,7 +109,7 @@ def test_values_of_variables_are_in_no_error(snapshot: Snapshot, subtests: pytes
     ):
         with subtests.test(name):
             with pytest.raises(SettingsError) as raised:
-                expanded(given, {"TOKEN": value})
+                expand_variables(given, {"TOKEN": value})
             assert str(raised.value) == snapshot(name)
             assert SECRET not in f"{raised.value!r} {raised.value.__context__!r}"
     assert SECRET not in repr(MCPServer("a", "x", env={"T": SECRET}))

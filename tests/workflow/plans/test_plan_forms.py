@@ -18,7 +18,7 @@ from agentnb.core.run.call_window import CallWindow
 from agentnb.errors import BrokenReply, WorkflowProblems
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.plans.plan_reader import plan_of_data, read_any_plan
-from agentnb.workflow.plans.plan_results import answer_result, calls_of, given_results, last_of_each_call, note_call
+from agentnb.workflow.plans.plan_results import answer_result, calls_of, last_of_each_call, note_call, read_results
 from agentnb.workflow.plans.reply_plans import plan_in_reply
 
 PLAN = {"steps": [{"type": "tool", "name": "tides_fetch", "args": {"station": "brest"}}]}
@@ -125,7 +125,7 @@ def test_every_question_is_a_message_with_a_schema(subtests: pytest.Subtests) ->
 
 @pytest.mark.req("R1.14", "R1.24", "R1.40")
 def test_results_are_tuples_whose_repeats_are_shown_once_and_counted() -> None:
-    results = given_results(told("results.json"))
+    results = read_results(told("results.json"))
     assert [tuple(one) for one in results] == [("id", "name", "args", "result", "error")] * 6
     assert [one["id"] for one in last_of_each_call(results)] == ["call_2", "call_5", "ask_1", "ask_2", "ask_3"]
     window = CallWindow()

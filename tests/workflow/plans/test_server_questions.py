@@ -17,7 +17,7 @@ from agentnb.core.log.well_formed import check_events
 from agentnb.core.questions import NoAnswer, WaitingOnUser
 from agentnb.errors import WorkflowError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 
 DONE = "Booked."
@@ -37,14 +37,14 @@ def booking(tool: str = "book", **more: Any) -> dict[str, Any]:
 
 def booked(servers: Servers, store: Store | None = None, tool: str = "book", **settings: Any) -> tuple[Run, ScriptedModel]:
     """The run of a planner that books."""
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         return planned([steps(booking(tool)), DONE], [bench()], store, approve="auto", **settings)
 
 
 def resumed(servers: Servers, run: Run, store: Store, **settings: Any) -> tuple[Run, ScriptedModel]:
     """The run as it goes on, and its model, which has the rest of the replies."""
     model = ScriptedModel([DONE])
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         return asyncio.run(recover(run.id, tools=[bench()], store=store, model=model, **settings)), model
 
 
@@ -88,7 +88,7 @@ def test_run_waits_for_the_form_of_a_server(servers: Servers, tmp_path: Path, su
 def test_plan_without_a_planner_waits_for_the_form_of_a_server(servers: Servers, tmp_path: Path) -> None:
     plan = Plan.read({"steps": [{"type": "tool", **booking()}]})
     store = Store(tmp_path)
-    with hosted(Host(servers=servers)):
+    with use_host(Host(servers=servers)):
         run = plan.run_sync(tools=[bench()], store=store, suspend=True, approve="auto", show=False)
         (question,) = run.waiting
         again = asyncio.run(recover(run.id, tools=[bench()], store=store, answers={question.id: {"seats": 4}}))

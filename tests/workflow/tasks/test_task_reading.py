@@ -79,7 +79,7 @@ def test_what_cannot_work_is_a_problem_at_its_line(subtests: pytest.Subtests) ->
         "step outside of onError": (f"{TASK}      input: {{a: '${{step.name}}'}}\n", 5, ["step"]),
         "a goto that is a text": (f"{TASK}      goto: fetch\n", 5, ["goto: {task: NAME}"]),
         "a goto without a task": (f"{TASK}      goto: {{when: true}}\n", 5, ["names no task"]),
-        "input without an action": ("stage:\n  main:\n    one:\n      input: {a: 1}\n", 4, ["input is for an action", "post"]),
+        "input without an action": ("stage:\n  main:\n    one:\n      input: {a: 1}\n", 4, ["input needs an action", "post"]),
         "onError without an action": (f"{TASK}      onError: {{input: {{}}}}\n", 5, ["no action"]),
         "onError with post": (f"{TASK}      onError: {{action: a:b, post: {{}}}}\n", 5, ["post"]),
         "dependsOn something unknown": (f"{TASK}{REST}      dependsOn: fetsch\n", 6, ["fetsch", "fetch"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from task_examples import HERE
 
-from agentnb.core.schema.json_schema import checked_schema, schema_problems
+from agentnb.core.schema.json_schema import check_schema, schema_problems
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import plain, read_yaml
 from agentnb.workflow.tasks.json_schema import tasks_schema
@@ -46,11 +46,11 @@ def problems_of(text: str) -> list[str]:
 
 
 def test_it_is_a_json_schema_with_the_keys_that_are_read() -> None:
-    schema = checked_schema(tasks_schema(), "It", "")
+    schema = check_schema(tasks_schema(), "It", "")
     assert set(schema["properties"]) == set(OF_FILES)
     assert set(schema["$defs"]["task"]["properties"]) == set(TASK_KEYS)
     assert set(schema["$defs"]["item_task"]["properties"]) == set(ITEM_KEYS)
-    assert schema["$defs"]["task"]["properties"]["dependsOn"]["description"].startswith("Tasks, or blocks, that must")
+    assert schema["$defs"]["task"]["properties"]["dependsOn"]["description"].startswith("Tasks or blocks that must")
 
 
 def test_every_example_fits_it(subtests: pytest.Subtests) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentnb.core.schema.addresses import WebAddress
 from agentnb.display.markup import NOTHING, Html, tag
-from agentnb.display.style import kept
+from agentnb.display.style import wrap_output
 from agentnb.display.texts.question_labels import host_in_words
 
 
@@ -23,4 +23,4 @@ def address_html(address: WebAddress | None, whole: str) -> Html:
 def login_html(title: str, address: WebAddress) -> Html:
     """Return the address at which the person logs in, as an output of a cell."""
     asked = tag("div", "asked", title)
-    return kept(tag("div", "question", asked, address_html(address, link_html(address, "", address.opened))))
+    return wrap_output(tag("div", "question", asked, address_html(address, link_html(address, "", address.opened))))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentnb.core.questions import WaitingOnUser
-from agentnb.display.markdown.markdown import coloured
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.markdown.markdown import highlight_code
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.texts.judged_call import CallPart, accept_advice, call_parts, undo_note
 from agentnb.display.texts.labels import cut
 from agentnb.display.texts.notebook_commands import in_notebook
@@ -35,12 +35,12 @@ def call_html(question: WaitingOnUser, index: int, *, live: bool, whole: bool) -
 
 def call_part_html(question: WaitingOnUser, kind: str) -> Html:
     """Return a part of the call that a question is about, for its fold."""
-    return joined(*[_text(part, MAX_OF_A_CALL) for part in call_parts(question) if part.kind == (kind or "arguments")])
+    return join_html(*[_text(part, MAX_OF_A_CALL) for part in call_parts(question) if part.kind == (kind or "arguments")])
 
 
 def unread_note(question: WaitingOnUser) -> Html:
     """Return the note on an approving button about the parts not opened; opening a fold hides its note."""
-    return joined(*map(_unread_note, call_parts(question)))
+    return join_html(*map(_unread_note, call_parts(question)))
 
 
 def _part(question: WaitingOnUser, part: CallPart, index: int, *, live: bool, whole: bool) -> Html:
@@ -49,7 +49,7 @@ def _part(question: WaitingOnUser, part: CallPart, index: int, *, live: bool, wh
     beginning = _beginning(part)
     if beginning == part.text or whole:
         return tag("div", "question-part", title, _text(part))
-    start = joined(_text(part._replace(text=f"{beginning}…")))
+    start = join_html(_text(part._replace(text=f"{beginning}…")))
     key = f"{FILL}:{question.id}" + ("" if part.kind == "arguments" else f":{part.kind}")
     summary = tag("summary", "", f"Show all {len(part.text):,} characters")
     look = "question-rest" + (f" rest-{part.kind}" if part.kind in _TO_READ else "")
@@ -63,7 +63,7 @@ def _part(question: WaitingOnUser, part: CallPart, index: int, *, live: bool, wh
 
 def _text(part: CallPart, most: int | None = None) -> Html:
     if part.kind == "code":
-        return tag("pre", "question-call", coloured(part.text if most is None else cut(part.text, most), "python"))
+        return tag("pre", "question-call", highlight_code(part.text if most is None else cut(part.text, most), "python"))
     if part.kind not in _DIFFS:
         return tag("pre", "question-call", words(part.text, most))
     lines = words(part.text, most).split("\n")  # escaped, which changes no line break
@@ -92,4 +92,4 @@ def _unread_note(part: CallPart) -> Html:
     left = f"{lines:,} lines" if lines > 1 else f"{len(rest):,} characters"
     folded = tag("span", f"unopened-{part.kind}", f" ({left} not shown)")
     unsent = len(part.text) - MAX_OF_A_CALL
-    return joined(folded, tag("span", "", f" ({unsent:,} characters only in the log)")) if unsent > 0 else folded
+    return join_html(folded, tag("span", "", f" ({unsent:,} characters only in the log)")) if unsent > 0 else folded

@@ -19,10 +19,10 @@ from agentnb.core.run.rounds import CallRecord
 from agentnb.core.run.work_records import PlanRecord
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
-from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.questions.answer_controls import approval_controls
 from agentnb.display.parts.questions.schema_form import fields_html
-from agentnb.display.texts.labels import amount, counted, dollars
+from agentnb.display.texts.labels import amount, dollars, pluralize
 from agentnb.display.texts.question_labels import ASKED, ASKS, HAD_ASKED, answer_told
 from agentnb.display.texts.visible_text import visible
 from agentnb.errors import SettingsError
@@ -74,7 +74,7 @@ def plan_notes(record: CallRecord, run: Run | None) -> Html:
     arguments = record.call.arguments if isinstance(record.call.arguments, dict) else {}
     decided = run.plans.get(str(arguments.get("plan_id") or ""))
     told = "" if decided is None else _by_words(decided)
-    return joined(*[tag("div", "quiet", words(visible(one), MAX_OF_WORDS)) for one in (*reviews, told) if one])
+    return join_html(*[tag("div", "quiet", words(visible(one), MAX_OF_WORDS)) for one in (*reviews, told) if one])
 
 
 def _by_words(plan: PlanRecord) -> str:
@@ -83,7 +83,7 @@ def _by_words(plan: PlanRecord) -> str:
 
 
 def _edits(record: PlanRecord) -> list[Html]:
-    return [tag("span", "quiet", f" · you changed it {counted(record.edits, 'time')}")] if record.edits else []
+    return [tag("span", "quiet", f" · you changed it {pluralize(record.edits, 'time')}")] if record.edits else []
 
 
 def _problem(asked: AskedQuestion) -> Html:
@@ -179,7 +179,9 @@ def _reach(run: Run, plan: PlanSpec, reach: Sequence[Reach]) -> Html:
             lines.append(told.format(f"step{'s' * (len(numbers) > 1)} {', '.join(numbers)}"))
     models = sum(kind in ("executor", "reply") for kind in reach)
     cost = (
-        f"A model works on {counted(models, 'step')}; what that costs is not known before." if models else "It calls no model."
+        f"A model works on {pluralize(models, 'step')}; what that costs is not known before."
+        if models
+        else "It calls no model."
     )
     return tag("div", "draft-reach", *[tag("div", "", line) for line in (*lines, f"{cost} {_left(run)}")])
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from agentnb.core.questions import ToolOrigin
 from agentnb.display.texts.judged_call import diff_line
-from agentnb.display.texts.labels import counted, cut
+from agentnb.display.texts.labels import cut, pluralize
 from agentnb.display.texts.visible_text import visible, visible_name
 
 MAX_SHOWN = 2_000
@@ -27,8 +27,8 @@ def describe_changes(server: str, target: str, tools: Iterable[tuple[str, ToolOr
 def _lines(target: str, named: Sequence[tuple[str, ToolOrigin]]) -> Iterator[str]:
     changed_server = next((origin for _, origin in named if "server" in origin.changed), None)
     if changed_server is not None:
-        yield f"  before  {_shown(changed_server.target_before) or '(not known)'}"
-        yield f"  now     {_shown(target)}"
+        yield f"  before  {_one_line(changed_server.target_before) or '(not known)'}"
+        yield f"  now     {_one_line(target)}"
     changed = [(name, origin) for name, origin in named if "tool" in origin.changed]
     for name, origin in changed[:MAX_TOOLS]:
         yield f"  {visible_name(name)}"
@@ -36,9 +36,9 @@ def _lines(target: str, named: Sequence[tuple[str, ToolOrigin]]) -> Iterator[str
         yield from (f"    {diff_line(line)}" for line in lines)
     if len(changed) > MAX_TOOLS:
         names = ", ".join(visible_name(name) for name, _ in changed[MAX_TOOLS:])
-        yield f"  and {counted(len(changed) - MAX_TOOLS, 'other tool')}: {cut(names, MAX_SHOWN)}"
+        yield f"  and {pluralize(len(changed) - MAX_TOOLS, 'other tool')}: {cut(names, MAX_SHOWN)}"
 
 
-def _shown(target: str) -> str:
+def _one_line(target: str) -> str:
     """Return a command or address on one line."""
     return cut(visible(target), MAX_SHOWN).replace("\n", " ")

@@ -8,7 +8,7 @@ import shlex
 from typing import Any
 
 from agentnb.display.texts.labels import clean
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.notebook.frontend import asker
 from agentnb.session.server_files import load_server_file
 from agentnb.session.session import Session
@@ -67,7 +67,7 @@ def remove_command(session: Session, shell: Any, rest: str) -> None:
     """NAME: forget a server that was added or loaded, and end its connection"""
     words = _words(rest)
     if len(words) != 1:
-        raise SettingsError("Which server?", near("", session.servers.configuration.known) or "%agent mcp lists them")
+        raise SettingsError("Which server?", suggest_names("", session.servers.configuration.known) or "%agent mcp lists them")
     session.servers.configuration.remove(words[0])
     source = session.servers.configuration.source(words[0])
     print(clean(f"{words[0]} is removed" + (f". There is still the one of {source}" if source else "")))
@@ -119,7 +119,7 @@ def _take_option(settings: dict[str, Any], word: str, remaining: list[str]) -> N
     """Add an option with its value, which may be the next word, to the server's settings."""
     option, equals, value = word.partition("=")
     if option not in ADD_OPTIONS:
-        raise SettingsError(f"%agent mcp add has no option {option}", (*near(option, ADD_OPTIONS),))
+        raise SettingsError(f"%agent mcp add has no option {option}", (*suggest_names(option, ADD_OPTIONS),))
     if not equals:
         if not remaining:
             raise SettingsError(f"{option} has no value", USAGE)

@@ -10,9 +10,9 @@ from IPython.display import DisplayHandle, display
 from agentnb.core.schema.addresses import WebAddress
 from agentnb.display.parts.questions.address_view import login_html
 from agentnb.display.texts.labels import clean
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.notebook.commands.mcp.look import find_row
-from agentnb.notebook.frontend import asker, masked
+from agentnb.notebook.frontend import ask_masked, asker
 from agentnb.session.server_login import forget, in_lines, log_in
 from agentnb.session.session import Session
 from agentnb.tools.mcp.server import PREFIX
@@ -28,14 +28,14 @@ def login_command(session: Session, shell: Any, rest: str) -> None:
     options = dict([word.partition("=")[::2] for word in words if word.startswith("-")])
     name, *scope = [word for word in words if not word.startswith("-")] or [""]
     if wrong := [option for option in options if option not in (CLIENT, FORGET)]:
-        raise SettingsError(f"%agent mcp login has no option {wrong[0]}", near(wrong[0], (CLIENT, FORGET)) or USAGE)
+        raise SettingsError(f"%agent mcp login has no option {wrong[0]}", suggest_names(wrong[0], (CLIENT, FORGET)) or USAGE)
     if not name or options.get(CLIENT) == "":
         raise SettingsError("Which client?" if name else "Which server?", USAGE)
     live = find_row(session, name).live
     if FORGET in options:
         print(clean(forget(session.servers, live)))
         return
-    ask = partial(masked, what="the address") if asker(shell) else None
+    ask = partial(ask_masked, what="the address") if asker(shell) else None
     links = list[DisplayHandle]()
 
     def tell(words: str, address: WebAddress | None = None) -> None:

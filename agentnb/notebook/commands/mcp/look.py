@@ -10,9 +10,9 @@ from IPython.display import display
 from agentnb.advice import AddServer
 from agentnb.display.lists.server_list import server_list_html, server_list_text
 from agentnb.display.lists.server_view import server_html, server_text
-from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, told
+from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, safe_line
 from agentnb.display.markup import Html
-from agentnb.errors import SettingsError, nearest
+from agentnb.errors import SettingsError, suggest_similar
 from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.servers.servers import ListedServer
 from agentnb.session.session import Session
@@ -26,7 +26,7 @@ HINT = "What one has: %agent mcp NAME. To use its tools: %%agent -t mcp:NAME"
 
 def list_servers(session: Session, shell: Any) -> None:
     """Show the configured and connected servers; then raise `SettingsError` if ``MCP_SERVERS`` cannot be read."""
-    rows = session.servers.listed(folder_of(None))
+    rows = session.servers.list_rows(folder_of(None))
     hint = HINT if rows else NO_SERVERS
     _show(shell, server_list_text(rows, hint) if rows else hint, server_list_html(rows, hint) if rows else None)
     session.servers.configuration.check()
@@ -64,31 +64,31 @@ def running(session: Session, name: str, others: Iterable[str] = ()) -> ListedSe
     if row.live.state != "ready":
         server = row.live.server
         verb = "Connecting to" if server.is_remote else "Starting"
-        print(f"{verb} {told(name, MAX_NAME)}: {told(server.target, MAX_TARGET)}")
+        print(f"{verb} {safe_line(name, MAX_NAME)}: {safe_line(server.target, MAX_TARGET)}")
     return row
 
 
 def find_row(session: Session, name: str, others: Iterable[str] = ()) -> ListedServer:
     """Return the server of this name, preferably a running one. Raises `SettingsError` for an unknown server."""
-    rows = session.servers.listed(folder_of(None))
+    rows = session.servers.list_rows(folder_of(None))
     matches = sorted((row for row in rows if row.live.server.name == name), key=lambda row: row.live.state != "ready")
     if not matches:
         candidates = [*others, *dict.fromkeys(row.live.server.name for row in rows)]
-        problem = f"There is no MCP server {told(name, MAX_NAME)}"
-        raise SettingsError(problem, (*nearest(name, candidates), AddServer("NAME", lead="Add one")))
+        problem = f"There is no MCP server {safe_line(name, MAX_NAME)}"
+        raise SettingsError(problem, (*suggest_similar(name, candidates), AddServer("NAME", lead="Add one")))
     live = matches[0].live
     return matches[0]._replace(live=session.servers.live(ServerTools(name, server=live.server), live.work_dir))
 
 
 def names_of(session: Session) -> list[str]:
     """Return the names of the servers, for tab completion."""
-    return list(dict.fromkeys(row.live.server.name for row in session.servers.listed(folder_of(None))))
+    return list(dict.fromkeys(row.live.server.name for row in session.servers.list_rows(folder_of(None))))
 
 
 def listed_words(session: Session, name: str, words: Callable[[Catalogue], list[str]]) -> list[str]:
     """Return URIs or names listed by a running server at its start, for tab completion, without asking a server."""
     listed = [word for live in session.servers.used if live.server.name == name for word in words(live.catalogue)]
-    return [word for word in dict.fromkeys(listed) if told(word, MAX_TARGET) == word and " " not in word]
+    return [word for word in dict.fromkeys(listed) if safe_line(word, MAX_TARGET) == word and " " not in word]
 
 
 def _hints(live: LiveServer, catalogue: Catalogue) -> list[str]:

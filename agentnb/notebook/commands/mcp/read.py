@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from IPython.display import display
 
 from agentnb.core.redaction import redact
-from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, told
-from agentnb.display.texts.labels import clean, counted, cut, file_size
+from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, safe_line
+from agentnb.display.texts.labels import clean, cut, file_size, pluralize
 from agentnb.errors import SettingsError
 from agentnb.notebook.commands.mcp.look import running
 from agentnb.notebook.names import check_variable
@@ -50,7 +50,7 @@ def read_command(session: Session, shell: Any, rest: str) -> None:
     contents = session.servers.ask(live, read)
     if line.out:
         shell.user_ns[line.out] = contents[0].value if len(contents) == 1 else [content.value for content in contents]
-        print(f"{line.out}: {', '.join(map(_described, contents)) or 'nothing'}, from {told(uri, MAX_TARGET)}")
+        print(f"{line.out}: {', '.join(map(_describe, contents)) or 'nothing'}, from {safe_line(uri, MAX_TARGET)}")
         return
     for content in contents:
         _show(content, shell)
@@ -69,13 +69,13 @@ def prompt_command(session: Session, shell: Any, rest: str) -> None:
 
     async def get(client: Client) -> str:
         if missing := missing_arguments(live.catalogue, prompt, arguments):
-            raise SettingsError(f"The prompt {told(prompt, MAX_NAME)} needs {', '.join(missing)}", PROMPT)
+            raise SettingsError(f"The prompt {safe_line(prompt, MAX_NAME)} needs {', '.join(missing)}", PROMPT)
         return prompt_text((await client.get_prompt(prompt, arguments)).messages)
 
     text = session.servers.ask(live, get)
     if line.out:
         shell.user_ns[line.out] = text
-        print(f"{line.out}: {counted(len(text), 'character')}, from the prompt {told(prompt, MAX_NAME)}")
+        print(f"{line.out}: {pluralize(len(text), 'character')}, from the prompt {safe_line(prompt, MAX_NAME)}")
         return
     _print(text)
 
@@ -93,12 +93,12 @@ def _line(text: str, shell: Any) -> _Line:
         words = shlex.split(text)
     except ValueError as error:
         raise SettingsError(f"{error} in: {text}", "Close it, or leave it out") from error
-    out = _taken_out(words)
+    out = _pop_out(words)
     expand: Callable[[str], str] = getattr(shell, "var_expand", str)
     return _Line([expand(word) for word in words], check_variable(out) if out else "")
 
 
-def _taken_out(words: list[str]) -> str:
+def _pop_out(words: list[str]) -> str:
     """Remove ``-o NAME`` from the words and return the name, or ""."""
     for index, word in enumerate(words):
         option, equals, value = word.partition("=")
@@ -118,15 +118,15 @@ def _show(content: Contents, shell: Any) -> None:
         return
     kind = media_type(content.value)
     if kind is not None and getattr(shell, "kernel", None) is not None:
-        display({kind: b64encode(content.value).decode(), "text/plain": _described(content)}, raw=True)
+        display({kind: b64encode(content.value).decode(), "text/plain": _describe(content)}, raw=True)
         return
-    print(f"{_described(content)}. To have it as bytes: -o VARIABLE")
+    print(f"{_describe(content)}. To have it as bytes: -o VARIABLE")
 
 
 def _print(text: str) -> None:
     print(cut(clean(redact(text)), MAX_PRINTED))
 
 
-def _described(content: Contents) -> str:
-    size = counted(len(content.value), "character") if isinstance(content.value, str) else file_size(len(content.value))
-    return f"{size}{f' of {told(content.mime_type, MAX_NAME)}' if content.mime_type else ''}"
+def _describe(content: Contents) -> str:
+    size = pluralize(len(content.value), "character") if isinstance(content.value, str) else file_size(len(content.value))
+    return f"{size}{f' of {safe_line(content.mime_type, MAX_NAME)}' if content.mime_type else ''}"

@@ -32,7 +32,7 @@ Visit = Callable[[int, int], None]
 """Callback for each folder on the path: its descriptor and its depth below the root."""
 
 
-class Place(NamedTuple):
+class ConfinedPath(NamedTuple):
     """A resolved path in the working directory."""
 
     root: str
@@ -61,7 +61,7 @@ def check_descriptors() -> None:
         raise SettingsError("The file tools cannot confine paths on this system: Python has no dir_fd here", hint)
 
 
-def place_of(path: str, work_dir: Path | str) -> Place:
+def confine(path: str, work_dir: Path | str) -> ConfinedPath:
     """Resolve a path. Raises `ToolRefused` if it is outside the working directory."""
     try:
         root = os.path.realpath(work_dir)
@@ -72,14 +72,14 @@ def place_of(path: str, work_dir: Path | str) -> Place:
     if is_personal(real):
         raise refusals.personal(path)
     if real == root:
-        return Place(root, (), path)
+        return ConfinedPath(root, (), path)
     prefix = root if root.endswith("/") else f"{root}/"
     if not real.startswith(prefix):
         raise refusals.outside_work_dir(path)
     names = tuple(real[len(prefix) :].split("/"))
     if any(map(_is_of_before_images, names)):
         raise refusals.before_images(path)
-    return Place(root, names, path)
+    return ConfinedPath(root, names, path)
 
 
 def _is_of_before_images(name: str) -> bool:
@@ -87,7 +87,7 @@ def _is_of_before_images(name: str) -> bool:
 
 
 @contextmanager
-def opened_folder(place: Place, depth: int, *, create: bool = False, visit: Visit | None = None) -> Iterator[int]:
+def open_folder(place: ConfinedPath, depth: int, *, create: bool = False, visit: Visit | None = None) -> Iterator[int]:
     """Open the folder of the first ``depth`` components of a path. ``create``: create missing folders."""
     try:
         folder = os.open(place.root, FOLDER)
@@ -97,7 +97,7 @@ def opened_folder(place: Place, depth: int, *, create: bool = False, visit: Visi
     try:
         for count in range(depth + 1):
             if count:
-                inner = _opened_within(folder, place, count - 1, create=create)
+                inner = _open_within(folder, place, count - 1, create=create)
                 os.close(folder)
                 folder = inner
             if identity_of(os.fstat(folder)) == personal:
@@ -109,7 +109,7 @@ def opened_folder(place: Place, depth: int, *, create: bool = False, visit: Visi
         os.close(folder)
 
 
-def _opened_within(folder: int, place: Place, count: int, *, create: bool) -> int:
+def _open_within(folder: int, place: ConfinedPath, count: int, *, create: bool) -> int:
     """Open the component at index ``count`` as a folder, relative to its open parent."""
     name = place.names[count]
     try:
@@ -127,7 +127,7 @@ def _opened_within(folder: int, place: Place, count: int, *, create: bool) -> in
 
 
 @contextmanager
-def opened_file(folder: int, place: Place) -> Iterator[tuple[int, os.stat_result]]:
+def open_file(folder: int, place: ConfinedPath) -> Iterator[tuple[int, os.stat_result]]:
     """Open the last component of a path for reading. Raises `ToolRefused` unless it is a regular file."""
     name = place.names[-1]
     try:
@@ -146,7 +146,7 @@ def opened_file(folder: int, place: Place) -> Iterator[tuple[int, os.stat_result
         os.close(file)
 
 
-def _check_regular(mode: int, place: Place) -> None:
+def _check_regular(mode: int, place: ConfinedPath) -> None:
     if stat.S_ISLNK(mode):
         raise refusals.leads_elsewhere(place.shown)
     if not stat.S_ISREG(mode):
@@ -158,7 +158,7 @@ def _works_in_personal(work_dir: Path, _personal: Path) -> bool:
     return is_personal(os.path.realpath(work_dir))
 
 
-def small_file(path: str, work_dir: Path, most: int) -> bytes | None:
+def read_small_file(path: str, work_dir: Path, most: int) -> bytes | None:
     """Return the bytes of a regular file of at most ``most`` bytes, or None if the path has links or needs a closer look.
 
     Fast path for nearly all reads: opening component by component confines the path without checking each one first.
@@ -196,17 +196,17 @@ def small_file(path: str, work_dir: Path, most: int) -> bytes | None:
                 os.close(descriptor)
 
 
-def all_bytes(file: int, status: os.stat_result, place: Place, most: int = MAX_FILE_BYTES) -> bytes:
+def read_all(file: int, status: os.stat_result, place: ConfinedPath, most: int = MAX_FILE_BYTES) -> bytes:
     """Read an open file completely. Raises `ToolRefused` if it has more than ``most`` bytes."""
     if status.st_size > most:
         raise refusals.too_large(status.st_size, most, place.shown)
-    data = first_bytes(file, most + 1)
+    data = read_beginning(file, most + 1)
     if len(data) > most:  # growing, or of unknown size
         raise refusals.too_large(len(data), most, place.shown)
     return data
 
 
-def first_bytes(file: int, most: int) -> bytes:
+def read_beginning(file: int, most: int) -> bytes:
     """Read at most ``most`` bytes from the beginning of an open file."""
     pieces, remaining = [], most
     while remaining and (piece := os.read(file, remaining)):

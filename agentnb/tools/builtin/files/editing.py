@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentnb.core.redaction import MASK
-from agentnb.tools.builtin.files.confined import Place, as_text, place_of
+from agentnb.tools.builtin.files.confined import ConfinedPath, as_text, confine
 from agentnb.tools.builtin.files.replacing import check_mark, replace_file
-from agentnb.tools.builtin.files.writing import encoded
+from agentnb.tools.builtin.files.writing import encode_text
 from agentnb.tools.tool import ToolContext, ToolRefused
 
 MAX_COUNTED = 1_000
@@ -28,7 +28,7 @@ async def edit_file(context: ToolContext, path: str, old: str, new: str) -> str:
     return await asyncio.to_thread(_edit, context, path, old, new)
 
 
-def edited_text(arguments: Mapping[str, Any], before: str | None) -> str | None:
+def text_after_edit(arguments: Mapping[str, Any], before: str | None) -> str | None:
     """Return the text of a file after a call of ``edit_file``, or None if the call fails."""
     old, new = arguments.get("old"), arguments.get("new")
     if before is None or not isinstance(old, str) or not isinstance(new, str) or len(_starts(before, old, 2)) != 1:
@@ -37,8 +37,8 @@ def edited_text(arguments: Mapping[str, Any], before: str | None) -> str | None:
 
 
 def _edit(context: ToolContext, path: str, old: str, new: str) -> str:
-    encoded(new, "new")
-    target, line = place_of(path, context.work_dir), 0
+    encode_text(new, "new")
+    target, line = confine(path, context.work_dir), 0
 
     def new_bytes(data: bytes | None) -> bytes:
         nonlocal line
@@ -52,7 +52,7 @@ def _edit(context: ToolContext, path: str, old: str, new: str) -> str:
     return f"Successfully edited {path} at line {line}"
 
 
-def _only_start(text: str, old: str, new: str, place: Place) -> int:
+def _only_start(text: str, old: str, new: str, place: ConfinedPath) -> int:
     """Return the position of the text to replace. Raises `ToolRefused` unless it occurs exactly once."""
     if not old or old == new:
         problem = "old is empty" if not old else "old and new are the same"

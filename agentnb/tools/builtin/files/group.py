@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from agentnb.tools.builtin.files.confined import check_descriptors
-from agentnb.tools.builtin.files.editing import edit_file, edited_text
-from agentnb.tools.builtin.files.nature import nature_of_reading, nature_of_writing
+from agentnb.tools.builtin.files.editing import edit_file, text_after_edit
+from agentnb.tools.builtin.files.nature import read_nature, write_nature
 from agentnb.tools.builtin.files.reading import list_files, read_file
 from agentnb.tools.builtin.files.searching import search_files
-from agentnb.tools.builtin.files.writing import write_file, written_text
+from agentnb.tools.builtin.files.writing import text_after_write, write_file
 from agentnb.tools.builtin.group import BuiltinTool, ToolGroup
 
 
@@ -23,11 +23,11 @@ class Files(ToolGroup):
 
     def _make_tools(self) -> tuple[BuiltinTool, ...]:
         reads = partial(BuiltinTool, self, flag="file_read", effects=("read",), path="path")
-        writes = partial(BuiltinTool, self, flag="file_write", effects=("write",), path="path", nature=nature_of_writing)
+        writes = partial(BuiltinTool, self, flag="file_write", effects=("write",), path="path", nature=write_nature)
         return (
-            reads(read_file, nature=nature_of_reading),
-            writes(write_file, content="content", new_text=written_text),
-            writes(edit_file, new_text=edited_text),
+            reads(read_file, nature=read_nature),
+            writes(write_file, content="content", new_text=text_after_write),
+            writes(edit_file, new_text=text_after_edit),
             reads(list_files),
             reads(search_files, reads_tree=True),
         )

@@ -18,12 +18,12 @@ PERSONAL_KEYS = (".ssh/id_*", ".aws/credentials", ".netrc", ".git-credentials", 
 """Key files in the person's home, against which hard links are compared."""
 
 
-def nature_of_reading(arguments: Any, work_dir: Path) -> CallNature:
+def read_nature(arguments: Any, work_dir: Path) -> CallNature:
     """Return ``sensitive`` for a file that may hold keys, otherwise ``reads``."""
     return "sensitive" if _names_key_file(arguments, work_dir) else "reads"
 
 
-def nature_of_writing(arguments: Any, work_dir: Path) -> CallNature:
+def write_nature(arguments: Any, work_dir: Path) -> CallNature:
     """Return ``sensitive`` for a file that may hold keys, otherwise ``changes``."""
     return "sensitive" if _names_key_file(arguments, work_dir) else "changes"
 

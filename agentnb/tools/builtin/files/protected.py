@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path, PurePosixPath
 
 from agentnb.core.forks import after_fork
-from agentnb.tools.builtin.files.confined import Place, Visit
+from agentnb.tools.builtin.files.confined import ConfinedPath, Visit
 from agentnb.tools.builtin.files.personal_folder import is_personal, leads_into
 from agentnb.tools.tool import ToolRefused
 
@@ -27,7 +27,7 @@ MAX_LINK_BYTES = 4_096
 """Maximum bytes read of a ``.git`` file."""
 
 
-class _Completing:
+class _GitPartsLock:
     """Lock for writes of parts of git directories."""
 
     lock = threading.Lock()
@@ -37,7 +37,7 @@ class _Completing:
         cls.lock = threading.Lock()
 
 
-after_fork(_Completing.begin_anew)
+after_fork(_GitPartsLock.begin_anew)
 
 
 def is_protected_name(name: str) -> bool:
@@ -51,20 +51,20 @@ def _plain(name: str) -> str:
     return name.translate(IGNORED).casefold().partition(":")[0].rstrip(" .")
 
 
-def check_names(place: Place) -> None:
+def check_names(place: ConfinedPath) -> None:
     """Raise `ToolRefused` if a component of a path is protected, as written or with links resolved."""
     for name in (*place.root.split("/"), *place.names, *PurePosixPath(place.shown).parts):
         if is_protected_name(name):
             raise _refusal(place, name)
 
 
-def check_store(place: Place, store: Path | None) -> None:
+def check_store(place: ConfinedPath, store: Path | None) -> None:
     """Raise `ToolRefused` for a path in the folder of the logs of runs."""
     if store is not None and leads_into(place.real, store):
         raise _refusal(place, store.name)
 
 
-def folder_check(place: Place) -> Visit:
+def folder_check(place: ConfinedPath) -> Visit:
     """Return a callback for each folder on a path that raises `ToolRefused` in a git directory of any name.
 
     A folder that the next component would complete counts as a git directory: git would run the programs of its configuration.
@@ -81,9 +81,9 @@ def folder_check(place: Place) -> Visit:
     return check
 
 
-def one_part_at_a_time(place: Place) -> AbstractContextManager[object]:
+def lock_git_parts(place: ConfinedPath) -> AbstractContextManager[object]:
     """Hold the lock while a part of a git directory is checked and written; no lock for other paths."""
-    return nullcontext() if GIT_PARTS.isdisjoint(map(_plain, place.names)) else _Completing.lock
+    return nullcontext() if GIT_PARTS.isdisjoint(map(_plain, place.names)) else _GitPartsLock.lock
 
 
 def is_git_dir(has: Callable[[str], bool]) -> bool:
@@ -143,6 +143,6 @@ def _git_link(folder: int, path: str) -> str | None:
         return None
 
 
-def _refusal(place: Place, part: str, why: str = "belongs to git or to the store of runs") -> ToolRefused:
+def _refusal(place: ConfinedPath, part: str, why: str = "belongs to git or to the store of runs") -> ToolRefused:
     problem = f"{place.shown} was not written: {part} {why}"
     return ToolRefused("protected_path", problem, "Write to another place. Git itself is changed with git commands only.")

@@ -10,7 +10,15 @@ from itertools import islice
 from pathlib import Path
 
 from agentnb.tools.builtin.files import refusals
-from agentnb.tools.builtin.files.confined import Place, all_bytes, as_text, opened_file, opened_folder, place_of, small_file
+from agentnb.tools.builtin.files.confined import (
+    ConfinedPath,
+    as_text,
+    confine,
+    open_file,
+    open_folder,
+    read_all,
+    read_small_file,
+)
 from agentnb.tools.tool import ToolContext, ToolRefused
 
 MAX_INLINE_BYTES = 65_536
@@ -26,17 +34,17 @@ async def read_file(context: ToolContext, path: str) -> str:
 
     :param path: Path relative to the working directory
     """
-    data = small_file(path, context.work_dir, MAX_INLINE_BYTES)
+    data = read_small_file(path, context.work_dir, MAX_INLINE_BYTES)
     return as_text(data, path) if data is not None else await asyncio.to_thread(_text, path, context.work_dir)
 
 
 def _text(path: str, work_dir: Path) -> str:
-    target = place_of(path, work_dir)
+    target = confine(path, work_dir)
     if not target.names:
         raise refusals.not_regular(stat.S_IFDIR, path)
-    with refusals.refusing(path), opened_folder(target, len(target.names) - 1) as folder:
-        with opened_file(folder, target) as (file, status):
-            return as_text(all_bytes(file, status, target), path)
+    with refusals.refusing(path), open_folder(target, len(target.names) - 1) as folder:
+        with open_file(folder, target) as (file, status):
+            return as_text(read_all(file, status, target), path)
 
 
 def list_files(context: ToolContext, path: str = ".") -> str:
@@ -44,12 +52,12 @@ def list_files(context: ToolContext, path: str = ".") -> str:
 
     :param path: Path relative to the working directory
     """
-    target = place_of(path, context.work_dir)
-    with refusals.refusing(path), opened_folder(target, len(target.names)) as folder:
-        return _listed(folder, target)
+    target = confine(path, context.work_dir)
+    with refusals.refusing(path), open_folder(target, len(target.names)) as folder:
+        return _list_names(folder, target)
 
 
-def _listed(folder: int, place: Place) -> str:
+def _list_names(folder: int, place: ConfinedPath) -> str:
     with os.scandir(folder) as entries:
         first = list(islice(entries, MAX_ENTRIES + 1))
     names = sorted((entry.name, _is_directory(entry, place)) for entry in first[:MAX_ENTRIES])
@@ -60,12 +68,12 @@ def _listed(folder: int, place: Place) -> str:
     return "\n".join(lines) or "(empty directory)"
 
 
-def _is_directory(entry: os.DirEntry[str], place: Place) -> bool:
+def _is_directory(entry: os.DirEntry[str], place: ConfinedPath) -> bool:
     """True for a directory, or a link to one in the working directory."""
     if not entry.is_symlink():
         return entry.is_dir(follow_symlinks=False)
     try:
-        target = place_of(f"{place.real}/{entry.name}", place.root)
+        target = confine(f"{place.real}/{entry.name}", place.root)
         return stat.S_ISDIR(os.lstat(target.real).st_mode)
     except (ToolRefused, OSError):
         return False

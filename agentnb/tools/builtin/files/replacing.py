@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from agentnb.core.redaction import MASK, redact
 from agentnb.tools.builtin.files import refusals
-from agentnb.tools.builtin.files.confined import Place, all_bytes, opened_file, opened_folder
-from agentnb.tools.builtin.files.protected import check_names, check_store, folder_check, one_part_at_a_time
+from agentnb.tools.builtin.files.confined import ConfinedPath, open_file, open_folder, read_all
+from agentnb.tools.builtin.files.protected import check_names, check_store, folder_check, lock_git_parts
 from agentnb.tools.tool import ToolContext, ToolRefused
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
@@ -27,7 +27,7 @@ class _Old(NamedTuple):
 
 
 def replace_file(
-    context: ToolContext, place: Place, new_bytes: Callable[[bytes | None], bytes], *, create: bool = True
+    context: ToolContext, place: ConfinedPath, new_bytes: Callable[[bytes | None], bytes], *, create: bool = True
 ) -> bytes:
     """Replace a file with the bytes that ``new_bytes`` returns, and return them.
 
@@ -41,24 +41,24 @@ def replace_file(
     depth = len(place.names) - 1
     with (
         refusals.refusing(place.shown),
-        one_part_at_a_time(place),
-        opened_folder(place, depth, create=create, visit=folder_check(place)) as folder,
+        lock_git_parts(place),
+        open_folder(place, depth, create=create, visit=folder_check(place)) as folder,
     ):
         old = _old_file(folder, place, create=create)
         data = new_bytes(None if old is None else old.data)
-        _put(context, folder, place, old, data)
+        _replace(context, folder, place, old, data)
     return data
 
 
-def _old_file(folder: int, place: Place, *, create: bool) -> _Old | None:
+def _old_file(folder: int, place: ConfinedPath, *, create: bool) -> _Old | None:
     """Return the file before its replacement, or None if it is missing and ``create`` is true."""
     if create and _status(folder, place) is None:
         return None
-    with opened_file(folder, place) as (file, status):
+    with open_file(folder, place) as (file, status):
         if is_read_only(folder, place.names[-1], status):
             advice = "Leave it as it is, or write to another path; the person can make it writable."
             raise ToolRefused("read_only", f"{place.shown} is read-only", advice)
-        return _Old(all_bytes(file, status, place), status)
+        return _Old(read_all(file, status, place), status)
 
 
 def is_read_only(folder: int, name: str, status: os.stat_result) -> bool:
@@ -66,14 +66,14 @@ def is_read_only(folder: int, name: str, status: os.stat_result) -> bool:
     return not status.st_mode & stat.S_IWUSR or not os.access(name, os.W_OK, dir_fd=folder)
 
 
-def _put(context: ToolContext, folder: int, place: Place, old: _Old | None, data: bytes) -> None:
-    with written_beside(folder, place.names[-1], data, None if old is None else old.status.st_mode):
+def _replace(context: ToolContext, folder: int, place: ConfinedPath, old: _Old | None, data: bytes) -> None:
+    with replace_atomically(folder, place.names[-1], data, None if old is None else old.status.st_mode):
         context.keep_before(Path(place.real), None if old is None else old.data, data)
         _check_unchanged(folder, place, old)
 
 
 @contextmanager
-def written_beside(folder: int, name: str, data: bytes, mode: int | None) -> Iterator[None]:
+def replace_atomically(folder: int, name: str, data: bytes, mode: int | None) -> Iterator[None]:
     """Write a temporary file in an open folder and rename it to ``name`` on exit. On an error, delete it.
 
     ``mode``: permissions, None for the default. Bits that run a file as another user are dropped.
@@ -97,7 +97,7 @@ def written_beside(folder: int, name: str, data: bytes, mode: int | None) -> Ite
         raise
 
 
-def _check_unchanged(folder: int, place: Place, old: _Old | None) -> None:
+def _check_unchanged(folder: int, place: ConfinedPath, old: _Old | None) -> None:
     """Raise `ToolRefused` if the file has changed since it was read."""
     current = _status(folder, place)
     if (None if current is None else _version(current)) != (None if old is None else _version(old.status)):
@@ -109,14 +109,14 @@ def _version(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode
 
 
-def _status(folder: int, place: Place) -> os.stat_result | None:
+def _status(folder: int, place: ConfinedPath) -> os.stat_result | None:
     try:
         return os.stat(place.names[-1], dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
 
 
-def check_mark(text: str, old: bytes | None, place: Place) -> None:
+def check_mark(text: str, old: bytes | None, place: ConfinedPath) -> None:
     """Raise `ToolRefused` for a text with the mark for keys if the file holds a key that it would overwrite."""
     if MASK not in text or old is None:
         return

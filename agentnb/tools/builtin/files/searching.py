@@ -17,7 +17,7 @@ from agentnb.core.log.stores import BEFORE_IMAGES
 from agentnb.core.redaction import MASK
 from agentnb.key_files import PATTERN
 from agentnb.tools.builtin.files import refusals, search_worker
-from agentnb.tools.builtin.files.confined import Place, opened_folder, place_of
+from agentnb.tools.builtin.files.confined import ConfinedPath, confine, open_folder
 from agentnb.tools.builtin.files.nature import personal_keys
 from agentnb.tools.builtin.files.personal_folder import personal_identities
 from agentnb.tools.builtin.files.reading import shown_name
@@ -59,10 +59,10 @@ async def search_files(context: ToolContext, pattern: str = "", glob: str = "", 
     :param glob: Files to look at, such as *.py or data/**/*.csv; all by default
     :param path: Directory or file to search, relative to the working directory
     """
-    target = place_of(path, context.work_dir)
+    target = confine(path, context.work_dir)
     with ExitStack() as opened:
         with refusals.refusing(path):
-            folder, only = _opened(opened, target)
+            folder, only = _open_search_folder(opened, target)
         inside = target._replace(names=target.names[:-1]) if only else target
         report = await _report(folder, _request(pattern, glob, only, context.hidden_files(), inside))
     if "wrong" in report:
@@ -70,24 +70,24 @@ async def search_files(context: ToolContext, pattern: str = "", glob: str = "", 
         raise ToolRefused(
             "invalid_pattern", problem, "Correct it. In a pattern, a backslash before ( ) [ ] . * + ? finds the sign itself."
         )
-    return _worded(report, pattern, "".join(f"{name}/" for name in inside.names))
+    return _format_report(report, pattern, "".join(f"{name}/" for name in inside.names))
 
 
-def _opened(opened: ExitStack, place: Place) -> tuple[int, str]:
+def _open_search_folder(opened: ExitStack, place: ConfinedPath) -> tuple[int, str]:
     """Open the folder to search, or the folder of the file to search and return its name, too."""
     depth = len(place.names)
     if depth:
-        folder = opened.enter_context(opened_folder(place, depth - 1))
+        folder = opened.enter_context(open_folder(place, depth - 1))
         try:
             mode = os.stat(place.names[-1], dir_fd=folder, follow_symlinks=False).st_mode
         except FileNotFoundError:
             raise refusals.missing(folder, "/".join(place.names[:-1]), place.names[-1], place.shown) from None
         if stat.S_ISREG(mode):
             return folder, place.names[-1]
-    return opened.enter_context(opened_folder(place, depth)), ""
+    return opened.enter_context(open_folder(place, depth)), ""
 
 
-def _request(pattern: str, glob: str, only: str, hidden: re.Pattern[str] | None, folder: Place) -> bytes:
+def _request(pattern: str, glob: str, only: str, hidden: re.Pattern[str] | None, folder: ConfinedPath) -> bytes:
     """Return the request for the process. ``hidden``: absolute paths hidden by rules; ``folder``: the folder to search."""
     keys = sorted(settings.secrets(), key=len, reverse=True)
     request: dict[str, Any] = {"pattern": pattern, "glob": glob, "only": only, "keys": keys, "mask": MASK, "key_names": PATTERN}
@@ -120,7 +120,7 @@ async def _report(folder: int, request: bytes) -> dict[str, Any]:
     return report
 
 
-def _worded(report: dict[str, Any], pattern: str, before: str) -> str:
+def _format_report(report: dict[str, Any], pattern: str, before: str) -> str:
     """Format the matches, one per line, with notes about cut and skipped files. ``before``: the path of the searched folder."""
     lines = [
         shown_name(before + match[0]) + (f":{match[1]}: {match[3]}" if len(match) > 1 else "") for match in report["matches"]

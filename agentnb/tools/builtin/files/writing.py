@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentnb.tools.builtin.files import refusals
-from agentnb.tools.builtin.files.confined import place_of
+from agentnb.tools.builtin.files.confined import confine
 from agentnb.tools.builtin.files.replacing import check_mark, replace_file
 from agentnb.tools.tool import ToolContext
 
@@ -21,15 +21,15 @@ async def write_file(context: ToolContext, path: str, content: str) -> str:
     return await asyncio.to_thread(_write, context, path, content)
 
 
-def written_text(arguments: Mapping[str, Any], before: str | None) -> str | None:
+def text_after_write(arguments: Mapping[str, Any], before: str | None) -> str | None:
     """Return the text of a file after a call of ``write_file``."""
     content = arguments.get("content")
     return content if isinstance(content, str) else None
 
 
 def _write(context: ToolContext, path: str, content: str) -> str:
-    data = encoded(content, "content")
-    target = place_of(path, context.work_dir)
+    data = encode_text(content, "content")
+    target = confine(path, context.work_dir)
 
     def new_bytes(old: bytes | None) -> bytes:
         check_mark(content, old, target)
@@ -39,7 +39,7 @@ def _write(context: ToolContext, path: str, content: str) -> str:
     return f"Successfully wrote {len(data)} bytes to {path}"
 
 
-def encoded(text: str, argument: str) -> bytes:
+def encode_text(text: str, argument: str) -> bytes:
     """Encode a text. Raises `ToolRefused` if UTF-8 cannot encode it. ``argument``: its name."""
     try:
         return text.encode()

@@ -10,7 +10,7 @@ import msgspec
 from agentnb.key_files import is_key_file
 from agentnb.tools.builtin.git.changes import Change, read_status
 from agentnb.tools.builtin.git.filters import filters_of
-from agentnb.tools.builtin.git.names import confined_path, exists, is_below, listed, may_hold_keys, shown_name
+from agentnb.tools.builtin.git.names import confined_path, exists, is_below, join_names, may_hold_keys, shown_name
 from agentnb.tools.builtin.git.omissions import INDEX_HOOKS, hooks_note, key_files_note, with_notes
 from agentnb.tools.builtin.git.repository import Repository, check_result, open_repository
 from agentnb.tools.subject import CallNature
@@ -36,7 +36,7 @@ async def git_add(context: ToolContext, paths: Annotated[list[str], msgspec.Meta
         return "Nothing to stage: these files have no changes that are not staged yet."
     filters = await filters_of(repository, changes)
     if refused := sorted(set(named) & set(filters)):
-        kind, names = filters[refused[0]], listed([shown_name(name) for name in refused])
+        kind, names = filters[refused[0]], join_names([shown_name(name) for name in refused])
         raise ToolRefused("filtered", f"Not staged: {names} would pass a filter ({kind}), which is not run here.", BY_HAND)
     key_files = [path for path in changes if path not in named and may_hold_keys(path, repository.work_dir)]
     repositories = [path for path, change in changes.items() if change.is_repository]
@@ -70,16 +70,16 @@ async def _check_known(repository: Repository, paths: list[bytes]) -> None:
     """Raise `ToolRefused` for ignored or missing paths. ``paths``: those without changes."""
     if not paths:
         return
-    if names := [shown_name(path) for path in await _ignored(repository, paths)]:
+    if names := [shown_name(path) for path in await _ignored_paths(repository, paths)]:
         advice = "Leave them out, or change .gitignore first."
-        raise ToolRefused("ignored", f"Nothing was staged: .gitignore excludes {listed(names)}.", advice)
+        raise ToolRefused("ignored", f"Nothing was staged: .gitignore excludes {join_names(names)}.", advice)
     missing = [path for path in paths if not exists(repository.work_dir, path)]
     if unknown := [shown_name(path) for path in missing if not await repository.output("ls-files", "-z", "--", path)]:
-        problem = f"Nothing was staged, as these paths do not exist: {listed(unknown)}."
+        problem = f"Nothing was staged, as these paths do not exist: {join_names(unknown)}."
         raise ToolRefused("not_found", problem, "git_status lists the changed files.")
 
 
-async def _ignored(repository: Repository, paths: list[bytes]) -> list[bytes]:
+async def _ignored_paths(repository: Repository, paths: list[bytes]) -> list[bytes]:
     """Return the ignored paths among these."""
     # check-ignore refuses literal pathspecs; a path that begins with ./ has no magic.
     stdin = b"".join(b"./" + path + b"\0" for path in paths)
@@ -96,4 +96,4 @@ def _letter(change: Change) -> str:
 
 
 def _note(words: str, paths: list[bytes]) -> str:
-    return f"{words}: {listed([shown_name(path) for path in paths])}." if paths else ""
+    return f"{words}: {join_names([shown_name(path) for path in paths])}." if paths else ""

@@ -11,7 +11,7 @@ import msgspec
 from agentnb.tools.builtin.files.protected import forbidden_paths
 from agentnb.tools.builtin.git.changes import read_status
 from agentnb.tools.builtin.git.filters import filters_at, filters_of
-from agentnb.tools.builtin.git.names import listed, shown_name
+from agentnb.tools.builtin.git.names import join_names, shown_name
 from agentnb.tools.builtin.git.omissions import BRANCH_HOOKS, SWITCH_HOOKS, hooks_note, with_notes
 from agentnb.tools.builtin.git.repository import Repository, open_repository
 from agentnb.tools.subject import CallNature
@@ -114,11 +114,11 @@ async def _check_switch(repository: Repository, name: str, target: str) -> None:
         problem = f"Not switched: {count} outside of the working directory would change."
         raise ToolRefused("outside_work_dir", problem, by_hand)
     if protected := forbidden_paths(repository.top, map(os.fsdecode, differing)):
-        problem = f"Not switched: {listed(protected)} would be written, which would belong to git or to agentnb."
+        problem = f"Not switched: {join_names(protected)} would be written, which would belong to git or to agentnb."
         raise ToolRefused("protected_path", problem, by_hand)
     inside = [repository.below(path) for path in differing]
     filters = await filters_at(repository, target, inside) | await filters_of(repository, inside)
     if filters:
-        names, kind = listed([shown_name(path) for path in filters]), next(iter(filters.values()))
+        names, kind = join_names([shown_name(path) for path in filters]), next(iter(filters.values()))
         problem = f"Not switched: {names} would pass a filter ({kind}), which is not run here."
         raise ToolRefused("filtered", problem, by_hand)

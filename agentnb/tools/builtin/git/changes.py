@@ -105,8 +105,8 @@ def _change(record: bytes, following: Iterator[bytes]) -> Change:
 
 def shown_paths(repository: Repository, change: Change) -> str:
     """Return the path of a change from the working folder, after its path before a rename."""
-    before = f"{repository.shown(change.origin)} -> " if change.origin else ""
-    return before + repository.shown(change.path)
+    before = f"{repository.display_path(change.origin)} -> " if change.origin else ""
+    return before + repository.display_path(change.path)
 
 
 def shown_lines(repository: Repository, changes: list[Change], most: int) -> list[str]:

@@ -8,7 +8,7 @@ import msgspec
 
 from agentnb.core.messages import encodable
 from agentnb.tools.builtin.git.changes import Status, read_status, shown_paths
-from agentnb.tools.builtin.git.names import listed
+from agentnb.tools.builtin.git.names import join_names
 from agentnb.tools.builtin.git.omissions import COMMIT_HOOKS, hooks_note, signing_note, with_notes
 from agentnb.tools.builtin.git.repository import GitConfig, Repository, open_repository
 from agentnb.tools.tool import ToolContext, ToolRefused
@@ -43,9 +43,9 @@ async def git_commit(context: ToolContext, message: Annotated[str, msgspec.Meta(
 
 def _check_staged(repository: Repository, status: Status) -> None:
     """Raise `ToolRefused` without staged changes, or with some outside the working folder."""
-    if conflicts := [repository.shown(change.path) for change in status.changes if change.is_conflict]:
+    if conflicts := [repository.display_path(change.path) for change in status.changes if change.is_conflict]:
         advice = "Edit these files, stage them with git_add, then commit."
-        raise ToolRefused("conflicts", f"Nothing was committed: {listed(conflicts)} has conflicts.", advice)
+        raise ToolRefused("conflicts", f"Nothing was committed: {join_names(conflicts)} has conflicts.", advice)
     staged = [change for change in status.changes if change.is_staged]
     if not staged and not (repository.git_dir / "MERGE_HEAD").exists():
         raise ToolRefused("nothing_to_commit", "Nothing to commit: no changes are staged.", "Stage files with git_add first.")

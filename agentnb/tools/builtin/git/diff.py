@@ -44,13 +44,13 @@ async def git_diff(context: ToolContext, staged: bool = False, path: str | msgsp
         ]
         excluded = [*keys, *by_rules]
         shown = [group for group in names if group not in excluded]
-        left_out = [[repository.shown(name) for group in groups for name in group] for groups in (keys, by_rules)]
+        left_out = [[repository.display_path(name) for group in groups for name in group] for groups in (keys, by_rules)]
         notes = (key_files_note(left_out[0]), hidden_note(left_out[1]))
         if not shown:
             return with_notes(f"No {'staged' if staged else 'unstaged'} changes{' to show' if excluded else ''}.", *notes)
         output = await _diff(repository, options, pathspec, [name for group in excluded for name in group], variables)
     filters = await filters_of(repository, [repository.below(name) for group in shown for name in group])
-    return with_notes(_shown(output), *notes, filters_note(filters))
+    return with_notes(_diff_text(output), *notes, filters_note(filters))
 
 
 @asynccontextmanager
@@ -87,7 +87,7 @@ async def _diff(
     return result.output
 
 
-def _shown(output: BoundedOutput) -> str:
+def _diff_text(output: BoundedOutput) -> str:
     """Return a diff as text, complete or with whole lines of its beginning and end."""
     if not output.omitted_bytes:
         return (bytes(output.head) + output.tail).decode(errors="replace").rstrip("\n")

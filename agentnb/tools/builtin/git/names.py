@@ -16,10 +16,10 @@ def shown_name(path: bytes) -> str:
     text = path.decode(errors="surrogateescape")
     if text.isprintable() and not set(text) & {'"', "\\"} and text == text.strip():
         return text
-    return '"' + "".join(map(_escaped, text)) + '"'
+    return '"' + "".join(map(_escape, text)) + '"'
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character in '"\\':
         return "\\" + character
     if character.isprintable():
@@ -74,7 +74,7 @@ def is_hidden(hidden: re.Pattern[str] | None, top: str, path: bytes) -> bool:
     return hidden is not None and hidden.fullmatch(f"{top}/{os.fsdecode(path)}") is not None
 
 
-def listed(names: list[str], most: int = 20) -> str:
+def join_names(names: list[str], most: int = 20) -> str:
     """Return names for a sentence, at most ``most`` of them, and the number of the others."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from agentnb.tools.builtin.git.names import listed, shown_name
+from agentnb.tools.builtin.git.names import join_names, shown_name
 from agentnb.tools.builtin.git.repository import Repository
 from agentnb.tools.subject import READ_TOOL
 
@@ -32,12 +32,12 @@ def signing_note(repository: Repository) -> str:
 
 def key_files_note(names: list[str]) -> str:
     """Return a note about files skipped by name, or "" without any."""
-    return f"Left out, as they may hold keys by their name: {listed(names)}." if names else ""
+    return f"Left out, as they may hold keys by their name: {join_names(names)}." if names else ""
 
 
 def hidden_note(names: list[str]) -> str:
     """Return a note about files skipped by rules, or "" without any."""
-    return f"Left out by the rules about {READ_TOOL}: {listed(names)}." if names else ""
+    return f"Left out by the rules about {READ_TOOL}: {join_names(names)}." if names else ""
 
 
 def filters_note(filters: dict[bytes, str]) -> str:
@@ -45,7 +45,7 @@ def filters_note(filters: dict[bytes, str]) -> str:
     if not filters:
         return ""
     kinds = ", ".join(sorted(set(filters.values())))
-    names = listed([shown_name(path) for path in filters])
+    names = join_names([shown_name(path) for path in filters])
     return f"Compared without the filter of their attributes ({kinds}), so these may only seem changed: {names}."
 
 

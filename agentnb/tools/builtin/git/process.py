@@ -80,7 +80,7 @@ async def _start(command: Sequence[str | bytes], folder: Path, environment: Mapp
     """Start a process. On cancellation, end its whole group; asyncio would end only the process."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
-            *_dying_with_parent(),
+            *_death_signal_prefix(),
             *command,
             cwd=folder,
             env=environment,
@@ -101,7 +101,7 @@ async def _start(command: Sequence[str | bytes], folder: Path, environment: Mapp
 
 
 @cache
-def _dying_with_parent() -> tuple[str, ...]:
+def _death_signal_prefix() -> tuple[str, ...]:
     """Return a command prefix that ends the command with this process; empty if the system has no such program."""
     words = (shutil.which("setpriv", path=os.defpath) or "", "--pdeathsig", "KILL", "--")
     with suppress(OSError, subprocess.SubprocessError):

@@ -106,7 +106,7 @@ class Repository:
         """Return a path from the top relative to the working folder, if it is below."""
         return path.removeprefix(self.prefix)
 
-    def shown(self, path: bytes) -> str:
+    def display_path(self, path: bytes) -> str:
         """Return a path from the top as text for a model, relative to the working folder."""
         is_around = path.endswith(b"/") and self.prefix.startswith(path)  # an untracked folder
         return "./" if is_around else shown_name(self.below(path))
@@ -171,7 +171,7 @@ def _check_place(repository: Repository, git_top: Path) -> None:
         raise ToolRefused(
             "redirected", "The work tree of this repository is not the folder of its .git (core.worktree).", REDIRECTED
         )
-    if git_dir != top / ".git" and not _knows(repository):
+    if git_dir != top / ".git" and not _belongs_to_work_tree(repository):
         problem = "The .git of this folder leads to a repository elsewhere that does not name this folder as its work tree."
         raise ToolRefused("redirected", problem, REDIRECTED)
     if common_dir not in (git_dir, git_dir.parent.parent if git_dir.parent.name == "worktrees" else git_dir):
@@ -192,7 +192,7 @@ def _places_that_git_writes(folder: Path) -> Iterator[Path]:
             yield from (Path(parent, name) for name in (*folders, *files))
 
 
-def _knows(repository: Repository) -> bool:
+def _belongs_to_work_tree(repository: Repository) -> bool:
     """True if data outside a work tree belongs to it, as for a linked work tree or a submodule."""
     if repository.config.text("core.worktree"):  # git has resolved it to the same folder
         return True

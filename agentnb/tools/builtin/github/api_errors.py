@@ -69,7 +69,7 @@ def behind_proxy(host: str) -> ToolRefused:
     )
 
 
-def unexpected(problem: str) -> ToolRefused:
+def unexpected_answer(problem: str) -> ToolRefused:
     """Return the error for an answer that does not match GitHub's API."""
     return ToolRefused(
         "unexpected_answer",
@@ -78,20 +78,20 @@ def unexpected(problem: str) -> ToolRefused:
     )
 
 
-def moved(old: str, new: str) -> ToolRefused:
+def repository_moved(old: str, new: str) -> ToolRefused:
     """Return the error for listing a renamed repository."""
     owner, _, name = new.partition("/")
     return ToolRefused("moved", f"{old} has moved to {new}.", f"Call it again with owner={owner!r} and repo={name!r}.")
 
 
-def refused(status: int, data: Any, headers: Mapping[str, str], *, has_token: bool) -> ToolRefused:
+def status_error(status: int, data: Any, headers: Mapping[str, str], *, has_token: bool) -> ToolRefused:
     """Return the error for an HTTP error status from GitHub."""
     words = data.get("message") if isinstance(data, dict) else None
     message = f": {redact(' '.join(words.split()))[:MAX_MESSAGE]}" if isinstance(words, str) and words else ""
     problem = f"GitHub answered {status}{message}"
     if _is_rate_limit(status, headers):
         more = "" if has_token else f" {ENTER_TOKEN} With a token, the limit is higher."
-        return ToolRefused("rate_limited", problem, f"{_again(headers)}{more}")
+        return ToolRefused("rate_limited", problem, f"{_retry_time(headers)}{more}")
     if status == HTTPStatus.UNAUTHORIZED:
         reason = "The token is not valid" if has_token else "It needs a token"
         return ToolRefused("unauthorized", problem, f"{reason}. {ENTER_TOKEN}")
@@ -111,7 +111,7 @@ def _is_rate_limit(status: int, headers: Mapping[str, str]) -> bool:
     return status == HTTPStatus.TOO_MANY_REQUESTS or (status == HTTPStatus.FORBIDDEN and is_spent)
 
 
-def _again(headers: Mapping[str, str]) -> str:
+def _retry_time(headers: Mapping[str, str]) -> str:
     """Return the time of the next attempt as a sentence."""
     seconds = _number(headers.get("retry-after"))
     at = _number(headers.get("x-ratelimit-reset"))

@@ -24,11 +24,11 @@ from agentnb.tools.builtin.bounded_body import BoundedBody, UnknownEncoding
 from agentnb.tools.builtin.github.api_errors import (
     behind_proxy,
     invalid_state,
-    moved,
     no_token,
-    refused,
+    repository_moved,
+    status_error,
     too_slow,
-    unexpected,
+    unexpected_answer,
     unreachable,
     unusable_token,
 )
@@ -99,7 +99,7 @@ def issue_lines(data: Any, repository: Repository, limit: int) -> str:
         # A redirect to the new name of a repository loses the filters of the request.
         actual = "/".join(issue.repository_url.rsplit("/", 2)[-2:])
         if actual and actual.lower() != str(repository).lower():
-            raise moved(str(repository), actual)
+            raise repository_moved(str(repository), actual)
     if not issues:
         return f"{repository} has no such issues."
     lines = [f"#{issue.number} {' '.join(issue.title.split())} ({issue.kind}, {issue.details})" for issue in issues]
@@ -115,7 +115,7 @@ def _read(data: Any, kind: type[T]) -> T:
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
-        raise unexpected(str(error)) from None
+        raise unexpected_answer(str(error)) from None
 
 
 API_URL = "https://api.github.com"
@@ -154,13 +154,13 @@ class Api:
                 _read_bounded_answers(client.requester)
                 _, data = client.requester.requestJsonAndCheck(verb, path, headers=dict(HEADERS), **content)
         except GithubException as error:
-            raise refused(error.status, error.data, error.headers or {}, has_token=self.key is not None) from None
+            raise status_error(error.status, error.data, error.headers or {}, has_token=self.key is not None) from None
         except Timeout:
             raise unreachable(host, f"no answer within {ANSWER_SECONDS} seconds") from None
         except RequestException as error:
             raise unreachable(host, type(error).__name__) from None
         except (RuntimeError, ValueError):  # a redirect to another host, not followed by PyGithub; broken JSON
-            raise unexpected("it leads to another address, or is not JSON") from None
+            raise unexpected_answer("it leads to another address, or is not JSON") from None
         return data
 
     def _client(self) -> Any:
@@ -204,9 +204,9 @@ def _read_bounded(response: Any, **_: Any) -> None:
             body = BoundedBody(response.headers.get("Content-Encoding", ""), MAX_BYTES)
             for chunk in response.raw.stream(CHUNK_BYTES, decode_content=False):
                 if body.add(chunk):
-                    raise unexpected(f"it has more than {MAX_BYTES:,} bytes")
+                    raise unexpected_answer(f"it has more than {MAX_BYTES:,} bytes")
         except (UnknownEncoding, zlib.error):
-            raise unexpected("its compression cannot be decoded") from None
+            raise unexpected_answer("its compression cannot be decoded") from None
         except ReadTimeoutError as error:
             raise ReadTimeout from error
         except HTTPError as error:
@@ -218,7 +218,7 @@ def check_url(url: object) -> None:
     """Raise `SettingsError` unless the API address is HTTPS, or local HTTP, without credentials, query or fragment."""
     if url is None:
         return
-    parts = settings.parsed_url(url) if isinstance(url, str) else None
+    parts = settings.parse_url(url) if isinstance(url, str) else None
     problem = settings.url_problem(url) if isinstance(url, str) else ""
     is_usable = parts is not None and parts.hostname and (parts.scheme == "https" or _is_own_http(parts))
     if problem or not is_usable:

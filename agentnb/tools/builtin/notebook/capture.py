@@ -52,7 +52,7 @@ class Output:
         text = data.get("text/plain")
         kinds = ", ".join(sorted(kind for kind in data if type(kind) is str))
         text = text if isinstance(text, str) else f"[a display of {kinds}]"
-        picture = next(filter(None, (_decoded(data.get(kind)) for kind in PICTURES)), None)
+        picture = next(filter(None, (_decode_picture(data.get(kind)) for kind in PICTURES)), None)
         with self._lock:
             if is_update and display_id in self._displays:
                 before, self._displays[display_id] = self._displays[display_id], text
@@ -125,7 +125,7 @@ def _as_shown(text: str) -> str:
     return _OVERWRITTEN.sub("", text) if "\r" in text else text
 
 
-def _decoded(data: Any) -> bytes | None:
+def _decode_picture(data: Any) -> bytes | None:
     """Return the bytes of a picture in a display, decoding base64, or None for other data."""
     try:
         content = binascii.a2b_base64(data) if isinstance(data, str) else data
@@ -135,7 +135,7 @@ def _decoded(data: Any) -> bytes | None:
 
 
 @contextmanager
-def captured(shell: Any, output: Output, is_inside: Callable[[], bool]) -> Iterator[None]:
+def capture_output(shell: Any, output: Output, is_inside: Callable[[], bool]) -> Iterator[None]:
     """Capture what code prints and displays in the block while ``is_inside`` returns True; pass on other output."""
     with ExitStack() as stack:
         for name in ("stdout", "stderr"):

@@ -51,7 +51,7 @@ class CellOutputs:
         if output is not None:
             output.write(text)
 
-    def displayed(self, message: dict[str, Any]) -> dict[str, Any]:
+    def append_display(self, message: dict[str, Any]) -> dict[str, Any]:
         """Append the text of a display message and return the message: a hook of ipykernel's publisher."""
         output, content = self._output(_id_of(message.get("parent_header"))), message.get("content", {})
         data = content.get("data")
@@ -85,7 +85,7 @@ def take_outputs(shell: Any) -> CellOutputs:
         outputs = CellOutputs()
         setattr(shell, _ATTRIBUTE, outputs)
         if hasattr(shell.display_pub, "register_hook"):  # missing in other kernels
-            shell.display_pub.register_hook(outputs.displayed)  # per thread: registered in the main one
+            shell.display_pub.register_hook(outputs.append_display)  # per thread: registered in the main one
     return outputs
 
 
@@ -107,7 +107,7 @@ def leave_outputs(shell: Any) -> None:
     outputs = outputs_of(shell)
     if outputs is not None:
         if hasattr(shell.display_pub, "unregister_hook"):
-            shell.display_pub.unregister_hook(outputs.displayed)
+            shell.display_pub.unregister_hook(outputs.append_display)
         delattr(shell, _ATTRIBUTE)
 
 

@@ -16,8 +16,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.core.messages import Text, encodable
-from agentnb.errors import ToolFailed, nearest
-from agentnb.tools.builtin.notebook.capture import Output, captured, without_escapes
+from agentnb.errors import ToolFailed, suggest_similar
+from agentnb.tools.builtin.notebook.capture import Output, capture_output, without_escapes
 from agentnb.tools.builtin.notebook.kernel import Kernel, the_kernel
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.open_figures import close_returned, open_figures
@@ -71,7 +71,7 @@ class ToolNamespace:
         if name in functions:
             return functions[name]  # type: ignore[no-any-return]  # all values are tool functions
         names = ", ".join(functions) or "none"
-        near = "; ".join(str(suggestion.known[0]) for suggestion in nearest(name, functions) if suggestion.known)
+        near = "; ".join(str(suggestion.known[0]) for suggestion in suggest_similar(name, functions) if suggestion.known)
         raise AttributeError(f"There is no tool {name!r}. {f'Nearest: {near}. ' if near else ''}Tools: {names}")
 
     def __dir__(self) -> list[str]:
@@ -154,10 +154,10 @@ def _run(kernel: Kernel, source: str, scope: CodeScope) -> ToolOutcome:
     with ExitStack() as stack:
         stack.enter_context(kernel.shell.builtin_trap)
         stack.enter_context(tools_as_functions(scope, kernel.variables, NAME))
-        stack.enter_context(captured(kernel.shell, output, scope.is_inside))
-        stack.enter_context(_kernel_stays(kernel.shell))
+        stack.enter_context(capture_output(kernel.shell, output, scope.is_inside))
+        stack.enter_context(_keep_kernel(kernel.shell))
         try:
-            body, expression = _compiled(kernel.shell, source, scope.filename)
+            body, expression = _compile(kernel.shell, source, scope.filename)
             exec(body, kernel.variables)  # the person allowed the call
             value = None if expression is None else eval(expression, kernel.variables)  # as above
             last = None if value is None else success(value)
@@ -167,10 +167,10 @@ def _run(kernel: Kernel, source: str, scope: CodeScope) -> ToolOutcome:
         except _TopLevelAwait:
             return failure("top_level_await", *NO_AWAIT)
         except BaseException as error:
-            return _failed(output, before, error)
+            return _failure_outcome(output, before, error)
 
 
-def _compiled(shell: Any, source: str, filename: str) -> tuple[Any, Any]:
+def _compile(shell: Any, source: str, filename: str) -> tuple[Any, Any]:
     """Compile the code, and its last line on its own if it is an expression with a value to show."""
     transformed = shell.transform_cell(source)
     _keep_source(filename, transformed)
@@ -202,7 +202,7 @@ def _keep_source(filename: str, source: str) -> None:
 
 
 @contextmanager
-def _kernel_stays(shell: Any) -> Iterator[None]:
+def _keep_kernel(shell: Any) -> Iterator[None]:
     """Make ``exit()`` end the code instead of the kernel."""
 
     def leave() -> None:
@@ -226,12 +226,12 @@ def _outcome(output: Output, before: list[Any], last: ToolOutcome | None, value:
     if last is not None:
         text = text if text.endswith("\n") or not text else f"{text}\n"
         first, *others = last.parts
-        text, own = (text + _bounded(first.text), tuple(others)) if isinstance(first, Text) else (text, last.parts)
+        text, own = (text + _limit(first.text), tuple(others)) if isinstance(first, Text) else (text, last.parts)
     parts = (Text(text.rstrip("\n") or "(no output)"), *own, *output.pictures)
     return ToolOutcome(True, parts, value, display=None if last is None else last.display)
 
 
-def _failed(output: Output, before: list[Any], error: BaseException) -> ToolOutcome:
+def _failure_outcome(output: Output, before: list[Any], error: BaseException) -> ToolOutcome:
     """Return the outcome of code that raised: output so far and traceback."""
     _draw_figures(output, before, None)
     trace = without_escapes(users_traceback(error)).strip()
@@ -251,7 +251,7 @@ def _draw_figures(output: Output, before: list[Any], returned: Any) -> None:
         close_returned(figure, before)
 
 
-def _bounded(text: str) -> str:
+def _limit(text: str) -> str:
     whole = Output()
     whole.write(text)
     return encodable(whole.text)

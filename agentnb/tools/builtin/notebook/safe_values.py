@@ -79,7 +79,7 @@ def name_of_type(value: Any) -> str:
     return name_of_class(type(value))
 
 
-def unknown(value: Any) -> str:
+def unknown_text(value: Any) -> str:
     """Return the text for a value of an unknown class."""
     return f"<{name_of_type(value)}>"
 
@@ -97,7 +97,7 @@ def short_text(value: Any, most: int = 80, depth: int = 2, items: int = 6) -> st
     if issubclass(kind, type):
         return cut(f"<class {name_of_class(value)}>", most)
     from_library = scalar_of_library(value)
-    return cut(unknown(value) if from_library is None else from_library, most)
+    return cut(unknown_text(value) if from_library is None else from_library, most)
 
 
 def is_sequence(value: Any) -> bool:

@@ -57,7 +57,7 @@ def table_line(value: Any) -> str:
 def table_head(value: Any) -> str:
     """Return the first rows of a table."""
     if _is_array(value):
-        return f"first values: {_joined(value.flat[:MAX_VALUES])}" if value.dtype.kind in "biufcSUMmO" else ""
+        return f"first values: {_join_values(value.flat[:MAX_VALUES])}" if value.dtype.kind in "biufcSUMmO" else ""
     if _arrays(value) is None:
         return ""
     if _is_of(value, "pandas", "Series"):
@@ -173,7 +173,7 @@ def _rows(labels: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]]) -
     return "\n".join(line for line in shown if line)
 
 
-def _joined(values: Iterable[Any]) -> str:
+def _join_values(values: Iterable[Any]) -> str:
     return ", ".join(map(_cell, values))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentnb.advice import in_python
 from agentnb.core.redaction import redact
-from agentnb.errors import near
+from agentnb.errors import suggest_names
 from agentnb.tools.builtin.notebook import tables
 from agentnb.tools.builtin.notebook.kernel import Kernel
 from agentnb.tools.builtin.notebook.safe_values import (
@@ -21,7 +21,7 @@ from agentnb.tools.builtin.notebook.safe_values import (
     name_of_type,
     short_text,
     size_of,
-    unknown,
+    unknown_text,
 )
 
 MAX_LISTED = 200
@@ -42,7 +42,7 @@ def overview(kernel: Kernel) -> str:
     lines = [f"{name}: {_line(variables[name])}" for name in names[:MAX_LISTED]]
     if len(names) > MAX_LISTED:
         lines.append(f"and {len(names) - MAX_LISTED:,} more: {cut(', '.join(names[MAX_LISTED:]), MAX_VALUE)}")
-    return _bounded("\n".join(lines) or "The notebook has no variables yet")
+    return _limit("\n".join(lines) or "The notebook has no variables yet")
 
 
 def details(kernel: Kernel, names: Iterable[str]) -> tuple[str, list[str]]:
@@ -53,13 +53,13 @@ def details(kernel: Kernel, names: Iterable[str]) -> tuple[str, list[str]]:
             texts.append(f"{name}: {_details(variables[name])}")
         else:
             missing.append(name)
-    return _bounded("\n\n".join(texts)), missing
+    return _limit("\n\n".join(texts)), missing
 
 
 def missing_text(kernel: Kernel, missing: Iterable[str]) -> str:
     """Return a line with suggestions for each name without a variable."""
     own = own_names(kernel, kernel.snapshot())
-    return "\n".join(f"There is no variable {name!r}. {in_python(near(name, own))}".rstrip() for name in missing)
+    return "\n".join(f"There is no variable {name!r}. {in_python(suggest_names(name, own))}".rstrip() for name in missing)
 
 
 def own_names(kernel: Kernel, variables: Mapping[str, Any]) -> list[str]:
@@ -80,10 +80,10 @@ def _line(value: Any) -> str:
         return cut(f"class {name_of_class(value)}", MAX_LINE)
     size = size_of(value)
     length = "" if size is None else f", length {size:,}"
-    return cut(f"{kind}{length}{_shown_beside(value)}", MAX_LINE)
+    return cut(f"{kind}{length}{_value_suffix(value)}", MAX_LINE)
 
 
-def _shown_beside(value: Any) -> str:
+def _value_suffix(value: Any) -> str:
     """Return the value for the overview, empty for an unknown class, whose name is in the line already."""
     try:
         text = short_text(value)
@@ -132,10 +132,10 @@ def _more(value: Any) -> list[str]:
 
 
 def _unread(value: Any) -> str:
-    return f"{unknown(value)}, which could not be read"
+    return f"{unknown_text(value)}, which could not be read"
 
 
-def _bounded(text: str) -> str:
+def _limit(text: str) -> str:
     if len(text) <= MAX_ALL:
         return text
     return f"{text[:MAX_ALL].rpartition(chr(10))[0]}\n[the rest is left out: ask for fewer variables by name]"

@@ -20,7 +20,7 @@ from agentnb.advice import Plain
 from agentnb.commands.script import Word
 from agentnb.commands.shell_command import Part, shell_command
 from agentnb.core.messages import encodable
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, suggest_names
 from agentnb.tools.builtin.group import BuiltinTool, ToolGroup
 from agentnb.tools.builtin.shell.output import BoundedOutput
 from agentnb.tools.builtin.shell.process import ProcessResult, run_process
@@ -101,14 +101,16 @@ class Shell(ToolGroup):
 
     def __post_init__(self) -> None:
         if self.sandbox is not None and self.sandbox not in SANDBOXES:
-            raise SettingsError(f"sandbox={self.sandbox!r} of Shell is not a sandbox", near(str(self.sandbox), SANDBOXES))
+            raise SettingsError(
+                f"sandbox={self.sandbox!r} of Shell is not a sandbox", suggest_names(str(self.sandbox), SANDBOXES)
+            )
         if type(self.timeout) is not int or not 1 <= self.timeout <= MAX_COMMAND_SECONDS:
             raise SettingsError(
                 f"timeout={self.timeout!r} of Shell is not a number of seconds", f"Give 1 to {MAX_COMMAND_SECONDS}"
             )
         if type(self.network) is not bool:
             raise SettingsError(f"network={self.network!r} of Shell is neither True nor False", COMMAND_HINT)
-        object.__setattr__(self, "env", _checked_variables(self.env))
+        object.__setattr__(self, "env", _check_variables(self.env))
         settings.redact_values(self.env)
 
     def _make_tools(self) -> tuple[BuiltinTool, ...]:
@@ -131,7 +133,12 @@ class Shell(ToolGroup):
         is_contained = self.sandbox is not None and not self.network
         return (
             BuiltinTool(
-                self, bash, flag="bash", effects=("execute",), command="command", nature=_contained if is_contained else None
+                self,
+                bash,
+                flag="bash",
+                effects=("execute",),
+                command="command",
+                nature=_contained_nature if is_contained else None,
             ),
         )
 
@@ -169,7 +176,7 @@ class Shell(ToolGroup):
             check_sandbox(has_network=self.network)
 
 
-def _contained(arguments: Any, work_dir: Path) -> CallNature:
+def _contained_nature(arguments: Any, work_dir: Path) -> CallNature:
     return "contained"
 
 
@@ -236,7 +243,7 @@ def _words_of_end(exit_code: int) -> str:
     return f"Ended by signal {-exit_code} ({signal.strsignal(-exit_code)})"
 
 
-def _checked_variables(variables: Any) -> dict[str, str]:
+def _check_variables(variables: Any) -> dict[str, str]:
     """Return a copy of the variables. Raises `SettingsError`, without their values, if a program cannot have them."""
     if not isinstance(variables, Mapping):
         raise SettingsError(f"env= of Shell is of type {type(variables).__name__}, not a mapping", COMMAND_HINT)

@@ -53,7 +53,7 @@ async def run_process(
     with ExitStack() as stack:
         lifeline = _Lifeline(stack)
         stderr = subprocess.PIPE if kept is None else subprocess.STDOUT
-        process = _started(words, folder, variables, stderr, (lifeline.inherited, *descriptors))
+        process = _start(words, folder, variables, stderr, (lifeline.inherited, *descriptors))
         lifeline.close_inherited()
         assert process.stdout is not None
         output = _Stream(process.stdout, loop, stack, kept or BoundedOutput())
@@ -76,7 +76,7 @@ async def run_process(
         return ProcessResult(None if is_over else process.returncode, output.kept.text, text_of_errors)
 
 
-def _started(
+def _start(
     words: Sequence[str], folder: Path, variables: Mapping[str, str], stderr: int, descriptors: Sequence[int]
 ) -> subprocess.Popen[bytes]:
     """Start a program in its own group within a millisecond; asyncio takes longer."""

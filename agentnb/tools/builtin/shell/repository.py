@@ -27,7 +27,7 @@ class Repository(NamedTuple):
     own: Path
 
 
-class Guarded(NamedTuple):
+class ProtectedPath(NamedTuple):
     """A path that must not change.
 
     ``missing``: content of the placeholder file if the path does not exist, None for a placeholder folder.
@@ -66,16 +66,16 @@ def _of_file(root: Path, mark: Path) -> Repository | None:
     return Repository(root, own, own) if is_module else None
 
 
-def followed_parts(repository: Repository) -> Iterator[Guarded]:
+def followed_parts(repository: Repository) -> Iterator[ProtectedPath]:
     """Yield paths elsewhere that git runs or follows: targets of links in the repository and of its configuration."""
     for folder in {repository.shared, repository.own}:
         links = (Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink())
-        yield from (Guarded(Path(os.path.normpath(folder / link.readlink()))) for link in links)
+        yield from (ProtectedPath(Path(os.path.normpath(folder / link.readlink()))) for link in links)
     for name, value in _settings(repository.shared / "config"):
         if not value.startswith(("~", "%")):
             base = repository.root if name == "core.hookspath" else repository.shared
             path = Path(os.path.normpath(base / value))
-            yield Guarded(path, None if name == "core.hookspath" else "")
+            yield ProtectedPath(path, None if name == "core.hookspath" else "")
 
 
 def linked_repositories(repository: Repository, program: str | None) -> list[Path]:

@@ -22,10 +22,10 @@ from agentnb import settings
 from agentnb.advice import Plain
 from agentnb.errors import SettingsError
 from agentnb.git_copies.copies import GitCopy, copy_git
-from agentnb.git_copies.way_back import give_back
+from agentnb.git_copies.way_back import transfer_changes
 from agentnb.tools.builtin.shell.output import BoundedOutput
 from agentnb.tools.builtin.shell.process import ProcessResult, run_process
-from agentnb.tools.builtin.shell.repository import Guarded, Repository
+from agentnb.tools.builtin.shell.repository import ProtectedPath, Repository
 from agentnb.tools.builtin.shell.sandbox_view import SandboxView, View
 
 SANDBOXES = ("bwrap",)
@@ -54,7 +54,7 @@ def check_sandbox(*, has_network: bool) -> None:
     _walls(_program(Path.cwd()), has_network)
 
 
-def words_of_sandbox(view: View, work_dir: Path, empty: Path) -> list[str]:
+def sandbox_prefix(view: View, work_dir: Path, empty: Path) -> list[str]:
     """Return the command prefix for a sandbox with this view and network access. ``empty``: an empty file.
 
     Raises `SettingsError` if a sandbox is impossible here.
@@ -114,7 +114,7 @@ class Sandbox:
         home = Path(self._variables["HOME"]).resolve()
         git_settings = _git_settings(self._git, self.work_dir, self._variables) if view.hides(home) else ""
         for part in view.guarded:
-            stack.enter_context(_in_place(part))
+            stack.enter_context(_placeholder(part))
         temporary = tempfile.TemporaryDirectory(prefix="agentnb-sandbox-", ignore_cleanup_errors=True)
         stack.callback(threading.Thread(target=temporary.cleanup).start)  # takes milliseconds per folder
         folder = Path(temporary.name)
@@ -138,7 +138,7 @@ class Sandbox:
                 return False, ""
             state = _end_of(self._told)
             if "child-pid" in state and self._git is not None:
-                return "exit-code" in state, give_back(self._copies, self._git, self.work_dir).text
+                return "exit-code" in state, transfer_changes(self._copies, self._git, self.work_dir).text
             return "exit-code" in state, ""
 
 
@@ -244,7 +244,7 @@ _placing = threading.Lock()
 
 
 @contextmanager
-def _in_place(part: Guarded) -> Iterator[None]:
+def _placeholder(part: ProtectedPath) -> Iterator[None]:
     """Create a placeholder for a missing guarded path, and remove it when the last sandbox around it has ended."""
     with _placing:
         if part.path in _placed or not os.path.lexists(part.path):
@@ -264,14 +264,14 @@ def _in_place(part: Guarded) -> Iterator[None]:
                     _take_away(part)
 
 
-def _place(part: Guarded) -> None:
+def _place(part: ProtectedPath) -> None:
     if part.missing is None:
         part.path.mkdir(exist_ok=True)
     elif not part.path.exists():
         part.path.write_text(part.missing)
 
 
-def _take_away(part: Guarded) -> None:
+def _take_away(part: ProtectedPath) -> None:
     with suppress(OSError):  # the person has changed or removed it
         if part.missing is None:
             part.path.rmdir()

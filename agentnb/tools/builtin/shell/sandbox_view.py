@@ -19,7 +19,7 @@ from agentnb.errors import SettingsError
 from agentnb.git_copies.copies import GitCopy
 from agentnb.key_files import is_key_file
 from agentnb.tools.builtin.shell.repository import (
-    Guarded,
+    ProtectedPath,
     Repository,
     followed_parts,
     linked_repositories,
@@ -124,7 +124,7 @@ class View:
 
     def __init__(self, *, has_network: bool, hidden: Iterable[Path] = ()) -> None:
         """``hidden``: further folders that appear empty."""
-        self.guarded: list[Guarded] = []
+        self.guarded: list[ProtectedPath] = []
         self._mounts: dict[Path, tuple[str, ...]] = {}
         self._covered: set[Path] = set()
         self._emptied: set[Path] = set()
@@ -204,7 +204,7 @@ class SandboxView(View):
             )
         self._show_work(work_dir)
         if store is not None and self._is_writable(store.resolve()) and work_dir / ".agentnb" not in store.resolve().parents:
-            self._guard(Guarded(store.resolve()))
+            self._guard(ProtectedPath(store.resolve()))
         self._keep_python(work_dir)
 
     def _show_work(self, work_dir: Path) -> None:
@@ -231,19 +231,19 @@ class SandboxView(View):
             if (inner := repository_around(root)) is not None and inner.root == root:
                 self._show_git(inner)
             if (root / ".git").is_file() and not (root / ".git").is_symlink():
-                self._guard(Guarded(root / ".git"))
+                self._guard(ProtectedPath(root / ".git"))
         for inner_mark in (
             inner_mark for repository in self.repositories for inner_mark in linked_repositories(repository, self._git)
         ):
             if work_dir in inner_mark.parents and inner_mark.parent.resolve() == inner_mark.parent:  # git status enters these
                 self._pin(inner_mark)
                 if inner_mark not in self._mounts and not inner_mark.is_file():
-                    self._guard(Guarded(inner_mark))
+                    self._guard(ProtectedPath(inner_mark))
         mark = work_dir / ".git"
         if mark not in self._mounts:
-            self._guard(Guarded(mark))
-            self._guard(Guarded(work_dir / "HEAD"))  # would turn the folder itself into a repository
-        self._guard(Guarded(work_dir / ".agentnb"))
+            self._guard(ProtectedPath(mark))
+            self._guard(ProtectedPath(work_dir / "HEAD"))  # would turn the folder itself into a repository
+        self._guard(ProtectedPath(work_dir / ".agentnb"))
 
     def _show_git(self, repository: Repository) -> None:
         """Mount the git folders read-only, as mounts of their own so that they cannot be moved away."""
@@ -261,7 +261,7 @@ class SandboxView(View):
                 self._pin(path)
                 self.show(path)
 
-    def _guard(self, part: Guarded) -> None:
+    def _guard(self, part: ProtectedPath) -> None:
         """Make a path read-only and immovable. For a missing path, keep its first missing folder empty."""
         path = part.path
         if path.resolve() != path:
@@ -271,7 +271,7 @@ class SandboxView(View):
             )
         if not path.parent.exists():
             path = next(folder for folder in reversed(path.parents) if not folder.exists())
-            part = Guarded(path)
+            part = ProtectedPath(path)
         self._pin(path)
         self.guarded.append(part)
 

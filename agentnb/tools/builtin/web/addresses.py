@@ -55,20 +55,20 @@ class WebAddress(NamedTuple):
 def read_address(url: str) -> WebAddress:
     """Parse an address. Raises `ToolRefused` unless it is http or https without credentials."""
     if len(url) > MAX_URL_CHARACTERS or _UNSAFE.search(url):
-        raise _invalid(f"the address is longer than {MAX_URL_CHARACTERS:,} characters, or has blanks or backslashes")
+        raise _invalid_address(f"the address is longer than {MAX_URL_CHARACTERS:,} characters, or has blanks or backslashes")
     try:
         parts = urlsplit(url)
         scheme, host, port = parts.scheme, parts.hostname or "", parts.port
         # Same encoding as in rules about addresses: another one could lead to another host.
         host = (host if host.isascii() else host.encode("idna").decode()).rstrip(".")
     except (ValueError, UnicodeError):
-        raise _invalid("the address cannot be read") from None
+        raise _invalid_address("the address cannot be read") from None
     if scheme not in PORTS:
-        raise _invalid("the address does not begin with https:// or http://")
+        raise _invalid_address("the address does not begin with https:// or http://")
     if "@" in parts.netloc:
-        raise _invalid("the address contains a user name or password")
+        raise _invalid_address("the address contains a user name or password")
     if not host or "%" in host or port == 0:
-        raise _invalid("the address has no host")
+        raise _invalid_address("the address has no host")
     query = f"?{quote(parts.query, safe=f'{_SAFE_IN_PATH}?')}" if parts.query else ""
     return WebAddress(scheme, host.lower(), port or PORTS[scheme], quote(parts.path or "/", safe=_SAFE_IN_PATH) + query)
 
@@ -84,7 +84,7 @@ def next_address(address: WebAddress, location: str, *, is_local: bool) -> WebAd
         if not is_local:
             check_literal(target.host)
     except ValueError:  # brackets without an address
-        raise after_redirect(_invalid("the address cannot be read"), address.text) from None
+        raise after_redirect(_invalid_address("the address cannot be read"), address.text) from None
     except ToolRefused as error:
         raise after_redirect(error, address.text) from None
     is_upgrade = (address.scheme, address.port, target.scheme, target.port) == ("http", 80, "https", 443)
@@ -141,6 +141,6 @@ def refused_host(host: str, addresses: list[str]) -> ToolRefused:
     )
 
 
-def _invalid(problem: str) -> ToolRefused:
+def _invalid_address(problem: str) -> ToolRefused:
     advice = "Call web_fetch with a whole address, such as https://docs.python.org/3/; write a blank as %20."
     return ToolRefused("invalid_url", f"Nothing was fetched: {problem}.", advice)

@@ -182,13 +182,13 @@ def is_text(content_type: str) -> bool:
 
 def page_text(content_type: str, body: bytes, address: str) -> str:
     """Return the text of a page. ``address``: base of its links."""
-    text = decoded(content_type, body).replace("\r\n", "\n")
+    text = decode_body(content_type, body).replace("\r\n", "\n")
     kind = media_type(content_type)
     is_html = kind in HTML_TYPES or (not kind and text.lstrip()[:15].lower().startswith(("<!doctype html", "<html")))
     return visible(html_text(text, address) if is_html else text).strip()
 
 
-def decoded(content_type: str, body: bytes) -> str:
+def decode_body(content_type: str, body: bytes) -> str:
     """Decode a body with its declared character set, by default UTF-8."""
     named = next((codec for mark, codec in _BYTE_ORDER_MARKS if body.startswith(mark)), "")
     declared = _CHARSET.search(content_type) or _CHARSET.search(body[:1024].decode("latin-1"))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.core.messages import visible
-from agentnb.tools.mcp.connections.lenient_results import unwrapped
+from agentnb.tools.mcp.connections.lenient_results import unwrap
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -68,7 +68,7 @@ async def tools_of(client: Client) -> tuple[t.Tool, ...]:
     try:
         listed = await _pages(client.list_tools, "tools", MAX_PAGES)
         schemas = ("input_schema", "output_schema")
-        return tuple([tool.model_copy(update={key: unwrapped(getattr(tool, key)) for key in schemas}) for tool in listed])
+        return tuple([tool.model_copy(update={key: unwrap(getattr(tool, key)) for key in schemas}) for tool in listed])
     except MCPError as error:
         if _is_closed(error) or (error.code != METHOD_NOT_FOUND and client.server_capabilities.tools is not None):
             raise

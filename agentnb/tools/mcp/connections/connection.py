@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb.tools.defaults import CONNECT_SECONDS
 from agentnb.tools.mcp.connections.catalogue import REFUSED
-from agentnb.tools.mcp.connections.kept_logins import kept_login
+from agentnb.tools.mcp.connections.kept_logins import load_login
 from agentnb.tools.mcp.connections.lenient_results import (
     MAX_LINE_BYTES,
     SetAside,
@@ -77,7 +77,7 @@ class Connection:
         self._over = asyncio.Event()
         self._is_cancelled = False
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._own())
+        self._task = asyncio.create_task(self._run_connection())
 
     async def ready(self) -> Client:
         """Return the client once the server has answered. Raises the error that prevented it."""
@@ -99,10 +99,10 @@ class Connection:
             self._task.cancel()
             await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
 
-    async def _own(self) -> None:
+    async def _run_connection(self) -> None:
         try:
             async with AsyncExitStack() as stack:
-                client = await self._connected(stack)
+                client = await self._connect(stack)
                 watching = asyncio.create_task(self._watch(client))
                 stack.callback(watching.cancel)
                 self._ready.set_result(client)
@@ -119,7 +119,7 @@ class Connection:
             if self._tail is not None:
                 self._tail.close()
 
-    async def _connected(self, stack: AsyncExitStack) -> Client:
+    async def _connect(self, stack: AsyncExitStack) -> Client:
         logging.getLogger("mcp").addHandler(SILENT)  # else it reports lines that are not protocol messages
         first = self._over_http() if self.server.is_remote else self._over_stdio()
         try:
@@ -134,7 +134,7 @@ class Connection:
             except Exception:
                 raise error from None
         # The client's own check loads a slow validator (a second in JupyterLab); `outcome_of` has a faster one.
-        client.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
+        client.session.validate_tool_result = _skip_validation  # type: ignore[method-assign]
         return client
 
     def _client(self, transport: Any) -> Client:
@@ -177,7 +177,7 @@ class Connection:
         )
         async with stdio_client(started, errlog=tail.writer) as (read, write):
             tail.writer.close()  # inherited by the program: the pipe ends with it
-            yield _EndNoticed(read, self._ended), write
+            yield _MessageStream(read, self._ended), write
 
     @asynccontextmanager
     async def _over_http(self) -> AsyncIterator[tuple[Any, Any]]:
@@ -191,7 +191,7 @@ class Connection:
                 headers=dict(self.server.headers),
                 timeout=Timeout(CONNECT_SECONDS, read=None),
                 event_hooks=hooks,
-                auth=await self._logged_in(),
+                auth=await self._authentication(),
             ) as http,
             streamable_http_client(self.server.command_or_url, http_client=http, max_sse_event_size=MAX_LINE_BYTES) as streams,
         ):
@@ -203,12 +203,12 @@ class Connection:
         from mcp.client.sse import sse_client
 
         at = self.server.command_or_url, dict(self.server.headers), CONNECT_SECONDS, SSE_SECONDS
-        async with sse_client(*at, auth=await self._logged_in()) as (read, write):
-            yield _EndNoticed(read, self._ended), write
+        async with sse_client(*at, auth=await self._authentication()) as (read, write):
+            yield _MessageStream(read, self._ended), write
 
-    async def _logged_in(self) -> Any:
+    async def _authentication(self) -> Any:
         """Return the authentication with the person's login, or None without a login or with a header of their own."""
-        kept = None if has_own_login(self.server) else await asyncio.to_thread(kept_login, self.server.command_or_url)
+        kept = None if has_own_login(self.server) else await asyncio.to_thread(load_login, self.server.command_or_url)
         self._login = None if kept is None else LoggedIn(kept)
         return None if self._login is None else self._login.auth
 
@@ -257,11 +257,11 @@ class Connection:
             self._changed()
 
 
-async def _unchecked(name: str, result: t.CallToolResult) -> None:
+async def _skip_validation(name: str, result: t.CallToolResult) -> None:
     """Accept a result without validation against its schema."""
 
 
-def _readable(message: Any) -> Any:
+def _make_readable(message: Any) -> Any:
     """Convert a message that the client cannot parse into a readable one, so that its request gets an answer."""
     from mcp.shared.message import SessionMessage
     from mcp.types import jsonrpc_message_adapter
@@ -273,7 +273,7 @@ def _readable(message: Any) -> Any:
     return message
 
 
-class _EndNoticed:
+class _MessageStream:
     """A message stream with a callback at its end."""
 
     def __init__(self, stream: Any, ended: Callable[[], None]) -> None:
@@ -283,11 +283,11 @@ class _EndNoticed:
     async def __aiter__(self) -> AsyncIterator[Any]:
         try:
             async for message in self._stream:
-                yield _readable(message)
+                yield _make_readable(message)
         finally:
             self._note_end()
 
-    async def __aenter__(self) -> _EndNoticed:
+    async def __aenter__(self) -> _MessageStream:
         await self._stream.__aenter__()
         return self
 

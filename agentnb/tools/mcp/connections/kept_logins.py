@@ -20,7 +20,7 @@ SECRETS = ("access_token", "refresh_token", "client_secret")
 """Fields of tokens and clients that are redacted once known."""
 
 
-class KeptLogin(msgspec.Struct, frozen=True, omit_defaults=True):
+class StoredLogin(msgspec.Struct, frozen=True, omit_defaults=True):
     """Login at a server: data from the authorization server, with everything needed to renew it."""
 
     address: str
@@ -42,19 +42,19 @@ class _File(msgspec.Struct, frozen=True, omit_defaults=True):
     """File of a login. Without ``login``, the login is in the keyring."""
 
     address: str
-    login: KeptLogin | None = None
+    login: StoredLogin | None = None
 
 
-_here: dict[str, KeptLogin] = {}
+_unstored: dict[str, StoredLogin] = {}
 """Logins of this process that could not be stored."""
 
 
-def kept_login(address: str) -> KeptLogin | None:
+def load_login(address: str) -> StoredLogin | None:
     """Return the login for an address, or None. Blocks: a keyring may prompt the person."""
-    login = _here.get(address)
+    login = _unstored.get(address)
     try:
         file = msgspec.json.decode(_path(address).read_bytes(), type=_File)
-        login = login or file.login or msgspec.json.decode(settings.from_keyring(_entry(address)), type=KeptLogin)
+        login = login or file.login or msgspec.json.decode(settings.from_keyring(_entry(address)), type=StoredLogin)
     except (OSError, msgspec.DecodeError, RecursionError):
         pass
     if login is None or login.address != address:
@@ -63,22 +63,22 @@ def kept_login(address: str) -> KeptLogin | None:
     return login
 
 
-def keep_login(login: KeptLogin) -> bool:
+def store_login(login: StoredLogin) -> bool:
     """Store a login, replacing the previous one. Returns False if only this process has it. Blocks."""
     address = login.address
     is_in_keyring = settings.keep_in_keyring(_entry(address), msgspec.json.encode(login).decode())
     try:
         replace_file(_path(address), msgspec.json.encode(_File(address, None if is_in_keyring else login)))
     except OSError:
-        _here[address] = login
+        _unstored[address] = login
         return False
-    _here.pop(address, None)
+    _unstored.pop(address, None)
     return True
 
 
-def forget_login(address: str) -> bool:
+def delete_login(address: str) -> bool:
     """Delete the login for an address. Returns False if it did not exist. Blocks. Raises `SettingsError` and OSError."""
-    was_there = _here.pop(address, None) is not None or _path(address).exists()
+    was_there = _unstored.pop(address, None) is not None or _path(address).exists()
     settings.take_from_keyring(_entry(address))
     _path(address).unlink(missing_ok=True)
     return was_there

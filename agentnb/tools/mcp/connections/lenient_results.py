@@ -53,12 +53,12 @@ def read_leniently(client: Any, set_aside: SetAside) -> None:
             if is_of_tools and not (params or {}).get("cursor"):
                 set_aside.clear()
             return readable_list(raw, *LISTS[method], set_aside if is_of_tools else {})
-        return readable_result(unwrapped(raw)) if method == "tools/call" else raw
+        return readable_result(unwrap(raw)) if method == "tools/call" else raw
 
     client._connect = connect_leniently
 
 
-def unwrapped(data: Any) -> Any:
+def unwrap(data: Any) -> Any:
     """Return data as sent by the server."""
     return data.get(BARE, data) if isinstance(data, Mapping) else data
 
@@ -178,7 +178,7 @@ def readable_list(raw: Mapping[str, Any], key: str, read: Callable[[Any], Any], 
     return {**_PAGE, key: items, **({"nextCursor": cursor} if isinstance(cursor, str) else {})}
 
 
-def _modelled(model: str, item: Any) -> Any:
+def _valid_item(model: str, item: Any) -> Any:
     """Return a valid item of a list. Raises `ValueError` for an invalid one."""
     from mcp import types
 
@@ -218,9 +218,9 @@ def _readable_tool(tool: Any) -> dict[str, Any]:
 
 LISTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "tools/list": ("tools", _readable_tool),
-    "resources/list": ("resources", partial(_modelled, "Resource")),
-    "resources/templates/list": ("resourceTemplates", partial(_modelled, "ResourceTemplate")),
-    "prompts/list": ("prompts", partial(_modelled, "Prompt")),
+    "resources/list": ("resources", partial(_valid_item, "Resource")),
+    "resources/templates/list": ("resourceTemplates", partial(_valid_item, "ResourceTemplate")),
+    "prompts/list": ("prompts", partial(_valid_item, "Prompt")),
 }
 """List requests, with the key and the parser of the items."""
 

@@ -49,7 +49,7 @@ class Book(Protocol):
     async def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on the event loop of the connections."""
 
-    def filled(self, server: MCPServer) -> MCPServer:
+    def expand(self, server: MCPServer) -> MCPServer:
         """Return the server with its variables filled in."""
 
 
@@ -96,19 +96,19 @@ class LiveServer:
 
     async def start(self) -> None:
         """Connect, unless connected. Raises `ServerFailed` with the end of its standard error."""
-        await self._there(self._opened)
+        await self._on_loop(self._open)
 
     async def relist(self) -> None:
         """List the tools again. Raises `ServerFailed`."""
 
         async def list_again() -> None:
-            connection = await self._opened()
+            connection = await self._open()
             try:
                 await self._list(connection)
             except Exception as error:
-                raise self._failed(error) from error
+                raise self._start_failure(error) from error
 
-        await self._there(list_again)
+        await self._on_loop(list_again)
 
     async def request(self, make: Callable[[Client], Awaitable[T]], asker: Asker | None = None) -> T:
         """Send a request, restarting a dead server first.
@@ -118,7 +118,7 @@ class LiveServer:
         """
 
         async def send(*, is_again: bool = False) -> T:
-            connection = await self._opened()
+            connection = await self._open()
             client = await connection.ready()
             token = _asker.set(asker)
             if asker is not None:
@@ -136,16 +136,16 @@ class LiveServer:
                     self._askers.remove(asker)
             return await send(is_again=True)  # the server rejected the request unread
 
-        return await self._there(send)
+        return await self._on_loop(send)
 
     async def log_in(self, scope: str, ask: Callable[[str, str], Awaitable[None]]) -> None:
         """Have the person log in. Calls refused meanwhile share the login.
 
         ``ask`` shows a message and an address to the person. Raises its errors and `ServerFailed`.
         """
-        await self._there(partial(self._log_in, scope, ask))
+        await self._on_loop(partial(self._log_in, scope, ask))
 
-    async def _there(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def _on_loop(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on the event loop of the connections, which is gone for a retired server."""
         self.check_retired()
         return await self._book.run(make)
@@ -157,7 +157,7 @@ class LiveServer:
 
     # On the event loop of the connections
 
-    async def _opened(self) -> Connection:
+    async def _open(self) -> Connection:
         async with self._starting:
             if self._connection is not None and self._connection.is_open:
                 return self._connection
@@ -167,11 +167,11 @@ class LiveServer:
             self.facts, self.tools, self.set_aside, self.catalogue = None, (), {}, Catalogue()
             arguments = self.work_dir, self.set_aside, self._elicit, self._note_change
             try:
-                connection = self._connection = Connection(self._book.filled(self.server), *arguments)
+                connection = self._connection = Connection(self._book.expand(self.server), *arguments)
                 await self._list(connection)
             except BaseException as error:
                 await self.stopped()
-                self._state, failed = "failed", self._failed(error)
+                self._state, failed = "failed", self._start_failure(error)
                 if isinstance(error, Exception) and not isinstance(error, AgentnbError):
                     raise failed from error
                 raise
@@ -190,12 +190,12 @@ class LiveServer:
         before = self._logins
         async with self._logging_in:
             if self._logins == before:
-                await self._bring(Login(self._book.filled(self.server), scope), ask)
+                await self._show_login(Login(self._book.expand(self.server), scope), ask)
                 self._logins += 1
         if self._connection is not None:
             await self._connection.take_login()
 
-    async def _bring(self, login: Login, ask: Callable[[str, str], Awaitable[None]]) -> None:
+    async def _show_login(self, login: Login, ask: Callable[[str, str], Awaitable[None]]) -> None:
         """Show a login to the person until it completes or they close the question."""
 
         async def show() -> None:
@@ -241,7 +241,7 @@ class LiveServer:
         refusal = self.refusal(error)
         return reason(error) if refusal is None else refusal.text
 
-    def _failed(self, error: BaseException) -> ServerFailed:
+    def _start_failure(self, error: BaseException) -> ServerFailed:
         """Record the reason of a failed start, and return it as an error."""
         self.problem = self.why(error)
         done = "reached" if self.server.is_remote else "started"

@@ -19,7 +19,7 @@ from agentnb.core.redaction import redact
 from agentnb.core.schema.addresses import WebAddress, web_address
 from agentnb.errors import ServerFailed, SettingsError
 from agentnb.tools.defaults import LOGIN_SECONDS
-from agentnb.tools.mcp.connections.kept_logins import KeptLogin, keep_login, kept_login, redact_login
+from agentnb.tools.mcp.connections.kept_logins import StoredLogin, load_login, redact_login, store_login
 from agentnb.tools.mcp.connections.lenient_results import replace_body
 from agentnb.tools.mcp.connections.refusal import NOT_ALLOWED, UNAUTHORIZED
 from agentnb.tools.mcp.server import MCPServer
@@ -82,23 +82,23 @@ class _Tokens:
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Store the tokens from the authorization server."""
         context = self._provider.context
-        kept = KeptLogin(
+        kept = StoredLogin(
             context.server_url,
-            _dumped(tokens),
-            _dumped(context.client_info),
-            _dumped(context.oauth_metadata),
-            _dumped(context.protected_resource_metadata),
+            _dump(tokens),
+            _dump(context.client_info),
+            _dump(context.oauth_metadata),
+            _dump(context.protected_resource_metadata),
             context.token_expiry_time,
             names_client=self._named is not None and context.client_info is self._named,
         )
         redact_login(kept.tokens, kept.client)
-        self._is_stored = await asyncio.to_thread(keep_login, kept)
+        self._is_stored = await asyncio.to_thread(store_login, kept)
 
 
 class LoggedIn(_Tokens):
     """Authentication of requests. Renews expired or refused tokens, but starts no login."""
 
-    def __init__(self, kept: KeptLogin) -> None:
+    def __init__(self, kept: StoredLogin) -> None:
         super().__init__(kept.address, f"http://{LOOPBACK}{ANSWER_PATH}")
         self._take(kept)
 
@@ -113,9 +113,9 @@ class LoggedIn(_Tokens):
 
     async def reload(self) -> None:
         """Reload the stored login: another kernel may have renewed or replaced it."""
-        self._take(await asyncio.to_thread(kept_login, self._provider.context.server_url))
+        self._take(await asyncio.to_thread(load_login, self._provider.context.server_url))
 
-    def _take(self, kept: KeptLogin | None) -> None:
+    def _take(self, kept: StoredLogin | None) -> None:
         from mcp.shared import auth as models
 
         if kept is None:
@@ -176,7 +176,9 @@ class Login(_Tokens):
         """
         self._socket = socket.create_server((LOOPBACK, 0))
         self._answered_at = f"http://{LOOPBACK}:{self._socket.getsockname()[1]}{ANSWER_PATH}"
-        super().__init__(server.command_or_url, self._answered_at, redirect_handler=self._show, callback_handler=self._answered)
+        super().__init__(
+            server.command_or_url, self._answered_at, redirect_handler=self._show, callback_handler=self._wait_for_answer
+        )
         self._server = server
         self._scope = scope
         self._client = client
@@ -197,7 +199,7 @@ class Login(_Tokens):
 
     def take(self, address: str) -> bool:
         """Accept the final address of the browser. Returns False if it belongs to another login."""
-        url = settings.parsed_url(address)
+        url = settings.parse_url(address)
         parameters = {name: values[0] for name, values in parse_qs(url.query if url else "").items()}
         if not self._state or not secrets.compare_digest(parameters.get("state", "").encode(), self._state.encode()):
             return False
@@ -234,7 +236,7 @@ class Login(_Tokens):
         except (OAuthTokenError, *UNREADABLE):
             why = self._refusal or "its authorization server returned no usable token"
         except (OAuthFlowError, HTTPError, InvalidURL, OSError) as error:
-            why = self._refusal or _shown(str(error)) or type(error).__name__
+            why = self._refusal or _error_text(str(error)) or type(error).__name__
         raise ServerFailed(f"The login at the MCP server {self._server.name} failed: {why}", advice) from None
 
     async def _log_in(self) -> None:
@@ -244,7 +246,7 @@ class Login(_Tokens):
         from mcp_types import LATEST_PROTOCOL_VERSION
 
         address = self._server.command_or_url
-        if self._scope and (before := await asyncio.to_thread(kept_login, address)) is not None:
+        if self._scope and (before := await asyncio.to_thread(load_login, address)) is not None:
             self._scope = union_scopes(before.tokens.get("scope"), self._scope) or ""
         accept = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": LATEST_PROTOCOL_VERSION}
         hooks: Any = {"request": [self._check], "response": [self._note]}
@@ -285,7 +287,7 @@ class Login(_Tokens):
             client_id, secret = self._client
             redact_login({"client_secret": secret})
             self._named = OAuthClientInformationFull(client_id=client_id, client_secret=secret or None)
-        elif (before := await asyncio.to_thread(kept_login, self._server.command_or_url)) is not None and before.names_client:
+        elif (before := await asyncio.to_thread(load_login, self._server.command_or_url)) is not None and before.names_client:
             with suppress(ValueError):  # changed by another program
                 self._named = OAuthClientInformationFull.model_validate(before.client)
         return self._named
@@ -312,7 +314,7 @@ class Login(_Tokens):
         self.note = "" if token_host == shown.ascii_host else f". {token_host} gets your answer"
         self.address.set_result(shown)
 
-    async def _answered(self) -> AuthorizationCodeResult:
+    async def _wait_for_answer(self) -> AuthorizationCodeResult:
         from mcp.client.auth import OAuthFlowError
         from mcp.shared.auth import AuthorizationCodeResult
 
@@ -337,11 +339,11 @@ class Login(_Tokens):
             writer.close()
 
 
-def _dumped(model: Any) -> dict[str, Any]:
+def _dump(model: Any) -> dict[str, Any]:
     return {} if model is None else model.model_dump(mode="json", exclude_none=True)
 
 
-def _shown(text: str) -> str:
+def _error_text(text: str) -> str:
     """Return server text for an error: one line, truncated, without secrets."""
     return redact(visible(text), settings.known_secrets()).replace("\n", " ").strip()[:MAX_WORDS]
 
@@ -352,7 +354,7 @@ async def _refusal(response: Response) -> str:
     with suppress(*UNREADABLE):
         answer = await response.aread() and response.json()
         words = [answer.get(key) for key in ("error", "error_description")] if isinstance(answer, dict) else []
-        reason = _shown(": ".join([word for word in words if isinstance(word, str)]))
+        reason = _error_text(": ".join([word for word in words if isinstance(word, str)]))
     return f"{response.request.url.copy_with(query=None)} answers {response.status_code}" + (f" ({reason})" if reason else "")
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.tools.builtin.files.editing import edited_text
+from agentnb.tools.builtin.files.editing import text_after_edit
 
 TEXT = "def f():\n    return 1\n\n\ndef g():\n    return 1\n"
 
@@ -65,7 +65,7 @@ def test_file_that_cannot_be_edited_is_an_error(subtests: pytest.Subtests, desk:
 def test_text_after_an_edit_is_known_before_it(tmp_path_factory: pytest.TempPathFactory, text: str, old: str, new: str) -> None:
     desk = FileDesk(tmp_path_factory.mktemp("edited"))
     desk.put({"a.txt": text})
-    after = edited_text({"path": "a.txt", "old": old, "new": new}, text)
+    after = text_after_edit({"path": "a.txt", "old": old, "new": new}, text)
     outcome = desk.call("edit_file", path="a.txt", old=old, new=new)
     assert outcome.ok == (after is not None and old != new)
     assert (desk.folder / "a.txt").read_text() == (after if outcome.ok else text)
@@ -74,6 +74,6 @@ def test_text_after_an_edit_is_known_before_it(tmp_path_factory: pytest.TempPath
 
 
 def test_text_after_a_call_that_fails_is_unknown() -> None:
-    assert edited_text({"old": "a", "new": "b"}, None) is None
-    assert edited_text({"old": 3, "new": "b"}, "3") is None
-    assert edited_text({"old": "a"}, "a") is None
+    assert text_after_edit({"old": "a", "new": "b"}, None) is None
+    assert text_after_edit({"old": 3, "new": "b"}, "3") is None
+    assert text_after_edit({"old": "a"}, "a") is None

@@ -142,7 +142,7 @@ def test_what_completes_a_git_directory_is_not_written(subtests: pytest.Subtests
 
 def test_parts_of_git_directories_are_written_one_at_a_time(desk: FileDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     held = []
-    monkeypatch.setattr(desk.services, "keep_before", lambda *_: held.append(protected._Completing.lock.locked()))
+    monkeypatch.setattr(desk.services, "keep_before", lambda *_: held.append(protected._GitPartsLock.lock.locked()))
     for path in ("x/HEAD", "x/Refs/y", "x/y"):
         desk.text("write_file", path=path, content="x")
     assert held == [True, True, False]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentnb.tools.builtin.git.names import confined_path, is_below, listed, shown_name
+from agentnb.tools.builtin.git.names import confined_path, is_below, join_names, shown_name
 from agentnb.tools.tool import ToolRefused
 
 
@@ -61,4 +61,4 @@ def test_paths_stay_in_the_working_folder(subtests: pytest.Subtests) -> None:
 def test_places_and_lists() -> None:
     assert is_below(b"a/b", b"a") and is_below(b"a", b"a") and is_below(b"x", b".") and is_below(b"a/", b"a")
     assert not is_below(b"ab", b"a")
-    assert listed(["a", "b", "c"], most=2) == "a, b and 1 more"
+    assert join_names(["a", "b", "c"], most=2) == "a, b and 1 more"

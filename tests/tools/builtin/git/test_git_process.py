@@ -110,10 +110,10 @@ def test_a_program_for_their_end_that_hangs_is_not_used(tmp_path: Path, monkeypa
     monkeypatch.setattr(os, "defpath", str(tmp_path))
     (tmp_path / "setpriv").write_text("#!/bin/sh\nexec sleep 1000\n")
     (tmp_path / "setpriv").chmod(0o755)
-    assert process._dying_with_parent.__wrapped__() == ()
+    assert process._death_signal_prefix.__wrapped__() == ()
 
 
-@pytest.mark.skipif(not process._dying_with_parent(), reason="needs setpriv of util-linux")
+@pytest.mark.skipif(not process._death_signal_prefix(), reason="needs setpriv of util-linux")
 def test_a_process_dies_with_the_one_that_started_it() -> None:
     os.mkfifo("alive")
     program = f"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentnb.tools.builtin.web.page_text import decoded, is_text, page_text
+from agentnb.tools.builtin.web.page_text import decode_body, is_text, page_text
 
 
 def test_types_of_text_are_known() -> None:
@@ -40,7 +40,7 @@ def test_characters_are_decoded_as_declared(subtests: pytest.Subtests) -> None:
         "unknown": ("text/plain; charset=nonsense", b"x", "x"),
     }.items():
         with subtests.test(name):
-            assert decoded(kind, body).removeprefix("\ufeff") == text
+            assert decode_body(kind, body).removeprefix("\ufeff") == text
 
 
 def test_codecs_that_are_not_of_the_web_are_not_used() -> None:
@@ -56,7 +56,7 @@ def test_codecs_that_are_not_of_the_web_are_not_used() -> None:
         "undefined",
         "x\0y",
     ):
-        assert decoded(f"text/plain; charset={name}", rb"\u0041") == rb"\u0041".decode()
+        assert decode_body(f"text/plain; charset={name}", rb"\u0041") == rb"\u0041".decode()
 
 
 def test_characters_that_nobody_sees_are_left_out() -> None:
