@@ -97,7 +97,7 @@ class Asked(NamedTuple):
         return [self.tool, *lines, *[f"{name}:" for name, value in self.arguments.items() if "\n" in str(value)]]
 
 
-APPROVAL = Asked("send", {"to": FOUND, "text": "the-tail"}, ("Approve", "Always", "Reject", "Edit the arguments"))
+APPROVAL = Asked("send", {"to": FOUND, "text": "the-tail"}, ("Approve", "Also allow later calls", "Reject…", "Edit"))
 KINDS = {
     "approval": APPROVAL,
     "approval of code": APPROVAL._replace(tool="run_code", arguments={"code": "print(1)\nprint(2)\n", "name": FOUND}),
@@ -292,7 +292,7 @@ def gated() -> Start:
 
 
 OTHERS: dict[str, tuple[Callable[[], Start], list[str], tuple[str, ...]]] = {
-    "gate": (gated, ["send", FOUND, "the-tail"], ("Approve", "Reject", "Edit the arguments")),
+    "gate": (gated, ["send", FOUND, "the-tail"], ("Approve", "Reject…", "Edit")),
     "draft": (lambda: drafted(APPROVAL, SEND), ["send", FOUND, "the-tail"], ("Approve", "Reject", "Edit step 1")),
     "human": (human, ["sign"], ("<textarea",)),
     "human confirms": (lambda: human(confirm=True), ["sign"], (">Yes<", ">No<")),

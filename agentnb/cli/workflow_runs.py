@@ -81,7 +81,7 @@ def await_run(
             def conclude() -> int:
                 sys.stdout = output
                 progress.close()
-                return write_outcome(_outcome_of(live.run, again))
+                return write_outcome(outcome_of(live.run, again))
 
             if questions is not None:
                 questions.begin(live)
@@ -91,16 +91,16 @@ def await_run(
         if questions is not None:
             questions.close()
         progress.close()
-    return _outcome_of(live.run, again)
+    return outcome_of(live.run, again)
 
 
-def _outcome_of(run: Run, again: Sequence[str] = ()) -> Outcome:
+def outcome_of(run: Run, again: Sequence[str] = ()) -> Outcome:
     """Return the outcome of a command that ran this run. ``again``: options for the command that answers its question."""
     has_steps = not run.rounds and (bool(run.step_records) or run.kind != "agent")
     context = f"{HEADING}\n{json.dumps(run.step_context, indent=2, ensure_ascii=False)}" if has_steps else ""
     if run.is_suspended and run.waiting:
         return Outcome("", WAITING, context, *_how_to_answer(run, again))
-    if run.status == "completed":
+    if run.status == "completed" and not run.is_plan_rejected:
         return Outcome(f"{run.text}\n" if run.text else "", DONE, context)
     see = f"All of it: agentnb show {run.id}"
     if run.status in ("cancelled", "running"):  # still running if its tool cannot be interrupted

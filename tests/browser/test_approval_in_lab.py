@@ -31,6 +31,11 @@ content = 'def note(text):\\n    return "<script>" + text.strip()\\n' + rest
 """
 BASH = "model = Slow([ToolCall('bash', {'command': 'git status -s  src', 'timeout': 5}), 'Done.'])"
 WRITE = "model = Slow([ToolCall('write_file', {'path': 'src/note.py', 'content': content}), 'Done.'])"
+LONG = "model = Slow([ToolCall('write_file', {'path': 'src/long.py', 'content': 'print()\\n' * 60}), 'Done.'])"
+IN_SIGHT = """element => {
+    const [own, list] = [element, element.closest("[data-rounds]")].map((one) => one.getBoundingClientRect());
+    return own.top >= list.top - 1 && own.bottom <= list.bottom + 1;
+}"""
 GO = "%%agent -m model -t bash write_file --approve ask\nGo."
 
 
@@ -71,27 +76,52 @@ def test_call_is_shown_whole_and_approved(lab: Any) -> None:
     question.locator("pre", has_text="timeout: 5").wait_for()
     shots(lab, "approval-command", question)
     question.get_by_role("button", name="Approve", exact=True).click()
-    went_on(lab, index, "ran git status -s", "You: approve")
+    went_on(lab, index, "ran git status -s", "You approved")
 
 
-def test_pattern_of_always_is_edited_and_a_refused_one_stays_with_its_reason(lab: Any) -> None:
+def test_call_is_approved_with_later_ones_and_the_sentence_follows_the_choice(lab: Any) -> None:
     index, question = asked(lab, "always", BASH)
-    pattern = question.get_by_label("Calls that match")
+    question.get_by_role("button", name="Also allow later calls").click()
+    calls, reach = question.get_by_label("Later calls to allow"), question.get_by_label("How long")
+    question.get_by_text("Allowed in this run: git status with any words after it").wait_for()
+    shots(lab, "approval-always", question)
+    reach.select_option("session")
+    question.get_by_text("Allowed in all runs until the kernel ends: git status with any words after it").wait_for()
+    calls.select_option("bash")
+    question.get_by_text("Allowed in this run: every call of bash, whatever its arguments.").wait_for()
+    wait_until(lambda: reach.input_value() == "run")  # the other one is not offered for these calls
+    calls.select_option("bash(git status *)")
+    question.get_by_role("button", name="Approve and allow").click()
+    went_on(lab, index, "ran git status", "You approved, and all later git status * in this run")
+    assert lab.value("run.questions[0].answer") == "{'always': 'bash(git status *)', 'reach': 'run'}"
+
+
+def test_typed_pattern_is_allowed_and_a_refused_one_stays_with_its_reason(lab: Any) -> None:
+    index, question = asked(lab, "pattern", BASH)
+    question.get_by_role("button", name="Also allow later calls").click()
+    question.get_by_label("Later calls to allow").select_option("")
+    pattern = question.get_by_label("Pattern (* is any text)")
     pattern.fill("rm(*)")
-    question.get_by_role("button", name="Always: rm(*), in this run").click()
+    question.get_by_role("button", name="Approve and allow").click()
     question.locator(".agentnb-pattern .agentnb-field-error", has_text="Please enter bash(git status *) or bash").wait_for()
     wait_until(lambda: pattern.input_value() == "rm(*)" and pattern.get_attribute("aria-invalid") is not None)
     shots(lab, "approval-pattern-refused", question)
     pattern.fill("bash(git *)")
-    question.get_by_role("button", name="Always: bash(git *), in this session").click()
-    went_on(lab, index, "ran git status", "You: always bash(git *), in this session (until this kernel ends)")
+    question.get_by_label("How long").select_option("session")
+    question.get_by_role("button", name="Approve and allow").click()
+    went_on(lab, index, "ran git status", "You approved, and all later git * until the kernel ends")
     assert lab.value("run.questions[0].answer") == "{'always': 'bash(git *)', 'reach': 'session'}"
 
 
-def test_every_call_of_a_tool_is_allowed_with_one_button(lab: Any) -> None:
-    index, question = asked(lab, "every", BASH)
-    question.get_by_role("button", name="Always: every call of bash, in this run").click()
-    went_on(lab, index, "ran git status", "You: always every call of bash, in this run")
+def test_long_call_opens_at_its_beginning_with_its_answers_in_sight(lab: Any) -> None:
+    index, question = asked(lab, "long", LONG)
+    row, title = question.locator(".agentnb-answers"), question.get_by_text("Create src/long.py")
+    for width in (700, 1400):
+        lab.width(width)
+        wait_until(lambda: title.evaluate(IN_SIGHT) and row.evaluate(IN_SIGHT))
+    shots(lab, "approval-long", card(lab, index))
+    question.get_by_role("button", name="Approve").first.click()
+    went_on(lab, index, "wrote src/long.py", "You approved")
 
 
 def test_arguments_are_changed_in_a_form_and_an_error_is_at_its_field(lab: Any) -> None:
@@ -99,7 +129,7 @@ def test_arguments_are_changed_in_a_form_and_an_error_is_at_its_field(lab: Any) 
     question.locator(".agentnb-line-added", has_text='+    return "<script>" + text.strip()').wait_for()
     question.locator(".agentnb-line-removed", has_text='-    return "<b>" + text').wait_for()
     shots(lab, "approval-diff", question)
-    question.get_by_text("Edit the arguments").click()
+    question.get_by_role("button", name="Edit").click()
     path, lines = question.get_by_label(re.compile("^path")), question.get_by_label(re.compile("^lines"))
     path.fill("src/other.py")
     lines.fill("[1, ")
@@ -112,15 +142,19 @@ def test_arguments_are_changed_in_a_form_and_an_error_is_at_its_field(lab: Any) 
     question.locator(".agentnb-form-field", has_text="lines").get_by_text('"x" is not of type "integer"').wait_for()
     lines.fill("[1]")
     question.get_by_role("button", name="Approve with these arguments").click()
-    went_on(lab, index, "wrote src/other.py: def note", "You changed the arguments")
+    went_on(lab, index, "wrote src/other.py: def note", "You approved with other arguments")
     assert lab.value("run.questions[0].answer['edit']['lines']") == "[1]"
 
 
 def test_call_is_rejected_with_a_reason(lab: Any) -> None:
     index, question = asked(lab, "reject", BASH)
-    question.get_by_label("Reason (may be empty)").fill("The <i>other</i> folder")
-    question.get_by_role("button", name="Reject").click()
-    went_on(lab, index, "The <i>other</i> folder", "You: no, The <i>other</i> folder")
+    question.get_by_role("button", name="Reject…").click()
+    reason = question.get_by_label("Reason, for the model (may be empty)")
+    wait_until(lambda: reason.evaluate("field => field === document.activeElement"))
+    shots(lab, "approval-reject", question)
+    reason.fill("The <i>other</i> folder")
+    question.get_by_role("button", name="Reject", exact=True).click()
+    went_on(lab, index, "The <i>other</i> folder", "You rejected: The <i>other</i> folder")
 
 
 def test_keyboard_alone_reaches_every_answer(lab: Any) -> None:
@@ -128,37 +162,33 @@ def test_keyboard_alone_reaches_every_answer(lab: Any) -> None:
     keys = lab.page.keyboard
     question.get_by_role("button", name="Approve", exact=True).focus()
     reached = []
-    for _ in range(12):
-        reached.append(re.sub(r"/\S*/src/", "src/", lab.page.evaluate(NAME)))
-        if reached[-1] == "Edit the arguments":
-            break
+    for _ in range(5):
+        reached.append(lab.page.evaluate(NAME))
         keys.press("Tab")
-    assert reached == [
-        "Approve",
-        "Later",
-        "Always: every call of write_file, in this run",
-        "rule",
-        "Always: write_file(src/**), in this run",
-        "Always: write_file(src/**), in this session (until this kernel ends)",
-        "Reject",
-        "text",
-        "Edit the arguments",
-    ]
+    assert reached == ["Approve", "Reject…", "Edit", "Later", "Also allow later calls"]
+    question.get_by_role("button", name="Also allow later calls").focus()
+    keys.press("Enter")
+    calls, more = question.get_by_label("Later calls to allow"), question.get_by_role("button", name="Also allow later calls")
+    wait_until(lambda: calls.evaluate("field => field === document.activeElement"))
+    wait_until(lambda: more.get_attribute("aria-expanded") == "true")
+    keys.press("Escape")
+    calls.wait_for(state="hidden")
+    question.get_by_role("button", name="Edit").focus()
     keys.press("Enter")
     path = question.get_by_label(re.compile("^path"))
-    path.wait_for()
-    keys.press("Tab")
     wait_until(lambda: path.evaluate("field => field === document.activeElement"))
     keys.press("Escape")
     path.wait_for(state="hidden")
+    wait_until(lambda: lab.page.evaluate(NAME) == "Edit")
     keys.press("Enter")
-    keys.press("Tab")
-    keys.type("x")  # over what was selected by the tab
+    wait_until(lambda: path.evaluate("field => field === document.activeElement"))
+    keys.press("Control+a")
+    keys.type("x")
     keys.press("Tab")
     keys.press("End")
     keys.press("Enter")  # a line break
     keys.press("Control+Enter")
-    went_on(lab, index, "wrote x", "You changed the arguments")
+    went_on(lab, index, "wrote x", "You approved with other arguments")
 
 
 AGAIN = """element => {
@@ -172,18 +202,16 @@ AGAIN = """element => {
 def test_typed_text_survives_a_new_drawing_and_a_question_works_after_a_reload(lab: Any) -> None:
     index, question = asked(lab, "reload", BASH, GO.replace("--approve", "--background --approve"))
     lab.save()
-    question.get_by_label("Calls that match").fill("bash(git *)")
-    question.get_by_text("Edit the arguments").click()
+    question.get_by_role("button", name="Edit").click()
     command = question.get_by_label(re.compile("^command"))
     command.fill("git log")
     command.evaluate("field => field.setSelectionRange(3, 3)")
     question.evaluate(AGAIN)
-    question.get_by_role("button", name="Always: bash(git *), in this run").wait_for()
     lab.page.keyboard.type(" -C src")
     wait_until(lambda: command.input_value() == "git -C src log")
     lab.reload()
     chip(lab, index, "Waiting for you")
-    question.get_by_text("Edit the arguments").click()
+    question.get_by_role("button", name="Edit").click()
     command.fill("git diff")
     question.get_by_role("button", name="Approve with these arguments").click()
     ended(lab, index, "Done")

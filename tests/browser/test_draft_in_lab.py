@@ -100,11 +100,12 @@ model = Slow([REVIEW, PLAN, VERDICT, "Compared.", "High."])
 
 def test_a_draft_is_declined_with_a_reason_and_one_is_approved_in_words(lab: Any) -> None:
     index, draft = drafted(lab, SETUP.replace('"Compared.", "Both are high at 05:10."', '"Then not."'))
-    draft.get_by_label("Reason").fill("Too many stations")
-    draft.get_by_role("button", name="Reject").click()
+    draft.get_by_role("button", name="Reject…").click()
+    draft.get_by_label("Reason, for the model").fill("Too many stations")
+    draft.get_by_role("button", name="Reject", exact=True).click()
     lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip", has_text="Plan rejected").wait_for()
     lab.cell(index).get_by_text("Transcript, 3 rounds").click()
-    lab.cell(index).get_by_text("You declined it: Too many stations").wait_for()
+    lab.cell(index).get_by_text("You rejected it: Too many stations").wait_for()
     setup = f"""{SETUP}
 class Running(Slow):
     async def stream(self, request):

@@ -28,12 +28,14 @@ def test_tool_of_a_server_asks_before_it_acts_and_its_question_is_a_form(lab: An
     question = card(lab, index).locator(".agentnb-question")
     question.get_by_text("ICE <b>5</b>").wait_for()
     shots(lab, "server-tool", question)
-    question.get_by_role("button", name="Always: all tools of the MCP server bench, in this run", exact=True).click()
+    question.get_by_role("button", name="Also allow later calls").click()
+    question.get_by_label("Later calls to allow").select_option("mcp:bench")
+    question.get_by_role("button", name="Approve and allow").click()
     question.get_by_text("Which seats in ICE <b>5</b>?").wait_for()
     shots(lab, "server-form", question)
     question.get_by_label(re.compile("^seats")).fill("2")
     question.get_by_role("button", name="Answer").click()
-    went_on(lab, index, "2 at the window", "You: always")
+    went_on(lab, index, "2 at the window", "You approved, and all later calls of the MCP server bench")
     shots(lab, "server-run", lab.cell(index))
     assert lab.value("run.questions[0].answer['reach']") == "'run'"
 

@@ -13,9 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_builder import RunBuilder, called
 from shell_calls import EXAMPLES, RUNS, Call, Done, last_run, lines_of, module, written
 
 from agentnb import Agent, Plans, Store, ToolCall, Workflow, validate_plan
+from agentnb.cli.command import DONE
+from agentnb.cli.workflow_runs import outcome_of
+from agentnb.core.log.events import RunFinished
+from agentnb.core.log.work_events import PlanProposed, PlanRejected
 from agentnb.models.scripted import ScriptedModel
 from agentnb.workflow.plans.default_planner import PLANNER, planner_text
 from agentnb.workflow.tasks import model_steps
@@ -312,6 +317,10 @@ def test_planner_killed_in_a_step_is_recovered_without_doing_it_again(cli: Call,
     name = module(
         f"""{TOOLS}
 import os, time
+from agentnb.cli.command import DONE
+from agentnb.cli.workflow_runs import outcome_of
+from agentnb.core.log.events import RunFinished
+from agentnb.core.log.work_events import PlanProposed, PlanRejected
 from agentnb.models.scripted import ScriptedModel
 from agentnb.workflow.tasks import model_steps
 
@@ -399,3 +408,12 @@ def test_a_draft_of_a_chat_is_approved_in_a_shell_with_the_tools_that_it_names(c
     assert done.code == 0 and fetched(done) == 1 and "Step Context" not in done.out + done.err, done.err
     run = Store(RUNS).load(drafted.id)
     assert run.status == "completed" and [one.status for one in run.step_records.values()] == ["completed"]
+
+
+def test_text_of_a_rejected_plan_is_no_result() -> None:
+    plan = {"plan_id": "p", "plan": {"steps": [{}]}}
+    story = RunBuilder().round(called("a")).add(PlanProposed, **plan)
+    run = story.add(PlanRejected, plan_id="p", reason="Not on Monday").round("I would fetch it.")
+    outcome = outcome_of(run.add(RunFinished, status="completed", stop_reason="natural").run)
+    assert (outcome.text, outcome.code) == ("", DONE)
+    assert outcome.last.startswith("Plan rejected by you: Nothing of the plan ran: Not on Monday.")

@@ -57,8 +57,8 @@ def test_gates_steps_and_tools_are_answered_at_the_terminal() -> None:
     with Terminal(*exec_of(ASKS, "--approve", "ask")) as terminal:
         asked = terminal.type("2")
         assert (
-            "\nagent: The agent asks for your approval\nMay write run with" in asked
-            and "\n  2 always: every call of write, in this run\n" in asked
+            "\nagent: The agent asks for your approval\nMay write run?" in asked
+            and "\n  2 always: calls of write, in this run\n" in asked
         )
         asked = terminal.type("perhaps")
         assert "writing a\n" in asked and "step tool completed" in asked, "always holds in the whole run"
@@ -70,7 +70,7 @@ def test_gates_steps_and_tools_are_answered_at_the_terminal() -> None:
         terminal.type("many")
         assert "Enter a whole number\n" in terminal.type("3")
         assert terminal.type("").endswith('why (text; may be left out; "" for an empty text): ')
-        assert "May measure run with {}?" in terminal.type("approve")
+        assert "May measure run?" in terminal.type("approve")
         assert "deep: measure asks you\nHow deep?" in terminal.type("0")
         terminal.type("7")
         assert terminal.ended() == (0, "7 m\n")
@@ -96,7 +96,7 @@ def test_ctrl_d_leaves_the_question_open_and_it_can_be_answered_later(cli: Call)
 def test_program_that_is_ended_while_it_asks_leaves_what_an_answer_resumes(cli: Call) -> None:
     given = exec_of(WORKER, "--approve", "ask")
     with Terminal(*given) as terminal:
-        assert "May write run with" in terminal.asked()
+        assert "May write run?" in terminal.asked()
         terminal.process.terminate()
         terminal.ended()
     run = last_run()
@@ -172,6 +172,6 @@ def test_answer_without_an_answer_asks_at_the_terminal_and_elsewhere_says_what_t
     assert f"Write: agentnb answer {run_id} approve" in cli("answer", run_id).err
     with Terminal("answer", run_id) as terminal:
         asked = terminal.type("perhaps")
-        assert "May write run with" in asked and "\n  1 approve\n" in asked
+        assert "May write run?" in asked and "\n  1 approve\n" in asked
         assert "Please choose one of: approve" in terminal.type("1")
         assert terminal.ended()[0] == 0

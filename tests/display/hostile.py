@@ -36,9 +36,8 @@ _FORMULA_VALUES = {
 }
 """All that elements of formulas may have, and of which nothing reaches out of its place."""
 ATTRIBUTES = _words(
-    "align alt autocomplete checked class colspan disabled draggable for href id inputmode maxlength name novalidate open "
-    "placeholder readonly "
-    "rel role rows rowspan scope selected spellcheck src start style tabindex target title type value"
+    "align alt autocomplete checked class colspan disabled draggable for hidden href id inputmode maxlength name novalidate "
+    "open placeholder readonly rel role rows rowspan scope selected spellcheck src start style tabindex target title type value"
 )
 """All that we make of attributes, besides ``data-`` and ``aria-``."""
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

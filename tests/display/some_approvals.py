@@ -9,7 +9,7 @@ import msgspec
 from agentnb.core.questions import AskedQuestion, GrantOffer, JudgedCall, ToolOrigin, WaitingOnUser
 from agentnb.core.run.approvals import approval_schema
 
-OFFERS = (GrantOffer("bash"), GrantOffer("bash(git status *)"), GrantOffer("bash(git status *)", "session"))
+OFFERS = (GrantOffer("bash(git status *)"), GrantOffer("bash(git status *)", "session"), GrantOffer("bash"))
 BASH = {
     "type": "object",
     "properties": {"command": {"type": "string"}, "timeout": {"type": "integer", "minimum": 1}},
@@ -51,6 +51,7 @@ CHANGED = ToolOrigin(
     "--- first seen\n+++ now\n@@ -1 +1 @@\n-Read a file.\n" + "+<script>Read all files.\n" * 100,
 )
 LONG = "ls\n" * 2_000
+CODE = "import os\nfor each in os.listdir():\n    print(each)  # <b>"
 
 
 def approval(
@@ -64,10 +65,13 @@ def approval(
     diff: str = "",
     cannot_undo: bool = False,
     origin: ToolOrigin | None = None,
+    effects: str | None = None,
 ) -> AskedQuestion:
     """An open question about a call."""
     text = msgspec.json.encode(arguments).decode()
-    about = JudgedCall(tool, text, "ask", command=command, diff=diff, grants=grants, cannot_undo=cannot_undo, origin=origin)
+    about = JudgedCall(
+        tool, text, "ask", effects, command=command, diff=diff, grants=grants, cannot_undo=cannot_undo, origin=origin
+    )
     question = WaitingOnUser("approval", f"May {tool} run?", approval_schema(approvals, schema, grants), "q1", "c1", about)
     return AskedQuestion(question=question, round=3)
 
@@ -80,5 +84,7 @@ CASES = {
     ),
     "server": approval({"path": "a"}, tool="mcp_fs_read", grants=OF_SERVER, origin=CHANGED),
     "key file": approval({"path": ".env"}, tool="read_file", grants=(GrantOffer("read_file(/w/.env)"),)),
+    "code": approval({"code": CODE}, tool="run_python", effects="execute"),
+    "long code": approval({"code": "print(1)\n" * 40}, tool="run_code", effects="execute, network"),
     "own gate": approval({"path": "a"}, tool="write", approvals=("always",)),
 }

@@ -9,7 +9,7 @@ import pytest
 from asserted_sentences import Snapshot
 from hostile import BREAKS, SCRIPTS, check_is_harmless
 from shown_words import words_in
-from some_approvals import BASH, CASES, DIFF, OF_SERVER, OFFERS, approval
+from some_approvals import BASH, CASES, CODE, DIFF, OF_SERVER, OFFERS, approval
 from some_questions import run_of
 
 from agentnb.core.log import events as e
@@ -27,10 +27,13 @@ def buttons(html: str) -> list[str]:
     return [" ".join(unescape(re.sub(r"<[^>]+>", "", one)).split()) for one in re.findall("<button.*?</button>", html)]
 
 
+SENTENCE = re.compile(r'<div( hidden)? data-calls="([^"]*)" data-reach="([^"]*)"[^>]*>(.*?)</div>')
+
+
 def test_command_is_a_block_and_other_arguments_follow() -> None:
     html = question_html(CASES["command"], Form(live=True))
     blocks = [words_in(one) for one in re.findall("<pre.*?</pre>", html, re.DOTALL)]
-    assert blocks == ["git status··-s", "bash timeout: 5"] and "bash runs this command" in words_in(html)
+    assert blocks == ["git status··-s", "bash timeout: 5"] and words_in(html).startswith("Run a command May bash run?")
     alone = question_html(approval({"command": "ls"}, command="ls"), Form(live=True))
     assert len(re.findall("<pre", alone)) == 1, "a command that is the only argument is shown once"
 
@@ -55,53 +58,74 @@ def test_change_that_cannot_be_undone_is_said_before_the_change(snapshot: Snapsh
     assert note == snapshot and "\n".join(rest) == call_text(other.question)
     for live in (True, False):
         html = words_in(question_html(lasting, Form(live=live)))
-        assert html.index(note) < html.index("write changes a file")
+        assert html.index(note) < html.index("--- a/note.py")
         assert "undone" not in words_in(question_html(other, Form(live=live)))
 
 
 def test_argument_that_the_diff_holds_is_not_repeated() -> None:
-    diff = "--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,2 @@\n+one\n+two\n"
+    diff = "--- /dev/null\n+++ a.py\n@@ -0,0 +1,2 @@\n+one\n+two\n"
     (case,) = [approval({"path": "a.py", "content": "one\ntwo\n"}, tool="write", diff=diff)]
-    assert 'write\n  path: "a.py"' in call_text(case.question) and call_text(case.question).count("two") == 1
+    assert "path" not in call_text(case.question) and call_text(case.question).count("two") == 1, "the diff names the file"
     other = approval({"path": "a.py", "content": "one\nthree\n"}, tool="write", diff=diff)
-    assert "three" in call_text(other.question), "an argument that the diff does not hold is shown"
+    assert "path: a.py\n  content: \n    one\n    three" in call_text(other.question), "what the diff does not hold is shown"
+    assert words_in(question_html(case, Form(live=True))).startswith("Create a.py May write run?")
 
 
-def test_each_button_says_what_it_allows_and_how_far(subtests: pytest.Subtests) -> None:
-    expected = {
-        "command": [
-            "Approve",
-            "Always: every call of bash, in this run",
-            "Always: bash(git status *), in this run",
-            "Always: bash(git status *), in this session (until this kernel ends)",
-            "Reject",
-        ],
+def test_code_is_a_block_in_colours_with_its_indentation() -> None:
+    html = question_html(CASES["code"], Form(live=True))
+    assert words_in(html).startswith("Run Python in your kernel May run_python run?")
+    (block,) = re.findall("<pre.*?</pre>", html, re.DOTALL)
+    code = unescape(re.sub(r"<[^>]+>", "", block))
+    assert code == CODE.replace("  #", "··#")
+    assert 'class="agentnb-code-keyword">for<' in block, "colours"
+
+
+def test_answers_are_one_row_and_later_calls_are_allowed_below(subtests: pytest.Subtests) -> None:
+    note = " (80 lines not shown)"
+    row = {
+        "command": ["Approve", "Reject…", "Edit", "Later", "Also allow later calls", "Reject", "Approve and allow"],
         "server": [
-            "Approve (80 lines not shown)",
-            "Always: every call of mcp_fs_read, in this run",
-            "Always: all tools of the MCP server fs, in this run",
-            "Always: all tools of the MCP server fs, in this session (until this kernel ends)",
+            f"Approve{note}",
+            "Reject…",
+            "Edit",
+            "Later",
+            "Also allow later calls",
             "Reject",
+            f"Approve and allow{note}",
         ],
-        "key file": [
-            "Approve",
-            "Always: read_file(/w/.env) (this file alone, which may hold keys), in this run",
-            "Reject",
-        ],
-        "own gate": ["Approve", "always", "Reject"],
+        "key file": ["Approve", "Reject…", "Edit", "Later", "Also allow later calls", "Reject", "Approve and allow"],
+        "code": ["Approve", "Reject…", "Edit", "Later", "Reject"],
+        "own gate": ["Approve", "always", "Reject…", "Edit", "Later", "Reject"],
     }
-    for name, labels in expected.items():
+    for name, labels in row.items():
         with subtests.test(name):
-            html = question_html(CASES[name], Form(live=True))
-            assert buttons(html) == labels and "Edit the arguments" in words_in(html)
-    with subtests.test("values"):
-        html = question_html(CASES["command"], Form(live=True))
-        values = [unescape(one) for one in re.findall('data-value="([^"]*)"', html)]
-        assert values == ['"approve"', '{"always":"bash","reach":"run"}']
-        assert re.findall('name="rule"[^>]* value="([^"]*)"', html) == ["bash(git status *)"]
-        assert re.findall('data-reach="([^"]*)"', html) == ["run", "session"]
-    with subtests.test("later"):
-        assert "Later" in buttons(question_html(CASES["command"], Form(live=True), may_wait=True))
+            html = question_html(CASES[name], Form(live=True), may_wait=True)
+            assert buttons(html) == labels
+            opened, folds = (re.findall(f'data-{one}="([^"]*)"', html) for one in ("opens", "fold"))
+            assert set(opened) <= set(folds), "each button opens a fold of the question"
+    with subtests.test("which cannot wait"):
+        assert "Later" not in buttons(question_html(CASES["command"], Form(live=True)))
+
+
+def test_each_choice_of_later_calls_has_its_sentence(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+    offers = {
+        "path": ("write", (GrantOffer("write(src/**)"), GrantOffer("write(src/**)", "session"), GrantOffer("write"))),
+        "folder": ("write", (GrantOffer("write(~/*)"),)),
+        "file": ("read_file", (GrantOffer("read_file(/w/notes.md)"),)),
+        "address": ("web_fetch", (GrantOffer("web_fetch(https://a.example/**)"),)),
+    }
+    cases = CASES | {name: approval({}, tool=tool, grants=grants) for name, (tool, grants) in offers.items()}
+    for name in ("command", "server", "key file", *offers):
+        with subtests.test(name):
+            html = question_html(cases[name], Form(live=True))
+            sentences = [
+                (unescape(rule), reach, unescape(words), bool(hidden)) for hidden, rule, reach, words in SENTENCE.findall(html)
+            ]
+            assert [f"{rule} ({reach}): {words}" for rule, reach, words, _ in sentences] == snapshot(name)
+            assert [hidden for *_, hidden in sentences] == [False, *[True] * (len(sentences) - 1)]
+            chosen = re.findall('<select[^>]*name="calls".*?</select>', html)[0]
+            rules = [unescape(one) for one in re.findall('<option value="([^"]*)"', chosen)]
+            assert rules == list(dict.fromkeys(rule for rule, *_ in sentences)), "the narrowest first"
 
 
 def test_long_parts_are_folded_each_with_its_note(snapshot: Snapshot) -> None:
@@ -132,21 +156,23 @@ def test_answers_that_are_shown_as_lines_to_type_fit() -> None:
 
 def test_answered_question_says_what_was_allowed(subtests: pytest.Subtests) -> None:
     cases = [
-        ({"always": "bash(git *)", "reach": "run"}, "You: always bash(git *), in this run"),
-        ({"always": "bash", "reach": "run"}, "You: always every call of bash, in this run"),
-        ("always", "You: always every call of bash, in this run"),
-        ("always in session", "You: always bash(git status *), in this session (until this kernel ends)"),
-        ({"edit": {"command": "ls"}}, 'You changed the arguments: {"command":"ls"}'),
-        ({"deny": "not now"}, "You: no, not now"),
-        ("deny: not now", "You: no, not now"),
-        ("deny", "You: no"),
-        (False, "You: no"),
-        ("approve", "You: approve"),
+        ({"always": "bash(git *)", "reach": "run"}, "You approved, and all later git * in this run"),
+        ({"always": "bash", "reach": "run"}, "You approved, and all later calls of bash in this run"),
+        ("always", "You approved, and all later git status * in this run"),
+        ("always in session", "You approved, and all later git status * until the kernel ends"),
+        ({"edit": {"command": "ls"}}, 'You approved with other arguments: command="ls"'),
+        ({"deny": "not now"}, "You rejected: not now"),
+        ("deny: not now", "You rejected: not now"),
+        ("deny", "You rejected"),
+        (False, "You rejected"),
+        ("approve", "You approved"),
     ]
     for answer, told in cases:
         with subtests.test(str(answer)):
             asked = AskedQuestion(question=CASES["command"].question, round=0, outcome="answered", answer=answer)
-            assert answer_told(asked) == told and told in words_in(question_html(asked, Form()))
+            html = question_html(asked, Form())
+            assert answer_told(asked) == told
+            assert words_in(re.findall("<summary>(.*?)</summary>", html)[0])[2:] == told, "one line, behind a mark"
 
 
 def test_answer_for_a_server_says_its_reach(snapshot: Snapshot) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from hostile import visible_text
@@ -22,6 +23,8 @@ from agentnb.display.card.text import run_text
 from agentnb.display.lists.browser import rows_html
 from agentnb.display.lists.history_list import history_text, status_html
 from agentnb.display.lists.run_rows import row_of
+from agentnb.display.parts.run_problems import round_anchor
+from agentnb.display.texts.states import chip
 from agentnb.store.summaries import summary
 
 ANSWER = "The threshold is 85 now."
@@ -80,16 +83,30 @@ ENDS: dict[str, tuple[Run, str, str, str]] = {
 }
 
 
+MARK = re.compile(r'class="agentnb-(?:chip|history-status) agentnb-(\w+)"[^>]*><span[^>]*>.</span> (?:<a[^>]*>)?([^<]*)<')
+
+
 @pytest.mark.parametrize("name", ENDS)
 def test_each_end_has_its_tone_and_words_everywhere(name: str) -> None:
     run, tone, words, why = ENDS[name]
     row = summary([encode(event) + b"\n" for event in run.events], "interrupted")
     for html in (run_html(run), compact_html(run), page_html(run), status_html(row), rows_html([row_of(0, run)])):
-        mark = re.search(r'class="agentnb-(?:chip|history-status) agentnb-(\w+)"[^>]*><span[^>]*>.</span> ([^<]*)<', html)
-        assert mark is not None and mark.groups() == (tone, words)
-    assert re.match(rf"{words}(, expectation (passed|failed))?: 2 rounds", run_text(run)) and f" {words}" in history_text(
-        [row], ""
-    )
+        mark = MARK.search(html)
+        assert mark is not None and (mark[1], mark[2].removesuffix(" by you")) == (tone, words)
+    assert re.match(rf"{words}( by you)?(, expectation (passed|failed))?: 2 rounds", run_text(run))
+    assert f" {words}" in history_text([row], "")
     for told in (run_text(run), visible_text(run_html(run)), visible_text(page_html(run))):
         assert why in told and "\x1b" not in told and ("First " in told) == why.startswith("First ")
     assert ('class="agentnb-answer"' in run_html(run)) == (run.status == "completed" and words != "Plan rejected")
+
+
+def test_calls_counted_in_the_head_of_a_card_lead_to_the_first_of_them() -> None:
+    for name, (run, _, words, _) in ENDS.items():
+        links = re.findall(r'<a class="agentnb-to-round"[^>]* href="#([^"]*)"[^>]*>([^<]*)</a>', run_html(run))
+        anchors = [unquote(anchor) for anchor, told in links if told == words]
+        assert anchors == ([round_anchor(run.id, 0)] if words.endswith(("failed", "skipped")) else []), name
+
+
+def test_plan_that_the_person_rejected_is_rejected_by_them() -> None:
+    for by, told in {"person": "Plan rejected by you", "agentnb": "Plan rejected"}.items():
+        assert chip(ended(facts=[REJECTED[0], (REJECTED[1][0], {**REJECTED[1][1], "by": by})])) == told

@@ -92,7 +92,7 @@ def test_a_refused_edit_is_told_and_those_that_counted_are_counted(snapshot: Any
 def test_a_draft_that_words_declined_shows_these(snapshot: Any) -> None:
     withdrawn = (e.QuestionAnswered, {"question_id": "q1", "withdrawn": True})
     run = drafted(withdrawn, (w.PlanRejected, {"plan_id": "p-1", "words": "No! Do <not> run it."}))
-    told = "Declined by your words: “No! Do &lt;not&gt; run it.”"
+    told = "Rejected by your words: “No! Do &lt;not&gt; run it.”"
     assert told in shown(run)
     made = run.rounds[0].records[0]
     assert told in plan_notes(CallRecord(type(made.call)("agent_create_plan", {"plan_id": "p-1"}, "c2")), run)

@@ -55,10 +55,12 @@ def about(arguments: object, message: str = "May shell run?") -> WaitingOnUser:
 
 def test_whole_call_is_told_by_argument(subtests: pytest.Subtests) -> None:
     for arguments, told in {
-        '{"command":"ls","n":5}': 'shell\n  command: "ls"\n  n: 5',
+        '{"command":"ls","n":5}': "shell\n  command: ls\n  n: 5",
         '{"command":"ls\\nrm -rf /\\n  n: 5"}': "shell\n  command: \n    ls\n    rm -rf /\n    ··n: 5",
-        '{"a\\u202eb":"c  d"}': 'shell\n  "a⟨U+202E⟩b": "c··d"',
-        '{"n: 5\\n  command":"ls"}': 'shell\n  "n: 5\\n··command": "ls"',
+        '{"a\\u202eb":"c  d"}': 'shell\n  "a⟨U+202E⟩b": c··d',
+        '{"n: 5\\n  command":"ls"}': 'shell\n  "n: 5\\n··command": ls',
+        '{"n":"5","s":" a","t":"","u":"true"}': 'shell\n  n: "5"\n  s: " a"\n  t: ""\n  u: "true"',
+        '{"a":{"b":[1,"x\\n  c: 2"]},"c":{}}': "shell\n  a: \n    b: \n      - 1\n      - \n        x\n        ··c: 2\n  c: {}",
         "[1]": "shell: [1]",
     }.items():
         with subtests.test(arguments):

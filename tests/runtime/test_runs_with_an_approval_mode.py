@@ -62,12 +62,12 @@ def answered(live: LiveRun, *answers: Any) -> Run:
 
 
 def messages(run: Run) -> list[str]:
-    return [one.question.message.partition("\n")[0] for one in run.questions]
+    return [one.question.message.partition(" It ")[0] for one in run.questions]
 
 
 def test_in_the_mode_ask_the_person_decides_about_each_call_that_does_more_than_read(subtests: pytest.Subtests) -> None:
-    first = 'May write run with {"path":"a"}?'
-    both = [first, 'May send run with {"to":"ann"}?']
+    first = "May write run?"
+    both = [first, "May send run?"]
     cases: list[tuple[list[Any], list[str], list[str]]] = [
         (["approve", "approve", "approve"], ["write a", "send ann", "look a", "write a"], [*both, first]),
         (["always", "approve"], ["write a", "send ann", "look a", "write a"], both),
@@ -275,7 +275,7 @@ def test_always_to_a_gate_of_ones_own_grants_nothing(subtests: pytest.Subtests) 
     def write(path: str) -> str:
         return f"wrote {path}"
 
-    mine = 'May write run with {"path":"a"}?'
+    mine = "May write run?"
     for words, rule in (("May write run with a tiger, which bites?", "approval"), (mine, "approval"), ("Really?", "ask")):
         with subtests.test(f"{words} {rule}"):
             gate = partial(_asks_once, words, rule)

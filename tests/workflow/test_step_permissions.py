@@ -125,7 +125,7 @@ def test_a_step_that_nobody_is_here_to_allow_waits_and_the_mode_is_still_there_w
     for done in (["look"], ["look", "write a"]):
         assert run.status == "waiting_on_user" and tools.done == done
         (question,) = run.waiting
-        assert question.kind == "approval" and question.message.startswith("May write run with")
+        assert question.kind == "approval" and question.message.startswith("May write run?")
         answers = {question.id: "approve"}
         run = asyncio.run(recover(run.id, store=store, tools=tools.tools, answers=answers, suspend=True))
     assert (run.status, tools.done) == ("completed", ["look", "write a", "write b"])

@@ -33,7 +33,7 @@ PAGE_CHARACTERS, PAGE_LINES = 2_000, 40
 MAX_DIGITS = 10
 """Maximum digits of the number of a choice: Python refuses numbers of thousands of digits."""
 EDIT_BY_FIELD = "Type each argument, or all of them as a JSON object. An empty line keeps what is in brackets."
-SHELL_REACHES = {**REACHES, "session": "in this session (until this command ends)"}
+SHELL_REACHES = {**REACHES, "session": "until this command ends"}
 
 
 def dialogue(question: WaitingOnUser) -> Dialogue:
@@ -112,7 +112,7 @@ def _list_choices(question: WaitingOnUser) -> str:
         grants = question.about.grants if question.about is not None else ()
         tool = question.about.tool if question.about is not None else ""
         pattern = next((offer for offer in grants if not is_fixed(offer, tool)), None)
-        other = [f"{ALWAYS} in {pattern.reach}: PATTERN"] if pattern is not None else []
+        other = [f"{ALWAYS} in {pattern.reach}: {visible_name(tool)}(PATTERN)"] if pattern is not None else []
         lines.append(f"Or type: {', '.join([f'{DENY}: REASON', *other])}, or edit, which asks for other arguments")
     return "".join(f"{line}\n" for line in lines)
 
@@ -122,11 +122,11 @@ def _choices(question: WaitingOnUser) -> list[tuple[Any, str]]:
     choices = [(choice, choice_in_words(choice)) for choice in _find_numbered(question.schema)]
     if question.about is None or not choices or not _is_approval(question):
         return choices
-    tool = question.about.tool
+    about = question.about
     once = [(choice, choice) for choice in approving_choices(question)]
     grants = [
-        ({ALWAYS: one.rule, "reach": one.reach}, f"{ALWAYS}: {grant_in_words(one, tool, SHELL_REACHES)}")
-        for one in question.about.grants
+        ({ALWAYS: one.rule, "reach": one.reach}, f"{ALWAYS}: {grant_in_words(one, about, SHELL_REACHES)}")
+        for one in about.grants
     ]
     return [*once, *grants, (DENY, DENY)]
 

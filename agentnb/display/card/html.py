@@ -132,7 +132,7 @@ def _draw_round(run_round: WorkflowRound, drawn: dict[int, Html], form: Form, qu
 
 def head_html(run: Run, totals: Totals) -> Html:
     """Return state and usage, on one line where possible."""
-    return tag("div", "head", state_html(run), " ", meta_html(run, totals))
+    return tag("div", "head", state_html(run, leads=True), " ", meta_html(run, totals))
 
 
 def without_rounds(run: Run) -> Sequence[str]:

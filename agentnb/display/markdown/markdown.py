@@ -43,10 +43,11 @@ def with_code(html: str) -> Html:
 
 
 def _block(code: str, language: str) -> Html:
-    return tag("pre", "code-block", tag("code", "code-text", _highlight(code, language)))
+    return tag("pre", "code-block", tag("code", "code-text", highlight_code(code, language)))
 
 
-def _highlight(code: str, language: str) -> Html:
+def highlight_code(code: str, language: str) -> Html:
+    """Return code in the colours of its language; plain if it is long, or of another language than `LANGUAGES`."""
     if language not in LANGUAGES or len(code) > MAX_COLOURED:
         return join_html(code)
     from pygments.lexers import get_lexer_by_name  # takes 20 ms

@@ -10,6 +10,7 @@ from agentnb.core.run.agent_state import PlanPosition
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.parts.run_problems import to_first_call
 from agentnb.display.parts.run_totals import Totals
 from agentnb.display.texts.elapsed import Elapsed
 from agentnb.display.texts.run_figures import call_words, usage_parts
@@ -94,12 +95,16 @@ def folded_prompt_html(prompt: str) -> Html:
     return tag("details", "prompt", title, tag("div", "prompt-text", words(text, MAX_OF_A_PROMPT)), data_fold="prompt")
 
 
-def chip_html(run: Run, *, hears: bool = False, position: PlanPosition | None = None) -> Html:
-    """Return the state as `chip` does, with its mark; in a live card, the wait for a retry counts down."""
+def chip_html(run: Run, *, hears: bool = False, position: PlanPosition | None = None, leads: bool = False) -> Html:
+    """Return the state as `chip` does, with its mark; in a live card, the wait for a retry counts down.
+
+    ``leads``: a state that counts calls is a link to the first of them.
+    """
     kind = tone(run)
     until = _wait_ends(run)
     counter = tag("span", "", "", data_until=str(_milliseconds(until))) if until else _silence(run)
-    return marked_html(kind, first_line(chip(run, hears=hears, position=position), 200), counter)
+    state = first_line(chip(run, hears=hears, position=position), 200)
+    return marked_html(kind, "", to_first_call(run, state), counter) if leads else marked_html(kind, state, counter)
 
 
 def _silence(run: Run) -> Html:
@@ -109,9 +114,9 @@ def _silence(run: Run) -> Html:
     return tag("span", "", "", data_silent="") if is_awaited else NOTHING
 
 
-def state_html(run: Run) -> Html:
-    """Return the state of a run, its outcome, if known, and its use of substitutes."""
-    return Html(" ".join([mark for mark in (chip_html(run), outcome_html(run), _substitutes(run)) if mark]))
+def state_html(run: Run, *, leads: bool = False) -> Html:
+    """Return the state of a run, its outcome, if known, and its use of substitutes. ``leads``: see `chip_html`."""
+    return Html(" ".join([mark for mark in (chip_html(run, leads=leads), outcome_html(run), _substitutes(run)) if mark]))
 
 
 def _substitutes(run: Run) -> Html:

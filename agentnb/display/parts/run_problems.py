@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from agentnb.core.run.rounds import WorkflowRound
+from agentnb.detect.run import Run
 from agentnb.display.markup import Html, join_html, tag, words
 from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.round_notes import ignored_guidance, round_warnings
+from agentnb.display.texts.states import state_of
 from agentnb.display.texts.wording import pluralize, short_id, times
 
 MAX_LINKED = 8
@@ -66,6 +68,13 @@ def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
             yield tag("span", f"wrong {tone}", text)
 
 
+def to_first_call(run: Run, words: str) -> Html:
+    """Return the words for the state of a run; if they count calls, as a link to the first of these."""
+    kind = kind_of_counted_calls(state_of(run))
+    first = next((one.index for one in run.rounds if kind and trouble_of(one)[kind]), None)
+    return join_html(words) if first is None else round_link(run.id, first, label=words)
+
+
 def round_anchor(run_id: str, index: int) -> str:
     """Return the id of a round's element."""
     name = _NOT_IN_AN_ID.sub("", short_id(run_id))
@@ -81,8 +90,8 @@ def address_of(anchor: str) -> str:
     return f"#{anchor.replace('-', '%2D')}"
 
 
-def round_link(run_id: str, index: int, title: str | None = None) -> Html:
-    """Return the number of a round as a link to it."""
+def round_link(run_id: str, index: int, title: str | None = None, label: str = "") -> Html:
+    """Return the number of a round, or other words, as a link to it."""
     anchor = round_anchor(run_id, index)
-    label = words(str(index + 1))
-    return tag("a", "to-round", label, href=address_of(anchor), title=title) if anchor else label
+    told = words(label or str(index + 1))
+    return tag("a", "to-round", told, href=address_of(anchor), title=title) if anchor else told

@@ -20,7 +20,11 @@ MAX_INDENT = 40
 """Spaces at the beginning of a line of a file that are left as they are."""
 CANNOT_UNDO = "This change cannot be undone: the file has a key in it, and agentnb keeps no copies of keys."
 ASKED_FOR = "Asked for this call"
-CallPartKind: TypeAlias = Literal["command", "diff", "arguments", "news", "description"]
+NAMES_FILE, NO_FILE = "+++ ", "--- /dev/null"
+"""The beginnings of the line of a diff that names the file after the change, and of a diff that creates one."""
+MAX_DEPTH = 8
+"""Levels of objects and lists within arguments that are shown line by line."""
+CallPartKind: TypeAlias = Literal["command", "code", "diff", "arguments", "news", "description"]
 
 
 class CallPart(NamedTuple):
@@ -37,22 +41,33 @@ def question_text(question: WaitingOnUser) -> str:
     return visible(question.message) if question.kind == "approval" else question.message
 
 
+def call_title(about: JudgedCall) -> str:
+    """Return what a call does, as the title of the question about it."""
+    if about.command:
+        return "Run a command"
+    if _code(about):
+        return "Run Python in your kernel" if about.tool == "run_python" else "Run code"
+    does = "Create" if about.diff.startswith(NO_FILE) else "Change"
+    return f"{does} {visible(_changed_file(about))}" if about.diff else f"Call {visible_name(about.tool)}"
+
+
 def call_parts(question: WaitingOnUser) -> list[CallPart]:
-    """Return the parts of the call that a question is about, or that asks it: command, change of a file, other arguments.
+    """Return the parts of the call that a question is about, or that asks it: command, code, change of a file, other arguments.
 
     Of a tool of an MCP server also what has changed of it, and what the server says of it. Arguments that the question itself,
-    the command or the change holds in full are left out.
+    the command, the code or the change holds in full are left out.
     """
     about = question.about or question.caller
     if about is None:
         return []
     tool = visible_name(about.tool)
     command = CallPart("command", f"{tool} runs this command", visible(about.command))
-    diff = CallPart("diff", f"{tool} changes a file", "\n".join(map(diff_line, about.diff.rstrip("\n").split("\n"))))
+    code = CallPart("code", f"{tool} runs this code", "\n".join(map(code_line, _code(about).split("\n"))))
+    diff = CallPart("diff", "The change", "\n".join(map(diff_line, about.diff.rstrip("\n").split("\n"))))
     is_in_question = about.arguments in question.message and len(question.message) <= MAX_WITH_CALL
     title = "" if question.about else ASKED_FOR
     arguments = CallPart("arguments", title, "" if is_in_question else _arguments(about))
-    return [part for part in (command, diff, arguments, *_origin_parts(tool, about.origin)) if part.text]
+    return [part for part in (command, code, diff, arguments, *_origin_parts(tool, about.origin)) if part.text]
 
 
 def _origin_parts(tool: str, origin: ToolOrigin | None) -> list[CallPart]:
@@ -85,20 +100,38 @@ def call_text(question: WaitingOnUser) -> str:
 
 
 def _arguments(about: JudgedCall) -> str:
-    """Return the arguments that neither command nor diff shows; empty if there are no others."""
-    try:
-        arguments = msgspec.json.decode(about.arguments)
-    except (msgspec.DecodeError, RecursionError):
-        arguments = about.arguments  # not plain data
+    """Return the arguments that neither command, code nor diff shows; empty if there are no others."""
+    arguments = _decoded(about)
     if not isinstance(arguments, dict):
-        return f"{visible_name(about.tool)}: {_value(arguments)}"
-    shown = {about.command, *_sides(about.diff)} - {"", "\n"}
+        return f"{visible_name(about.tool)}: {visible(msgspec.json.encode(arguments).decode())}"
+    shown = {about.command, _code(about), *_sides(about.diff)} - {"", "\n"}
     others = {name: value for name, value in arguments.items() if not (isinstance(value, str) and value in shown)}
-    if shown and not others:
+    path = _changed_file(about)
+    if shown and all(path and value == path for value in others.values()):
         return ""
     return "\n".join(
         [visible_name(about.tool), *(f"  {visible_name(name)}: {_value(value)}" for name, value in others.items())]
     )
+
+
+def _decoded(about: JudgedCall) -> Any:
+    """Return the arguments of a call, as their text if they are no JSON."""
+    try:
+        return msgspec.json.decode(about.arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return about.arguments
+
+
+def _changed_file(about: JudgedCall) -> str:
+    """Return the path of the file that a call changes; empty if its change is unknown."""
+    return next((line.removeprefix(NAMES_FILE) for line in about.diff.split("\n") if line.startswith(NAMES_FILE)), "")
+
+
+def _code(about: JudgedCall) -> str:
+    """Return the code that a call runs; empty if it runs none."""
+    arguments = _decoded(about) if "execute" in (about.effects or "") and not about.command else None
+    code = arguments.get("code") if isinstance(arguments, dict) else None
+    return code if isinstance(code, str) else ""
 
 
 def _sides(diff: str) -> Iterable[str]:
@@ -111,17 +144,35 @@ def _sides(diff: str) -> Iterable[str]:
 
 def diff_line(line: str) -> str:
     """Return a line of a diff, in which the indentation stays as it is."""
-    sign, rest = line[:1], line[1:]
-    indent = len(rest) - len(rest.lstrip(" "))
-    kept = indent if indent <= MAX_INDENT and indent < len(rest) else 0
-    return f"{visible(sign)}{rest[:kept]}{visible(rest[kept:])}"
+    return f"{visible(line[:1])}{code_line(line[1:])}"
 
 
-def _value(value: Any) -> str:
-    """Return a value, with several lines as an indented block, so that none of them can pass for another argument."""
+def code_line(line: str) -> str:
+    """Return a line of code, in which the indentation stays as it is."""
+    indent = len(line) - len(line.lstrip(" "))
+    kept = indent if indent <= MAX_INDENT and indent < len(line) else 0
+    return f"{line[:kept]}{visible(line[kept:])}"
+
+
+def _value(value: Any, depth: int = 2) -> str:
+    """Return a value; lists, objects and texts of several lines indented, so that no line can pass for another argument."""
+    indent = "\n" + "  " * depth
+    if value and depth < MAX_DEPTH and isinstance(value, dict):
+        return "".join(f"{indent}{visible_name(name)}: {_value(one, depth + 1)}" for name, one in value.items())
+    if value and depth < MAX_DEPTH and isinstance(value, list):
+        return "".join(f"{indent}- {_value(one, depth + 1)}" for one in value)
     if isinstance(value, str) and "\n" in value:
-        return _block(visible(value))
-    return visible(msgspec.json.encode(value).decode())
+        return indent.join(["", *visible(value).split("\n")])
+    return visible(value if isinstance(value, str) and _is_plain(value) else msgspec.json.encode(value).decode())
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text needs no quotation marks: it has no blanks at its ends and is no JSON, such as a number."""
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return bool(text) and text == text.strip()
+    return False
 
 
 def _block(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 from agentnb.advice import AnswerRun
 from agentnb.core.plans.plan_steps import ASKING
@@ -12,16 +13,18 @@ from agentnb.core.questions import (
     AskedQuestion,
     GrantOffer,
     GrantReach,
+    JudgedCall,
     NoAnswer,
     WaitingOnUser,
     answer_form,
     choice_in_words,
 )
-from agentnb.core.run.approvals import ALWAYS, ASK, AUTO, DENY, EDIT, NEVER, READ_ONLY, RULES, decision, given_grant
+from agentnb.core.run.approvals import ALWAYS, APPROVE, ASK, AUTO, DENY, NEVER, READ_ONLY, RULES, decision, given_grant
 from agentnb.core.schema.form_fields import FormField
 from agentnb.core.schema.json_schema import FORMATS_IN_WORDS
 from agentnb.core.schema.web_addresses import WebAddress, web_address
 from agentnb.detect.run import Run
+from agentnb.display.texts.call_labels import argument_words
 from agentnb.display.texts.judged_call import call_text, question_text
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.visible_text import visible, visible_name
@@ -63,7 +66,7 @@ MAX_PATTERN = 300
 LATER = "Later"
 LATER_TITLE = in_notebook((AnswerRun(lead="Close the run until you answer, also after a restart"),))
 """The button that suspends a run, and what it does."""
-REACHES: dict[GrantReach, str] = {"run": "in this run", "session": "in this session (until this kernel ends)"}
+REACHES: dict[GrantReach, str] = {"run": "in this run", "session": "until the kernel ends"}
 """How far a grant reaches."""
 DECLINE, DECLINE_TITLE = "Decline", "Say no to the question"
 CANCEL, CANCEL_TITLE = "Cancel", "Close the question without deciding"
@@ -82,7 +85,6 @@ CANCELLED_BY = {"program": "Closed without deciding by the function that answers
 """The same for a question that was cancelled."""
 
 MODES = {
-    RULES: "tools that write, execute or use the network ask",
     AUTO: "what only the defaults would ask about runs",
     ASK: "each call of a tool that does more than read is asked about",
     NEVER: "nothing is asked, and what would be asked about is denied",
@@ -170,34 +172,46 @@ def answer_told(asked: AskedQuestion) -> str:
 
 
 def answer_parts(asked: AskedQuestion) -> tuple[str, str]:
-    """Return who answered, and the answer in words; of an approval what it allows, changes or refuses."""
+    """Return who answered, and the answer in words; of a question about a call the decision, with the reason of a rejection."""
     who, answer = author(asked), asked.answer
-    if asked.question.kind == "approval" and asked.question.about is not None:
-        grant = given_grant(asked.question, answer)
-        if grant is not None:
-            return f"{who}: ", f"{ALWAYS} {grant_in_words(grant, asked.question.about.tool)}"
-        if isinstance(answer, dict) and EDIT in answer:
-            return who, f" changed the arguments: {choice_in_words(answer[EDIT])}"
-        made = decision(answer)
-        if not made.approved:
-            return f"{who}: ", f"no, {made.reason}" if made.reason else "no"
-    return f"{who}: ", choice_in_words(answer)
+    if asked.question.kind != "approval" or asked.question.about is None:
+        return f"{who}: ", choice_in_words(answer)
+    return f"{who} ", "".join(decision_pieces(asked.question, asked.question.about, answer))
 
 
-def grant_in_words(grant: GrantOffer, tool: str, reaches: Mapping[GrantReach, str] = REACHES) -> str:
-    """Return the calls of a tool that a grant allows, and how far it reaches."""
-    server = server_of_rule(grant.rule)
+def decision_pieces(question: WaitingOnUser, about: JudgedCall, answer: Any) -> tuple[str, str, str]:
+    """Return the decision about a call, as the words before and after the calls that are allowed later."""
+    made, grant = decision(answer), given_grant(question, answer)
+    if grant is not None:
+        before, calls, after = later_calls(grant.rule, about)
+        return f"approved, and all later {before}", calls, f"{after} {REACHES.get(grant.reach, grant.reach)}"
+    if not made.approved:
+        return "rejected", "", f": {made.reason}" if made.reason else ""
+    if made.arguments is not None:
+        return "approved with other arguments: ", argument_words(made.arguments, MAX_OF_A_CALL), ""
+    return "approved", "", "" if answer in (APPROVE, True) else f": {choice_in_words(answer)}"
+
+
+def later_calls(rule: str, about: JudgedCall) -> tuple[str, str, str]:
+    """Return the calls that a grant allows, as a noun: its words, with the name or the pattern apart in their middle."""
+    server = server_of_rule(rule)
     if server:
-        calls = f"all tools of the MCP server {visible_name(server)}"
-    else:
-        calls = f"every call of {visible_name(tool)}" if grant.rule == tool else visible(grant.rule)
-        calls += " (this file alone, which may hold keys)" if _is_of_key_file(grant) else ""
-    return f"{calls}, {reaches.get(grant.reach, grant.reach)}"
+        return "calls of the MCP server ", visible_name(server), ""
+    if rule == about.tool:
+        return "calls of ", visible_name(rule), ""
+    is_command = bool(about.command) and rule.startswith(f"{about.tool}(")
+    calls = visible(rule[len(about.tool) + 1 : -1] if is_command else rule)
+    return "", calls, " (this file alone, which may hold keys)" if is_of_key_file(rule) else ""
 
 
-def _is_of_key_file(grant: GrantOffer) -> bool:
-    """Return whether the calls of a grant are those about one file that may hold keys by its name."""
-    path = grant.rule.partition("(")[2].removesuffix(")")
+def grant_in_words(grant: GrantOffer, about: JudgedCall, reaches: Mapping[GrantReach, str] = REACHES) -> str:
+    """Return the calls that a grant allows, and how far it reaches."""
+    return f"{''.join(later_calls(grant.rule, about))}, {reaches.get(grant.reach, grant.reach)}"
+
+
+def is_of_key_file(rule: str) -> bool:
+    """Return whether the calls of a rule are those about one file that may hold keys by its name."""
+    path = rule.partition("(")[2].removesuffix(")")
     return bool(path) and "*" not in path and is_key_file(path.rpartition("/")[2])
 
 
@@ -223,7 +237,7 @@ def server_of_rule(rule: str) -> str:
 
 def is_fixed(grant: GrantOffer, tool: str) -> bool:
     """Return whether a grant has no pattern that the person may change."""
-    return grant.rule == tool or bool(server_of_rule(grant.rule)) or _is_of_key_file(grant)
+    return grant.rule == tool or bool(server_of_rule(grant.rule)) or is_of_key_file(grant.rule)
 
 
 def listed_choices(question: WaitingOnUser) -> str:
@@ -231,7 +245,7 @@ def listed_choices(question: WaitingOnUser) -> str:
     about = question.about
     if about is None or not about.grants:
         return ", ".join(choice_in_words(choice) for choice in answer_form(question.schema).choices)
-    offered = [f"{ALWAYS}: {grant_in_words(offer, about.tool)}" for offer in about.grants]
+    offered = [f"{ALWAYS}: {grant_in_words(offer, about)}" for offer in about.grants]
     return "; ".join([*approving_choices(question), *offered, DENY])
 
 
@@ -266,9 +280,9 @@ def _choices(question: WaitingOnUser) -> str:
 
 
 def mode_text(words: str) -> str:
-    """Return an approval mode, of a word or several, and what it means."""
+    """Return an approval mode, of a word or several, and what it means; without a mode, what is asked about."""
     means = "; ".join(MODES.get(word, "") for word in words.split("+"))
-    return f"none: {means}" if words == RULES else f"{words}: {means}"
+    return "Tools that write, execute or use the network ask." if words == RULES else f"{words}: {means}"
 
 
 def rule_lines(run: Run) -> Iterator[str]:

@@ -184,10 +184,11 @@ def completion(state: RunState) -> tuple[Tone, str]:
     return next(((tone, words) for holds, tone, words in cases if holds), ("neutral", NOT_CHECKED))
 
 
-def counts_failures(state: RunState) -> bool:
-    """True if the words for the state include the number of failed calls."""
-    others = state.plan_rejected or state.todos_open or state.outcome == "passed"
-    return state.status == "completed" and not others and state.failed_calls > 0
+def kind_of_counted_calls(state: RunState) -> Literal["failed", "skipped", ""]:
+    """Return the kind of calls that the words for the state count, or an empty text."""
+    if state.status != "completed" or state.plan_rejected or state.todos_open or state.outcome == "passed":
+        return ""
+    return "failed" if state.failed_calls else "skipped" if state.blocked_calls else ""
 
 
 def chip(run: Run, *, hears: bool = False, position: PlanPosition | None = None) -> str:
@@ -198,7 +199,8 @@ def chip(run: Run, *, hears: bool = False, position: PlanPosition | None = None)
     if run.status == "waiting_on_user" and any(question.kind == "plan_review" for question in run.waiting):
         return PLAN_WAITS
     if run.status != "running":
-        return state_words(state_of(run))
+        label = state_words(state_of(run))
+        return f"{label} by you" if label == PLAN_REJECTED and [*run.plans.values()][-1].by == "person" else label
     if run.agent_state == "waiting_on_user":
         return STATES[run.agent_state]
     return _executing(position or run.plan_position) if run.agent_state == "executing_plan" else _doing(run, hears)

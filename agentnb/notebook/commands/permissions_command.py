@@ -80,7 +80,7 @@ def _withdraw(session: Session, rule: str) -> None:
 def _lines(session: Session) -> Iterator[str]:
     mode = session.defaults["approve"]
     source = "%agent defaults approve=" if mode else "AGENT_MODE" if agent_mode() else ""
-    yield f"Mode: {mode_text(mode or agent_mode() or RULES)}{f' ({source})' if source else ''}"
+    yield f"Mode: {mode_text(mode or agent_mode())} ({source})" if source else mode_text(RULES)
     for live in session.running():
         for line in rule_lines(live.run):
             yield f"Run {live.run_id[-SHORT_ID:]}: {clean(line)}"

@@ -51,6 +51,7 @@ class View {
     this.list.addEventListener("scroll", () => this.scrolled(), { passive: true });
     this.root.addEventListener("input", (event) => typedInto(event.target));
     this.root.addEventListener("invalid", (event) => this.invalid(event), true);
+    this.root.addEventListener("toggle", ({ target }) => openerOf(target)?.setAttribute("aria-expanded", String(target.open)), true);
     this.root.addEventListener("load", () => this.follow(), true); // pictures
     // A round that was out of sight has its own height only when it comes into sight, and nothing else tells of that.
     this.list.addEventListener("contentvisibilityautostatechange", () => this.follow(), true);
@@ -208,6 +209,8 @@ class View {
     const typed = typedIn(place);
     this.keeping(place, () => (place.innerHTML = html));
     typeAgain(place, typed);
+    const fold = place.parentElement;
+    if (document.activeElement && document.activeElement === openerOf(fold)) this.enter(fold);
   }
 
   /** The words of the reply that is on its way: settled paragraphs as HTML, the rest as text. */
@@ -284,14 +287,22 @@ class View {
     }
   }
 
+  /** Where a list that is followed stands: at its end, or at the beginning of a question that is longer than its place. */
+  get end() {
+    const last = this.list.scrollHeight - this.list.clientHeight;
+    const question = this.list.querySelector(".agentnb-question");
+    if (!question) return last;
+    return Math.min(last, this.list.scrollTop + question.getBoundingClientRect().top - this.list.getBoundingClientRect().top);
+  }
+
+  /** Go down to the end, never up: a reader of a long question is further down. */
   follow() {
-    if (this.following) this.list.scrollTop = this.list.scrollHeight;
+    if (this.following) this.list.scrollTop = Math.max(this.list.scrollTop, this.end);
   }
 
   /** A reader who scrolls up is not pulled down again; a list that only grew is followed. */
   scrolled() {
-    const { scrollTop, clientHeight, scrollHeight } = this.list;
-    if (scrollTop + clientHeight >= scrollHeight - NEAR) this.following = true;
+    if (this.list.scrollTop >= this.end - NEAR) this.following = true;
     else if (Date.now() - (this.touched ?? 0) < RECENT) this.following = false;
     else this.follow();
     this.newest();
@@ -306,11 +317,13 @@ class View {
   click(event) {
     const summary = event.target.closest("summary");
     if (summary) return this.folded(summary.parentElement, !summary.parentElement.open);
+    const opener = event.target.closest("[data-opens]");
+    if (opener) return this.opens(opener);
     const button = event.target.closest("[data-do]");
     if (!button || button.tagName === "FORM" || button.ariaDisabled === "true") return;
     if (button.hasAttribute("data-newest")) {
       this.following = true;
-      this.list.scrollTop = this.list.scrollHeight;
+      this.list.scrollTop = this.end;
       return this.newest();
     }
     const unsaved = button.dataset.do === "choose" && unsavedIn(button.closest(".agentnb-question"));
@@ -323,11 +336,28 @@ class View {
     this.story.ask(message, this, button);
   }
 
+  /** Open what a button of a question opens, and close what another one has opened; or close it. */
+  opens({ dataset: { opens: key } }) {
+    const fold = this.find(`[data-fold="${CSS.escape(key)}"]`);
+    const isOpen = fold.open;
+    for (const other of this.root.querySelectorAll(".agentnb-panel[open]")) this.shut(other.dataset.fold);
+    if (isOpen) return;
+    this.folded(fold, true);
+    fold.open = true;
+    this.enter(fold);
+  }
+
+  /** Put what was opened into sight, and the focus on its first field. */
+  enter(fold) {
+    fold.scrollIntoView({ block: "nearest" });
+    fold.querySelector("select, input, textarea")?.focus({ preventScroll: true });
+  }
+
   folded(fold, open) {
     const { fold: key, ask, round } = fold.dataset;
     if (!key) return;
     this.story.folds.set(key, open);
-    this.story.say({ do: "fold", key, open });
+    if (!fold.matches(".agentnb-panel")) this.story.say({ do: "fold", key, open }); // a saved card has no panels
     const place = fold.querySelector("[data-fill]");
     if (open && ask && place) {
       if (!this.story.fills.has(place.dataset.fill)) place.textContent = "…";
@@ -340,7 +370,7 @@ class View {
     event.preventDefault();
     const form = event.target;
     if (form.ariaBusy === "true") return; // it was sent, and waits to be heard
-    const message = messageOf(form, event.submitter);
+    const message = messageOf(form);
     if (!message) return form.elements.text.focus(); // nothing was typed
     this.refused(form, "");
     form.ariaBusy = "true";

@@ -1,9 +1,9 @@
 // The forms of a question in a live card: what they send, what was typed when they are drawn again, where a refusal is said.
 // Nothing is read or checked here: the kernel gets texts, by the places of their fields, and says what does not fit.
 
-/** What a form sends; nothing while its one field is empty. The submitter is the button that was pressed, if one was. */
-function messageOf(form, submitter) {
-  const { text, rule } = form.elements;
+/** What a form sends; nothing while its one field is empty. */
+function messageOf(form) {
+  const { text, rule, calls, reach } = form.elements;
   if (form.dataset.do === "form" || form.dataset.do === "step") {
     // Only what was typed into: a field of a page keeps not every character of a value.
     const typed = [...form.querySelectorAll("[data-field][data-typed]")].map((field) => [field.name, typedTextOf(field)]);
@@ -11,10 +11,7 @@ function messageOf(form, submitter) {
     const fields = [...typed, ...many.map((one) => [one.dataset.many, chosenIn(one)])];
     return form.dataset.do === "form" ? { do: "form", fields } : { do: "step", fields, place: Number(form.dataset.place) };
   }
-  if (form.dataset.do === "always") {
-    const { reach } = (submitter ?? form.querySelector("[data-reach]")).dataset;
-    return { do: "always", rule: rule.value.trim(), reach };
-  }
+  if (form.dataset.do === "always") return { do: "always", rule: calls.value || rule.value.trim(), reach: reach.value };
   const typed = text.value.trim();
   return typed || form.dataset.do === "reject" ? { do: form.dataset.do, text: typed } : null;
 }
@@ -29,18 +26,22 @@ function chosenIn(place) {
   return `[${[...place.querySelectorAll("input:checked")].map((box) => box.value).join(",")}]`;
 }
 
-/** Remember that a field was typed into; buttons name the pattern that stands in their field. */
+/** Remember that a field was typed into. */
 function typedInto(field) {
   if (!field.name || !field.form?.dataset.id) return;
   field.dataset.typed = "";
-  if (field.name !== "rule") return;
-  for (const place of field.form.querySelectorAll("[data-rule]")) set(place, shortened(field.value.trim()));
+  if (field.form.dataset.do === "always") chosen(field.form);
 }
 
-const MOST = 200; // characters of a pattern on a button
-
-function shortened(text) {
-  return text.length > MOST ? `${text.slice(0, MOST)}…` : text;
+/** Show the sentence for the chosen calls and reach, and a field for a pattern of the person's own. */
+function chosen(form) {
+  const { calls, reach, rule } = form.elements;
+  const sentences = [...form.querySelectorAll("[data-reach]")];
+  const offered = sentences.filter((one) => one.dataset.calls === calls.value).map((one) => one.dataset.reach);
+  for (const option of reach.options) option.disabled = !offered.includes(option.value);
+  if (!offered.includes(reach.value)) reach.value = offered[0];
+  for (const one of sentences) one.hidden = one.dataset.calls !== calls.value || one.dataset.reach !== reach.value;
+  if (rule) rule.hidden = Boolean(calls.value);
 }
 
 /** What the person has typed into the forms of a place, and what was said about it. */
@@ -113,12 +114,17 @@ function questionKey(event) {
     event.preventDefault();
     target.form.requestSubmit();
   }
-  const fold = event.key === "Escape" && target.closest(".agentnb-edit[open], .agentnb-draft-edit[open]");
+  const fold = event.key === "Escape" && target.closest(".agentnb-panel[open], .agentnb-draft-edit[open]");
   if (!fold) return;
   event.preventDefault();
-  const summary = fold.querySelector("summary");
-  summary.focus();
-  summary.click();
+  const opener = openerOf(fold) ?? fold.querySelector("summary");
+  opener.focus();
+  opener.click();
+}
+
+/** The button in the row of answers that opens a fold. */
+function openerOf(fold) {
+  return fold.closest(".agentnb-question")?.querySelector(`[data-opens="${CSS.escape(fold.dataset.fold ?? "")}"]`);
 }
 
 /** Where the caret stands in a field, if it has one. */

@@ -204,7 +204,7 @@ function helpReaders() {
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.(".agentnb-to-round");
     const card = link?.closest(CARDS);
-    if (card && toRound(card, Number(link.textContent))) event.preventDefault(); // as a link it would change the address of the page
+    if (card && toRound(card, Number(decodeURIComponent(link.hash).split("-").pop()))) event.preventDefault(); // as a link it would change the address of the page
     const beside = link?.closest(".agentnb-diff")?.querySelector(`[id="${CSS.escape(decodeURIComponent(link.hash.slice(1)))}"]`);
     if (beside) {
       reveal(beside);

@@ -12,7 +12,7 @@ import msgspec
 from agentnb.core.log.work_events import GrantGiven
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import ToolOrigin
-from agentnb.core.run.approvals import ASKED_BY_RULES, READ_ONLY, arguments_as_json
+from agentnb.core.run.approvals import ASKED_BY_RULES, READ_ONLY
 from agentnb.detect.run import Run
 from agentnb.policies.gates.gate_verdicts import Ask, AskByRules, AskEachTime, AskUnsettled, Deny, FirmAsk
 from agentnb.policies.permissions.approval_mode import declared_effects
@@ -21,11 +21,11 @@ from agentnb.policies.permissions.matching import CallSubject, RuleMatcher
 from agentnb.policies.permissions.permission_rules import Rule
 from agentnb.policies.permissions.run_permissions import NOT_ALLOWED, Judgement, Permissions, ToolPermissions
 from agentnb.tools.mcp.mcp_server import PREFIX
-from agentnb.tools.subject import has_changed, kind_of_subject, origin_of, shows_change
+from agentnb.tools.subject import has_changed, kind_of_subject, origin_of
 from agentnb.tools.tool import Tool
 
 MAX_SHOWN = 300
-"""Maximum characters of the arguments in a question."""
+"""Maximum characters of a command or an address in a question."""
 FORBIDDEN = "permissions"
 """Rule name of calls denied by a rule of the person."""
 EFFECTS_IN_WORDS = {
@@ -80,9 +80,7 @@ class PermissionGate:
             return None
         is_firm = is_own_rule or self._permissions.is_nested or has_changed(tool)
         ask = AskEachTime if asks_each_time else AskUnsettled if judged.unsettled else FirmAsk if is_firm else AskByRules
-        is_shown = kind_of_subject(tool) == "command" or shows_change(tool)  # beside the question
-        arguments = "" if is_shown else f" with {arguments_text(call.arguments)}"
-        return ask(f"May {call.name} run{arguments}?\n{_why(judged, tool)}", ASKED_BY_RULES)
+        return ask(f"May {call.name} run? {_why(judged, tool)}", ASKED_BY_RULES)
 
     def hidden_files(self) -> re.Pattern[str] | None:
         """Return the pattern of absolute paths that tools skip when they read folder trees, or None."""
@@ -138,15 +136,6 @@ def is_allowed_by(rule_text: str, call: ToolCall, tool: Tool, work_dir: Path) ->
     return matcher.first_allowing(CallSubject(tool, call.arguments, work_dir).reading, work_dir) is not None
 
 
-def arguments_text(arguments: object) -> str:
-    """Return the arguments of a call for a question, or only their length if they are long or have several lines.
-
-    The question also has the full arguments (`core.questions.JudgedCall`).
-    """
-    text = arguments_as_json(arguments)
-    return text if len(text) <= MAX_SHOWN and "\\n" not in text else f"arguments of {len(text):,} characters"
-
-
 def _denial(judged: Judgement, tool: Tool) -> Deny:
     if judged.flag is not None:
         return Deny(NOT_ALLOWED[judged.flag], FORBIDDEN)
@@ -160,7 +149,7 @@ def _denial(judged: Judgement, tool: Tool) -> Deny:
 def _why(judged: Judgement, tool: Tool) -> str:
     """Return the reason of a question."""
     if judged.is_unclear:
-        return f"The rule {_rule_text(judged)} may forbid it, so you decide each time."
+        return f"Calls that the rule {_rule_text(judged)} might deny are asked about."
     if judged.unsettled:
         others = _truncate(", ".join(judged.unsettled))
         return f"While the rule {_rule_text(judged)} denies commands, programs that may start others are asked about: {others}."
@@ -199,9 +188,9 @@ def _about(judged: Judgement, tool: Tool) -> str:
         return "The file name suggests that it holds keys."
     effects, origin = declared_effects(tool), origin_of(tool)
     if origin is not None:
-        return f"{tool.spec.name} is a tool of the MCP server {origin.server} ({_truncate(origin.target)})."
+        return f"It is a tool of the MCP server {origin.server} ({_truncate(origin.target)})."
     if effects is None:
-        return f"{tool.spec.name} does not declare what it does."
+        return "It does not declare what it does."
     if effects == {"write"} and kind_of_subject(tool) == "path":
-        return f"{tool.spec.name} changes a file."
-    return f"{tool.spec.name} may {' and '.join(words for effect, words in EFFECTS_IN_WORDS.items() if effect in effects)}."
+        return "It changes a file."
+    return f"It may {' and '.join(words for effect, words in EFFECTS_IN_WORDS.items() if effect in effects)}."

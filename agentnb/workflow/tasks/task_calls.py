@@ -17,7 +17,6 @@ from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, ExpressionError, QuestionCancelled
 from agentnb.policies.gates import Ask, Block, Deny, Gate
-from agentnb.policies.permissions.gate import arguments_text
 from agentnb.policies.permissions.permission_rules import Rule
 from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.nested_runs import Runnable
@@ -236,5 +235,5 @@ class FileRules:
         if verdict == "deny":
             return Deny("the approval rules of the task file do not allow it")
         if verdict == "ask":  # about each call, so "always" is not offered
-            return Ask(f"May the task {call.id} call {call.name} with {arguments_text(call.arguments)}?")
+            return Ask(f"May the task {call.id} call {call.name}?")
         return None

@@ -38,8 +38,8 @@ def test_what_was_allowed_always_is_listed_and_taken_back(kernel: Any) -> None:
     assert "continues with your answer" in kernel.run("%agent answer always in session").printed
     kernel.wait_for("not run.should_continue")
     listed = kernel.run("%agent permissions").printed
-    assert "Mode: none: tools that write, execute or use the network ask" in listed
-    assert "1  bash(git status *), in this session (until this kernel ends)" in listed
+    assert "Tools that write, execute or use the network ask." in listed
+    assert "1  bash(git status *), until the kernel ends" in listed
     kernel.run("done.clear()")
     assert kernel.run(CELL.format(options="")).status == "ok"  # nobody is asked
     assert kernel.value("done, len(run.questions)") == "(['git status -s', 'measure'], 0)"
@@ -97,7 +97,7 @@ def test_rules_and_the_mode_are_given_to_a_cell_to_all_cells_and_to_python(kerne
     assert "Mode: auto" in kernel.run("%agent permissions").printed
     assert "must be one of" in kernel.run("%agent defaults approve=free").error
     assert kernel.run("%agent defaults approve=").status == "ok"
-    assert "Mode: none" in kernel.run("%agent permissions").printed
+    assert "Tools that write, execute or use the network ask." in kernel.run("%agent permissions").printed
 
 
 def test_a_cell_that_nobody_can_answer_is_suspended_at_the_new_questions(kernel: Any) -> None:
@@ -144,7 +144,7 @@ def test_a_grant_that_was_made_while_no_cell_ran_is_listed_as_such(kernel: Any, 
     kernel.run("%agent permissions withdraw 1")
     with subtests.test("a callback allows in the session"):
         left_between_cells(kernel, in_session)
-        assert f"1  bash, in this session (until this kernel ends){MADE}" in kernel.run("%agent permissions").printed
+        assert f"1  bash, until the kernel ends{MADE}" in kernel.run("%agent permissions").printed
     kernel.run("%agent permissions withdraw 1")
     browser = Browser(kernel)
     try:
@@ -162,7 +162,8 @@ def test_a_grant_that_was_made_while_no_cell_ran_is_listed_as_such(kernel: Any, 
                         left_between_cells(kernel, f"get_ipython()._agentnb_session.current().answer({answer!r})")
                     kernel.wait_for("len(run.questions) == 2")  # that about the second call keeps the run live
                     listed = kernel.run("%agent permissions").printed
-                    assert "1  bash(git status *), in " in listed and (MADE in listed) == (who == "callback"), listed
+                    length = "until the kernel ends" if reach == "session" else "in run "
+                    assert f"1  bash(git status *), {length}" in listed and (MADE in listed) == (who == "callback"), listed
                     kernel.run("%agent permissions withdraw 1\n%agent answer deny")
                     kernel.wait_for("not run.should_continue")
     finally:

@@ -94,7 +94,7 @@ def test_what_nobody_is_here_to_allow_waits_and_is_asked_for_each_execution(tmp_
         assert tools.called == ["read a.txt", *(["send ann"] * (number - 1))]
         (question,) = run.waiting
         assert (question.kind, question.call_id) == ("approval", "send")
-        assert "mail_send" in question.message and "ann" in question.message
+        assert "mail_send" in question.message and question.about and "ann" in question.about.arguments
         answers = {question.id: "approve"}
         run = asyncio.run(recover(run.id, store=store, tools=tools.tools, answers=answers, suspend=True))
     assert (run.status, run.text) == ("completed", "sent to ann")

@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
-from agentnb.core.questions import MAX_CHOICES, GrantOffer, WaitingOnUser, answer_form, choice_in_words
+from agentnb.core.questions import MAX_CHOICES, WaitingOnUser, answer_form, choice_in_words
 from agentnb.core.run.approvals import ALWAYS, APPROVE, DENY
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.parts.questions.address_view import link_html
 from agentnb.display.parts.questions.call_view import unread_note
+from agentnb.display.parts.questions.later_calls import later_calls_html
 from agentnb.display.parts.questions.schema_form import EDIT_FORM, form_html
 from agentnb.display.texts.question_labels import (
     CANCEL,
@@ -20,11 +21,8 @@ from agentnb.display.texts.question_labels import (
     DECLINE_TITLE,
     LATER,
     LATER_TITLE,
-    REACHES,
     address_of,
     approving_choices,
-    grant_in_words,
-    is_fixed,
 )
 from agentnb.display.texts.visible_text import visible
 from agentnb.runtime.questions.question_forms import question_form
@@ -32,15 +30,13 @@ from agentnb.runtime.questions.question_forms import question_form
 CANCEL_QUESTION = "cancel"
 """The action that closes a question without deciding."""
 MAX_OF_A_CHOICE = 120
-MAX_RULE = 200
-"""Characters of a pattern on a button; its field has all of it."""
 
 
 def answer_controls(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
     """Return what answers an open question: buttons for its choices, a form, or a field. ``may_wait``: it can be left open."""
     form = answer_form(question.schema)
     if question.kind == "approval" and DENY in form.choices and form.has_others:
-        return [*approval_controls(question, may_wait=may_wait), _edit(question)]
+        return approval_controls(question, may_wait=may_wait, may_edit=True)
     others = _without_answer(question, may_wait=may_wait)
     if question.url:
         done = [_button(question, choice, choice_in_words(choice).capitalize()) for choice in form.choices]
@@ -68,71 +64,48 @@ def _link(question: WaitingOnUser) -> Html:
     return NOTHING if address is None else link_html(address, "button primary", f"Open {visible(address.ascii_host)}")
 
 
-def approval_controls(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
-    """Return the answers to the question whether a call or a draft may run, apart from edits."""
+def approval_controls(question: WaitingOnUser, *, may_wait: bool, may_edit: bool = False) -> list[Html]:
+    """Return the answers to the question whether a call or a draft may run, in one row that stays in sight.
+
+    What needs more than a click opens beside the row, by the key of its fold.
+    """
     note = unread_note(question)
-    buttons = [
+    edit, reject, always = (f"{kind}:{question.id}" for kind in (EDIT_FORM, "reject", ALWAYS))
+    later = later_calls_html(question, note)
+    approving = [
         _button(question, choice, "Approve" if choice == APPROVE else "", note, is_first=not place)
         for place, choice in enumerate(approving_choices(question))
     ]
-    buttons += [_later(question)] if may_wait else []
-    label, key = "Reason (may be empty)", f"reject:{question.id}"
+    row = tag(
+        "div",
+        "buttons",
+        *approving,
+        _opener(reject, "Reject…"),
+        _opener(edit, "Edit") if may_edit else NOTHING,
+        _later(question) if may_wait else NOTHING,
+        _opener(always, "Also allow later calls", "more") if later else NOTHING,
+    )
+    answers = tag("div", "answers", row, _panel(reject, _reject(question)), _panel(always, later) if later else NOTHING)
+    place = tag("div", "", data_fill=edit)
+    return [*([_panel(edit, place, data_ask=EDIT_FORM, data_round="0")] if may_edit else []), answers]
+
+
+def _opener(key: str, label: str, look: str = "") -> Html:
+    """Return the button that opens and closes a fold."""
+    return tag("button", f"button {look}", label, type="button", aria_expanded="false", data_opens=key, data_key=f"open:{key}")
+
+
+def _panel(key: str, body: Html, **about: str) -> Html:
+    """Return a fold that a button of the row opens; what it asks the kernel for is drawn then."""
+    return tag("details", "panel", tag("summary", ""), body, data_fold=key, **about)
+
+
+def _reject(question: WaitingOnUser) -> Html:
+    label, key = "Reason, for the model (may be empty)", f"reason:{question.id}"
     about = {"aria_label": label, "placeholder": label, "data_key": key, "autocomplete": "off"}
     reason = tag("input", "field", name_="text", type="text", **about)
-    reject = tag("button", "button", "Reject", type="submit")
-    return [
-        tag("div", "buttons", *buttons),
-        _always(question),
-        tag("form", "say reject", reject, reason, _error(), data_do="reject", data_id=question.id),
-    ]
-
-
-def _always(question: WaitingOnUser) -> Html:
-    """Return the grants that an answer may give, each with the calls it allows and how far it reaches."""
-    grants = question.about.grants if question.about is not None else ()
-    tool = question.about.tool if question.about is not None else ""
-    if not grants:
-        return NOTHING
-    title = tag("div", "quiet", "Also allow later calls:", unread_note(question))
-    plain = [
-        _button(
-            question, {ALWAYS: one.rule, "reach": one.reach}, f"Always: {grant_in_words(one, tool)}", key=_key(question, one)
-        )
-        for one in grants
-        if is_fixed(one, tool)
-    ]
-    patterns = dict.fromkeys(one.rule for one in grants if not is_fixed(one, tool))
-    forms = [_pattern(question, place, [one for one in grants if one.rule == rule]) for place, rule in enumerate(patterns)]
-    buttons = tag("div", "buttons", *plain) if plain else NOTHING
-    return tag("div", "always", title, buttons, *forms, role="group", aria_label="Always")
-
-
-def _pattern(question: WaitingOnUser, place: int, grants: Sequence[GrantOffer]) -> Html:
-    """Return the field of a pattern, with a button for each reach that says what is in the field."""
-    label = "Calls that match (* matches any text)"
-    key = f"rule:{question.id}:{place}"
-    field = tag("input", "field form-code", name_="rule", type="text", value=grants[0].rule, data_key=key, autocomplete="off")
-    row = tag("label", "form-row", tag("span", "form-label", label), field)
-    buttons = [_pattern_button(question, one) for one in grants]
-    return tag("form", "pattern", row, tag("div", "buttons", *buttons), _error(), data_do=ALWAYS, data_id=question.id)
-
-
-def _pattern_button(question: WaitingOnUser, offer: GrantOffer) -> Html:
-    rule, reach = tag("code", "", words(offer.rule, MAX_RULE), data_rule=True), f", {REACHES[offer.reach]}"
-    about = {"data_reach": offer.reach, "data_key": _key(question, offer)}
-    return tag("button", "button", "Always: ", rule, reach, type="submit", **about)
-
-
-def _key(question: WaitingOnUser, offer: GrantOffer) -> str:
-    """Return the name by which the page finds a button again."""
-    return f"{ALWAYS}:{question.id}:{offer.reach}:{offer.rule}"
-
-
-def _edit(question: WaitingOnUser) -> Html:
-    """Return the fold with the form of the call's arguments, which is drawn when it is opened."""
-    key = f"{EDIT_FORM}:{question.id}"
-    summary, place = tag("summary", "button", "Edit the arguments"), tag("div", "", data_fill=key)
-    return tag("details", "edit", summary, place, data_fold=key, data_ask=EDIT_FORM, data_round="0")
+    button = tag("button", "button", "Reject", type="submit")
+    return tag("form", "say", reason, button, _error(), data_do="reject", data_id=question.id)
 
 
 def _say(question: WaitingOnUser, field: Html) -> Html:
@@ -176,20 +149,12 @@ def _limit(value: Any) -> str | None:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _button(
-    question: WaitingOnUser,
-    choice: Any,
-    label: str = "",
-    note: Html = NOTHING,
-    *,
-    is_first: bool = False,
-    key: str | None = None,
-) -> Html:
+def _button(question: WaitingOnUser, choice: Any, label: str = "", note: Html = NOTHING, *, is_first: bool = False) -> Html:
     if not label:
         label = choice_in_words(choice)
         label = label.capitalize() if isinstance(choice, bool) else label
     look = "button primary" if is_first else "button"
-    about = {"data_do": "choose", "data_id": question.id, "data_value": _json(choice), "data_key": key}
+    about = {"data_do": "choose", "data_id": question.id, "data_value": _json(choice)}
     return tag("button", look, words(label, MAX_OF_A_CHOICE), note, type="button", **about)
 
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from agentnb.core.questions import WaitingOnUser
+from agentnb.display.markdown.markdown import highlight_code
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.texts.judged_call import CallPart, accept_advice, call_parts, undo_note
 from agentnb.display.texts.notebook_commands import in_notebook
+from agentnb.display.texts.wording import cut
 
 FILL = "question"
 """The action that fills the fold of a long part, and the beginning of its key."""
 MAX_OF_A_QUESTION = 10_000
 MAX_UNFOLDED_CHARACTERS, MAX_UNFOLDED_LINES = 600, 12
 """The beginning of a part that is shown without opening the fold that holds the rest."""
-MAX_UNFOLDED_DIFF_CHARACTERS, MAX_UNFOLDED_DIFF_LINES = 2_000, 24
+MAX_UNFOLDED_CODE_CHARACTERS, MAX_UNFOLDED_CODE_LINES = 2_000, 24
 MAX_OF_A_CALL = 2_000_000
 """Characters of a part that the fold of a live card gets from the kernel when it is opened."""
-_TO_READ = ("command", "diff", "arguments", "news")
+_TO_READ = ("command", "code", "diff", "arguments", "news")
 """The parts that a person should read before they approve; not what a server says of its tool."""
 _DIFFS = ("diff", "news")
+_TITLED = ("command", "code", "diff")
+"""The parts that the title of the question names."""
 _LINES = {"+": "line-added", "-": "line-removed", "@": "line-place", "\\": "line-place"}
 """The look of a line of a diff, by its sign, which stays: the colour says nothing else."""
 
@@ -40,7 +44,8 @@ def unread_note(question: WaitingOnUser) -> Html:
 
 
 def _part(question: WaitingOnUser, part: CallPart, index: int, *, live: bool, whole: bool) -> Html:
-    title = tag("div", "quiet", part.title) if part.title else NOTHING
+    is_titled = question.about is not None and part.kind in _TITLED
+    title = tag("div", "quiet", part.title) if part.title and not is_titled else NOTHING
     beginning = _beginning(part)
     if beginning == part.text or whole:
         return tag("div", "question-part", title, _text(part))
@@ -57,6 +62,8 @@ def _part(question: WaitingOnUser, part: CallPart, index: int, *, live: bool, wh
 
 
 def _text(part: CallPart, most: int | None = None) -> Html:
+    if part.kind == "code":
+        return tag("pre", "question-call", highlight_code(part.text if most is None else cut(part.text, most), "python"))
     if part.kind not in _DIFFS:
         return tag("pre", "question-call", words(part.text, most))
     lines = words(part.text, most).split("\n")  # escaped, which changes no line break
@@ -71,9 +78,9 @@ def _diff_line(line: Html) -> Html:
 
 def _beginning(part: CallPart) -> str:
     """Return what is shown of a part without opening its fold; all of a short one."""
-    is_diff = part.kind in _DIFFS
-    characters = MAX_UNFOLDED_DIFF_CHARACTERS if is_diff else MAX_UNFOLDED_CHARACTERS
-    lines = MAX_UNFOLDED_DIFF_LINES if is_diff else MAX_UNFOLDED_LINES
+    is_of_lines = part.kind in ("code", *_DIFFS)
+    characters = MAX_UNFOLDED_CODE_CHARACTERS if is_of_lines else MAX_UNFOLDED_CHARACTERS
+    lines = MAX_UNFOLDED_CODE_LINES if is_of_lines else MAX_UNFOLDED_LINES
     return "\n".join(part.text[:characters].split("\n")[:lines])
 
 

@@ -33,7 +33,7 @@ DRAFT, STEP_FORM = "draft", "step"
 MAX_FORMS = 40
 """Steps of a draft that have a form; all are listed whole, as all may run."""
 MAX_OF_REASONING, MAX_OF_WORDS = 4_000, 400
-WORDS = {"approved": "Approved by your words: ", "rejected": "Declined by your words: "}
+WORDS = {"approved": "Approved by your words: ", "rejected": "Rejected by your words: "}
 """What words of the person did to a draft, by its status."""
 
 
@@ -200,13 +200,13 @@ def _left(run: Run) -> str:
 def _told(asked: AskedQuestion) -> str:
     """Return what became of the draft."""
     if asked.outcome == "declined":
-        return "You declined it."
+        return "You rejected it."
     if asked.outcome != "answered":
         return answer_told(asked)
     made = decision(asked.answer)
     if made.approved:
         return "You approved it." if asked.by == "person" else "Your function approved it."
-    return f"You declined it: {made.reason}" if made.reason else "You declined it."
+    return f"You rejected it: {made.reason}" if made.reason else "You declined it."
 
 
 def _how_to_answer(form: Form) -> Html:

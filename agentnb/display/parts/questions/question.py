@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentnb.core.questions import AskedQuestion, WaitingOnUser
+from agentnb.core.questions import AskedQuestion, JudgedCall, WaitingOnUser
+from agentnb.core.run.approvals import decision
 from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.parts.questions.address_view import address_html
 from agentnb.display.parts.questions.answer_controls import answer_controls
 from agentnb.display.parts.questions.call_view import MAX_OF_A_QUESTION, call_html
-from agentnb.display.texts.judged_call import question_text
+from agentnb.display.texts.judged_call import call_title, question_text
 from agentnb.display.texts.question_labels import (
     ASKED,
     ASKS,
@@ -18,6 +19,8 @@ from agentnb.display.texts.question_labels import (
     address_of,
     answer_parts,
     answer_told,
+    author,
+    decision_pieces,
     listed_choices,
     titled,
 )
@@ -38,7 +41,8 @@ def question_html(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -
     if asked.outcome != "open":
         return _closed(asked, None if form.whole else MAX_OF_A_CLOSED_ONE)
     question = asked.question
-    head = tag("div", "asked", titled(question, HAD_ASKED if form.over else ASKS))
+    title = titled(question, HAD_ASKED if form.over else ASKS)
+    head = tag("div", "asked", title if question.about is None or form.over else call_title(question.about))
     body = tag("div", "question-text", words(question_text(question), MAX_OF_A_QUESTION))
     is_asked = form.live and not form.over
     call = call_html(question, asked.round, live=is_asked, whole=form.whole)
@@ -52,8 +56,11 @@ def question_pieces(asked: Iterable[AskedQuestion], form: Form) -> dict[str, Htm
 
 
 def _closed(asked: AskedQuestion, most: int | None) -> Html:
-    """Return a closed question with its answer, or why it has none."""
+    """Return a closed question with its answer, or why it has none; one about a call is folded below that line."""
     question = asked.question
+    if question.kind == "approval" and question.about is not None:
+        body = tag("div", "question-asked", words(question_text(question), most))
+        return tag("details", "question-closed", tag("summary", "", *_decision(asked, question.about, most)), body)
     head = tag("div", "quiet", titled(question, ASKED))
     body = tag("div", "question-asked", words(question_text(question), most))
     listed = _listed(question, MAX_LISTED_OF_A_CLOSED_ONE)
@@ -66,6 +73,16 @@ def _answer(asked: AskedQuestion, most: int | None) -> Html:
         who, answer = answer_parts(asked)
         return tag("div", "said", tag("b", "", who), words(answer, most))
     return tag("div", "quiet", answer_told(asked))
+
+
+def _decision(asked: AskedQuestion, about: JudgedCall, most: int | None) -> list[Html]:
+    """Return the decision about a call in one line, with the calls that are allowed later as code."""
+    if asked.outcome != "answered":
+        return [words(answer_told(asked))]
+    before, calls, after = decision_pieces(asked.question, about, asked.answer)
+    kind, mark = ("good", "✓") if decision(asked.answer).approved else ("warn", "✗")
+    code = tag("code", "", words(calls, most)) if calls else NOTHING
+    return [tag("span", kind, mark, aria_hidden="true"), words(f" {author(asked)} {before}", most), code, words(after, most)]
 
 
 def _address(question: WaitingOnUser) -> Html:

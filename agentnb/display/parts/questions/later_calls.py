@@ -1,0 +1,79 @@
+"""The part of a question about a call in which later calls are allowed too: which, how far, and what that means in words."""
+
+from __future__ import annotations
+
+from agentnb.core.questions import GrantOffer, GrantReach, JudgedCall, WaitingOnUser
+from agentnb.core.run.approvals import ALWAYS
+from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.texts.question_labels import REACHES, is_fixed, is_of_key_file, later_calls, server_of_rule
+from agentnb.display.texts.visible_text import visible, visible_name
+
+MAX_RULE = 200
+"""Characters of a pattern in the list; the sentence below has all of it."""
+OTHER = ""
+"""The value of the choice of a pattern that is typed."""
+_RUNS: dict[GrantReach, str] = {"run": "in this run", "session": "in all runs until the kernel ends"}
+_LIMITS = "options that start a program or write a file"
+
+
+def later_calls_html(question: WaitingOnUser, note: Html) -> Html:
+    """Return the form that approves a call and allows later ones, with a sentence for each choice; nothing without grants.
+
+    ``note``: of the parts of the call that were not opened.
+    """
+    about = question.about
+    if about is None or not about.grants:
+        return NOTHING
+    grants, pattern = [*about.grants], next((one for one in about.grants if not is_fixed(one, about.tool)), None)
+    if pattern is not None:
+        grants += [GrantOffer(OTHER, one.reach) for one in about.grants if one.rule == pattern.rule]
+    calls = [tag("option", "", _choice(rule, about), value=rule) for rule in dict.fromkeys(one.rule for one in grants)]
+    reaches = [tag("option", "", REACHES[one], value=one) for one in dict.fromkeys(one.reach for one in grants)]
+    sentences = [
+        tag("div", "", allowed_in_words(one, about), hidden=one is not grants[0], data_calls=one.rule, data_reach=one.reach)
+        for one in grants
+    ]
+    row = [
+        tag("select", "field", *calls, data_field=True, **_names(question, "calls", "Later calls to allow")),
+        _pattern(question, pattern),
+        tag("select", "field", *reaches, data_field=True, **_names(question, "reach", "How long")),
+        tag("button", "button", "Approve and allow", note, type="submit"),
+    ]
+    meaning = tag("div", "quiet", *sentences, aria_live="polite")
+    error = tag("div", "field-error", role="alert")
+    return tag("form", "pattern", tag("div", "buttons", *row), meaning, error, data_do=ALWAYS, data_id=question.id)
+
+
+def _pattern(question: WaitingOnUser, pattern: GrantOffer | None) -> Html:
+    """Return the field of a pattern that is typed, which is shown once that is chosen; nothing without a pattern."""
+    if pattern is None:
+        return NOTHING
+    about = _names(question, "rule", "Pattern (* is any text)")
+    return tag("input", "field form-code", type="text", value=pattern.rule, hidden=True, autocomplete="off", **about)
+
+
+def _names(question: WaitingOnUser, name: str, label: str) -> dict[str, str]:
+    return {"name_": name, "aria_label": label, "title": label, "data_key": f"{name}:{question.id}"}
+
+
+def _choice(rule: str, about: JudgedCall) -> Html:
+    return words("".join(later_calls(rule, about)) if rule != OTHER else "Another pattern…", MAX_RULE)
+
+
+def allowed_in_words(grant: GrantOffer, about: JudgedCall) -> str:
+    """Return what a grant allows without a question, as a sentence."""
+    tool, server = visible_name(about.tool), server_of_rule(grant.rule)
+    subject = visible(grant.rule.partition("(")[2].removesuffix(")"))
+    limits = f"; {_LIMITS} only as the pattern has them" if about.command else ""
+    cases: tuple[tuple[bool, str], ...] = (
+        (grant.rule == OTHER, f"the calls of {tool} that fit your pattern{limits}"),
+        (bool(server), f"every tool of the MCP server {visible_name(server)}, until the server or the tool changes"),
+        (not subject, f"every call of {tool}, whatever its arguments"),
+        (bool(about.command) and subject.endswith(" *"), f"{subject[:-2]} with any words after it, except {_LIMITS}"),
+        (bool(about.command), f"this command alone: {subject}"),
+        (is_of_key_file(grant.rule), f"{tool} with {subject} alone, which may hold keys"),
+        (subject.endswith("/**"), f"{tool} with everything below {subject[:-2]}"),
+        (subject.endswith("/*"), f"{tool} with the files in {subject[:-1]}, not in folders below"),
+    )
+    calls = next((words for holds, words in cases if holds), f"{tool} with {subject} alone")
+    return f"Allowed {_RUNS[grant.reach]}: {calls}."
