@@ -89,7 +89,7 @@ ALLOWED = {
     "models/simulated/personas.py": "the personas that people type: simulated:PERSONA",
     "models/options.py:stall": "an option that people type: ?stall=30",
     "notebook/panel/__init__.py:offers": "as in widgets.py",
-    "notebook/panel/widgets.py:offers": "a trait that the panel's script reads",
+    "notebook/panel/panel_widgets.py:offers": "a trait that the panel's script reads",
 }
 """Old names that stay, and why."""
 TRANSLATED = {
