@@ -105,8 +105,7 @@ class Session:
         """US dollars of the session so far, if reported since `take_cost`."""
         self.usages: list[Any] = []
         """Usage per request, for agents that send it with messages, such as qwen."""
-        self._own_calls = 0
-        """Number of calls that agentnb made for the agent: written files and called functions."""
+        self._own_calls = 0  # calls that agentnb made for the agent
 
     # Start and end
 

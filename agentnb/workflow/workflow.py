@@ -274,10 +274,9 @@ class Workflow:
             hands, scope = lambda steps, _: StepHandlers(steps, team, files), Scope.of_inputs(values)
             return GraphRun(lifecycle, elicitation, self._graph, hands, scope, *begins)
 
-        logged = (
-            self._log_settings(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(team.toolbox)
-        )
-        fields: dict[str, Any] = {"name": self._name, "settings": {**logged, **(settings or {})}, "begins_with": of, **limits}
+        logged = self._log_settings(values, rerun_from, of, len(earlier)) | needed_again(**models)
+        logged |= logged_builtins(team.toolbox) | dict(settings or {})
+        fields: dict[str, Any] = {"name": self._name, "settings": logged, "begins_with": of, **limits}
         return Orchestration(make=make, check=check, server_tools=servers, rule_scope=(*team.rule_scope, *inner), **fields)
 
     def _price_check(self, team: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:

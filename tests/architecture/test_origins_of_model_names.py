@@ -41,9 +41,9 @@ ALLOWED = {
     "workflow/files/declared_files.py": ["without_folders: FileModelName"],
     "workflow/plans/planner_inputs.py": ["check_planner_models: FileModelName"],  # of an input, as below
     "workflow/tasks/model_steps.py": [
-        "ModelSteps._chosen: FileModelName",  # of an input or a variable, whoever set it
-        "ModelSteps._chosen: make_model",
-        "ModelSteps._chosen: make_model",  # that of the run, as `model=`
+        "ModelSteps._choose: FileModelName",  # of an input or a variable, whoever set it
+        "ModelSteps._choose: make_model",
+        "ModelSteps._choose: make_model",  # that of the run, as `model=`
     ],
     "workflow/tasks/task_orchestration.py": ["_price_check.check: Agent", "_price_check.check: make_model"],  # as `model=`
     "workflow/plans/execution.py": ["_Hands._prompt: Agent"],  # likewise
