@@ -224,7 +224,7 @@ def test_changed_log_is_resumed_only_as_the_person_says(mine: Any, subtests: pyt
     assert "SettingsError: Nothing was resumed" in cell.error
     for line in (
         f"The log of run {run_id} was not written by your agentnb",
-        "approval mode  none: tools that write, execute or use the network ask",
+        "approval mode  Tools that write, execute or use the network ask",
         "tools ",
         "Answer (yes: take this as yours",
     ):
