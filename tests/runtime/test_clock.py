@@ -88,7 +88,7 @@ def test_who_holds_it_twice_has_to_release_it_twice(quick: OnQuickLoop) -> None:
     assert quick.run(steps) == [25.0]
 
 
-def test_after_it_was_stopped_nothing_rings_also_when_it_is_released_later(quick: OnQuickLoop) -> None:
+def test_stopped_clock_never_rings_even_after_a_release(quick: OnQuickLoop) -> None:
     async def steps() -> None:
         clock = Clock(5.0)
         clock.start(quick.up)
@@ -100,7 +100,7 @@ def test_after_it_was_stopped_nothing_rings_also_when_it_is_released_later(quick
     assert quick.run(steps) == []
 
 
-def test_what_was_taken_before_counts_and_more_than_all_rings_at_once(quick: OnQuickLoop) -> None:
+def test_earlier_time_counts_and_exceeding_the_limit_rings_at_once(quick: OnQuickLoop) -> None:
     async def steps() -> None:
         Clock(5.0, before=3.0).start(quick.up)
         Clock(5.0, before=9.0).start(quick.up)
@@ -181,7 +181,7 @@ TAKEN: dict[str, tuple[list[Any], float]] = {
 
 
 @pytest.mark.req("KX.2")
-def test_what_a_run_has_taken_is_all_but_waiting_for_the_person_and_being_dead(subtests: pytest.Subtests) -> None:
+def test_run_time_excludes_questions_and_dead_processes(subtests: pytest.Subtests) -> None:
     for what, (steps, seconds) in TAKEN.items():
         with subtests.test(what=what):
             assert seconds_taken(timed_events(*steps)) == seconds

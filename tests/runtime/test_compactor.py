@@ -71,7 +71,7 @@ def test_the_first_message_then_the_summary_then_the_last_ones(snapshot: Snapsho
 
 
 @pytest.mark.req("R2.32")
-def test_by_the_documented_numbers_it_comes_with_the_31st_message_and_ten_are_left() -> None:
+def test_default_compaction_starts_at_message_31_and_keeps_ten() -> None:
     run, model = running(16, history="documented")
     assert [len(request.messages) for request in model.requests[-3:]] == [29, 11, 13]
     assert [type(event).__name__ for event in run.rounds[15].compactions] == ["Compaction"]
@@ -79,7 +79,7 @@ def test_by_the_documented_numbers_it_comes_with_the_31st_message_and_ten_are_le
 
 
 @pytest.mark.req("R2.34", "R2.35")
-def test_the_summary_is_the_assistants_where_a_message_of_the_person_follows_and_else_joins_the_first() -> None:
+def test_summary_is_an_assistant_message_or_joins_the_first() -> None:
     history = [Message("user" if number % 2 == 0 else "assistant", (Text(f"word {number}"),)) for number in range(8)]
     before = bare(ScriptedModel(["word 1"]), []).run_sync("word 0")
     for number in (2, 4, 6):
@@ -98,7 +98,7 @@ def test_the_summary_is_the_assistants_where_a_message_of_the_person_follows_and
 
 
 @pytest.mark.req("R2.34")
-def test_the_summariser_is_shown_the_middle_with_results_cut_and_neither_tools_nor_what_is_said_in_passing() -> None:
+def test_summarizer_sees_truncated_results_without_tools_or_ephemeral_text() -> None:
     def long(n: int = 0) -> str:
         """Gives much."""
         return f"result {n} " + "x" * 3_000
@@ -115,7 +115,7 @@ def test_the_summariser_is_shown_the_middle_with_results_cut_and_neither_tools_n
 
 
 @pytest.mark.req("R2.34")
-def test_without_a_summary_the_first_and_the_last_are_sent_and_the_person_is_told(subtests: pytest.Subtests) -> None:
+def test_without_summary_first_and_last_are_sent_with_a_warning(subtests: pytest.Subtests) -> None:
     for summary, problem in [
         ("", "the model gave no summary"),
         (" \n ", "the model gave no summary"),
@@ -140,7 +140,7 @@ def test_a_failure_leaves_keep_recent_and_one_messages() -> None:
     assert [len(request.messages) for request in model.requests[-2:]] == [11, 13]
 
 
-def test_a_model_that_is_no_language_model_is_not_asked_and_its_summary_says_what_is_known() -> None:
+def test_non_language_model_gets_a_factual_summary_without_a_request() -> None:
     model = ScriptedModel([*[do(number) for number in range(3)], "Done."])
     run = bare(model, [work], history=SMALL).run_sync("Make all.")
     assert len(model.requests) == 4
@@ -153,7 +153,7 @@ def test_a_model_that_is_no_language_model_is_not_asked_and_its_summary_says_wha
 
 
 @pytest.mark.req("R2.35")
-def test_what_was_compacted_stays_in_the_run_in_its_log_and_in_the_tables(tmp_path: Path) -> None:
+def test_compacted_messages_stay_in_run_log_and_tables(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     model = Summarising([*[do(number) for number in range(12)], "Done."])
     run = bare(model, [work], history=SMALL).run_sync("Make all.", store=store)
@@ -167,7 +167,7 @@ def test_what_was_compacted_stays_in_the_run_in_its_log_and_in_the_tables(tmp_pa
 
 
 @pytest.mark.req("R2.35")
-def test_a_run_that_goes_on_from_a_compacted_one_stays_compacted(tmp_path: Path) -> None:
+def test_run_continuing_a_compacted_one_stays_compacted(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     first, before = running(5)
     model = Summarising([do(7), "Done."])
@@ -185,7 +185,7 @@ def test_a_run_that_goes_on_from_a_compacted_one_stays_compacted(tmp_path: Path)
 
 
 @pytest.mark.req("R2.35")
-def test_each_next_summary_is_made_of_the_one_before_and_stands_for_all_messages_since_the_first() -> None:
+def test_each_summary_builds_on_the_last_and_covers_all_messages() -> None:
     run, model = running(12, summaries=["Summary one.", "Summary two.", "Summary three.", "Summary four."])
     found = compactions(run)
     assert len(found) >= 3
@@ -281,7 +281,7 @@ def test_what_the_summary_cost_is_the_runs_cost_too() -> None:
 
 
 @pytest.mark.req("KX.9")
-def test_a_summary_without_words_was_paid_for_all_the_same_and_one_of_unknown_price_makes_the_cost_unknown() -> None:
+def test_empty_summary_is_paid_and_unknown_price_makes_cost_unknown() -> None:
     run, _ = running(3, summaries=[priced("", cost=0.25)])
     assert run.cost == 0.25
     run, _ = running(3, summaries=[priced("Well.", cost=None)])
@@ -289,7 +289,7 @@ def test_a_summary_without_words_was_paid_for_all_the_same_and_one_of_unknown_pr
 
 
 @pytest.mark.req("KX.9")
-def test_of_a_summary_that_broke_off_nobody_knows_the_cost_but_a_refusal_cost_nothing() -> None:
+def test_interrupted_summary_has_unknown_cost_and_refused_one_none() -> None:
     model = Summarising([do(1), do(2), do(3), "Done."], [Streamed("It was ", ModelError("gone"))])
     run = bare(model, [work], history=SMALL).run_sync("go")
     assert run.cost is None and run.status == "completed"
@@ -298,7 +298,7 @@ def test_of_a_summary_that_broke_off_nobody_knows_the_cost_but_a_refusal_cost_no
 
 
 @pytest.mark.req("KX.9", "KX.2")
-def test_of_a_summary_that_broke_off_what_the_model_reckons_counts() -> None:
+def test_model_estimate_counts_for_an_interrupted_summary() -> None:
     class Reckons(Summarising):
         def used_until_cut(self, request: Request, heard: Message) -> Usage:
             assert request.system == SUMMARY
@@ -311,7 +311,7 @@ def test_of_a_summary_that_broke_off_what_the_model_reckons_counts() -> None:
 
 
 @pytest.mark.req("R2.33")
-def test_a_summary_that_was_cut_off_by_its_limit_of_tokens_says_so() -> None:
+def test_summary_cut_off_by_max_tokens_is_reported() -> None:
     cut = msgspec.structs.replace(priced("First part. Second pa", cost=0.0), stop_reason="max_tokens")
     run, _ = running(3, summaries=[cut])
     assert run.compacted is not None and "Second pa\n\n[The summary was cut off here.]" in run.compacted.text
@@ -338,7 +338,7 @@ def talking(window: int | None, used: list[int], *, history: Any = "auto") -> tu
 
 
 @pytest.mark.req("R2.36")
-def test_it_is_compacted_before_the_request_that_would_fill_more_than_its_share_by_what_the_provider_counted() -> None:
+def test_compaction_precedes_the_request_exceeding_its_share_by_counted_tokens() -> None:
     run, model = talking(10_000, [1_000, 4_000, 7_900, 8_100])
     assert [bool(one.compactions) for one in run.rounds] == [False, False, False, False, True]
     (event,) = compactions(run)
@@ -348,7 +348,7 @@ def test_it_is_compacted_before_the_request_that_would_fill_more_than_its_share_
 
 
 @pytest.mark.req("R2.36")
-def test_a_reply_that_several_calls_have_made_counts_as_long_as_it_is_and_not_as_what_it_used() -> None:
+def test_reply_of_several_calls_counts_its_length_not_its_usage() -> None:
     first = [priced(do(number), tokens=(100, 10)) for number in range(3)]
     for context, compacted in ((3_000, False), (9_000, True), ("many", True)):
         paused = msgspec.structs.replace(priced(do(3), tokens=(9_000, 500)), metadata={CONTEXT_TOKENS: context})
@@ -390,7 +390,7 @@ def test_the_persons_word_about_the_window_counts_before_the_models() -> None:
 
 
 @pytest.mark.req("R2.36")
-def test_nobody_knows_the_window_so_nothing_is_done_until_the_provider_refuses() -> None:
+def test_unknown_window_defers_compaction_until_the_provider_refuses() -> None:
     run, model = talking(None, [10**6] * 9)
     assert compactions(run) == [] and model.asked == []
     model = Summarising([do(1), do(2), do(3), ContextOverflow("Too long"), do(4), "Done."])
@@ -402,7 +402,7 @@ def test_nobody_knows_the_window_so_nothing_is_done_until_the_provider_refuses()
 
 
 @pytest.mark.req("R2.36")
-def test_a_second_refusal_in_the_same_round_is_the_end_and_says_what_is_wrong() -> None:
+def test_second_refusal_in_a_round_ends_the_run_with_advice() -> None:
     model = Summarising(
         [do(1), do(2), do(3), ContextOverflow("Too long", "Begin anew"), ContextOverflow("Too long", "Begin anew")]
     )
@@ -424,13 +424,13 @@ def test_each_round_may_be_refused_once() -> None:
 
 @pytest.mark.req("R2.36")
 @pytest.mark.parametrize("history", ["full", History(max_messages=40)])
-def test_a_history_that_is_never_compacted_is_not_compacted_by_a_refusal(history: Any) -> None:
+def test_disabled_compaction_ignores_a_refusal(history: Any) -> None:
     model = Summarising([do(1), do(2), do(3), ContextOverflow("Too long")])
     run = bare(model, [work], history=history).run_sync("Make all.")
     assert (run.status, model.asked, compactions(run)) == ("failed", [], [])
 
 
-def test_a_first_request_that_is_too_long_cannot_be_made_shorter() -> None:
+def test_overlong_first_request_cannot_be_shortened() -> None:
     with pytest.raises(ContextOverflow) as caught:
         bare(Summarising([ContextOverflow("Too long")]), [work]).run_sync("Make all.")
     assert caught.value.run is not None and compactions(caught.value.run) == []
@@ -507,7 +507,7 @@ def assert_left_in_the_middle(run: Run) -> None:
     assert_made_again(following, model.requests)
 
 
-def test_a_stop_in_the_middle_of_a_summary_ends_the_run_and_the_next_goes_on(tmp_path: Path) -> None:
+def test_stop_during_a_summary_ends_the_run_and_next_continues(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     entered = threading.Event()
     model = Summarising([do(1), do(2), do(3), "Done."], [Streamed(entered, FOREVER)])
@@ -530,7 +530,7 @@ def test_attempts_at_a_summary_that_failed_are_told_and_logged() -> None:
     assert order == [CompactionStarted, RetryScheduled, ContextCompacted]
 
 
-def test_nothing_is_said_of_a_compaction_to_whom_it_does_not_concern() -> None:
+def test_summary_text_reaches_no_watcher_or_message() -> None:
     """Words of a summary are no words of the run."""
     told: list[Any] = []
     model = Summarising([do(1), do(2), do(3), "Done."], ["Secret summary words."])

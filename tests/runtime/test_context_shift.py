@@ -56,7 +56,7 @@ def test_results_shift_the_context_by_either_name_of_each_field(subtests: pytest
 
 
 @pytest.mark.req("R3.4", "R3.35")
-def test_a_handler_in_place_of_a_tool_shifts_the_context_as_the_tool_may() -> None:
+def test_handler_shifts_the_context_like_the_tool_it_replaces() -> None:
     def answer(arguments: Any, context: Any) -> dict[str, str]:
         return {"new_context": "task"}
 

@@ -81,7 +81,7 @@ def assert_readable(run: Run, store: Store) -> None:
 @pytest.mark.parametrize("stream", ["yes", "no"])
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.req("KX.11")
-def test_deep_arguments_from_a_server_are_refused_and_the_log_is_readable(
+def test_deep_server_arguments_are_refused_and_the_log_stays_readable(
     wire: str, stream: str, depth: int, tmp_path: Path
 ) -> None:
     store = Store(tmp_path)
@@ -94,7 +94,7 @@ def test_deep_arguments_from_a_server_are_refused_and_the_log_is_readable(
 
 @pytest.mark.parametrize("depth", [*DEPTHS[:-1], 5_000])
 @pytest.mark.req("KX.11")
-def test_deep_arguments_of_a_model_object_are_refused_by_every_kind_of_tool(depth: int, tmp_path: Path) -> None:
+def test_deep_arguments_of_model_objects_are_refused_by_all_tools(depth: int, tmp_path: Path) -> None:
     store, tool = Store(tmp_path), Whatever()
     for call in (ToolCall("take", nested(depth), "1"), ToolCall("whatever", [nested(depth)], "1")):
         model = Summarising([reply(call), "Done."])
@@ -117,7 +117,7 @@ def test_other_calls_of_the_reply_run() -> None:
     assert codes(run) == ["invalid_arguments", None]
 
 
-def test_what_a_model_keeps_with_its_reply_is_left_out_if_it_is_too_deep(tmp_path: Path) -> None:
+def test_deep_reply_metadata_is_left_out(tmp_path: Path) -> None:
     store = Store(tmp_path)
     parts = [Thinking("Hm.", nested(500)), Text("Done.", nested(200)), ToolCall("take", {"deep": []}, "1", nested(2_000))]
     first = reply(*parts, metadata={"id": "m-1", "deep": nested(300)})
@@ -159,7 +159,7 @@ def test_depth_is_counted_in_levels_of_objects_and_lists() -> None:
     assert is_too_deep(endless)
 
 
-def test_depth_of_a_text_is_that_of_its_brackets_outside_of_its_strings() -> None:
+def test_text_depth_counts_brackets_outside_strings() -> None:
     assert [text_is_too_deep(text_of(depth)) for depth in (1, MAX_DEPTH, MAX_DEPTH + 1, 5_000)] == [False, False, True, True]
     assert not text_is_too_deep(json.dumps({"code": "[{(" * 500 + '"\\'}))
     assert not text_is_too_deep(json.dumps([[1]] * 500))

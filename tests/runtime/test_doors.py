@@ -131,7 +131,7 @@ def test_doors_to_recorded_runs_take_them_too(tmp_path: Path, subtests: pytest.S
             assert (run.tags, run.entity, run.parent_id) == (("day",), "old", None), "those of the recorded run"
 
 
-def test_what_only_agents_have_is_refused_by_the_doors_of_others(subtests: pytest.Subtests) -> None:
+def test_starts_of_other_runnables_refuse_agent_options(subtests: pytest.Subtests) -> None:
     earlier = agent("Done.").run_sync("Go")
     for name, options in {"continue_from": RunOptions(continue_from=earlier), "board": RunOptions(board=TodoBoard())}.items():
         for what in (steps(), pair()):

@@ -82,7 +82,7 @@ def assert_every_question_has_one_answer(run: Run) -> None:
 
 @pytest.mark.req("KX.5", "R3.13")
 @every_way
-def test_the_run_waits_for_the_answer_and_the_tool_gets_it(asks: Any) -> None:
+def test_run_awaits_the_answer_and_passes_it_to_the_tool(asks: Any) -> None:
     live = begin(asks)
     (question,) = live.run.waiting
     assert (question.kind, question.message, question.schema) == ("elicitation", "Which colour?", COLOURS)
@@ -141,7 +141,7 @@ def test_a_tool_can_catch_that_the_person_declined() -> None:
     assert results(live.result(LONG))[0].text == "without"
 
 
-def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays_open() -> None:
+def test_invalid_answer_is_refused_and_the_question_stays_open() -> None:
     live = begin(ask)
     with pytest.raises(SettingsError, match="Please choose one of: red, blue"):
         live.answer("green")
@@ -221,7 +221,7 @@ def test_what_cannot_be_asked_is_an_error_of_the_tool(arguments: Any, said: str)
     assert "QuestionAsked" not in kinds(run)
 
 
-def test_a_tool_with_an_event_loop_of_its_own_can_ask() -> None:
+def test_tool_with_its_own_event_loop_can_ask() -> None:
     def own_loop(context: ToolContext) -> str:
         return str(asyncio.run(context.ask("Well?")))
 
@@ -230,7 +230,7 @@ def test_a_tool_with_an_event_loop_of_its_own_can_ask() -> None:
     assert results(live.result(LONG))[0].text == "yes"
 
 
-def test_an_async_tool_that_would_block_its_event_loop_is_told() -> None:
+def test_blocking_question_in_an_async_tool_is_an_error() -> None:
     async def wrong(context: ToolContext) -> str:
         return str(context.ask_sync("Well?"))
 
@@ -238,7 +238,7 @@ def test_an_async_tool_that_would_block_its_event_loop_is_told() -> None:
     assert codes(run) == ["tool_error"] and "await context.ask" in results(run)[0].text
 
 
-def test_a_plain_tool_on_the_thread_that_waits_gets_its_answer_there() -> None:
+def test_plain_tool_on_the_waiting_thread_receives_its_answer() -> None:
     threads: list[str] = []
 
     def asks(context: ToolContext) -> str:
@@ -269,7 +269,7 @@ def test_a_plain_tool_on_the_thread_that_waits_gets_its_answer_there() -> None:
 @pytest.mark.req("KX.5")
 @pytest.mark.parametrize("start", ["run", "run_sync", "start"])
 @every_way
-def test_where_nobody_can_answer_the_model_is_told_and_what_to_try(start: str, asks: Any) -> None:
+def test_without_a_person_the_model_gets_an_error_and_advice(start: str, asks: Any) -> None:
     agent = Agent(ScriptedModel([ToolCall(asks.__name__), "Done."]), tools=[asks], guidance="off", todos=False)
     run = {
         "run": lambda: asyncio.run(agent.run("go")),
@@ -294,7 +294,7 @@ def test_a_context_without_anybody_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.req("KX.5")
 @pytest.mark.parametrize("asks", [ask, ask_plainly], ids=["async", "plain"])
-def test_the_time_limit_of_a_call_stands_still_while_the_person_is_asked(asks: Any, skipped: SkippedClock) -> None:
+def test_call_time_limit_pauses_during_a_question(asks: Any, skipped: SkippedClock) -> None:
     limited = FunctionTool(asks, name="limited", timeout=LONG)
     live = begin(limited, replies=[ToolCall("limited"), "Done."])
     skipped.skip(2 * LONG)
@@ -303,7 +303,7 @@ def test_the_time_limit_of_a_call_stands_still_while_the_person_is_asked(asks: A
     assert codes(live.result(LONG)) == [None]
 
 
-def test_two_questions_of_a_call_stop_its_clock_until_the_last_is_answered(skipped: SkippedClock) -> None:
+def test_two_questions_pause_the_clock_until_the_last_answer(skipped: SkippedClock) -> None:
     limited = FunctionTool(ask_both, name="limited", timeout=LONG)
     live = begin(limited, replies=[ToolCall("limited"), "Done."], waiting=2)
     live.answer("first")
@@ -325,7 +325,7 @@ def test_after_the_answer_the_time_limit_goes_on(skipped: SkippedClock) -> None:
     assert codes(live.result(LONG)) == ["timeout"]
 
 
-def test_after_two_questions_at_once_the_time_limit_goes_on_too(skipped: SkippedClock) -> None:
+def test_time_limit_continues_after_two_parallel_questions(skipped: SkippedClock) -> None:
     @tool(timeout=LONG)
     async def slow(context: ToolContext) -> str:
         await ask_both(context)
@@ -339,7 +339,7 @@ def test_after_two_questions_at_once_the_time_limit_goes_on_too(skipped: Skipped
     assert codes(live.result(LONG)) == ["timeout"]
 
 
-def test_the_time_a_tool_took_is_told_without_the_wait_for_the_person(skipped: SkippedClock) -> None:
+def test_tool_duration_excludes_the_wait_for_the_person(skipped: SkippedClock) -> None:
     live = begin(ask)
     skipped.skip(2 * LONG)
     live.answer("red")
@@ -351,7 +351,7 @@ def test_the_time_a_tool_took_is_told_without_the_wait_for_the_person(skipped: S
 # Ends
 
 
-def test_a_stop_frees_the_thread_of_a_tool_whatever_it_catches() -> None:
+def test_stop_frees_a_tool_thread_whatever_it_catches() -> None:
     freed, caught = threading.Event(), []
 
     @tool(parallel_safe=True)
@@ -371,7 +371,7 @@ def test_a_stop_frees_the_thread_of_a_tool_whatever_it_catches() -> None:
     assert [one.question.message for one in live.run.events if isinstance(one, QuestionAsked)] == ["Well?"]
 
 
-def test_a_question_that_the_tool_gives_up_is_withdrawn_and_the_run_goes_on() -> None:
+def test_question_abandoned_by_its_tool_is_withdrawn_and_run_continues() -> None:
     async def impatient(context: ToolContext) -> str:
         try:
             return str(await asyncio.wait_for(context.ask("Well?"), 0.02))
@@ -399,7 +399,7 @@ def test_a_question_that_outlives_its_call_is_withdrawn() -> None:
 
 
 @POSIX
-def test_a_plain_tool_that_gives_up_its_question_withdraws_it_and_goes_on() -> None:
+def test_plain_tool_withdraws_its_abandoned_question_and_continues() -> None:
     lives: list[LiveRun] = []
 
     class Enough(Exception):
@@ -431,7 +431,7 @@ def test_a_plain_tool_that_gives_up_its_question_withdraws_it_and_goes_on() -> N
     assert (results(run)[0].text, answers(run)) == ("no time", [(None, False, True)])
 
 
-def test_after_its_call_has_ended_nothing_of_a_tool_asks_any_more() -> None:
+def test_tool_cannot_ask_after_its_call_has_ended() -> None:
     later, tasks = asyncio.Event(), []
 
     async def asks_later(context: ToolContext) -> None:
@@ -452,7 +452,7 @@ def test_after_its_call_has_ended_nothing_of_a_tool_asks_any_more() -> None:
     assert "QuestionAsked" not in kinds(run)
 
 
-def test_an_answer_that_comes_while_the_question_is_given_up_is_for_nobody() -> None:
+def test_answer_during_withdrawal_of_the_question_is_discarded() -> None:
     async def both() -> Run:
         log = EventLog("r-1")
         log.append(opening())
@@ -472,7 +472,7 @@ def test_an_answer_that_comes_while_the_question_is_given_up_is_for_nobody() -> 
 
 
 @pytest.mark.req("KX.5")
-def test_an_open_question_is_in_the_log_when_the_process_dies(tmp_path: Path) -> None:
+def test_open_question_is_in_the_log_when_the_process_dies(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     live = begin(ask, store=store)
     (path,) = (tmp_path / "runs").rglob("*.jsonl")
@@ -486,7 +486,7 @@ def test_an_open_question_is_in_the_log_when_the_process_dies(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kind", ["QuestionAsked", "QuestionAnswered"])
-def test_a_question_or_answer_that_cannot_be_stored_ends_the_run(kind: str) -> None:
+def test_unstorable_question_or_answer_ends_the_run(kind: str) -> None:
     async def swallows(context: ToolContext) -> str:
         try:
             return str(await context.ask("Well?"))

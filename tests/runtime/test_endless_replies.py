@@ -42,7 +42,7 @@ ASKED = Request("", [user("Go.")])
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.req("KX.2")
-def test_a_reply_without_an_end_is_cut_off_at_a_limit_of_the_run(wire: str, subtests: pytest.Subtests, tmp_path: Any) -> None:
+def test_endless_reply_is_cut_off_at_the_run_limit(wire: str, subtests: pytest.Subtests, tmp_path: Any) -> None:
     limits: dict[str, dict[str, Any]] = {"max_tokens": {"max_tokens": 1_000}, "budget": {"budget": 0.015}}
     for what, line in LINES.items():
         for reason, settings in limits.items():
@@ -60,7 +60,7 @@ def test_a_reply_without_an_end_is_cut_off_at_a_limit_of_the_run(wire: str, subt
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_without_a_limit_it_is_cut_off_where_no_model_can_write_more(
+def test_endless_reply_without_limit_is_cut_off_at_model_maximum(
     wire: str, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reply_limit, "MAX_REPLY", 5_000)
@@ -215,7 +215,7 @@ def test_a_summary_without_an_end_is_done_without() -> None:
     assert run.text == "Done." and any("far beyond the rest" in warning for warning in run.warnings)
 
 
-def test_a_limit_that_was_raised_meanwhile_lets_the_run_go_on() -> None:
+def test_raised_limit_lets_the_run_continue() -> None:
     session = Budget(0.01, name="session_budget")
 
     def watch(item: Any) -> None:

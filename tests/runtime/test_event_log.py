@@ -65,7 +65,7 @@ KINDS = [
 
 
 @pytest.mark.req("KX.10")
-def test_every_event_has_the_run_a_number_without_gap_and_a_time() -> None:
+def test_every_event_has_run_consecutive_number_and_time() -> None:
     run = do(an_agent())
     assert [type(event) for event in run.events] == KINDS
     assert [event.seq for event in run.events] == list(range(len(KINDS)))
@@ -74,7 +74,7 @@ def test_every_event_has_the_run_a_number_without_gap_and_a_time() -> None:
     assert times == sorted(times) and all(str(at.tzinfo) == "UTC" for at in times)
 
 
-def test_an_event_is_stored_before_anybody_is_told_and_folded_too() -> None:
+def test_event_is_stored_before_watchers_and_state_see_it() -> None:
     store = Memory()
     seen: list[tuple[int, int]] = []
     log = EventLog("run-1", watchers=[lambda event: seen.append((len(store.kept), len(log.run.events)))])
@@ -84,7 +84,7 @@ def test_an_event_is_stored_before_anybody_is_told_and_folded_too() -> None:
     assert seen == [(1, 1), (2, 2)]
 
 
-def test_all_watchers_are_told_of_all_events_and_deltas_in_order() -> None:
+def test_watchers_receive_all_events_and_deltas_in_order() -> None:
     heard: list[Any] = []
     run = do(an_agent(), watch=heard.append)
     assert [item for item in heard if isinstance(item, e.Event)] == list(run.events)
@@ -93,7 +93,7 @@ def test_all_watchers_are_told_of_all_events_and_deltas_in_order() -> None:
 
 
 @pytest.mark.req("R0.11")
-def test_deltas_are_told_while_the_round_is_open_and_before_the_whole_reply() -> None:
+def test_deltas_arrive_during_the_round_before_the_whole_reply() -> None:
     heard: list[str] = []
     do(an_agent(), watch=lambda item: heard.append(type(item).__name__))
     assert heard[1:4] == ["RoundStarted", "TextDelta", "ModelReplied"]
@@ -105,7 +105,7 @@ def test_deltas_are_never_stored() -> None:
     assert store.kept == list(run.events) and {type(event) for event in store.kept} <= set(e.KINDS)
 
 
-def test_a_watcher_that_fails_is_dropped_and_the_run_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_watcher_is_dropped_and_the_run_continues(caplog: pytest.LogCaptureFixture) -> None:
     told: list[Any] = []
 
     def bad(item: Any) -> None:
@@ -119,7 +119,7 @@ def test_a_watcher_that_fails_is_dropped_and_the_run_goes_on(caplog: pytest.LogC
     assert [record.getMessage() for record in caplog.records] == [f"A watcher of run {run.id} failed and was dropped"]
 
 
-def test_the_other_watchers_are_told_all_the_same_when_one_fails() -> None:
+def test_failing_watcher_does_not_affect_the_others() -> None:
     before: list[Any] = []
     after: list[Any] = []
 
@@ -132,7 +132,7 @@ def test_the_other_watchers_are_told_all_the_same_when_one_fails() -> None:
     assert [event.seq for event in before] == [event.seq for event in after] == [0, 1]
 
 
-def test_a_store_that_fails_at_any_event_stops_the_run_and_who_watches_misses_nothing_of_its_end(
+def test_store_failure_stops_the_run_and_watchers_miss_no_event(
     subtests: pytest.Subtests,
 ) -> None:
     for fails_at in range(len(KINDS)):
@@ -201,7 +201,7 @@ def test_a_log_without_a_store_keeps_the_run_in_memory() -> None:
     assert (run.status, run.text) == ("completed", "Three.")
 
 
-def test_an_event_that_could_not_be_stored_is_not_told_before_the_failure_is() -> None:
+def test_unstored_event_is_not_announced_before_the_store_failure() -> None:
     told: list[int] = []
     log = EventLog("run-1", watchers=[lambda item: told.append(item.seq)])  # type: ignore[union-attr]
     log.keep_in(Memory(1))
@@ -224,7 +224,7 @@ def test_a_closed_log_takes_no_more_events() -> None:
     assert len(store.kept) == len(log.run.events) == 1
 
 
-def test_the_same_warning_is_logged_once_and_one_with_other_advice_again() -> None:
+def test_repeated_warning_is_logged_once_per_advice() -> None:
     log = EventLog("run-1")
     log.emit(e.RunStarted, schema=1, prompt=user("x"), model="m")
     for advice in ("Wait", "Wait", "", SetKey("A")):

@@ -32,7 +32,7 @@ def empty_twice() -> Run:
 
 
 @pytest.mark.req("R3.12", "R3.43")
-def test_an_error_is_logged_with_the_part_its_work_and_its_tool(subtests: pytest.Subtests) -> None:
+def test_error_is_logged_with_part_work_and_tool(subtests: pytest.Subtests) -> None:
     down = ProviderTrouble("scripted: down", "Try again later")
     cases = {
         "model": (lambda: agent_of(down).run_sync("go"), ("model", "loop", "model_call", "")),
@@ -135,7 +135,7 @@ AT_ITS_END: dict[str, tuple[list[Fact], tuple[str, str]]] = {
 
 
 @pytest.mark.req("R3.12", "R3.43")
-def test_a_verdict_is_on_the_last_step_that_failed_or_on_the_reply(subtests: pytest.Subtests) -> None:
+def test_verdict_names_the_last_failed_step_or_the_reply(subtests: pytest.Subtests) -> None:
     for name, (facts, (stage, tool)) in AT_ITS_END.items():
         with subtests.test(name):
             found = place_of_verdict(RunBuilder().extend(*facts).run, "workflow")

@@ -44,7 +44,7 @@ def answered(live: LiveRun, *answers: Any) -> Run:
 
 
 @pytest.mark.req("R2.18")
-def test_question_shows_the_change_of_a_written_and_an_edited_file(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_question_shows_changes_of_written_and_edited_files(subtests: pytest.Subtests, tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     for call in (WRITE, EDIT):
         with subtests.test(call.name):

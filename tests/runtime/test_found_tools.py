@@ -79,7 +79,7 @@ def test_few_tools_are_all_offered_and_many_are_found(servers: Servers) -> None:
     assert "mcp_bench_delete_vessel: Delete a vessel" in texts(run)[0]
 
 
-def test_found_tools_are_in_the_next_request_and_the_order_before_stays(servers: Servers) -> None:
+def test_found_tools_join_the_next_request_in_stable_order(servers: Servers) -> None:
     script = [find("count crew"), calls(("grow", {"name": "list_berth"})), find("list berth", 3), find("berth", 6), "Done."]
     model = ScriptedModel(script)
     with use_host(Host(servers=servers)):
@@ -93,7 +93,7 @@ def test_found_tools_are_in_the_next_request_and_the_order_before_stays(servers:
     assert described[-1]["mcp_bench_list_berth"].startswith("A tool that came later")
 
 
-def test_first_request_with_200_tools_has_a_fifth_of_the_tokens(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_cuts_first_request_with_200_tools_to_a_fifth(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = []
     for most in (MAX_OFFERED, 10_000):
         monkeypatch.setattr(tool_search, "MAX_OFFERED", most)
@@ -104,7 +104,7 @@ def test_first_request_with_200_tools_has_a_fifth_of_the_tokens(servers: Servers
     assert tokens[0] <= tokens[1] / 5, tokens
 
 
-def test_named_tool_is_offered_and_a_hidden_one_from_its_first_call_on(servers: Servers) -> None:
+def test_named_tool_is_offered_and_hidden_one_after_its_call(servers: Servers) -> None:
     named = ServerTools("bench", "export_cargo", MANY)
     run = played([calls(("rename_permit", {"key": "p"}), ("renam_permit", {})), [ToolCall("zzqqy")]], [named, MANY], servers)
     assert names(run) == [FIND_TOOLS, "export_cargo", "rename_permit"]
@@ -114,7 +114,7 @@ def test_named_tool_is_offered_and_a_hidden_one_from_its_first_call_on(servers: 
     assert "mcp_bench_archive" not in texts(run)[2], "a name like none lists no hidden tools"
 
 
-def test_person_is_asked_for_a_hidden_tool_and_not_for_the_search(servers: Servers) -> None:
+def test_hidden_tools_ask_for_approval_and_the_search_does_not(servers: Servers) -> None:
     asked: list[str] = []
 
     def approve(call: ToolCall, run: Run) -> bool:
@@ -134,7 +134,7 @@ def test_bad_and_empty_searches_say_what_to_do(servers: Servers) -> None:
     assert [result.error_code for result in results(run)] == ["invalid_arguments", "invalid_arguments", "nothing_found"]
 
 
-def test_what_was_found_stays_in_the_conversation_and_in_a_fork(servers: Servers) -> None:
+def test_found_tools_stay_in_the_conversation_and_in_a_fork(servers: Servers) -> None:
     model = ScriptedModel([find("delete a vessel", 1), "Done.", "Done again."])
     with use_host(Host(servers=servers)):
         agent = Agent(model, tools=[mine, MANY], todos=False)
@@ -147,7 +147,7 @@ def test_what_was_found_stays_in_the_conversation_and_in_a_fork(servers: Servers
     assert names(forked) == ["mine", FIND_TOOLS, "delete_vessel", "count_crew"]
 
 
-def test_recorded_run_that_found_tools_is_made_again_without_a_server(servers: Servers) -> None:
+def test_recorded_run_with_found_tools_replays_without_a_server(servers: Servers) -> None:
     changing = [calls(("delete_vessel", {"key": "v"}), ("count_crew", {"key": "c"})), calls(("grow", {"name": "count_crew"}))]
     script = [find("delete a vessel", 1), *changing, find("zzqqy")]
     for todos in (False, True):

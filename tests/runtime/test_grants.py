@@ -52,7 +52,7 @@ def grants(run: Run) -> list[tuple[str, str, str, str]]:
     return [(grant.tool, grant.reach, grant.by, grant.given_in) for grant in run.grants]
 
 
-def test_a_grant_of_the_session_reaches_its_runs_and_those_nested_in_them(tmp_path: Path) -> None:
+def test_session_grant_reaches_its_runs_and_their_nested_runs(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
     session.grants.give("write")
     session.grants.give("delegate", by="program")
@@ -67,7 +67,7 @@ def test_a_grant_of_the_session_reaches_its_runs_and_those_nested_in_them(tmp_pa
     assert codes(alone) == [DENIED] and not alone.grants, "a run of no session"
 
 
-def test_a_grant_that_is_taken_back_allows_no_further_call_of_live_runs() -> None:
+def test_revoked_grant_allows_no_further_call_of_live_runs() -> None:
     kept = SessionGrants()
     grant_id = kept.give("write")
     with use_host(Host(grants=kept)):
@@ -90,9 +90,7 @@ def test_a_grant_that_is_given_meanwhile_reaches_live_runs() -> None:
     assert codes(run) == [DENIED, None] and len(run.questions) == 1
 
 
-def test_grants_of_a_session_that_is_over_allow_nothing_when_its_run_is_resumed(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_grants_of_an_ended_session_do_not_apply_on_resume(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name in ("another session", "the same session"):
         with subtests.test(name):
             store, kept = Store(tmp_path / name), SessionGrants()
@@ -123,14 +121,14 @@ def test_always_is_copied_into_runs_nested_at_any_depth(tmp_path: Path) -> None:
         assert not one.questions
 
 
-def test_always_to_a_nested_run_allows_the_tool_in_the_run_around_it() -> None:
+def test_always_to_a_nested_run_allows_the_tool_outside() -> None:
     outer = delegating(agent([WRITE]), [ToolCall("delegate")], [WRITE])
     run = asyncio.run(outer.run("go", approve="ask", answer=lambda question: "always"))
     assert [one.question.about.tool for one in run.questions if one.question.about] == ["delegate", "write"]
     assert codes(run) == [None, None]
 
 
-def test_a_run_whose_calls_a_grant_of_the_session_allowed_is_reproduced() -> None:
+def test_run_with_calls_under_a_session_grant_is_reproduced() -> None:
     kept = SessionGrants()
     kept.give("write")
     other = ToolCall("send", {"to": "ann"})

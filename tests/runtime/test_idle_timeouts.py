@@ -96,9 +96,7 @@ def stalls(wire: str, line: Any, pings: Any) -> Stall:
 @each_format
 @each_sign
 @pytest.mark.req("R0.12", "R2.40")
-def test_what_came_of_each_attempt_is_in_the_log_and_the_run_can_be_gone_on_with(
-    wire: str, pings: str, tmp_path: Path, silence: Silence
-) -> None:
+def test_each_attempt_is_logged_and_the_run_can_be_continued(wire: str, pings: str, tmp_path: Path, silence: Silence) -> None:
     store = Store(tmp_path / "runs")
     script = [ADD, stalls(wire, SAID, pings), stalls(wire, SAID, pings), "Here and whole."]
     with LoopbackServer(script) as server:
@@ -121,7 +119,7 @@ def test_what_came_of_each_attempt_is_in_the_log_and_the_run_can_be_gone_on_with
 @each_format
 @each_sign
 @pytest.mark.req("R0.12", "KX.11")
-def test_a_call_whose_arguments_stop_in_the_middle_is_never_run(wire: str, pings: str, silence: Silence) -> None:
+def test_call_with_incomplete_arguments_never_runs(wire: str, pings: str, silence: Silence) -> None:
     half = stalls(wire, ["I add.", ToolCall("add", {"a": 123456789, "b": 987654321})], pings)
     further = Stall(600, {"anthropic": 9, "openai-responses": 10}.get(wire, 5), half.line, half.pings)
     with LoopbackServer([further, further, "Never mind."]) as server:

@@ -94,7 +94,7 @@ def test_it_gets_the_value_and_the_text_of_the_other() -> None:
 
 
 @pytest.mark.req("R0.74")
-def test_what_fails_is_raised_in_the_tool_and_told_to_the_model_unless_it_is_caught(subtests: pytest.Subtests) -> None:
+def test_failure_is_raised_in_the_tool_and_reported_unless_caught(subtests: pytest.Subtests) -> None:
     async def lets(context: ToolContext, name: str) -> str:
         return (await context.call(name)).text
 
@@ -133,7 +133,7 @@ def test_gates_and_limits_hold_for_it() -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_a_gate_may_ask_about_it_and_the_arguments_may_be_changed() -> None:
+def test_gate_may_ask_about_inner_calls_and_arguments_may_change() -> None:
     def careful(asked: ToolCall, run: Run) -> Verdict:
         return Ask("May I add?") if asked.name == "add" else None
 
@@ -146,7 +146,7 @@ def test_a_gate_may_ask_about_it_and_the_arguments_may_be_changed() -> None:
 
 
 @pytest.mark.req("KX.5", "R0.72")
-def test_while_it_asks_the_time_of_the_call_that_made_it_stands_still(skipped: SkippedClock) -> None:
+def test_outer_call_clock_pauses_while_an_inner_call_asks(skipped: SkippedClock) -> None:
     async def sure(context: ToolContext) -> str:
         return str(await context.ask("Sure?"))
 
@@ -162,7 +162,7 @@ def test_while_it_asks_the_time_of_the_call_that_made_it_stands_still(skipped: S
     assert results(run)[0].text == "yes"
 
 
-def test_tools_that_are_not_parallel_safe_run_one_by_one_and_others_side_by_side() -> None:
+def test_unsafe_inner_calls_run_sequentially_and_safe_ones_in_parallel() -> None:
     running: list[int] = []
     most: list[int] = []
     both = threading.Barrier(2)
@@ -203,7 +203,7 @@ def test_arguments_that_json_cannot_hold_are_refused() -> None:
     assert codes(run) == ["tool_error"] and "cannot be written as JSON" in results(run)[0].text and inner(run) == ()
 
 
-def test_a_call_that_its_tool_did_not_wait_for_is_cancelled_with_it() -> None:
+def test_unawaited_inner_call_is_cancelled_with_its_tool() -> None:
     kept: list[Any] = []
     begun = threading.Event()
 
@@ -247,19 +247,19 @@ def left_calls(count: int, *, parallel_safe: bool) -> tuple[Run, list[asyncio.Fu
     return checked(Agent(script, tools=[slow, leaves, releases], todos=False).run_sync("go")), kept
 
 
-def test_a_call_that_ends_after_its_tool_keeps_its_one_result() -> None:
+def test_call_ending_after_its_tool_keeps_one_result() -> None:
     run, kept = left_calls(1, parallel_safe=True)
     assert [one.result.error_code for one in inner(run) if one.result is not None] == ["cancelled"]
     assert isinstance(kept[0].exception(), ToolFailed)
 
 
-def test_a_call_that_waits_for_its_turn_does_not_begin_after_its_tool_has_ended() -> None:
+def test_queued_call_does_not_start_after_its_tool_ends() -> None:
     run, kept = left_calls(2, parallel_safe=False)
     assert [event.call.name for event in run.events if isinstance(event, e.ToolStarted)] == ["leaves", "slow", "releases"]
     assert kept[1].cancelled()
 
 
-def test_an_id_of_the_model_is_not_that_of_an_inner_call() -> None:
+def test_model_call_id_never_equals_an_inner_call_id() -> None:
     calls = [ToolCall("total", {"numbers": [1]}, "a"), ToolCall("add", {"a": 2, "b": 2}, "a.1")]
     run = checked(agent(*calls).run_sync("go"))
     assert [one.text for one in results(run)] == ["1", "4"]
@@ -267,7 +267,7 @@ def test_an_id_of_the_model_is_not_that_of_an_inner_call() -> None:
 
 
 @pytest.mark.req("KX.11")
-def test_after_a_death_its_open_calls_are_answered_and_ids_go_on() -> None:
+def test_open_inner_calls_are_answered_after_death_and_ids_continue() -> None:
     whole = agent(call(1, 2)).run_sync("go")
     second = [event for event in whole.events if isinstance(event, e.ToolStarted)][2]
     died = own_run(whole.events[: second.seq + 1])
@@ -282,7 +282,7 @@ def test_after_a_death_its_open_calls_are_answered_and_ids_go_on() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_a_tool_begins_a_nested_run_which_is_kept_and_paid_with_its_own(tmp_path: Path) -> None:
+def test_tool_starts_nested_run_stored_and_paid_with_its_own(tmp_path: Path) -> None:
     found: list[Run] = []
 
     async def delegate(context: ToolContext) -> str:
@@ -313,7 +313,7 @@ def test_a_context_without_a_run_says_so() -> None:
 
 
 @pytest.mark.parametrize("safe", [True, False])
-def test_a_tool_that_calls_itself_without_end_is_answered_and_the_run_goes_on(safe: bool) -> None:
+def test_endlessly_recursive_tool_gets_an_error_and_the_run_continues(safe: bool) -> None:
     @tool(parallel_safe=safe)
     async def again(context: ToolContext, n: int = 0) -> str:
         try:

@@ -128,7 +128,7 @@ def test_a_second_interrupt_does_not_cut_off_the_closing(monkeypatch: pytest.Mon
     assert caught.value.closed
 
 
-def test_who_interrupts_gets_the_cell_back_and_the_truth_when_a_tool_holds_the_event_loop(
+def test_interrupt_returns_the_cell_while_a_tool_blocks_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(foreground_module, "GRACE", 0.05)
@@ -156,7 +156,7 @@ def test_a_run_inside_a_plain_tool_works() -> None:
     assert (run.status, run.rounds[0].results[0].text) == ("completed", "inner done")
 
 
-def test_an_interrupt_that_python_would_throw_away_while_a_run_is_prepared_ends_it() -> None:
+def test_interrupt_lost_by_python_during_run_preparation_ends_the_run() -> None:
     class Old:
         pass
 
@@ -170,7 +170,7 @@ def test_an_interrupt_that_python_would_throw_away_while_a_run_is_prepared_ends_
     assert kept() is None
 
 
-def test_an_interrupt_just_before_a_tool_begins_keeps_it_from_running(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_just_before_a_tool_prevents_it(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
     attempt = foreground_module.attempt
 

@@ -40,7 +40,7 @@ SPOKEN = {"capabilities": {"tools": {}}, "serverInfo": {"name": "o", "version": 
 GET = {"name": "get", "inputSchema": {"type": "object"}}
 
 
-def test_bad_tools_are_left_out_with_a_warning_and_the_others_work() -> None:
+def test_invalid_tools_are_left_out_with_a_warning() -> None:
     run = played([ToolCall("mcp_odd_untyped", {"a": 1})], [odd({"result": {"tools": TOOLS}}, {"content": "three"})])
     names = [tool.name for tool in run.tools]
     assert names[0] == "mcp_odd_untyped" and len(names) == 3
@@ -60,12 +60,12 @@ def test_check_that_is_left_to_the_server_is_a_warning(servers: Servers, snapsho
         assert [warning.message for warning in run.warned] == [snapshot]
 
 
-def test_tool_that_was_named_alone_and_cannot_be_used_ends_no_run(snapshot: Snapshot) -> None:
+def test_unusable_tool_named_alone_does_not_end_the_run(snapshot: Snapshot) -> None:
     run = played([], [ServerTools("odd", "list", odd({"result": {"tools": TOOLS}}))])
     assert run.status == "completed" and [warning.message for warning in run.warned] == [snapshot]
 
 
-def test_denial_reaches_a_tool_in_every_spelling_and_an_allowance_one_tool(
+def test_denial_covers_all_spellings_and_allowance_one_tool(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     use_own_folder(monkeypatch, tmp_path)  # another server of this name was seen before: allowances would ask

@@ -100,9 +100,7 @@ def test_tool_that_says_it_only_reads_is_asked_about(servers: Servers, snapshot:
         assert codes(run) == expected and bool(asked) == (mode == "ask"), mode
 
 
-def test_nobody_is_asked_about_a_call_that_the_schema_of_its_server_forbids(
-    servers: Servers, subtests: pytest.Subtests
-) -> None:
+def test_call_forbidden_by_its_server_schema_asks_nobody(servers: Servers, subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, Any, bool]] = [
         ("add", {"a": 1}, False),
         ("add", {"a": 1, "b": "two"}, False),
@@ -144,7 +142,7 @@ def test_each_answer_reaches_as_far_as_it_says(servers: Servers, subtests: pytes
             assert Run.from_events(run.events) == run
 
 
-def test_grant_for_a_server_reaches_no_server_whose_name_begins_alike(servers: Servers) -> None:
+def test_server_grant_does_not_reach_a_server_with_longer_name(servers: Servers) -> None:
     tools = [bench(), bench(name="bench_b")]
     other = ToolCall("mcp_bench_b_add", {"a": 1, "b": 2})
     for rule in ("mcp:bench", "mcp_bench_add"):
@@ -152,7 +150,7 @@ def test_grant_for_a_server_reaches_no_server_whose_name_begins_alike(servers: S
     assert play([[ADD], [other]], servers, tools=tools, permissions={"mcp:bench": "allow"})[1] == ["bench_b_add"]
 
 
-def test_rule_that_nearly_names_a_tool_of_a_server_ends_the_run_before_its_first_round(servers: Servers) -> None:
+def test_rule_misspelling_a_server_tool_ends_the_run_before_rounds(servers: Servers) -> None:
     for rule in ("mcp_bench_ad", "mcp:bench/ad"):
         with pytest.raises(SettingsError, match="mcp_bench_add"):
             play([[ADD]], servers, permissions={rule: "deny"}, approve="auto")
@@ -350,7 +348,7 @@ def test_resumed_run_asks_again_for_a_server_that_is_another(servers: Servers, t
             assert (set(codes(resumed)), len(asked.questions)) == ({None}, 0 if server == bench() else 1), name
 
 
-def test_run_whose_calls_a_grant_for_the_server_allowed_is_reproduced(servers: Servers) -> None:
+def test_run_with_server_grants_is_reproduced(servers: Servers) -> None:
     session = SessionGrants()
     play([[ADD]], servers, "always in session", grants=session)
     for answers, grants in (([{"always": "mcp:bench"}], SessionGrants()), ([], session)):

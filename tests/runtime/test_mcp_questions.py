@@ -84,7 +84,7 @@ def test_server_that_keeps_asking_is_an_error_result(servers: Servers) -> None:
     assert len(run.questions) == MAX_QUESTIONS
 
 
-def test_questions_of_calls_at_once_reach_the_run_of_their_call(servers: Servers) -> None:
+def test_parallel_call_questions_reach_the_run_of_their_call(servers: Servers) -> None:
     both_are_asked = threading.Barrier(2)
 
     def text_of_run(seats: int) -> str:
@@ -98,9 +98,7 @@ def test_questions_of_calls_at_once_reach_the_run_of_their_call(servers: Servers
         assert [*threads.map(text_of_run, (2, 3))] == ["2 at the aisle in TGV", "3 at the aisle in TGV"]
 
 
-def test_question_of_a_server_that_died_is_asked_again_only_if_the_call_may_be_repeated(
-    servers: Servers, tmp_path: Path
-) -> None:
+def test_question_of_a_dead_server_repeats_only_for_repeatable_calls(servers: Servers, tmp_path: Path) -> None:
     for tool, times in (("book", 2), ("book_once", 1)):
         process = process_of(texts(played([calls(("where", {}))], [bench()], servers))[0])
         asked: list[WaitingOnUser] = []

@@ -60,7 +60,7 @@ def logs() -> int:
 
 
 @pytest.mark.usefixtures("no_collection")
-def test_a_run_that_has_ended_and_that_nobody_holds_is_not_in_memory(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_ended_and_unreferenced_run_is_not_in_memory(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for name, run in RUNS.items():
         with subtests.test(name):
             before = logs()
@@ -96,7 +96,7 @@ def test_idle_thread_of_plain_tools_keeps_no_run_in_memory() -> None:
         wait_until(lambda: logs() <= before)
 
 
-def test_a_tool_left_behind_can_call_no_other_once_its_run_is_out_of_memory() -> None:
+def test_abandoned_tool_cannot_call_others_after_its_run_is_freed() -> None:
     kept: list[ToolContext] = []
 
     async def keep(context: ToolContext) -> None:

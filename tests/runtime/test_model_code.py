@@ -197,7 +197,7 @@ def test_what_code_refuses_says_what_to_do(snapshot: Snapshot) -> None:
     assert results(run)[0].text == snapshot
 
 
-def test_a_run_within_code_permits_no_more_than_the_run_around_it(subtests: pytest.Subtests) -> None:
+def test_run_started_by_code_permits_no_more_than_its_parent(subtests: pytest.Subtests) -> None:
     """The options of the inner run would allow all; its question goes to the person of the outer run, who is not there."""
     for way, function in WAYS.items():
         with subtests.test(way):
@@ -214,7 +214,7 @@ def test_nobody_holds_the_handle_of_a_run_that_code_starts() -> None:
     assert results(agent(source, names=names, permissions={"act": "allow"}).run_sync("go", approve="ask"))[0].text == DENIED
 
 
-def test_functions_of_code_belong_to_it_until_its_run_has_ended() -> None:
+def test_functions_of_code_belong_to_it_until_its_run_ends() -> None:
     kept: dict[str, Callable[[], Any]] = {}
     session = Session()
     source = "def later():\n    return session.allow_always('write')\nkept['later'] = later"
@@ -239,7 +239,7 @@ def test_functions_of_code_belong_to_it_until_its_run_has_ended() -> None:
     assert [grant["tool"] for grant in session.grants.in_force()] == ["write"]
 
 
-def test_a_tool_that_code_calls_may_do_what_it_always_may() -> None:
+def test_tool_called_by_code_keeps_its_usual_permissions() -> None:
     session = Session()
 
     async def remember() -> str:
@@ -281,7 +281,7 @@ def test_code_may_call_tools_from_threads_of_its_own() -> None:
     assert results(agent(source, add).run_sync("go"))[0].text == "[1,2,3]"
 
 
-def test_a_tool_is_called_no_more_after_the_end_of_the_code() -> None:
+def test_no_tool_is_called_after_the_code_ends() -> None:
     kept: list[CodeScope] = []
     agent("kept.append(scope)", add, names={"kept": kept}).run_sync("go")
     with pytest.raises(ToolFailed, match="has ended"):
@@ -301,7 +301,7 @@ def test_a_question_of_an_inner_call_has_no_later(tmp_path: Path, subtests: pyte
 
 
 @pytest.mark.req("KX.5")
-def test_the_person_answers_the_question_of_an_inner_call_but_cannot_put_it_off(tmp_path: Path) -> None:
+def test_inner_call_question_can_be_answered_but_not_deferred(tmp_path: Path) -> None:
     made = agent("found = scope.call('write', {'text': 'x'}).value", write, permissions={"act": "allow"})
     session = Session(Store(tmp_path))
     served: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -335,7 +335,7 @@ def _with_schedule(made: Agent, served: queue.SimpleQueue[Callable[[], None]]) -
     return Agent(ScriptedModel([ToolCall("act"), "Done."]), tools=[act, write], todos=False, permissions={"act": "allow"})
 
 
-def test_code_runs_on_the_main_thread_in_a_run_that_nobody_waits_for() -> None:
+def test_code_of_an_unawaited_run_uses_the_main_thread() -> None:
     served: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 
     @tool(effects=["read"])
@@ -379,7 +379,7 @@ def test_a_main_thread_that_stays_busy_is_an_error(snapshot: Snapshot) -> None:
         pool.submit(asyncio.run, act()).result(PATIENCE)
 
 
-def test_code_within_code_and_in_a_run_of_its_own_loop_say_so(snapshot: Snapshot) -> None:
+def test_code_within_code_and_with_own_loop_is_refused(snapshot: Snapshot) -> None:
     """The main thread is held by the first code; the event loop of an awaited run by the code itself."""
     run = agent("found = scope.call('act', {}).value").run_sync("go")
     assert results(run)[0].text == snapshot("within code")

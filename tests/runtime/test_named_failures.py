@@ -56,7 +56,7 @@ def mentions_of(run: Run, number: int) -> list[str]:
 
 
 @pytest.mark.req("R0.32", "R0.25")
-def test_complex_fails_a_history_of_five_assistant_messages_in_a_row_becomes_a_valid_request() -> None:
+def test_complex_fails_five_assistant_messages_become_a_valid_request() -> None:
     history = (user("Write three stories."), *[Message("assistant", (Text(text),)) for text in TALK])
     finished = (RunFinished, {"status": "completed", "stop_reason": "natural"})
     before = run_of(*a_round(0, "Shall I?"), finished, history=history)
@@ -70,7 +70,7 @@ def test_complex_fails_a_history_of_five_assistant_messages_in_a_row_becomes_a_v
 
 
 @pytest.mark.req("R0.32", "R0.36")
-def test_complex_fails_a_model_that_announces_its_work_five_times_is_broken_out_of_it() -> None:
+def test_complex_fails_five_announcements_trigger_an_intervention() -> None:
     begun = [call for number in (1, 2, 3) for call in (start(number), do(number), complete(number))]
     run, model = scripted(write(*STORIES), *TALK, *begun, "All three are written.")
     for request in model.requests:
@@ -83,7 +83,7 @@ def test_complex_fails_a_model_that_announces_its_work_five_times_is_broken_out_
 
 
 @pytest.mark.req("R0.32", "R0.53")
-def test_complex_fails_a_model_that_goes_on_announcing_is_stopped_and_never_answers_twice_in_a_row() -> None:
+def test_complex_fails_endless_announcements_stop_without_consecutive_answers() -> None:
     run, model = scripted(write(*STORIES), *TALK, "And now, the sea story.")
     assert_no_two_answers_in_a_row(run)
     for request in model.requests:
@@ -100,7 +100,7 @@ def four_done() -> TodoBoard:
 
 
 @pytest.mark.req("R0.85", "R0.22")
-def test_gpt_simple_fail_the_last_work_without_a_mark_brings_guidance_and_an_intervention() -> None:
+def test_gpt_simple_fail_unmarked_last_work_brings_guidance_and_intervention() -> None:
     run, model = scripted(do(5), "All five parts are written.", complete(5), "That was the last.", todos=four_done())
     assert cells(run) == [[("todo_list", 1)], [("todos_tools", 1)], [("intervention", 1), ("todos_text", 1)], [("tools", 1)]]
     assert reminder(model.requests[1]).startswith("WORKFLOW GUIDANCE (TODO MODE):")
@@ -111,7 +111,7 @@ def test_gpt_simple_fail_the_last_work_without_a_mark_brings_guidance_and_an_int
 
 @pytest.mark.req("R0.85", "R0.53")
 @pytest.mark.parametrize("count", [6])
-def test_gpt_simple_fail_a_model_that_never_marks_it_does_not_end_clean(count: int) -> None:
+def test_gpt_simple_fail_unmarked_work_does_not_end_clean(count: int) -> None:
     claims = [f"All five parts are written{'.' * (n + 1)}" for n in range(count)]
     run, _ = scripted(do(5), *claims, todos=four_done())
     assert ended(run) == ("stopped", "todo_intervention_exhausted")
@@ -127,7 +127,7 @@ def test_gpt_simple_fail_claiming_completion_does_not_end_clean_either() -> None
 
 
 @pytest.mark.req("R0.85", "R0.63")
-def test_gpt_simple_fail_is_seen_in_the_record_of_its_discipline() -> None:
+def test_gpt_simple_fail_is_in_the_discipline_record() -> None:
     run, _ = scripted(do(5), complete(5), "Done.", todos=four_done())
     assert [[violation.rule for violation in one.todo_violations] for one in run.rounds] == [
         ["work_without_todo_in_progress"],
@@ -146,7 +146,7 @@ def third_begun() -> TodoBoard:
 
 @pytest.mark.req("R0.86", "R0.36")
 @pytest.mark.parametrize("policy", ["matrix", "minimal"])
-def test_complex_workflow_an_answer_while_the_third_todo_is_in_progress_does_not_end_the_run(policy: str) -> None:
+def test_complex_workflow_answer_during_third_todo_does_not_end_run(policy: str) -> None:
     run, model = scripted("All stories are written.", complete(3), "Done.", todos=third_begun(), policy=policy)
     assert run.rounds[0].status in ("auto_continue_todos", "todo_nudge")
     said = reminder(model.requests[1])
@@ -170,7 +170,7 @@ def test_complex_workflow_the_list_may_come_from_the_model_itself() -> None:
 
 @pytest.mark.req("R0.84", "R0.67")
 @pytest.mark.parametrize("mode", ["a call a round", "three calls a round"])
-def test_the_simple_workflow_takes_every_todo_through_its_states_and_ends_of_itself(mode: str) -> None:
+def test_simple_workflow_completes_every_todo_and_ends_by_itself(mode: str) -> None:
     steps: list[Any] = [[start(number), do(number), complete(number)] for number in (1, 2, 3)]
     if mode == "a call a round":
         steps = [call for step in steps for call in step]

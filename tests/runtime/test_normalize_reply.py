@@ -40,7 +40,7 @@ def test_calls_without_an_id_get_fresh_ones_that_differ() -> None:
 
 
 @pytest.mark.req("R2.11")
-def test_an_id_repeated_in_one_reply_is_replaced_and_the_first_stays() -> None:
+def test_id_repeated_within_a_reply_is_replaced_after_the_first() -> None:
     run = Agent(ScriptedModel([[called("look", "x"), called("look", "x")], "Done."]), tools=[look]).run_sync("go")
     first, second = ids(run)
     assert first == "x"
@@ -57,7 +57,7 @@ def test_an_id_repeated_in_a_later_round_is_replaced() -> None:
 
 
 @pytest.mark.req("R2.11", "R0.87")
-def test_an_id_repeated_from_the_conversation_gone_on_with_is_replaced() -> None:
+def test_id_repeated_from_the_continued_conversation_is_replaced() -> None:
     agent = Agent(ScriptedModel([called("look", "x"), "One.", [called("look", "x"), ToolCall("look")], "Two."]), tools=[look])
     first = agent.run_sync("one")
     second = agent.run_sync("two", continue_from=first)

@@ -42,7 +42,7 @@ async def awaiting() -> str:
     raise GeneratorExit("mine")
 
 
-def test_a_tool_that_raises_generator_exit_has_failed_as_any_other(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_generator_exit_in_a_tool_is_an_ordinary_failure(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for tool in (plain, awaiting):
         for beside in (False, True):
             for way, run_with in WAYS.items():
@@ -72,7 +72,7 @@ def test_code_of_others_that_leaves_the_run_ends_its_log(subtests: pytest.Subtes
                 assert [one.status for one in store.summaries()] == ["failed"]
 
 
-def test_a_run_that_is_closed_from_outside_is_cancelled_if_its_loop_goes_on(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_run_closed_from_outside_is_cancelled_if_its_loop_continues(subtests: pytest.Subtests, tmp_path: Path) -> None:
     async def wait() -> str:
         """Waits."""
         await asyncio.Event().wait()
@@ -178,7 +178,7 @@ gc.collect()
 """
 
 
-def test_a_tool_that_was_left_behind_says_nothing_on_the_terminal(subtests: pytest.Subtests) -> None:
+def test_abandoned_tool_prints_nothing_on_the_terminal(subtests: pytest.Subtests) -> None:
     for count in (1, 2):
         with subtests.test(count=count):
             command = [sys.executable, "-c", LEFT_BEHIND, str(count)]

@@ -171,7 +171,7 @@ def test_a_paused_run_begins_no_step_until_it_goes_on() -> None:
     assert (run.status, begun, seen) == ("completed", ["here"] * 3, [1])
 
 
-def test_what_a_nested_run_asks_reaches_the_person_of_the_tree(tmp_path: Path) -> None:
+def test_nested_question_reaches_the_person_of_the_tree(tmp_path: Path) -> None:
     store = Store(tmp_path)
     asks = bare(Steady("a", ToolCall("ask_person", {"question": "Which?"})), [ask_person])
     run = played(
@@ -228,7 +228,7 @@ def test_an_orchestration_is_nested_like_an_agent(tmp_path: Path) -> None:
     assert len(store.ids()) == 5
 
 
-def test_a_step_beside_one_that_fails_is_cancelled_and_the_orchestrator_may_go_on() -> None:
+def test_sibling_of_failed_step_is_cancelled_and_orchestration_may_continue() -> None:
     class GoesOn(StepOrchestrator):
         async def orchestrate(self) -> Stop:
             with pytest.raises(StepFailed, match="Step bad failed: ValueError: no"):
@@ -290,9 +290,7 @@ def finished_in(folder: Path) -> Counter[str]:
     )
 
 
-def test_a_killed_tree_is_recovered_from_any_event_without_doing_finished_work_again(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_killed_tree_recovers_from_any_event_without_repeating_work(tmp_path: Path, subtests: pytest.Subtests) -> None:
     done: Counter[str] = Counter()
 
     def counted(agent: str) -> Callable[..., Any]:
@@ -354,7 +352,7 @@ def test_a_failed_step_has_failed_in_the_recovered_run_too(tmp_path: Path) -> No
     assert run.error is not None and "Step try failed: ValueError: no" in run.error.message
 
 
-def test_a_run_of_another_kind_is_not_recovered_as_an_agent(tmp_path: Path) -> None:
+def test_run_of_another_kind_is_not_recovered_as_an_agent(tmp_path: Path) -> None:
     store = Snapshots(tmp_path / "whole")
     whole = side_by_side(worker("a"), worker("b")).start("Go.", RunOptions(store=store)).result(30)
     with pytest.raises(SettingsError, match=r"is a workflow.*recover\(run, agent=.*"):
@@ -375,7 +373,7 @@ def test_a_step_whose_id_no_log_can_hold_is_refused(step: Any, tmp_path: Path) -
     assert Store(tmp_path).load(run.id).status == "failed"
 
 
-def test_an_end_that_is_no_verdict_is_refused_and_the_log_can_be_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_invalid_verdict_is_refused_and_the_log_is_readable(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for number, end in enumerate([5, Stop("x", status="weird")]):  # type: ignore[arg-type]
 
         class Odd(StepOrchestrator):

@@ -48,7 +48,7 @@ def streaming(*items: Any) -> Reckons:
 
 
 @pytest.mark.req("KX.2", "KX.9")
-def test_thoughts_that_broke_off_are_paid_for_with_words_and_without() -> None:
+def test_interrupted_thinking_is_paid_with_and_without_text() -> None:
     gone = ModelError("gone")
     run = ended(streaming(ThinkingDelta("Well, "), ThinkingDelta("well."), gone))
     assert (run.cost, run.usage.output, run.usage.estimated, run.text) == (1.011, 11, True, "")
@@ -60,7 +60,7 @@ def test_thoughts_that_broke_off_are_paid_for_with_words_and_without() -> None:
 
 
 @pytest.mark.req("KX.9")
-def test_of_a_reply_that_was_whole_before_the_failure_its_own_word_counts() -> None:
+def test_reported_usage_counts_for_a_reply_completed_before_the_failure() -> None:
     whole, gone = Reply(Message("assistant", (Text("Yes"),)), Usage(100, 10, cost=0.5)), ModelError("gone")
     for items in ((TextDelta("Yes"), whole, gone), (whole, gone)):
         run = ended(streaming(*items))
@@ -70,7 +70,7 @@ def test_of_a_reply_that_was_whole_before_the_failure_its_own_word_counts() -> N
 
 
 @pytest.mark.req("KX.9")
-def test_a_summary_is_paid_for_as_it_says_also_if_the_connection_fails_after_it() -> None:
+def test_reported_summary_usage_counts_although_the_connection_fails_afterwards() -> None:
     run = ended(summing_up(priced("What was done.", cost=0.5), ModelError("gone")), history=SMALL)
     assert (run.status, run.cost) == ("completed", 0.5)
 
@@ -86,7 +86,7 @@ def compaction_of(run: Run) -> Compaction:
 
 
 @pytest.mark.req("KX.9")
-def test_of_a_summary_what_came_of_an_attempt_before_counts_as_nothing_as_in_a_reply() -> None:
+def test_interrupted_summary_counts_only_its_last_attempt() -> None:
     first = (TextDelta("It was "), Retry(1, 0.0, "broken"))
     for items, characters in (((), 0), ((TextDelta("good"),), 4)):
         run = ended(summing_up(*first, *items, ModelError("gone")), history=SMALL)
@@ -94,7 +94,7 @@ def test_of_a_summary_what_came_of_an_attempt_before_counts_as_nothing_as_in_a_r
 
 
 @pytest.mark.req("KX.2", "KX.9")
-def test_a_summary_that_is_stopped_is_paid_for_in_the_run_its_table_its_log_and_the_sessions_purse(tmp_path: Path) -> None:
+def test_stopped_summary_is_paid_by_run_table_log_and_session(tmp_path: Path) -> None:
     begun, store, budget = threading.Event(), Store(tmp_path), Budget(9.0, name="session_budget")
 
     live = bare(summing_up("It was ", begun, FOREVER), [work], history=SMALL).start(
@@ -111,7 +111,7 @@ def test_a_summary_that_is_stopped_is_paid_for_in_the_run_its_table_its_log_and_
 
 @pytest.mark.req("KX.2", "KX.11")
 @pytest.mark.parametrize("where", ["on the loop of the run", "in a thread"])
-def test_what_a_nested_run_has_paid_stands_in_the_log_before_its_call_is_over(where: str, tmp_path: Path) -> None:
+def test_nested_run_cost_is_logged_before_its_call_ends(where: str, tmp_path: Path) -> None:
     inner = bare(Summarising([priced(do(1), cost=0.25), priced("Done.", cost=0.25)]), [work])
     told: list[float] = []
 
@@ -146,7 +146,7 @@ def test_what_a_nested_run_has_paid_stands_in_the_log_before_its_call_is_over(wh
 
 
 @pytest.mark.req("KX.9")
-def test_a_summary_of_a_careless_model_is_no_summary_and_what_it_says_of_its_cost_is_unknown() -> None:
+def test_invalid_summary_is_dropped_and_invalid_cost_is_unknown() -> None:
     run = ended(summing_up(Reply("words")), history=SMALL)  # type: ignore[arg-type]
     assert run.status == "completed" and "has no Message" in compaction_of(run).problem
     run = ended(Summarising([do(1), do(2), do(3), "Done."], [priced("What was done.", cost=math.nan)]), history=SMALL)

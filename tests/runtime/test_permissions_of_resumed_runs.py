@@ -40,7 +40,7 @@ def cut(folder: Path) -> tuple[Store, Run]:
     return Store(folder), run
 
 
-def test_a_log_from_elsewhere_does_not_loosen_the_mode_of_the_person(
+def test_foreign_log_does_not_loosen_the_person_mode(
     subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AGENT_MODE", "read_only")
@@ -68,7 +68,7 @@ DENIALS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_a_repeatable_call_that_had_begun_is_judged_before_it_runs_again(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_started_repeatable_call_is_judged_before_it_repeats(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for name, options in DENIALS.items():
         with subtests.test(name):
             done: list[str] = []
@@ -77,7 +77,7 @@ def test_a_repeatable_call_that_had_begun_is_judged_before_it_runs_again(subtest
             assert done == [] and codes(again)[0] == DENIED
 
 
-def test_a_repeatable_call_that_had_begun_runs_again_with_the_arguments_that_the_person_chose(tmp_path: Path) -> None:
+def test_started_repeatable_call_repeats_with_the_edited_arguments(tmp_path: Path) -> None:
     done: list[int] = []
 
     @tool(effects=["execute"], repeatable=True)

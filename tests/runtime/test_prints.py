@@ -27,7 +27,7 @@ def kept(*texts: str) -> str:
     return prints.close()
 
 
-def test_a_line_that_is_written_again_is_kept_as_it_was_at_last(subtests: pytest.Subtests) -> None:
+def test_rewritten_line_is_kept_in_its_last_form(subtests: pytest.Subtests) -> None:
     cases = {
         "no line": ("a\nb", "a\nb"),
         "bar": ("1%\r2%\r3%\ndone\n", "3%\ndone\n"),
@@ -42,7 +42,7 @@ def test_a_line_that_is_written_again_is_kept_as_it_was_at_last(subtests: pytest
     assert kept("1%\r", "2%\r", "3%\n") == "3%\n"
 
 
-def test_the_last_of_much_is_kept_and_how_much_came_before(subtests: pytest.Subtests) -> None:
+def test_long_output_keeps_its_end_and_the_omitted_count(subtests: pytest.Subtests) -> None:
     line = "0123456789\n"
     for count in (MAX_KEPT // len(line), 5_000, 50_000):
         for pieces in ([line] * count, [line * count]):
@@ -52,7 +52,7 @@ def test_the_last_of_much_is_kept_and_how_much_came_before(subtests: pytest.Subt
                 assert text == (LEFT_OUT.format(dropped) if dropped else "") + whole[-MAX_KEPT:]
 
 
-def test_no_part_of_a_key_is_left_where_the_text_is_cut(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_cut_text_contains_no_part_of_a_key(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     for behind in (MAX_KEPT, 2 * MAX_KEPT, 4 * MAX_KEPT):
         for end in ("", "\rend"):  # the end replaces the line before it: what was cut far above is shown
@@ -65,7 +65,7 @@ def test_prints_are_in_the_log_only_where_there_are_some() -> None:
     assert b"printed" not in encode(event)
 
 
-def test_the_end_is_told_while_the_tool_runs_and_what_a_watcher_prints_is_no_part_of_it(
+def test_output_streams_while_the_tool_runs_without_watcher_prints(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)

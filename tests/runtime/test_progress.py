@@ -37,7 +37,7 @@ def last(run: Run) -> Progress | None:
 
 
 @pytest.mark.req("R0.72")
-def test_progress_is_told_from_the_loop_and_from_a_thread_and_the_last_is_kept(subtests: pytest.Subtests) -> None:
+def test_progress_from_loop_and_thread_is_reported_and_last_kept(subtests: pytest.Subtests) -> None:
     async def on_the_loop(context: ToolContext) -> None:
         context.progress(1, 3, "reading")
         context.progress(2, 3)
@@ -63,7 +63,7 @@ def test_progress_is_told_from_the_loop_and_from_a_thread_and_the_last_is_kept(s
     assert run_of(waits)[1] == [Progress(1, None, "reading")]
 
 
-def test_a_tight_loop_does_not_flood_the_watchers_and_the_last_is_told() -> None:
+def test_tight_loop_does_not_flood_watchers_and_last_progress_arrives() -> None:
     seen = threading.Event()
 
     @tool(parallel_safe=True)
@@ -85,7 +85,7 @@ def test_a_tight_loop_does_not_flood_the_watchers_and_the_last_is_told() -> None
     assert len(told) < 1_000
 
 
-def test_a_call_that_failed_or_was_stopped_keeps_how_far_it_had_come() -> None:
+def test_failed_or_stopped_call_keeps_its_progress() -> None:
     def breaks(context: ToolContext) -> None:
         context.progress(2, 5, "writing")
         raise RuntimeError("disk")
@@ -104,7 +104,7 @@ def test_a_call_that_failed_or_was_stopped_keeps_how_far_it_had_come() -> None:
     assert codes(run) == ["cancelled"] and last(run) == Progress(1, 5)
 
 
-def test_what_is_reported_after_the_end_of_the_call_does_nothing() -> None:
+def test_progress_after_the_end_of_the_call_is_ignored() -> None:
     kept: list[ToolContext] = []
 
     async def leaves(context: ToolContext) -> None:

@@ -81,7 +81,7 @@ def resumed(store: Store, run: Run, value: Any, answer: Callable[[WaitingOnUser]
 
 
 @pytest.mark.req("KX.5")
-def test_a_repeatable_tool_gets_the_same_answers_again_in_order_also_where_nobody_is_there(tmp_path: Path) -> None:
+def test_repeatable_tool_gets_earlier_answers_in_order_without_a_person(tmp_path: Path) -> None:
     store, person = Store(tmp_path), Person(declines=["b"])
     run = died(store, agent_with(asking("abc")), person)
     run = resumed(store, run, asking("abc"), None)
@@ -89,7 +89,7 @@ def test_a_repeatable_tool_gets_the_same_answers_again_in_order_also_where_nobod
     assert [one.question.message for one in run.questions] == [*"abc"]
 
 
-def test_what_comes_in_another_order_or_with_another_text_is_asked_anew(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_reordered_or_reworded_questions_are_asked_anew(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for plan, asked, told in [
         ("abc", "", "[1,2,3]"),
         ("abcd", "d", "[1,2,3,11]"),
@@ -104,7 +104,7 @@ def test_what_comes_in_another_order_or_with_another_text_is_asked_anew(tmp_path
             assert (person.asked, results(run)[0].text) == ([*asked], told)
 
 
-def test_a_question_that_was_open_is_asked_again_once_and_stays_answered_after_another_death(tmp_path: Path) -> None:
+def test_open_question_is_asked_again_once_and_survives_another_death(tmp_path: Path) -> None:
     store, second, third = Store(tmp_path), Person(11), Person(21)
     run = died(store, agent_with(asking("ab")), Person())
     cut_log(store.path(run.id), "question_answered", 1, before=True)  # when "b" was open
@@ -117,7 +117,7 @@ def test_a_question_that_was_open_is_asked_again_once_and_stays_answered_after_a
 
 
 @pytest.mark.req("KX.5")
-def test_the_answers_to_a_tool_that_is_not_repeated_are_kept_for_the_model(tmp_path: Path) -> None:
+def test_answers_to_unrepeated_tools_are_kept_for_the_model(tmp_path: Path) -> None:
     store, person = Store(tmp_path), Person(declines=["b"])
     gates = [lambda call, run: Ask("May it?")]
     run = died(store, agent_with(asking("ab", repeatable=False), gates=gates), person)
@@ -171,7 +171,7 @@ outcomes: Any = st.sampled_from(["answered", "answered", "declined", "cancelled"
 
 @examples(500)
 @given(before=st.lists(st.tuples(texts, outcomes), max_size=6), now=st.lists(texts, max_size=8))
-def test_an_answer_is_served_only_to_its_own_question_in_its_turn(before: list[tuple[str, Outcome]], now: list[str]) -> None:
+def test_answer_is_served_only_to_its_own_question_in_turn(before: list[tuple[str, Outcome]], now: list[str]) -> None:
     book = book_of(
         event for place, (text, outcome) in enumerate(before, 1) for event in asked(question(text, place), outcome, place)
     )
@@ -212,7 +212,7 @@ def test_a_question_is_found_again_by_its_place_and_purpose(subtests: pytest.Sub
             assert (book_of(asked(before, "answered", 5)).take(now) is not None) == is_same
 
 
-def test_a_step_that_is_resumed_finds_its_answer_in_whatever_words(subtests: pytest.Subtests) -> None:
+def test_resumed_step_finds_its_answer_despite_other_wording(subtests: pytest.Subtests) -> None:
     for kind, is_same in (("human_step", True), ("elicitation", False)):
         with subtests.test(kind):
             book = book_of(asked(question("a", 1, "human_step"), "answered", 5), place="c1", by_kind=True)

@@ -81,7 +81,7 @@ def steps(run: Any) -> list[Any]:
     return [event for event in run.events if isinstance(event, StepStarted | StepFinished)]
 
 
-def test_a_step_is_logged_with_its_nested_run_and_how_it_ended(subtests: pytest.Subtests) -> None:
+def test_step_is_logged_with_its_nested_run_and_status(subtests: pytest.Subtests) -> None:
     waits = ToolCall("wait_for_ever", {}, "call_1")
     cases: dict[str, tuple[Any, float | None, str, Any, str]] = {
         "completed": (nested("Mended."), None, "completed", {"text": "Mended."}, ""),
@@ -98,7 +98,7 @@ def test_a_step_is_logged_with_its_nested_run_and_how_it_ended(subtests: pytest.
             assert bool(finished.error) is (status == "failed") and run.status == "completed"
 
 
-def test_a_step_ends_as_cancelled_with_the_run_that_is_stopped() -> None:
+def test_step_is_cancelled_with_its_stopped_run() -> None:
     live = agent(nested(ToolCall("wait_for_ever", {}, "call_1")), "Done.").start("Mend it")
     wait_until(lambda: steps(live.run))
     live.stop()
@@ -106,7 +106,7 @@ def test_a_step_ends_as_cancelled_with_the_run_that_is_stopped() -> None:
     assert run.status == "cancelled" and [one.status for one in run.step_records.values()] == ["cancelled"]
 
 
-def test_a_step_that_waits_for_the_person_stays_open_and_is_resumed_or_ends_with_its_run(tmp_path: Path) -> None:
+def test_waiting_step_stays_open_until_resumed_or_its_run_ends(tmp_path: Path) -> None:
     asks = ToolCall("mend_net", {"name": "net"}, "call_1")
     for number, policies in enumerate([(), (lambda run: Stop("enough", "limited"),)]):
         store = Store(tmp_path / str(number))

@@ -82,7 +82,7 @@ class Place:
     size: int
 
 
-def test_result_is_the_text_of_the_run_or_its_output_as_json(subtests: pytest.Subtests) -> None:
+def test_result_is_run_text_or_output_as_json(subtests: pytest.Subtests) -> None:
     place, data = '{"name":"Bay","size":2}', {"name": "Bay", "size": 2}
     named = "workflow: [{id: a, type: tool, name: noted}, {id: b, type: tool, name: look}]\noutput: a\n"
     cases: dict[str, tuple[Any, str, Any]] = {
@@ -132,7 +132,7 @@ class StoppedAlone:
         return await live
 
 
-def test_run_that_does_not_complete_is_an_error_with_the_reason(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_incomplete_run_is_an_error_with_the_reason(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     look = ToolCall("noted")
     cases: dict[str, Any] = {
         "failed at once": helper(ValueError("boom")),
@@ -160,7 +160,7 @@ def test_time_limit_of_the_tool_stops_its_run(tmp_path: Path) -> None:
     assert [one.status for one in nested(run, store)] == ["cancelled"]
 
 
-def test_agent_that_is_a_tool_of_itself_ends_after_twenty_levels(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_self_calling_agent_tool_ends_after_twenty_levels(tmp_path: Path, snapshot: Snapshot) -> None:
     again = Agent(Repeating(asks()), name="helper", todos=False, guidance="off")
     again.toolbox.register(tool(again))
     store = Store(tmp_path)
@@ -181,7 +181,7 @@ class Repeating(ScriptedModel):
 # The nested run
 
 
-def test_nested_run_is_kept_with_its_parent_and_spends_from_its_budget(tmp_path: Path) -> None:
+def test_nested_run_is_stored_with_parent_and_shares_its_budget(tmp_path: Path) -> None:
     def paid(part: Any) -> Any:
         return reply(part, usage=Usage(1, 1, cost=0.25), stop_reason="tool_use" if isinstance(part, ToolCall) else "end_turn")
 
@@ -195,7 +195,7 @@ def test_nested_run_is_kept_with_its_parent_and_spends_from_its_budget(tmp_path:
     assert run.counters.spent_inside == one.spent == 0.75
 
 
-def test_questions_of_the_nested_run_are_answered_through_the_outer_run() -> None:
+def test_nested_questions_are_answered_through_the_outer_run() -> None:
     async def colour(context: ToolContext) -> str:
         """Ask."""
         return f"They said {await context.ask('Which colour?')}"
@@ -208,7 +208,7 @@ def test_questions_of_the_nested_run_are_answered_through_the_outer_run() -> Non
     assert live.result(PATIENCE).status == "completed"
 
 
-def test_approval_mode_lets_the_tool_run_and_judges_the_calls_of_its_run(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_approval_mode_allows_the_tool_and_judges_its_run(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for mode, code in {"read_only": "denied", "auto": None}.items():
         with subtests.test(mode):
             store = Store(tmp_path / mode)
@@ -223,7 +223,7 @@ def test_approval_mode_lets_the_tool_run_and_judges_the_calls_of_its_run(subtest
         assert live.result(PATIENCE).status == "completed"
 
 
-def test_calls_run_beside_each_other_only_if_the_tool_says_so(subtests: pytest.Subtests) -> None:
+def test_calls_overlap_only_if_the_tool_is_parallel_safe(subtests: pytest.Subtests) -> None:
     for safe in (True, False):
         open_now, most = 0, 0
 
@@ -247,7 +247,7 @@ def test_calls_run_beside_each_other_only_if_the_tool_says_so(subtests: pytest.S
 # Where tools are named
 
 
-def test_workflow_runs_an_agent_as_a_tool_of_its_agents_and_steps(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_workflow_agents_and_steps_run_an_agent_as_a_tool(subtests: pytest.Subtests, tmp_path: Path) -> None:
     step = "workflow: [{id: a, type: tool, name: helper, args: {prompt: Find it.}}]\n"
     of_agent = "agents: {boss: {tools: [helper]}}\nworkflow: [{id: a, type: agent, name: boss, prompt: Go.}]\n"
     place = '{"name": "Bay", "size": 2}'

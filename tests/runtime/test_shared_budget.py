@@ -60,7 +60,7 @@ def spending(calls: int) -> Agent:
     return bare(ScriptedModel([*parts, paid(Text("Done."))]), [work], unpriced=True)
 
 
-def test_two_runs_side_by_side_spend_from_it_and_end_with_it(tmp_path: Path) -> None:
+def test_parallel_runs_spend_one_budget_and_end_with_it(tmp_path: Path) -> None:
     begun = threading.Event()
 
     class Held(Purse):
@@ -107,7 +107,7 @@ def test_what_is_no_budget_is_refused() -> None:
         RunOptions(budget=3)  # type: ignore[arg-type]  # what a person may type
 
 
-def test_one_that_fails_is_named_in_the_error_and_the_run_is_closed(subtests: pytest.Subtests) -> None:
+def test_error_names_the_failing_budget_and_the_run_is_closed(subtests: pytest.Subtests) -> None:
     class Broken(Purse):
         """As an experiment may have it, whose other process is gone."""
 
@@ -130,7 +130,7 @@ def test_one_that_fails_is_named_in_the_error_and_the_run_is_closed(subtests: py
             assert "pay, left, exhausted, has_limit" in str(caught.value)
 
 
-def test_a_run_whose_budget_fails_later_is_closed_and_says_so() -> None:
+def test_budget_failure_during_a_run_closes_it_with_an_error() -> None:
     purse = Purse(10 * COST)
     paid_before = purse.pay
 

@@ -137,7 +137,7 @@ def kept(run: Run) -> list[str]:
 
 @each_way
 @pytest.mark.req("KX.11", "R2.10", "K2.5")
-def test_calls_that_are_still_going_on_when_one_beside_them_fails_keep_their_results(way: Any) -> None:
+def test_running_siblings_of_a_failed_call_keep_their_results(way: Any) -> None:
     turns, (code, told) = Turns(), WAYS[way]
     model = ScriptedModel([CALLS, "Done."])
     run = bare(model, [way(turns), *siblings(turns)]).run_sync("go", watch=turns.watch)
@@ -151,7 +151,7 @@ def test_calls_that_are_still_going_on_when_one_beside_them_fails_keep_their_res
 
 @each_way
 @pytest.mark.req("KX.11", "R2.10")
-def test_calls_one_after_the_other_go_on_after_one_that_fails(way: Any) -> None:
+def test_sequential_calls_continue_after_a_failed_one(way: Any) -> None:
     turns, (code, told) = Turns(), WAYS[way]
     turns.begun.set()
 
@@ -169,7 +169,7 @@ def test_calls_one_after_the_other_go_on_after_one_that_fails(way: Any) -> None:
 @pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses", "compatible"])
 @pytest.mark.req("KX.11", "R2.10")
 @pytest.mark.usefixtures("own_limiters")
-def test_on_the_wire_the_failed_call_and_its_siblings_are_answered_together(wire: str) -> None:
+def test_failed_call_and_siblings_are_answered_together_on_the_wire(wire: str) -> None:
     turns = Turns()
     with LoopbackServer([CALLS, "Done."]) as server:
         run = bare(server.model(wire), [takes_too_long(turns), *siblings(turns)]).run_sync("go", watch=turns.watch)  # type: ignore[arg-type]

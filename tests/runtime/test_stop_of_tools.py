@@ -119,7 +119,7 @@ def stopped_in(made: Agent, begun: Callable[[], bool], act: Callable[[LiveRun], 
     return run
 
 
-def test_a_signal_that_comes_a_moment_before_a_call_that_blocks_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_sent_before_a_blocking_call_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     really, sent = foreground_module._interrupt_main_thread, list[int]()
 
     def late() -> None:
@@ -133,7 +133,7 @@ def test_a_signal_that_comes_a_moment_before_a_call_that_blocks_is_sent_again(mo
     assert (run.status, sleeper.interrupts) == ("cancelled", 1) and len(sent) >= 3
 
 
-def test_signals_that_were_sent_again_and_come_one_by_one_are_all_of_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_signals_arriving_separately_belong_to_one_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     really, sent = foreground_module._interrupt_main_thread, list[int]()
     sleeper = Nap()
 
@@ -157,7 +157,7 @@ def test_signals_that_were_sent_again_and_come_one_by_one_are_all_of_the_stop(mo
     assert sleeper.interrupts == 2
 
 
-def test_a_signal_that_comes_when_its_tool_has_ended_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_arriving_after_its_tool_ended_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     really, stopping, begun = foreground_module._interrupt_main_thread, threading.Event(), threading.Event()
     senders: list[threading.Thread] = []
 
@@ -186,7 +186,7 @@ def innermost_function_of_main_thread() -> str:
     return sys._current_frames()[threading.main_thread().ident or 0].f_code.co_name
 
 
-def test_without_a_way_to_signal_a_thread_the_main_thread_is_told_to_interrupt_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_main_thread_interrupts_itself_where_threads_take_no_signals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(signal, "pthread_kill", raising=False)
     begun, ended = threading.Event(), threading.Event()
 
@@ -202,7 +202,7 @@ def test_without_a_way_to_signal_a_thread_the_main_thread_is_told_to_interrupt_i
 
 
 @pytest.mark.req("R0.13")
-def test_a_stop_of_a_tool_that_swallows_it_ends_the_run_and_the_next_stop_interrupts_again() -> None:
+def test_swallowed_stop_ends_the_run_and_next_stop_interrupts_again() -> None:
     sleeper = Nap()
 
     def stubborn() -> str:
@@ -220,7 +220,7 @@ def test_a_stop_of_a_tool_that_swallows_it_ends_the_run_and_the_next_stop_interr
     assert (run.status, codes(run), sleeper.interrupts) == ("cancelled", ["cancelled"], 2)
 
 
-def test_a_stop_sets_free_who_waits_for_a_tool_that_the_run_itself_has_given_up() -> None:
+def test_stop_frees_the_waiter_of_a_tool_its_run_abandoned() -> None:
     sleeper = Nap()
 
     @tool(timeout=0.5)
@@ -238,7 +238,7 @@ def test_a_stop_sets_free_who_waits_for_a_tool_that_the_run_itself_has_given_up(
     assert (run.status, codes(run), sleeper.interrupts) == ("completed", ["timeout"], 2)
 
 
-def test_an_interrupt_after_a_stop_that_was_swallowed_is_still_raised_where_the_run_is_waited_for(
+def test_interrupt_after_a_swallowed_stop_is_raised_at_the_waiter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(foreground_module, "ATTEMPTS", 0)  # a signal of the stop that came late would be the second interrupt
@@ -261,7 +261,7 @@ def test_an_interrupt_after_a_stop_that_was_swallowed_is_still_raised_where_the_
 
 @pytest.mark.req("R0.13")
 @pytest.mark.parametrize("which", [0, 1, 2], ids=["outer", "middle", "inner"])
-def test_of_runs_inside_each_other_a_stop_ends_the_one_it_was_meant_for_and_those_inside(which: int) -> None:
+def test_stop_of_nested_runs_ends_its_target_and_inner_runs(which: int) -> None:
     sleeper = Nap()
     lives: list[LiveRun] = []
 
@@ -312,7 +312,7 @@ def raced(length: float, moment: float) -> Run:
 
 
 @pytest.mark.req("R0.13")
-def test_a_stop_just_when_the_tool_ends_hits_nothing_that_comes_later() -> None:
+def test_stop_at_tool_end_hits_nothing_later() -> None:
     chance, before = random.Random(1), signal.getsignal(signal.SIGINT)
     ends = {raced(chance.random() / 1000, chance.random() / 1000).status for _ in range(TRIES)}
     assert "cancelled" in ends and ends <= {"cancelled", "completed"}
@@ -363,7 +363,7 @@ def test_no_tool_begins_once_the_run_was_stopped() -> None:
     assert not any(stopped_before_its_tool() for _ in range(100))
 
 
-def test_a_stop_of_a_run_that_another_thread_waits_for_does_not_touch_the_main_thread() -> None:
+def test_stop_of_a_run_awaited_elsewhere_spares_the_main_thread() -> None:
     begun, release, runs = threading.Event(), threading.Event(), []
     lives: list[LiveRun] = []
 
@@ -412,7 +412,7 @@ def test_a_tool_that_stops_its_own_run_is_not_interrupted(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("handler", [signal.SIG_DFL, signal.SIG_IGN])
-def test_a_stop_does_not_end_the_process_where_a_tool_has_let_go_of_the_interrupt(handler: signal.Handlers) -> None:
+def test_stop_spares_a_process_whose_tool_replaced_the_handler(handler: signal.Handlers) -> None:
     begun, release = threading.Event(), threading.Event()
 
     def careless() -> str:
@@ -431,7 +431,7 @@ def test_a_stop_does_not_end_the_process_where_a_tool_has_let_go_of_the_interrup
     assert stopped_in(agent(careless), begun.is_set, stop).status == "cancelled"
 
 
-def test_a_tool_with_a_handler_of_its_own_is_told_by_it() -> None:
+def test_stop_calls_a_handler_installed_by_the_tool() -> None:
     begun, signals = threading.Event(), list[int]()
 
     def tidy() -> None:

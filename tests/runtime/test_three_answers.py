@@ -66,7 +66,7 @@ def told(run: Run) -> tuple[str | None, str]:
     return results(run)[0].error_code, results(run)[0].text
 
 
-def test_three_answers_are_three_outcomes_and_the_model_is_told_which(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_three_answers_are_three_outcomes_for_the_model(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     answers: dict[str, Callable[[LiveRun], None]] = {
         "answered": lambda live: live.answer("red"),
         "declined": lambda live: live.decline(),
@@ -121,7 +121,7 @@ def test_question_says_who_asks_in_our_words(subtests: pytest.Subtests) -> None:
             live.result(LONG)
 
 
-def test_human_step_asks_in_the_name_of_the_step_and_has_three_outcomes(subtests: pytest.Subtests) -> None:
+def test_human_step_asks_in_its_name_with_three_outcomes(subtests: pytest.Subtests) -> None:
     answers: dict[str, tuple[Callable[[LiveRun], None], str]] = {
         "answered": (lambda live: live.answer("red"), "completed"),
         "declined": (lambda live: live.decline(), "failed"),
@@ -157,7 +157,7 @@ def test_question_with_an_address_is_accepted_declined_or_cancelled(subtests: py
                 assert code or told(run)[1] == "ask_url returned None"
 
 
-def test_address_that_cannot_be_opened_is_refused_when_the_question_is_made(subtests: pytest.Subtests) -> None:
+def test_unsafe_address_is_refused_when_the_tool_asks(subtests: pytest.Subtests) -> None:
     for url in ("javascript:alert(1)", "file:///etc/passwd", "example.org", "https://bank.example@evil.example/"):
 
         async def connect_there(context: ToolContext, url: str = url) -> None:

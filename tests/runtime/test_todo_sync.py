@@ -36,7 +36,7 @@ def checked(board: Any, *todos: Todo) -> tuple[TodoSync, EventLog]:
 
 
 @pytest.mark.req("R0.43")
-def test_a_list_that_has_changed_is_written_down_and_one_that_has_not_is_not() -> None:
+def test_changed_list_is_written_and_unchanged_list_is_not() -> None:
     one, two = Todo(1, "Look"), Todo(1, "Look", DONE)
     board = ForeignBoard(one)
     check, log = checked(board, one)
@@ -67,7 +67,7 @@ def test_without_a_board_nothing_is_read_or_written() -> None:
 
 
 @pytest.mark.req("R0.45")
-def test_a_board_that_cannot_be_read_leaves_the_list_as_last_known_with_one_warning() -> None:
+def test_unreadable_board_keeps_the_last_list_with_one_warning() -> None:
     board = ForeignBoard(Todo(1, "Look"))
     check, log = checked(board, Todo(1, "Look"))
     board.error = OSError("no net \ud800")
@@ -80,7 +80,7 @@ def test_a_board_that_cannot_be_read_leaves_the_list_as_last_known_with_one_warn
 
 @pytest.mark.req("R0.45")
 @pytest.mark.parametrize("meanwhile", [(Todo(1, "Look"),), (Todo(1, "Look", DONE),)])
-def test_a_board_that_fails_again_after_it_could_be_read_is_warned_of_again(meanwhile: Todos) -> None:
+def test_board_failing_again_after_recovery_warns_again(meanwhile: Todos) -> None:
     board = ForeignBoard(Todo(1, "Look"))
     check, log = checked(board, Todo(1, "Look"))
     same = board.todos
@@ -119,7 +119,7 @@ ODD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.req("R0.45", "K0.8")
-def test_whatever_others_hang_on_their_board_the_log_of_the_run_can_be_read_again(
+def test_log_stays_readable_with_any_foreign_board_content(
     subtests: pytest.Subtests, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     def check(odd: str, from_the_beginning: bool, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_whatever_others_hang_on_their_board_the_log_of_the_run_can_be_read_agai
 
 
 @pytest.mark.req("K0.8")
-def test_whatever_the_person_writes_on_the_board_by_hand_the_log_can_be_read_again(
+def test_log_stays_readable_with_any_handwritten_board(
     subtests: pytest.Subtests, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     def check(odd: str, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_whatever_the_person_writes_on_the_board_by_hand_the_log_can_be_read_aga
 
 @pytest.mark.req("K0.8")
 @pytest.mark.parametrize("status", ["Completed", "COMPLETED"])
-def test_a_todo_that_others_have_completed_in_capitals_keeps_no_run_going(status: str) -> None:
+def test_todo_completed_elsewhere_in_capitals_lets_the_run_end(status: str) -> None:
     board = ForeignBoard(Todo(1, "Look", status))  # type: ignore[arg-type]
     run = Agent(ScriptedModel(["Done."]), todos=board).run_sync("go")
     assert (run.stop_reason, len(run.rounds)) == ("natural", 1)

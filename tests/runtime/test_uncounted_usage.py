@@ -72,14 +72,14 @@ def test_a_budget_holds_where_a_side_is_not_counted(wire: str, stream: str, side
 @pytest.mark.parametrize("kind", NO_COUNTS)
 @pytest.mark.parametrize("side", ["input", "output"])
 @pytest.mark.req("KX.2")
-def test_whatever_stands_in_the_place_of_a_count_a_budget_holds(wire: str, kind: str, side: str) -> None:
+def test_budget_holds_for_any_invalid_token_count(wire: str, kind: str, side: str) -> None:
     run = run_against(wire, budget=0.02, **{side: NO_COUNTS[kind]})
     assert run.stop_reason == "budget" and len(run.rounds) < 6 and len(estimate_warnings(run)) == 1
 
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.req("KX.2")
-def test_no_reply_is_sent_for_nothing_and_none_with_words_has_no_tokens(wire: str) -> None:
+def test_zero_usage_replies_are_estimated_and_spend_the_budget(wire: str) -> None:
     no_cache = {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0} if wire == "anthropic" else {}
     run = run_against(wire, budget=0.02, input=0, output=0, more=no_cache)
     assert run.stop_reason == "budget" and len(run.rounds) < 6 and len(estimate_warnings(run)) == 1
@@ -106,7 +106,7 @@ def test_the_budget_of_a_session_holds_too(wire: str) -> None:
 @pytest.mark.parametrize("stream", ["yes", "no"])
 @pytest.mark.parametrize("side", ["input", "output", "both"])
 @pytest.mark.req("KX.2")
-def test_max_tokens_holds_where_a_side_is_not_counted_and_there_is_no_price(wire: str, stream: str, side: str) -> None:
+def test_max_tokens_holds_with_one_uncounted_side_and_no_price(wire: str, stream: str, side: str) -> None:
     how = dict.fromkeys(["input", "output"] if side == "both" else [side])
     run = run_against(wire, stream, None, max_tokens=2_000, **how)
     assert (run.status, run.stop_reason) == ("limited", "max_tokens") and 1 < len(run.rounds) < 6
@@ -114,7 +114,7 @@ def test_max_tokens_holds_where_a_side_is_not_counted_and_there_is_no_price(wire
 
 
 @pytest.mark.req("KX.2")
-def test_cached_tokens_that_were_counted_beside_the_input_do_not_take_the_cost_away() -> None:
+def test_cached_tokens_counted_beside_the_input_keep_the_cost_known() -> None:
     run = run_against("compatible", budget=0.02, input=10, more={"prompt_tokens_details": {"cached_tokens": 2_000}})
     assert run.stop_reason == "budget" and run.rounds[0].usage is not None and run.rounds[0].usage.input == 2_010
 
@@ -124,13 +124,13 @@ def test_without_a_limit_nothing_is_warned_of() -> None:
     assert (run.stop_reason, run.warnings) == ("max_rounds", ()) and run.cost
 
 
-def test_a_budget_without_a_price_was_said_not_to_count_and_is_not_warned_of() -> None:
+def test_ignored_budget_without_a_price_gives_no_warning() -> None:
     run = run_against("compatible", price=None, budget=0.02, unpriced=True, input=None)
     assert (run.stop_reason, run.warnings, run.usage.input) == ("max_rounds", (), None)
 
 
 @pytest.mark.req("KX.2")
-def test_max_tokens_holds_for_a_model_object_that_counts_nothing_or_nonsense(tmp_path: Any) -> None:
+def test_max_tokens_holds_for_a_model_object_with_invalid_counts(tmp_path: Any) -> None:
     for usage in (Usage(), Usage(-5, 3), Usage("many", 3), Usage(7, None)):  # type: ignore[arg-type]
         replies = [Reply(Message("assistant", (Text(WORDS), do(number))), usage) for number in range(ROUNDS)]
         store = Store(tmp_path)
@@ -147,7 +147,7 @@ def test_summaries_count_for_max_tokens_too() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_a_model_object_with_a_price_that_says_no_cost_is_warned_of_once() -> None:
+def test_model_object_reporting_no_cost_warns_once_under_a_budget() -> None:
     replies = [Reply(Message("assistant", (do(number),)), Usage(10, 10)) for number in range(3)]
     run = bare(Summarising([*replies, "Done."]), [work], budget=1.0).run_sync("go")
     assert len(run.warnings) == 1 and "does not report what its calls cost" in run.warnings[0]

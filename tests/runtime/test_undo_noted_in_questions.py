@@ -75,7 +75,7 @@ def test_run_without_a_store_says_nothing(desk: Desk) -> None:
     assert not noted(run)
 
 
-def test_question_asked_again_says_it_of_the_file_as_it_is(desk: Desk) -> None:
+def test_repeated_question_notes_undo_for_the_current_file(desk: Desk) -> None:
     agent = desk.agent(writes("plain.txt", "new"), approve=None)
     run = asyncio.run(agent.run("Go.", RunOptions(suspend=True), store=desk.store))
     assert not noted(run)

@@ -73,7 +73,7 @@ def test_a_traceback_has_the_persons_frames_and_none_of_agentnb(subtests: pytest
 
 
 @pytest.mark.parametrize("folder", ["asyncio_course", "agentnb_tools", "concurrent/futures_market"])
-def test_code_of_the_person_is_theirs_whatever_its_folder_is_called(folder: str) -> None:
+def test_user_code_is_recognized_in_any_folder(folder: str) -> None:
     home = Path(PACKAGE).parent if folder.startswith("agentnb") else Path("home")
     code = compile("def theirs():\n    raise ValueError('no')\n", str(home / folder / "mine.py"), "exec")
     names: dict[str, Any] = {}
@@ -82,7 +82,7 @@ def test_code_of_the_person_is_theirs_whatever_its_folder_is_called(folder: str)
     assert "in theirs" in record.traceback
 
 
-def test_an_error_whose_words_cannot_be_had_is_told_all_the_same() -> None:
+def test_error_without_a_readable_message_is_reported() -> None:
     class Odd(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no words")

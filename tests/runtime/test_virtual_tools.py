@@ -40,7 +40,7 @@ def agent(*replies: Any, tools: Any = (work,), **settings: Any) -> Agent:
 
 
 @pytest.mark.req("R3.35")
-def test_they_are_asked_first_with_the_arguments_as_the_model_wrote_them() -> None:
+def test_handlers_are_asked_first_with_unchanged_arguments() -> None:
     taken.clear()
     run = agent(CALLS, "Done.").run_sync("go")
     first, second = run.rounds[0].results
@@ -59,7 +59,7 @@ def test_tools_that_no_handler_takes_are_as_ever() -> None:
     assert run.rounds[0].results[1].error_code == "unknown_tool"
 
 
-def test_what_a_handler_raises_is_an_error_result_and_gates_and_permissions_hold_for_it(subtests: pytest.Subtests) -> None:
+def test_handler_errors_are_results_and_gates_and_permissions_apply(subtests: pytest.Subtests) -> None:
     def fails(arguments: Any, context: ToolContext) -> None:
         raise LookupError("no trip")
 
@@ -84,7 +84,7 @@ def test_what_a_handler_raises_is_an_error_result_and_gates_and_permissions_hold
             assert bool(taken) is ran
 
 
-def test_rules_about_a_built_in_tool_hold_for_the_handler_in_its_place(subtests: pytest.Subtests) -> None:
+def test_builtin_tool_rules_apply_to_its_handler(subtests: pytest.Subtests) -> None:
     call = ToolCall("bash", {"command": "ls"}, "c1")
     cases: dict[str, tuple[dict[str, Any], bool]] = {
         "a flag that is not permitted": ({"permissions": ["file_read"], "approve": lambda call, run: True}, False),
@@ -99,7 +99,7 @@ def test_rules_about_a_built_in_tool_hold_for_the_handler_in_its_place(subtests:
             assert bool(taken) is ran
 
 
-def test_the_first_extension_with_a_handler_answers_and_what_is_none_is_refused() -> None:
+def test_first_extension_with_handler_answers_and_invalid_handlers_are_refused() -> None:
     second = Extension(name="others", virtual_tools={"work": lambda arguments, context: "second"})
     run = asyncio.run(agent(CALLS[1], "Done.", extensions=[trips(), second]).run("go", show=False))
     assert run.rounds[0].results[0].text == "handled x"

@@ -269,7 +269,7 @@ def test_every_way_out_of_a_place_keeps_the_promises(
 
 
 @pytest.mark.req("R0.13", "KX.2")
-def test_a_nested_run_that_is_left_behind_ends_before_the_run_around_it(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_abandoned_nested_run_ends_before_its_parent(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for count, limits in ((1, {}), (2, {}), (1, {"max_seconds": 0.1})):
         with subtests.test(count=count, **limits), ExitStack() as stack:
             scene, store = Scene(limits, "stop", stack), Store(tmp_path / f"{count} {limits}")
