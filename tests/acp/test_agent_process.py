@@ -159,9 +159,7 @@ def test_it_ends_although_terminals_do_not(fake: Callable[..., Agent], word: str
     assert not wait_until_gone(word)
 
 
-def test_a_program_that_is_not_there_is_named_with_its_installation(
-    fake: Callable[..., Agent], table: dict[str, KnownAgent]
-) -> None:
+def test_missing_program_error_has_installation_instructions(fake: Callable[..., Agent], table: dict[str, KnownAgent]) -> None:
     table["fake"] = replace(table["fake"], command=("no-such-agent",))
     with pytest.raises(ModelError, match="Install it: nothing to install"):
         fake().run_sync("hello")

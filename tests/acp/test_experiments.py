@@ -146,7 +146,7 @@ def test_functions_of_the_notebook_reach_through_the_walls(task: Path) -> None:
     assert results.table()["heard"].tolist() == [1.0], results.rows[0].error
 
 
-def test_a_run_without_its_row_or_its_folder_is_made_anew(task: Path, tmp_path: Path) -> None:
+def test_run_without_row_or_folder_is_repeated(task: Path, tmp_path: Path) -> None:
     def rows() -> list[Row]:
         return (
             Experiment(rows_of(task, count=2), {"ours": ours()}, primary=wrote, folder=tmp_path / "exp")

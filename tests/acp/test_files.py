@@ -65,7 +65,7 @@ def test_a_file_is_read_within_the_call_about_it(
     assert run.text == code
 
 
-def test_a_look_for_a_file_that_is_not_there_is_no_call(fake: Make) -> None:
+def test_probing_a_missing_file_is_not_a_call(fake: Make) -> None:
     run = fake().run_sync("probe AGENTS.md")
     assert (run.text, _records(run)) == ("-32002", [])
 

@@ -42,6 +42,6 @@ def test_the_version_of_a_python_package_is_read_beside_it(tmp_path: Path, monke
     assert found.version == "1.2.3"
 
 
-def test_a_program_that_is_not_on_the_path_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_outside_the_path_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert find_installed(KnownAgent(command=("an-agent",))) is None

@@ -142,7 +142,7 @@ def test_a_plan_is_the_todo_list(fake: Make) -> None:
     assert {event.by for event in run.events if isinstance(event, TodosChanged)} == {"model"}
 
 
-def test_an_update_of_an_unknown_kind_is_counted_and_ends_nothing(fake: Make) -> None:
+def test_unknown_update_kind_is_counted_and_ends_nothing(fake: Make) -> None:
     run = fake().run_sync("odd")
     assert run.text == "Odd."
     updates = run.last_round.metadata[UNKNOWN_UPDATES]
@@ -150,7 +150,7 @@ def test_an_update_of_an_unknown_kind_is_counted_and_ends_nothing(fake: Make) ->
     assert json.loads(updates["colour_update"]["first"]) == {"sessionUpdate": "colour_update", "colour": "red"}
 
 
-def test_content_that_is_sent_again_as_it_grows_is_logged_once(fake: Make) -> None:
+def test_content_resent_as_it_grows_is_logged_once(fake: Make) -> None:
     run = fake().run_sync("grow", approve="auto")
     (record,) = [record for current in run.rounds for record in current.records]
     assert (record.call.arguments, record.result and record.result.text) == ({"command": "echo out"}, "out")
@@ -178,7 +178,7 @@ def test_a_question_that_shows_a_diff_changes_no_arguments(fake: Make) -> None:
         ("cut", "error", "stopped", "max_tokens"),
     ],
 )
-def test_the_end_of_a_run_is_what_its_row_can_tell(
+def test_run_status_depends_on_the_table_row(
     fake: Make, table: dict[str, KnownAgent], prompt: str, errors: str, status: str, stop_reason: str
 ) -> None:
     table["fake"] = replace(table["fake"], errors=errors)
@@ -210,7 +210,7 @@ def test_a_budget_is_refused_where_the_cost_is_not_known(fake: Make) -> None:
         fake(budget=1.0).run_sync("hello")
 
 
-def test_an_agent_that_dies_fails_the_run_with_its_last_words(fake: Make) -> None:
+def test_dying_agent_fails_the_run_with_its_last_output(fake: Make) -> None:
     with pytest.raises(ModelError, match=r"acp:fake has ended.*out of memory") as raised:
         fake().run_sync("die")
     run: Any = raised.value.run
@@ -218,7 +218,7 @@ def test_an_agent_that_dies_fails_the_run_with_its_last_words(fake: Make) -> Non
 
 
 @pytest.mark.parametrize(("prompt", "error"), [("crash", "out of memory"), ("error", "lost 'call-1'"), ("open", "")])
-def test_a_call_that_the_agent_leaves_open_ends_with_its_turn(fake: Make, prompt: str, error: str) -> None:
+def test_call_left_open_by_the_agent_ends_with_its_turn(fake: Make, prompt: str, error: str) -> None:
     run = fake().start(prompt, approve="auto").result(20)
     assert (run.status, error in str(run.error)) == ("failed" if error else "completed", True)
     (record,) = [record for current in run.rounds for record in current.records]
@@ -236,7 +236,7 @@ def test_a_call_that_the_agent_leaves_open_ends_with_its_turn(fake: Make, prompt
         ("change", "allow", "acp:fake has changed the arguments of bash after the call was judged"),
     ],
 )
-def test_a_call_that_escapes_or_ends_its_turn_is_a_warning(fake: Make, prompt: str, verdict: str, warning: str) -> None:
+def test_call_that_escapes_or_ends_its_turn_warns(fake: Make, prompt: str, verdict: str, warning: str) -> None:
     run = fake().run_sync(prompt, permissions={"bash": verdict}, approve="auto")
     assert [event.message for event in run.events if isinstance(event, Warned)] == [warning]
     (record,) = run.rounds[0].records
@@ -320,7 +320,7 @@ def test_a_pause_holds_the_next_turn(fake: Make) -> None:
 
 
 @pytest.mark.parametrize("prompt", ["sleep", "muse", "write"])
-def test_what_is_said_now_ends_the_turn_and_is_the_next_prompt(fake: Make, prompt: str) -> None:
+def test_message_sent_now_ends_the_turn_and_prompts_next(fake: Make, prompt: str) -> None:
     def watch(item: object) -> None:
         if item in (TextDelta("Sleeping"), ThinkingDelta("Hm")) or isinstance(item, QuestionAsked):
             live.say("mode", now=True)

@@ -29,7 +29,7 @@ def _records(run: Run) -> list[CallRecord]:
 
 
 @pytest.mark.parametrize("play", ["shell", "unasked_shell", "terminal", "task"])
-def test_a_command_is_asked_about_once_and_its_end_is_the_result(fake: Make, play: str) -> None:
+def test_command_is_asked_once_and_its_exit_is_the_result(fake: Make, play: str) -> None:
     asked: list[Any] = []
 
     def approve(call: Any, run: object) -> bool:
@@ -64,7 +64,7 @@ def test_a_command_that_is_not_allowed_does_not_run(fake: Make, tmp_path: Path, 
     assert run.text == ("" if play == "shell" else "refused: The person did not allow it.")
 
 
-def test_a_command_in_place_of_the_judged_one_is_judged_too(fake: Make, tmp_path: Path) -> None:
+def test_command_replacing_the_judged_one_is_judged_too(fake: Make, tmp_path: Path) -> None:
     run = fake().run_sync("switch touch made.txt", permissions={"bash(touch *)": "deny"}, approve="auto")
     assert run.text == "refused: The person did not allow it."
     assert [event.call.arguments for event in run.events if isinstance(event, CallBlocked)] == [{"command": "touch made.txt"}]

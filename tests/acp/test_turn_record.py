@@ -36,7 +36,7 @@ Agent(acp="fake", work_dir=".").run_sync("half", watch=told, store=Store("runs")
 """
 
 
-def test_a_batch_is_due_after_its_time_or_with_its_length() -> None:
+def test_batch_is_due_after_its_time_or_size() -> None:
     now = [10.0]
     pieces = Pieces(lambda: now[0])
     assert (pieces.due, pieces.is_due) == (None, False)

@@ -124,7 +124,7 @@ def test_an_edit_of_the_open_notebook_by_itself_is_named(fake: Make, notebook: P
     assert ["The open notebook has other cells" in warning for warning in _warnings(run)] == [True]
 
 
-def test_a_save_of_outputs_of_the_open_notebook_is_none_of_its_edits(fake: Make, notebook: Path) -> None:
+def test_saving_outputs_of_the_open_notebook_is_not_an_edit(fake: Make, notebook: Path) -> None:
     def save(item: object) -> None:
         if isinstance(item, TextDelta):
             saved = json.loads(notebook.read_text())

@@ -69,7 +69,7 @@ def test_system_and_tools_stand_before_the_messages() -> None:
 
 
 @pytest.mark.req("R0.31")
-def test_all_results_of_a_round_stand_first_in_one_message_of_the_user() -> None:
+def test_all_results_of_a_round_start_one_user_message() -> None:
     messages = (
         user("Go"),
         assistant(call(1), call(2)),
@@ -103,7 +103,7 @@ def test_text_calls_and_thinking_of_a_reply_keep_their_order() -> None:
     ]
 
 
-def test_thinking_and_blocks_of_unknown_kinds_go_back_as_they_came(subtests: pytest.Subtests) -> None:
+def test_thinking_and_unknown_blocks_are_sent_back_unchanged(subtests: pytest.Subtests) -> None:
     cases = [THOUGHT, {**THOUGHT, "thinking": ""}, REDACTED, SEARCH, {"type": "new", "x": [{"y": None}]}]
     for block in cases:
         with subtests.test(block=block):
@@ -112,7 +112,7 @@ def test_thinking_and_blocks_of_unknown_kinds_go_back_as_they_came(subtests: pyt
             assert contents(user("Hi"), said, user("On"))[1] == [block, {"type": "text", "text": "So."}]
 
 
-def test_a_reply_that_ends_with_thinking_goes_back_without_that_end(subtests: pytest.Subtests) -> None:
+def test_trailing_thinking_of_a_reply_is_not_sent_back(subtests: pytest.Subtests) -> None:
     """The API refuses it; it comes so when a reply was cut off, or is nothing but thinking."""
     for last, blank in product([THOUGHT, REDACTED], [(), ("  ",)]):
         with subtests.test(last=last, blank=blank):
@@ -185,7 +185,7 @@ def test_a_result_in_which_there_is_nothing_says_so(subtests: pytest.Subtests) -
             assert answer == {"type": "tool_result", "tool_use_id": "call_1", "content": "(no value)", "is_error": True}
 
 
-def test_blank_text_is_not_sent_and_neither_is_a_message_of_nothing_else() -> None:
+def test_blank_text_and_messages_of_only_blanks_are_omitted() -> None:
     content = contents(user("Go", " "), assistant("", Thinking("hm")), user("On"))
     assert content == [[{"type": "text", "text": "Go"}], [{"type": "text", "text": "On"}]]
 
@@ -317,7 +317,7 @@ def test_kinds_that_are_not_known_are_passed_over() -> None:
     assert one.message == assistant("a") and one.stop_reason == "brand_new_reason"
 
 
-def test_the_streamed_input_of_a_tool_of_the_provider_goes_back_with_it() -> None:
+def test_streamed_input_of_a_provider_tool_is_sent_back() -> None:
     for kind in ("server_tool_use", "mcp_tool_use", "some_new_tool_use"):
         block = begin(0, type=kind, id="s", name="web_search", input={})
         one = reply(ANTHROPIC, START, block, part_of_input(0, '{"q": '), part_of_input(0, '"x"}'), end())
@@ -337,7 +337,7 @@ def test_arguments_that_are_no_json_are_kept_as_text(subtests: pytest.Subtests) 
             assert reply(ANTHROPIC, *chunks).message.calls == (ToolCall("add", broken, "t"),)
 
 
-def test_a_call_in_which_the_reply_was_cut_off_is_dropped_and_named(subtests: pytest.Subtests) -> None:
+def test_incomplete_call_of_a_cut_reply_is_dropped_and_named(subtests: pytest.Subtests) -> None:
     for reason, came in product(["max_tokens", "model_context_window_exceeded"], ['{"a": ', "", None]):
         with subtests.test(reason=reason, came=came):
             fragment = [] if came is None else [part_of_input(1, came)]
@@ -352,7 +352,7 @@ def test_a_call_in_which_the_reply_was_cut_off_is_dropped_and_named(subtests: py
             assert one.metadata["cut_call"] == "add"
 
 
-def test_whole_calls_of_a_reply_that_was_cut_off_are_kept() -> None:
+def test_complete_calls_of_a_cut_reply_are_kept() -> None:
     whole = [begin(0, type="tool_use", id="t", name="add", input={}), part_of_input(0, '{"a": 1}')]
     for rest in ([], [begin(1, type="tool_use", id="u", name="add", input={}), part_of_input(1, "{")]):
         one = reply(ANTHROPIC, START, *whole, *rest, end("max_tokens"))
@@ -429,13 +429,13 @@ def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
     assert joined(deltas) == joined(deltas_of_whole) == ("Über " + ODD + "Then", "hm")
 
 
-def test_a_conversation_with_calls_has_tools_also_where_none_may_be_called() -> None:
+def test_conversation_with_calls_has_tools_although_none_is_allowed() -> None:
     body = sent(ANTHROPIC, user("Hi"), assistant(call(1), call(2, "now")), results(result(1, "3"), result(2, "noon")))
     assert [tool["name"] for tool in body["tools"]] == ["add", "now"] and body["tool_choice"] == {"type": "none"}
     assert "tools" not in sent(ANTHROPIC, user("Hi"), assistant("Ho"), user("Hi"))
 
 
-def test_a_count_that_is_none_is_unknown_and_the_reply_is_as_good(subtests: pytest.Subtests) -> None:
+def test_invalid_count_is_unknown_and_the_reply_is_kept(subtests: pytest.Subtests) -> None:
     for value in NO_COUNTS:
         with subtests.test(value=value):
 
@@ -469,7 +469,7 @@ def test_a_signature_may_begin_as_nothing() -> None:
     assert reply(ANTHROPIC, START, *chunks, end()).message.parts[0].provider_metadata["anthropic"]["signature"] == "sig"
 
 
-def test_a_call_without_arguments_is_kept_in_a_reply_that_was_cut_off_if_its_end_came(subtests: pytest.Subtests) -> None:
+def test_ended_call_without_arguments_is_kept_in_a_cut_reply(subtests: pytest.Subtests) -> None:
     cases = {"empty": [part_of_input(0, "{}")], "stop": [{"type": "content_block_stop", "index": 0}]}
     for name, rest in cases.items():
         with subtests.test(name):

@@ -35,9 +35,7 @@ UNENDING = {
 
 
 @pytest.mark.slow("loads the libraries of the providers, where it is the first to")
-def test_a_piece_without_an_end_is_given_up_and_not_asked_for_again(
-    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endless_chunk_is_abandoned_and_not_requested_again(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_limit, "MAX_PIECE", 300_000)
     for wire in FORMATS:
         for name, unending in UNENDING.items():

@@ -82,7 +82,7 @@ def test_fragments_of_one_call_stay_one_whatever_their_marks(subtests: pytest.Su
             assert calls_of(*fragments) == (ToolCall("add", {"a": 1}, "a"),)
 
 
-def test_fragments_without_a_mark_go_to_the_first_call_that_was_left_open(subtests: pytest.Subtests) -> None:
+def test_unmarked_fragments_belong_to_the_first_open_call(subtests: pytest.Subtests) -> None:
     begun = [fragment(None, "a", "add", '{"a":'), fragment(None, "b", "add", '{"a":')]
     rest = [fragment(None, None, None, piece) for piece in ("1", "}", "2}")]
     assert calls_of(*begun, *rest) == (ToolCall("add", {"a": 1}, "a"), ToolCall("add", {"a": 2}, "b"))
@@ -149,7 +149,7 @@ KEPT = [
 ]
 
 
-def test_arguments_that_can_be_read_in_one_way_are_read_so_and_the_reply_tells(subtests: pytest.Subtests) -> None:
+def test_arguments_with_one_reading_are_repaired_and_the_repair_recorded(subtests: pytest.Subtests) -> None:
     for name, text in MENDED.items():
         with subtests.test(name):
             _, one = read(*calls(fragment(0, "a", "add", text)), chunk("tool_calls"))
@@ -171,7 +171,7 @@ def test_arguments_that_can_be_read_in_one_way_are_read_so_and_the_reply_tells(s
             assert calls_of(fragment(0, "a", "add", nothing))[0].arguments == {}
 
 
-def test_arguments_that_can_be_read_in_no_way_or_in_several_are_kept_to_be_refused(subtests: pytest.Subtests) -> None:
+def test_unreadable_or_ambiguous_arguments_are_kept_to_be_refused(subtests: pytest.Subtests) -> None:
     for text in KEPT:
         with subtests.test(text=text[:30]):
             _, one = read(*calls(fragment(0, "a", "add", text)), chunk("tool_calls"))
@@ -200,7 +200,7 @@ TAGGED = {
 }
 
 
-def test_tags_at_the_start_are_thinking_if_asked_for_however_the_text_is_cut(subtests: pytest.Subtests) -> None:
+def test_leading_tags_are_thinking_on_request_however_split(subtests: pytest.Subtests) -> None:
     for text, (thought, said) in TAGGED.items():
         with subtests.test(text=text[:40]):
             cuts = [(), *combinations(range(1, len(text)), 2)] if len(text) < 30 else [(7,), tuple(range(1, len(text)))]
@@ -225,7 +225,7 @@ ENDED = {
 }
 
 
-def test_text_before_the_end_of_thinking_is_thinking_where_the_prompt_has_its_beginning(subtests: pytest.Subtests) -> None:
+def test_text_before_closing_tag_is_thinking_after_a_prompted_opening(subtests: pytest.Subtests) -> None:
     for text, (thought, said) in ENDED.items():
         with subtests.test(text):
             _, one = read(*(chunk(content=letter) for letter in text), chunk("stop"), tags=True)
@@ -252,7 +252,7 @@ def test_thinking_is_shown_in_whatever_form_it_comes(subtests: pytest.Subtests) 
             assert [part.text for part in one.message.parts if isinstance(part, Thinking | Text)] == ["hm", "So"]
 
 
-def test_pieces_of_a_block_of_thinking_are_joined_up_to_its_signature() -> None:
+def test_thinking_fragments_are_joined_up_to_their_signature() -> None:
     pieces = [{"thinking": "h"}, {"thinking": "m"}, {"thinking": "", "signature": "s"}, {"thinking": "So"}]
     blocks = [{"type": "thinking", **piece} for piece in pieces]
     _, one = read(*(chunk(thinking_blocks=[block]) for block in blocks), chunk(content="So"), chunk("stop"))
@@ -295,7 +295,7 @@ def test_an_error_keeps_its_words_wherever_it_stands(subtests: pytest.Subtests) 
             assert found.status == status and found.transient is (status != 400)
 
 
-def test_a_reply_that_the_server_could_not_finish_is_no_reply() -> None:
+def test_unfinished_reply_of_the_server_is_an_error() -> None:
     for finish, status in {"error": None, "insufficient_system_resource": 503}.items():
         with pytest.raises(Refused) as refused:
             read(chunk(content="So"), chunk(finish))
@@ -436,9 +436,7 @@ class Broken(httpx2.AsyncByteStream):
 
 
 @pytest.mark.parametrize("breaks", [True, False])
-def test_a_stream_cut_at_any_byte_is_the_whole_reply_or_an_error_that_is_tried_again(
-    breaks: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stream_cut_at_any_byte_is_whole_or_retried(breaks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     ends: list[int] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -462,7 +460,7 @@ def test_a_stream_cut_at_any_byte_is_the_whole_reply_or_an_error_that_is_tried_a
     asyncio.run(ask_all())
 
 
-def test_a_message_that_came_whole_needs_no_reason_of_its_end() -> None:
+def test_whole_message_needs_no_stop_reason() -> None:
     message = {"role": "assistant", "content": "So"}
     for choice in ({"message": message}, {"message": message, "finish_reason": None}):
         assert read(*as_stream({"choices": [choice]}))[1].stop_reason == "stop"
@@ -470,7 +468,7 @@ def test_a_message_that_came_whole_needs_no_reason_of_its_end() -> None:
         read(*as_stream({"choices": [{"message": {"role": "assistant", "content": None}}]}))
 
 
-def test_a_stream_with_its_mark_of_the_end_needs_no_reason_if_all_can_be_read(subtests: pytest.Subtests) -> None:
+def test_stream_with_end_marker_needs_no_stop_reason_if_readable(subtests: pytest.Subtests) -> None:
     add = fragment(0, "a", "add", '{"a":1}')
     text = chunk(content="So")
     for name, chunks in {"text": [text], "a call": calls(add), "both": [text, *calls(add)]}.items():
@@ -546,7 +544,7 @@ FAILED_STREAMS = {
 }
 
 
-def test_an_error_in_a_stream_keeps_its_words_in_any_form(answer_with: Callable[..., Reply], subtests: pytest.Subtests) -> None:
+def test_error_in_a_stream_keeps_its_message_in_any_form(answer_with: Callable[..., Reply], subtests: pytest.Subtests) -> None:
     for (name, text), before in product(FAILED_STREAMS.items(), (b"", EVENTS[0])):
         with subtests.test(name, before=before), pytest.raises(ProviderTrouble, match="the model broke"):
             answer_with(before, text.encode())
@@ -559,7 +557,7 @@ def test_a_stream_without_its_end_is_cut_off(answer_with: Callable[..., Reply]) 
         answer_with(EVENTS[0][:40], breaks=True)
 
 
-def test_a_reply_that_ends_while_its_stream_stays_open_is_waited_for_no_longer() -> None:
+def test_finished_reply_does_not_wait_for_its_open_stream() -> None:
     async def chunks() -> AsyncGenerator[Any]:
         yield chunk("stop", content="So")
         yield {"choices": [], "usage": COUNTS}
@@ -577,7 +575,7 @@ def test_a_reply_that_ends_while_its_stream_stays_open_is_waited_for_no_longer()
     assert clock.now - Clock().now == AFTER_THE_END and reading.reply().usage == Usage(100, 10)
 
 
-def test_a_stream_without_an_event_is_read_as_the_json_that_it_is(answer_with: Callable[..., Reply]) -> None:
+def test_stream_without_events_is_read_as_json(answer_with: Callable[..., Reply]) -> None:
     whole = {"choices": [{"message": {"content": "So"}, "finish_reason": "stop"}], "usage": COUNTS}
     assert answer_with(json.dumps(whole, indent=1).encode()).message.text == "So"
     with pytest.raises(ProviderTrouble, match="slots are busy"):

@@ -159,7 +159,7 @@ def headers_of(provider: str, url: str | None) -> dict[str, str]:
     return dict(client._build_request(options.construct(method="post", url="/x")).headers.items())
 
 
-def test_what_the_environment_has_for_the_provider_is_not_sent_to_others(subtests: pytest.Subtests) -> None:
+def test_provider_environment_settings_are_not_sent_to_other_servers(subtests: pytest.Subtests) -> None:
     for provider in FORMATS:
         with subtests.test(provider), pytest.MonkeyPatch.context() as monkeypatch:
             for variable, text in FOR_THE_PROVIDER.items():
@@ -179,7 +179,7 @@ def test_what_the_environment_has_for_the_provider_is_not_sent_to_others(subtest
                 assert not [one for one in (*mine, "Bearer of-the-boss") if one in sent]
 
 
-def test_servers_of_others_get_the_key_of_anthropic_in_the_old_header_too() -> None:
+def test_foreign_servers_get_the_anthropic_key_in_both_headers() -> None:
     others, own = headers_of("anthropic", OTHERS_URL), headers_of("anthropic", None)
     assert others["x-api-key"] == SECRET and others["authorization"] == own["authorization"] == f"Bearer {SECRET}"
     assert "x-api-key" not in own and "x-api-key" not in headers_of("anthropic", "https://api.anthropic.com/")
@@ -199,7 +199,7 @@ def test_servers_on_this_machine_are_asked_without_the_proxy(subtests: pytest.Su
 # What cannot be made
 
 
-def test_an_environment_that_lets_no_client_be_made_is_said_once_without_a_secret(subtests: pytest.Subtests) -> None:
+def test_environment_preventing_a_client_is_reported_once_without_secrets(subtests: pytest.Subtests) -> None:
     cases = [
         ("ALL_PROXY", "socks5://me:never@127.0.0.1:9", "socksio"),
         ("HTTPS_PROXY", "gopher://me:never@127.0.0.1:9", "proxy"),
@@ -299,7 +299,7 @@ WAYS: dict[str, Callable[[Agent], Any]] = {
 """How an agent is set to work, and the text of the run where there is one."""
 
 
-def test_no_connection_stays_open_whichever_way_an_agent_is_set_to_work(subtests: pytest.Subtests) -> None:
+def test_no_connection_stays_open_after_any_kind_of_run(subtests: pytest.Subtests) -> None:
     for wire, how in product(FORMATS, WAYS):
         with subtests.test(wire=wire, how=how):
             before = set(threading.enumerate())

@@ -61,7 +61,7 @@ def test_the_variable_counts_where_the_name_says_nothing(subtests: pytest.Subtes
 
 
 @pytest.mark.req("R2.15", "R2.16")
-def test_without_it_or_with_a_bad_one_all_stays_as_the_model_has_it(subtests: pytest.Subtests) -> None:
+def test_missing_or_invalid_default_leaves_the_model_limit(subtests: pytest.Subtests) -> None:
     for provider, said in product(REMOTE, [None, "", "many", "0", "-1", "2000000"]):
         with subtests.test(provider=provider, said=said), pytest.MonkeyPatch.context() as monkeypatch:
             if said is not None:
@@ -80,7 +80,7 @@ def test_what_may_be_thought_comes_on_top(monkeypatch: pytest.MonkeyPatch) -> No
     assert sent("anthropic:m-1?thinking=8000&max_tokens=9000")["max_tokens"] == 9000
 
 
-def test_a_model_that_was_made_keeps_its_limit_and_tells_it_in_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_created_model_keeps_its_limit_and_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_MAX_TOKENS", "4096")
     model = remote_model("openai:m-1")
     monkeypatch.setenv("AGENT_MAX_TOKENS", "50")

@@ -32,7 +32,7 @@ def test_a_request_is_the_sum_of_its_parts() -> None:
     assert tokens_of_tools((replace(tools[0], effects=("network", "write")),)) == tokens_of_tools(tools)  # they are not sent
 
 
-def test_a_picture_in_a_result_counts_the_same_however_many_bytes_it_has() -> None:
+def test_picture_in_a_result_counts_the_same_at_any_size() -> None:
     small, large = (
         Message("tool", (ToolResult("c", "look", (Text("see"), Image("image/png", b"x" * size))),)) for size in (10, 100_000)
     )

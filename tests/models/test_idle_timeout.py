@@ -37,7 +37,7 @@ def limits(pings: str) -> dict[str, Any]:
 
 @pytest.mark.req("R2.40")
 @pytest.mark.usefixtures("skipped_silence")
-def test_a_reply_that_stops_in_the_middle_of_its_words_is_given_up_and_what_came_was_told(subtests: pytest.Subtests) -> None:
+def test_reply_stopping_within_its_text_is_abandoned_after_streaming_it(subtests: pytest.Subtests) -> None:
     for wire, pings in product(FORMATS, ["", "comments", "events"]):
         with subtests.test(wire=wire, pings=pings):
             with LoopbackServer([Stall(600, in_the_middle(wire), WORDS, pings)]) as server:
@@ -50,7 +50,7 @@ def test_a_reply_that_stops_in_the_middle_of_its_words_is_given_up_and_what_came
 
 @pytest.mark.req("R2.40")
 @pytest.mark.usefixtures("skipped_silence")
-def test_a_reply_that_stops_in_the_middle_of_a_call_is_given_up(subtests: pytest.Subtests) -> None:
+def test_reply_stopping_within_a_call_is_abandoned(subtests: pytest.Subtests) -> None:
     for wire, pings in product(FORMATS, ["", "comments", "events"]):
         with subtests.test(wire=wire, pings=pings):
             with LoopbackServer([Stall(600, in_the_middle(wire) + 1, CALL, pings), "Never mind."]) as server:
@@ -62,7 +62,7 @@ def test_a_reply_that_stops_in_the_middle_of_a_call_is_given_up(subtests: pytest
 
 @pytest.mark.req("R2.40")
 @pytest.mark.usefixtures("skipped_silence")
-def test_signs_of_life_alone_are_no_reply_whether_it_was_to_stream_or_not(subtests: pytest.Subtests) -> None:
+def test_keepalives_alone_are_no_reply_with_or_without_streaming(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             with LoopbackServer([Stall(600, 0, WORDS, "comments"), "Here."]) as server:
@@ -74,7 +74,7 @@ def test_signs_of_life_alone_are_no_reply_whether_it_was_to_stream_or_not(subtes
 
 
 @pytest.mark.slow("loads the libraries of the providers, where it is the first to")
-def test_a_reply_that_comes_on_after_signs_of_life_is_whole(subtests: pytest.Subtests) -> None:
+def test_reply_continuing_after_keepalives_is_whole(subtests: pytest.Subtests) -> None:
     for wire, pings in product(FORMATS, ["comments", "events"]):
         with subtests.test(wire=wire, pings=pings):
             with LoopbackServer([Stall(0.2, in_the_middle(wire), WORDS, pings)]) as server:
@@ -92,7 +92,7 @@ def test_the_connection_of_a_stalled_reply_is_closed(subtests: pytest.Subtests) 
             assert not server.requests[1].hung_up
 
 
-def test_without_a_limit_of_its_own_a_stall_may_last_twice_the_longest_silence() -> None:
+def test_stall_limit_defaults_to_twice_the_timeout() -> None:
     assert Options().longest_stall == 600 == 2 * Options().timeout
     assert Options(timeout=7.0).longest_stall == 14 and Options(stall=3.0).longest_stall == 3
 
@@ -168,7 +168,7 @@ SAID_AGAIN = [
 ]
 
 
-def test_what_is_only_said_again_does_not_begin_the_wait_anew(subtests: pytest.Subtests) -> None:
+def test_repeated_content_does_not_restart_the_timeout(subtests: pytest.Subtests) -> None:
     for chunk in SAID_AGAIN:
         with subtests.test(chunk=chunk):
             assert len(heard_of(Slow(WORD, *[chunk] * 9, each=0.2), 0.5)) < 6
@@ -189,7 +189,7 @@ def test_the_same_words_again_and_again_are_words(subtests: pytest.Subtests) -> 
             assert len(heard_of(Slow(*[{"choices": [{"index": 0, "delta": delta}]}] * 9, each=0.2), 0.3)) == 9
 
 
-def test_what_is_done_with_a_chunk_does_not_count_as_waiting() -> None:
+def test_processing_a_chunk_does_not_count_as_waiting() -> None:
     async def chunks() -> AsyncGenerator[Any]:
         for _ in range(3):
             await asyncio.sleep(0)
@@ -269,7 +269,7 @@ def test_this_says_only_that_the_server_is_there(subtests: pytest.Subtests) -> N
             assert not Progress().is_made_by(chunk)
 
 
-def test_thinking_and_arguments_are_told_as_they_come_and_end_no_call(subtests: pytest.Subtests) -> None:
+def test_thinking_and_arguments_are_streamed_and_end_no_call(subtests: pytest.Subtests) -> None:
     for wire in FORMATS:
         with subtests.test(wire):
             with LoopbackServer([[Thinking("Let me see now"), CALL]]) as server:

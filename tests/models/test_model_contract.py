@@ -121,7 +121,7 @@ def test_the_deltas_joined_are_the_text_of_the_reply(kind: Kind) -> None:
             assert "".join(item.text for item in items if isinstance(item, e.ThinkingDelta)) == thought
 
 
-def test_a_reply_is_a_message_of_the_assistant_and_says_why_it_ended(kind: Kind) -> None:
+def test_reply_is_an_assistant_message_with_a_stop_reason(kind: Kind) -> None:
     model = Overheard(kind.model(SCRIPT))
     do(model)
     for items in model.streams:
@@ -161,7 +161,7 @@ def test_a_reply_that_comes_whole_is_the_one_that_streams(subtests: pytest.Subte
 
 
 @pytest.mark.req("R0.10")
-def test_every_model_that_follows_a_script_makes_the_same_run_of_it() -> None:
+def test_every_scriptable_model_makes_the_same_run() -> None:
     shapes = {}
     for name in KINDS:
         with kind_of(name) as kind:
@@ -173,7 +173,7 @@ def test_every_model_that_follows_a_script_makes_the_same_run_of_it() -> None:
     assert all(shape == shapes["scripted"] for shape in shapes.values())
 
 
-def test_a_run_of_any_model_is_the_one_its_log_tells(kind: Kind, tmp_path: Path) -> None:
+def test_log_of_any_model_recreates_its_run(kind: Kind, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     run = do(kind.model(SCRIPT), store=store)
     assert store.load(run.id) == run == Run.from_events(run.events)
@@ -219,7 +219,7 @@ def test_an_empty_answer_has_no_parts(scriptable: Kind) -> None:
 
 
 @pytest.mark.req("K2.1")
-def test_an_answer_that_is_cut_off_by_length_is_taken_up_once(scriptable: Kind) -> None:
+def test_answer_cut_off_by_length_is_continued_once(scriptable: Kind) -> None:
     run = do(scriptable.model([End(["It is half a sen"], "cut"), "tence."]))
     assert refusals(scriptable) == []
     assert run.rounds[0].stop_reason in ("max_tokens", "length", "max_output_tokens")
@@ -227,7 +227,7 @@ def test_an_answer_that_is_cut_off_by_length_is_taken_up_once(scriptable: Kind) 
 
 
 @pytest.mark.req("K2.1")
-def test_an_answer_that_is_refused_stops_the_run_and_says_so(scriptable: Kind) -> None:
+def test_refused_answer_stops_the_run_with_a_message(scriptable: Kind) -> None:
     run = do(scriptable.model([End(["I would rather not."], "refused")]))
     assert (run.status, run.stop_reason, len(run.rounds)) == ("stopped", "refusal", 1)
 

@@ -61,7 +61,7 @@ def test_the_count_of_tokens_is_asked_for_in_streams() -> None:
     assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
 
 
-def test_each_result_is_a_message_of_its_own_and_what_was_said_follows_them() -> None:
+def test_each_result_is_a_message_followed_by_the_text() -> None:
     round_trip = (assistant("So.", call(1, a=1), call(2)), results("Said", result(1, "3"), result(2, "x", "y"), "and more"))
     assert messages(user("Go"), *round_trip)[1:] == [
         {
@@ -228,7 +228,7 @@ def test_a_refusal_is_text_and_the_reason_of_the_end() -> None:
     assert one.stop_reason == "refusal"
 
 
-def test_the_reason_of_the_end_is_kept_in_the_words_of_the_api() -> None:
+def test_stop_reason_is_kept_in_the_words_of_the_api() -> None:
     for reason in ("stop", "content_filter", "length", "function_call"):
         assert reply(OPENAI, chunk(content="a"), chunk(reason), chunk()).stop_reason == reason
 
@@ -240,7 +240,7 @@ def test_arguments_that_are_no_json_are_kept_as_text(subtests: pytest.Subtests) 
             assert reply(OPENAI, *chunks).message.calls == (ToolCall("add", broken, "a"),)
 
 
-def test_a_call_in_which_the_reply_was_cut_off_is_named_and_not_whole(subtests: pytest.Subtests) -> None:
+def test_incomplete_call_of_a_cut_reply_is_named(subtests: pytest.Subtests) -> None:
     for came in ['{"a": ', ""]:
         with subtests.test(came):
             half = fragment(1, "b", "now", came)
@@ -251,7 +251,7 @@ def test_a_call_in_which_the_reply_was_cut_off_is_named_and_not_whole(subtests: 
             assert alone.message == assistant("So") and alone.metadata["cut_call"] == "now"
 
 
-def test_whole_calls_of_a_reply_that_was_cut_off_are_kept() -> None:
+def test_complete_calls_of_a_cut_reply_are_kept() -> None:
     one = reply(OPENAI, *calls(fragment(0, "a", "add", '{"a": 1}')), chunk("length"))
     assert one.message.calls == (ToolCall("add", {"a": 1}, "a"),) and "cut_call" not in one.metadata
 
@@ -268,7 +268,7 @@ def test_an_empty_reply_has_no_parts() -> None:
     assert reply(OPENAI, chunk(content="", reasoning_content="", tool_calls=[]), chunk("stop")).message.parts == ()
 
 
-def test_an_error_in_the_place_of_a_reply_is_a_refusal_in_its_words(subtests: pytest.Subtests) -> None:
+def test_error_in_place_of_a_reply_is_a_refusal(subtests: pytest.Subtests) -> None:
     cases = [
         ({"code": 429, "message": "slow down"}, "429", "slow down"),
         ({"type": "overloaded", "message": "busy", "code": None}, "overloaded", "busy"),
@@ -325,7 +325,7 @@ def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
     assert joined(deltas) == joined(deltas_of_whole) == ("Über " + ODD, "hm")
 
 
-def test_a_count_that_is_none_is_unknown_and_the_reply_is_as_good(subtests: pytest.Subtests) -> None:
+def test_invalid_count_is_unknown_and_the_reply_is_kept(subtests: pytest.Subtests) -> None:
     for value in NO_COUNTS:
         with subtests.test(value=value):
             usage = {"prompt_tokens": value, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": value}}
@@ -377,6 +377,6 @@ def test_an_id_that_is_a_number_is_one() -> None:
     assert reply(OPENAI, *fragments, chunk("tool_calls")).message.calls == (ToolCall("add", {}, "0"),)
 
 
-def test_a_call_without_arguments_is_kept_in_a_reply_that_was_cut_off_if_they_came() -> None:
+def test_call_with_empty_arguments_is_kept_in_a_cut_reply() -> None:
     one = reply(OPENAI, *calls(fragment(0, "a", "now", "{"), fragment(0, arguments="} ")), chunk("length"))
     assert one.message.calls == (ToolCall("now", {}, "a"),) and "cut_call" not in one.metadata

@@ -87,7 +87,7 @@ def test_system_and_tools_are_sent() -> None:
     assert body["tools"][1]["parameters"] == {"type": "object", "properties": {}}
 
 
-def test_calls_and_results_are_items_and_what_was_said_follows_them() -> None:
+def test_calls_and_results_are_items_followed_by_the_text() -> None:
     round_trip = (assistant("So.", call(1, a=1), call(2)), results("Said", result(1, "3"), result(2, "x", "y"), "more"))
     assert items(user("Go"), *round_trip)[1:] == [
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "So."}]},
@@ -109,7 +109,7 @@ def test_what_is_said_in_passing_stands_at_the_very_end() -> None:
         assert not any("<system-reminder>" in str(other) for other in [*others, *last["content"][:-1]])
 
 
-def test_reasoning_goes_back_as_it_came_before_what_it_led_to() -> None:
+def test_reasoning_returns_unchanged_before_its_items() -> None:
     came = {**REASONING, "status": None, "content": None}
     for item in (came, {**came, "summary": [], "status": "completed"}):
         said = reply(RESPONSES, end(item, message("So."), function("{}"))).message
@@ -118,7 +118,7 @@ def test_reasoning_goes_back_as_it_came_before_what_it_led_to() -> None:
         assert [one["type"] for one in echoed[2:4]] == ["message", "function_call"]
 
 
-def test_reasoning_that_the_api_could_not_find_again_is_not_sent() -> None:
+def test_reasoning_without_encrypted_content_is_not_sent() -> None:
     said = reply(RESPONSES, end({**REASONING, "encrypted_content": None}, message("So."))).message
     assert said.parts[0] == Thinking("hm")
     assert [one["type"] for one in items(user("Go"), said, user("On"))] == ["message"] * 3
@@ -217,7 +217,7 @@ def test_settings_are_sent_in_the_words_of_the_api(subtests: pytest.Subtests) ->
             assert sent(RESPONSES, **{"stream": False, **given}) == usual | fields
 
 
-def test_a_model_that_does_not_think_is_not_asked_for_its_thoughts() -> None:
+def test_model_without_reasoning_is_not_asked_for_it() -> None:
     assert set(sent(RESPONSES, thinking="off", stream=False)) == {"model", "store", "input"}
 
 
@@ -266,7 +266,7 @@ def test_reasoning_in_the_clear_is_thinking() -> None:
     assert deltas == [ThinkingDelta("hm")] and one.message == assistant(Thinking("hm"), "4")
 
 
-def test_items_that_the_last_event_leaves_out_are_taken_from_those_before() -> None:
+def test_items_missing_in_the_last_event_come_from_earlier_events() -> None:
     done = [
         {"type": "response.output_item.done", "output_index": index, "item": item}
         for index, item in ((1, function('{"a":1}')), (0, message("So")))
@@ -275,7 +275,7 @@ def test_items_that_the_last_event_leaves_out_are_taken_from_those_before() -> N
         assert reply(RESPONSES, *done, last).message == assistant("So", ToolCall("add", {"a": 1}, "c1"))
 
 
-def test_items_without_an_index_stand_in_the_order_in_which_they_came() -> None:
+def test_items_without_an_index_keep_their_order() -> None:
     done = [{"type": "response.output_item.done", "item": item} for item in (message("So"), function('{"a":1}'))]
     assert reply(RESPONSES, *done, end()).message == assistant("So", ToolCall("add", {"a": 1}, "c1"))
 
@@ -294,7 +294,7 @@ def test_arguments_that_are_no_json_are_kept_as_text(subtests: pytest.Subtests) 
             assert reply(RESPONSES, end(function(broken))).message.calls == (ToolCall("add", broken, "c1"),)
 
 
-def test_a_call_in_which_the_reply_was_cut_off_is_named_and_not_whole(subtests: pytest.Subtests) -> None:
+def test_incomplete_call_of_a_cut_reply_is_named(subtests: pytest.Subtests) -> None:
     for reason, came in product(["max_output_tokens", "content_filter"], ['{"a": ', ""]):
         with subtests.test(reason=reason, came=came):
             output = (message("So"), function('{"a":1}', "c0"), function(came))
@@ -303,17 +303,17 @@ def test_a_call_in_which_the_reply_was_cut_off_is_named_and_not_whole(subtests: 
             assert one.stop_reason == reason and one.metadata["cut_call"] == "add"
 
 
-def test_whole_calls_of_a_reply_that_was_cut_off_are_kept() -> None:
+def test_complete_calls_of_a_cut_reply_are_kept() -> None:
     one = reply(RESPONSES, end(function('{"a":1}'), status="incomplete", incomplete_details={"reason": "max_output_tokens"}))
     assert one.message.calls == (ToolCall("add", {"a": 1}, "c1"),) and "cut_call" not in one.metadata
 
 
-def test_an_end_of_another_kind_is_kept_in_the_words_of_the_api() -> None:
+def test_unknown_stop_reason_is_kept_unchanged() -> None:
     assert reply(RESPONSES, *as_stream(response(message("a"), status="cancelled"))).stop_reason == "cancelled"
     assert reply(RESPONSES, end(message("a"), status="incomplete")).stop_reason == "incomplete"
 
 
-def test_a_failure_inside_the_stream_is_a_refusal_in_its_words(subtests: pytest.Subtests) -> None:
+def test_failure_inside_the_stream_is_a_refusal_with_its_message(subtests: pytest.Subtests) -> None:
     cases = [
         (end(status="failed", error={"code": "server_error", "message": "oops"}), "server_error", "oops"),
         *[(end(status="failed", error=None), "", "the reply failed"), ({"type": "response.failed"}, "", "the reply failed")],
@@ -382,7 +382,7 @@ def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
     assert joined(deltas) == joined(deltas_of_whole) == ("Über " + ODD + "Then", "h\n\nm")
 
 
-def test_a_count_that_is_none_is_unknown_and_the_reply_is_as_good(subtests: pytest.Subtests) -> None:
+def test_invalid_count_is_unknown_and_the_reply_is_kept(subtests: pytest.Subtests) -> None:
     for value in NO_COUNTS:
         with subtests.test(value=value):
             one = reply(
@@ -404,19 +404,19 @@ def test_a_picture_that_no_api_takes_is_sent_as_words(subtests: pytest.Subtests)
             assert [one["type"] for one in made[4]["output"]] == ["input_image", "input_text"]
 
 
-def test_text_that_was_shown_is_the_text_of_a_reply_without_items() -> None:
+def test_streamed_text_is_the_text_of_a_reply_without_items() -> None:
     told = [{"type": "response.output_text.delta", "delta": text} for text in ("So", "", " it is")]
     last = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": None}}
     deltas, one = read(RESPONSES, [*told, last])
     assert joined(deltas) == ("So it is", "") and one.message == assistant("So it is")
 
 
-def test_a_null_among_the_contents_of_a_message_is_passed_over() -> None:
+def test_null_among_message_contents_is_ignored() -> None:
     item = {"type": "message", "content": [None, {"type": "output_text", "text": "So"}]}
     assert reply(RESPONSES, end(item)).message == assistant("So")
 
 
-def test_a_call_without_arguments_is_kept_in_a_reply_that_was_cut_off_if_its_end_came() -> None:
+def test_ended_call_without_arguments_is_kept_in_a_cut_reply() -> None:
     cut = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     bare = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": ""}
     done = {"type": "response.output_item.done", "output_index": 0, "item": bare}

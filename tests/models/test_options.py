@@ -184,7 +184,7 @@ def test_no_error_repeats_what_may_be_a_key(subtests: pytest.Subtests) -> None:
                     assert "never-to-be-seen" not in told
 
 
-def test_a_url_with_a_password_is_refused_with_the_other_way() -> None:
+def test_url_with_a_password_is_refused_with_an_alternative() -> None:
     told = refusal("url=https://me:secret@example.org/v1")
     assert "must not hold a password" in told and 'os.environ["MY_KEY"]' in told and "secret" not in told
     assert "must not hold a password" in refusal("url=https://me@example.org/v1")
@@ -202,7 +202,7 @@ def test_each_provider_knows_its_options_and_no_others(subtests: pytest.Subtests
                 assert f"has no option '{option}'" in refusal(f"{option}=1", provider)
 
 
-def test_a_url_of_the_environment_with_a_secret_in_it_is_refused_and_not_repeated(subtests: pytest.Subtests) -> None:
+def test_environment_url_with_a_secret_is_refused_without_repeating_it(subtests: pytest.Subtests) -> None:
     cases = [
         ("anthropic", "ANTHROPIC_BASE_URL"),
         ("openai", "OPENAI_BASE_URL"),

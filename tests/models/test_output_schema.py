@@ -31,7 +31,7 @@ def sends(provider: str, schema: dict[str, Any], url: str = "") -> bool:
     return any(field in body for field in ("response_format", "text", "output_config"))
 
 
-def test_a_providers_own_server_is_sent_the_schema_that_it_takes(subtests: pytest.Subtests) -> None:
+def test_provider_server_is_sent_only_schemas_it_accepts(subtests: pytest.Subtests) -> None:
     for provider, taken in {
         "anthropic": [CLOSED, LIST],
         "openai": [CLOSED, OPEN],
@@ -66,7 +66,7 @@ def test_every_provider_is_held_to_the_output(subtests: pytest.Subtests) -> None
             assert [received.problems for received in server.requests] == [(), ()]
 
 
-def test_a_schema_that_the_model_was_made_with_is_still_sent() -> None:
+def test_schema_given_at_model_creation_is_sent() -> None:
     with LoopbackServer([FITS]) as server:
         model = make_model(server.model("openai"), output_schema=OPEN)
         assert Agent(model, output=Output(CLOSED)).run_sync("go").output == {"birds": 12}

@@ -54,7 +54,7 @@ def test_a_stream_of_anthropic_is_read() -> None:
     assert reply.usage == Usage(input=3042, output=354, cache_read=0, cache_write=0)
 
 
-def test_all_that_anthropic_sent_goes_back_to_it_as_it_came() -> None:
+def test_anthropic_content_is_sent_back_unchanged() -> None:
     chunks = events("anthropic.response.sse")
     started = [chunk["content_block"] for chunk in chunks if chunk["type"] == "content_block_start"]
     pieces = [chunk["delta"] for chunk in chunks if chunk["type"] == "content_block_delta"]
@@ -73,14 +73,14 @@ def test_all_that_anthropic_sent_goes_back_to_it_as_it_came() -> None:
     assert use["type"] == "mcp_tool_use" and found["type"] == "mcp_tool_result"
 
 
-def test_what_anthropic_sent_is_not_sent_to_others_but_the_words() -> None:
+def test_other_providers_get_only_the_text_of_anthropic_content() -> None:
     said = read(ANTHROPIC, events("anthropic.response.sse"))[1].message
     assert sent(OPENAI, user("Hi"), said, user("On"))["messages"][1] == {"role": "assistant", "content": said.text}
     content = [{"type": "output_text", "text": said.text}]
     assert sent(RESPONSES, user("Hi"), said, user("On"))["input"][1]["content"] == content
 
 
-def test_our_request_to_anthropic_is_the_recorded_one_but_for_its_tools() -> None:
+def test_anthropic_request_equals_the_recording_except_its_tools() -> None:
     request = recorded("anthropic.request.json")
     del request["mcp_servers"]  # tools that run at the provider are none of ours
     model = request.pop("model")
@@ -155,7 +155,7 @@ def test_whole_replies_of_the_responses_api_are_read() -> None:
     assert reply.usage == Usage(input=1207, output=535, cache_read=0, reasoning=320)
 
 
-def test_all_that_the_responses_api_sent_goes_back_to_it_as_it_came() -> None:
+def test_responses_content_is_sent_back_unchanged() -> None:
     output = recorded("openai-responses.1.response.json")["output"]
     said = read(RESPONSES, RESPONSES.as_stream(recorded("openai-responses.1.response.json")))[1].message
     made = sent(RESPONSES, user(PROMPT), said, user(AFTERWARDS), system="You are a helpful assistant.")
@@ -164,7 +164,7 @@ def test_all_that_the_responses_api_sent_goes_back_to_it_as_it_came() -> None:
     assert words["content"] == [{"type": "output_text", "text": output[-1]["content"][0]["text"]}]
 
 
-def test_our_request_to_the_responses_api_is_like_the_recorded_one() -> None:
+def test_responses_request_resembles_the_recording() -> None:
     request = recorded("openai-responses.2.request.json")
     said = read(RESPONSES, RESPONSES.as_stream(recorded("openai-responses.1.response.json")))[1].message
     made = sent(RESPONSES, user(PROMPT), said, user(AFTERWARDS), system="You are a helpful assistant.")

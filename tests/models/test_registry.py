@@ -70,12 +70,12 @@ def test_what_is_no_model_is_said_with_what_to_type(subtests: pytest.Subtests) -
             assert said in str(caught.value)
 
 
-def test_an_unknown_name_without_a_near_match_is_told_how_names_are_written(snapshot: Snapshot) -> None:
+def test_unknown_name_without_a_near_match_explains_the_syntax(snapshot: Snapshot) -> None:
     with pytest.raises(UnknownModel, check=snapshot.worded):
         make_model("zzzzzz")
 
 
-def test_a_missing_key_is_one_line_with_the_variable_and_the_command_to_type(subtests: pytest.Subtests) -> None:
+def test_missing_key_is_one_line_with_variable_and_command(subtests: pytest.Subtests) -> None:
     for provider, variable in WITH_KEY.items():
         with subtests.test(provider=provider, variable=variable):
             with pytest.raises(MissingKey) as caught:
@@ -97,7 +97,7 @@ def test_a_blank_key_is_a_missing_one(subtests: pytest.Subtests) -> None:
                 make_model("anthropic:some-model")
 
 
-def test_a_key_is_wanted_when_the_model_is_made_and_not_when_an_agent_is(subtests: pytest.Subtests) -> None:
+def test_key_is_required_for_a_model_and_not_an_agent(subtests: pytest.Subtests) -> None:
     for provider in WITH_KEY:
         with subtests.test(provider):
             agent = Agent(f"{provider}:some-model")
@@ -138,7 +138,7 @@ def endpoint(name: str) -> Endpoint:
     return model._endpoint
 
 
-def test_where_a_model_is_the_name_says_first_then_the_environment_then_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_location_comes_from_name_then_environment_then_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     assert endpoint("ollama:m").url == "http://127.0.0.1:11434/v1"
     monkeypatch.setenv("OLLAMA_HOST", "10.0.0.7")
     assert endpoint("ollama:m").url == "http://10.0.0.7:11434/v1"
@@ -195,7 +195,7 @@ def test_the_form_of_the_answers_is_sent_along(subtests: pytest.Subtests) -> Non
             assert '"required": ["a"]' in json.dumps(server.requests[0].body)
 
 
-def test_the_form_of_the_answers_goes_with_the_name_of_a_language_model(snapshot: Snapshot) -> None:
+def test_output_schema_requires_the_name_of_a_language_model(snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError, match="simulated: models do not support output_schema"):
         make_model(DEFAULT, output_schema=SCHEMA)
     with pytest.raises(SettingsError, check=snapshot.worded):
@@ -204,13 +204,13 @@ def test_the_form_of_the_answers_goes_with_the_name_of_a_language_model(snapshot
         make_model("nobody:m", output_schema=SCHEMA)
 
 
-def test_a_recorded_model_needs_a_file_or_folder_that_is_there(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_recorded_model_requires_an_existing_file_or_folder(tmp_path: Path, snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError, check=snapshot.worded):
         make_model("recorded:some-run")
     assert make_model(f"recorded:{tmp_path}").name == f"recorded:{tmp_path}"
 
 
-def test_what_is_no_model_is_told_without_what_may_be_a_key() -> None:
+def test_invalid_model_error_contains_no_possible_key() -> None:
     for name in (f"anthropik:x?key={SECRET}", f"anthropic:?key={SECRET}", f"?{SECRET}", SECRET):
         with pytest.raises(UnknownModel) as caught:
             make_model(name)
@@ -264,7 +264,7 @@ def test_what_is_neither_a_name_nor_a_model_is_refused(subtests: pytest.Subtests
             assert str(caught.value).endswith(f"is not a model. {lacks} Or give a name such as simulated:disciplined")
 
 
-def test_any_object_with_a_name_and_a_stream_is_a_model() -> None:
+def test_object_with_name_and_stream_is_a_model() -> None:
     class Mine:
         name = "mine:own"
 
@@ -285,13 +285,13 @@ def test_names_that_can_be_completed_make_models() -> None:
     assert [make_model(name).name for name in names()] == names()
 
 
-def test_a_number_of_tokens_to_think_with_is_refused_where_nobody_would_be_told_it() -> None:
+def test_thinking_budget_is_refused_where_it_would_not_be_sent() -> None:
     check_model("anthropic:m?thinking=2000")
     with pytest.raises(SettingsError, match="effort=high"):
         check_model("openai-responses:m?thinking=2000")
 
 
-def test_a_name_can_be_checked_and_an_agent_made_without_a_key() -> None:
+def test_name_can_be_checked_and_agent_made_without_a_key() -> None:
     check_model("anthropic:m")
     agent = Agent("openai:m")
     assert agent.first_request("Hi").messages[0].text.startswith("Hi")
@@ -301,14 +301,14 @@ def test_a_name_can_be_checked_and_an_agent_made_without_a_key() -> None:
         agent.start("Hi")
 
 
-def test_a_url_of_the_environment_must_not_hold_a_password_either(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_url_from_the_environment_must_not_contain_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://me:secret-word@localhost:1/v1")
     with pytest.raises(SettingsError) as caught:
         make_model("openai:m")
     assert "password" in str(caught.value) and "secret-word" not in str(caught.value)
 
 
-def test_a_key_that_was_named_must_be_there_on_this_machine_too() -> None:
+def test_named_key_must_exist_for_local_servers_too() -> None:
     with pytest.raises(MissingKey, match="MY_KEY"):
         make_model("compatible:m?url=http://localhost:1/v1&key=MY_KEY")
 
@@ -321,7 +321,7 @@ def test_the_path_of_the_api_may_stand_in_the_url() -> None:
     )
 
 
-def test_a_name_that_is_none_is_told_with_how_to_write_it(subtests: pytest.Subtests) -> None:
+def test_malformed_name_error_explains_the_syntax(subtests: pytest.Subtests) -> None:
     cases = [
         ("claude-something", "Name its provider: anthropic:claude-something"),
         ("http://localhost:8000/v1", "compatible:NAME?url=http://localhost:8000/v1"),
@@ -339,7 +339,7 @@ def test_a_name_that_is_none_is_told_with_how_to_write_it(subtests: pytest.Subte
             assert hint in str(caught.value)
 
 
-def test_what_a_key_looks_like_is_no_name_of_a_model() -> None:
+def test_key_like_text_is_not_a_model_name() -> None:
     for name in (
         "sk-ant-api03-secretsecret",
         "anthropic:sk-ant-api03-secretsecret",
@@ -351,7 +351,7 @@ def test_what_a_key_looks_like_is_no_name_of_a_model() -> None:
         assert "secret" not in str(caught.value) and "0123" not in str(caught.value)
 
 
-def test_the_wire_form_of_a_request_needs_no_key_and_is_what_would_be_sent() -> None:
+def test_wire_form_equals_the_sent_request_and_needs_no_key() -> None:
     request = Agent("openai:m?effort=low").first_request("Hi")
     assert json.loads(wire_form("openai:m?effort=low", request) or b"")["reasoning_effort"] == "low"
     assert wire_form("simulated:chatty", request) is None and wire_form(ScriptedModel([]), request) is None

@@ -146,7 +146,7 @@ class Gone(Misbehaviour):
         return with_changes(good, chunks=[*good.chunks[:2], self.end])
 
 
-def test_words_of_an_error_between_events_are_kept_on_each_wire(subtests: pytest.Subtests) -> None:
+def test_text_of_an_error_between_events_is_kept(subtests: pytest.Subtests) -> None:
     ends = [
         b"upstream is gone\n",
         b"event: error\ndata: upstream is gone\n\n",
@@ -185,7 +185,7 @@ def noted(at: list[float], line: Any) -> Any:
 
 
 @pytest.mark.req("R2.40", "K0.12")
-def test_a_provider_that_asks_for_too_long_a_wait_ends_the_call_at_once(subtests: pytest.Subtests) -> None:
+def test_overlong_provider_wait_ends_the_call_at_once(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer([Status(429, retry_after=3600)] * 3) as server:
@@ -209,7 +209,7 @@ BROKEN = {
 @pytest.mark.slow("many ways to break a reply, on each wire")
 @pytest.mark.req("R2.40")
 @pytest.mark.usefixtures("skipped_silence")
-def test_whatever_breaks_a_reply_is_tried_again_and_then_is_a_clear_error(subtests: pytest.Subtests) -> None:
+def test_broken_reply_is_retried_and_then_a_clear_error(subtests: pytest.Subtests) -> None:
     for wire, stream, broken in product(FORMATS, ["yes", "no"], BROKEN):
         with subtests.test(wire=wire, stream=stream, broken=broken):
             make, kind = BROKEN[broken]
@@ -227,7 +227,7 @@ def test_whatever_breaks_a_reply_is_tried_again_and_then_is_a_clear_error(subtes
             assert told[-1].what == retry.reason and told[-1].hint and "\n" not in str(told[-1])
 
 
-def test_a_reply_that_ends_in_order_before_its_end_is_cut_off(subtests: pytest.Subtests) -> None:
+def test_reply_ending_normally_before_its_end_marker_is_cut_off(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer([EndEarly(1, "One two three"), EndEarly(1, "One two three")]) as server:
@@ -274,7 +274,7 @@ def test_a_refused_key_is_told_without_it(subtests: pytest.Subtests) -> None:
                 assert ask(server, wire, key="MY_KEY")[-1].message.text == "Here."
 
 
-def test_a_server_on_this_machine_that_is_not_running_is_said_so_at_once(subtests: pytest.Subtests) -> None:
+def test_missing_local_server_is_reported_at_once(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer() as server:
@@ -368,7 +368,7 @@ INSTEAD: dict[str, tuple[int, bytes, str, str]] = {
 
 
 @pytest.mark.slow("loads the libraries of the providers, where it is the first to")
-def test_what_is_neither_a_stream_nor_a_reply_is_told_at_once(subtests: pytest.Subtests) -> None:
+def test_body_neither_stream_nor_reply_fails_at_once(subtests: pytest.Subtests) -> None:
     for wire, stream, sent in product(FORMATS, ["yes", "no"], INSTEAD):
         with subtests.test(wire=wire, stream=stream, sent=sent):
             status, body, kind, told = INSTEAD[sent]
@@ -378,7 +378,7 @@ def test_what_is_neither_a_stream_nor_a_reply_is_told_at_once(subtests: pytest.S
             assert len(asked) == 1
 
 
-def test_an_error_that_comes_as_a_reply_is_told_in_its_words(subtests: pytest.Subtests) -> None:
+def test_error_in_place_of_a_reply_keeps_its_message(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             with serving(200, b'{"error": {"type": "invalid_request_error", "message": "No such thing."}}', JSON) as (
@@ -414,7 +414,7 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def test_a_server_that_sends_the_reply_whole_although_asked_to_stream_is_understood(subtests: pytest.Subtests) -> None:
+def test_whole_reply_to_a_streaming_request_is_accepted(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             body = json.dumps(WHOLE.get(wire, WHOLE["openai"])).encode()
@@ -429,7 +429,7 @@ def test_a_stream_under_the_wrong_name_is_read() -> None:
             assert ask_at(url, "compatible").message.text == "Hi."
 
 
-def test_a_key_that_the_server_repeats_is_in_no_word_of_ours(subtests: pytest.Subtests) -> None:
+def test_key_repeated_by_the_server_is_redacted(subtests: pytest.Subtests) -> None:
     for wire in FORMATS:
         with subtests.test(wire), pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setenv("MY_KEY", "own-never-to-be-seen-0123456789")
@@ -473,7 +473,7 @@ def test_a_reply_that_was_paused_goes_on_and_is_one(subtests: pytest.Subtests) -
 
 
 @pytest.mark.req("K2.1")
-def test_a_reply_that_was_paused_with_calls_is_the_reply_for_they_must_be_answered() -> None:
+def test_paused_reply_with_calls_is_returned_to_be_answered() -> None:
     paused = Answer(["So", ToolCall("add", {"a": 1}, "t1")], "pause_turn", Usage(100, 10))
     with LoopbackServer([paused, REST]) as server:
         reply = ask(server, "anthropic")[-1]
@@ -490,7 +490,7 @@ def test_a_reply_that_is_paused_for_ever_ends() -> None:
 
 
 @pytest.mark.req("K2.1", "R2.40")
-def test_a_turn_that_is_tried_again_does_not_lose_what_came_before() -> None:
+def test_retried_continuation_keeps_the_earlier_text() -> None:
     with LoopbackServer([PAUSED, Cut(line="second quarter", after=4), REST]) as server:
         told = ask(server, "anthropic")
     (retry,) = retries_of(told)
@@ -501,13 +501,13 @@ def test_a_turn_that_is_tried_again_does_not_lose_what_came_before() -> None:
 # What it needs
 
 
-def test_its_name_says_how_it_is_called_and_makes_it_again() -> None:
+def test_model_name_recreates_the_model() -> None:
     name = "compatible:hf.co/some/model:Q4#main?max_tokens=9&stop=%26&url=http://localhost:8000/v1"
     model = quick(name)
     assert (model.name, model.model) == (name, "hf.co/some/model:Q4#main")
 
 
-def test_the_name_of_the_model_is_sent_as_it_was_written(subtests: pytest.Subtests) -> None:
+def test_model_name_is_sent_unchanged(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer(["Here."]) as server:
@@ -520,7 +520,7 @@ def test_the_name_of_the_model_is_sent_as_it_was_written(subtests: pytest.Subtes
 
 
 @pytest.mark.req("KX.2", "KX.9")
-def test_where_a_server_counts_nothing_a_price_makes_the_cost_about_right_and_says_that_it_is_a_guess(
+def test_price_and_uncounted_tokens_give_an_estimated_cost(
     subtests: pytest.Subtests,
 ) -> None:
     for wire, stream in product(CARELESS, ["yes", "no"]):
@@ -543,7 +543,7 @@ def test_without_a_price_what_nobody_counted_stays_unknown(subtests: pytest.Subt
             assert used.cost is None
 
 
-def test_what_the_server_counted_is_not_guessed_though_there_is_a_price(subtests: pytest.Subtests) -> None:
+def test_counted_usage_is_not_estimated_despite_a_price(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer([Answer(["Here."], usage=Usage(700, 30))]) as server:
@@ -553,7 +553,7 @@ def test_what_the_server_counted_is_not_guessed_though_there_is_a_price(subtests
 
 
 @pytest.mark.req("KX.2")
-def test_a_budget_holds_with_a_price_though_the_server_counts_nothing(subtests: pytest.Subtests) -> None:
+def test_budget_with_a_price_holds_without_server_counts(subtests: pytest.Subtests) -> None:
     for wire in CARELESS:
         with subtests.test(wire):
 

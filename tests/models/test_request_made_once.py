@@ -50,7 +50,7 @@ def test_of_each_message_something_is_made_once_in_a_conversation() -> None:
     assert make.of == items[:8]
 
 
-def test_of_the_last_message_nothing_is_kept_for_it_may_still_change() -> None:
+def test_last_message_is_not_cached_because_it_may_change() -> None:
     items, kept, make = conversation(3), {}, Maker()
     assert Sent(items, 3, None, kept).made("form", make, 3) == ["0", "1"]
     items[2] = user("changed")
@@ -72,14 +72,14 @@ def test_each_form_is_kept_apart() -> None:
     assert sent.made("role", lambda message: message.role, 2) == ["user", "assistant"]
 
 
-def test_the_lasting_message_is_the_last_without_what_is_said_in_passing() -> None:
+def test_lasting_message_is_the_last_without_ephemeral_text() -> None:
     items = conversation(3)
     sent = Sent(items, 3, user("2", "in passing"), {})
     assert sent[-1].parts != items[2].parts and sent.lasting is items[2]
     assert Sent(items, 3, None, {}).lasting is items[2]
 
 
-def test_what_stands_before_the_messages_is_made_again_only_if_it_changed() -> None:
+def test_request_head_is_encoded_again_only_if_changed() -> None:
     sent, made = Sent(conversation(1), 1, None, {}), []
 
     def head(name: str) -> Any:
@@ -92,7 +92,7 @@ def test_what_stands_before_the_messages_is_made_again_only_if_it_changed() -> N
     assert made == ["a", "d"]
 
 
-def test_the_options_of_the_model_are_heeded_also_later_in_a_conversation(subtests: pytest.Subtests) -> None:
+def test_model_options_are_respected_later_in_a_conversation(subtests: pytest.Subtests) -> None:
     for name, provider in PROVIDERS.items():
         with subtests.test(name):
             first, second = requests_of_a_run()[:2]
@@ -105,7 +105,7 @@ def test_the_options_of_the_model_are_heeded_also_later_in_a_conversation(subtes
             assert 7 in bodies[1].values()
 
 
-def test_a_request_of_a_conversation_is_the_same_as_one_that_stands_alone(subtests: pytest.Subtests) -> None:
+def test_request_in_a_conversation_equals_a_standalone_one(subtests: pytest.Subtests) -> None:
     """What is kept must not show. (Marks for a cache stand on what lasts, which a request alone does not know.)"""
     for name, provider in PROVIDERS.items():
         with subtests.test(name):
@@ -115,7 +115,7 @@ def test_a_request_of_a_conversation_is_the_same_as_one_that_stands_alone(subtes
                     assert provider.body("m", request, options) == provider.body("m", alone, options)
 
 
-def test_all_that_lasts_of_a_request_is_the_unchanged_beginning_of_the_next(subtests: pytest.Subtests) -> None:
+def test_lasting_part_of_a_request_starts_the_next_unchanged(subtests: pytest.Subtests) -> None:
     """Providers keep beginnings of requests: one changed byte, and all behind it is paid for again."""
     for name, provider in PROVIDERS.items():
         with subtests.test(name):
@@ -127,7 +127,7 @@ def test_all_that_lasts_of_a_request_is_the_unchanged_beginning_of_the_next(subt
                 assert unchanged(first, second) >= len(first.rstrip(CLOSING))
 
 
-def test_what_is_encoded_in_a_round_does_not_grow_with_the_history(subtests: pytest.Subtests) -> None:
+def test_encoding_work_per_round_does_not_grow_with_history(subtests: pytest.Subtests) -> None:
     for name in FORMATS:
         with subtests.test(name), pytest.MonkeyPatch.context() as monkeypatch:
             module = import_module(f"agentnb.models.providers.{name.replace('compatible', 'openai').replace('-', '_')}")
@@ -160,7 +160,7 @@ def sizes_of_rounds(provider: Provider, sizes: list[int]) -> Iterator[int]:
         items += [assistant("1" * 100), user("2" * 100)]
 
 
-def test_a_reply_that_goes_on_makes_nothing_again_and_leaves_the_conversation_as_it_was() -> None:
+def test_continued_reply_encodes_nothing_again_and_leaves_conversation_unchanged() -> None:
     items, kept, make = conversation(5), {}, Maker()
     sent = Sent(items, 5, user("4", "in passing"), kept)
     sent.made("form", make, 4)

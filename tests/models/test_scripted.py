@@ -101,7 +101,7 @@ def test_a_request_does_not_change_after_it_was_sent() -> None:
     assert [list(request.messages) for request in model.requests] == sent
 
 
-def test_the_model_of_an_agent_is_the_object_that_was_given() -> None:
+def test_agent_keeps_the_given_model_object() -> None:
     model = ScriptedModel(["hi"])
     agent = Agent(model)
     asyncio.run(agent.run("Go"))
@@ -114,7 +114,7 @@ def test_a_script_that_has_run_out_says_so(snapshot: Snapshot) -> None:
     assert isinstance(caught.value, ModelError)
 
 
-def test_a_script_that_runs_out_later_ends_the_run_as_failed() -> None:
+def test_exhausted_script_fails_a_later_run() -> None:
     run = do(["One.", CALL])
     assert run.status == "failed" and run.error is not None
     assert run.error.type == "ScriptEnded" and "has 1 reply and was asked for number 2" in run.error.message
@@ -142,7 +142,7 @@ def test_a_scripted_model_may_have_a_name_of_its_own() -> None:
     assert (ScriptedModel([]).name, ScriptedModel([], name="scripted:x").name) == ("scripted:script", "scripted:x")
 
 
-def test_a_script_that_earlier_runs_used_up_says_so_and_may_repeat(snapshot: Snapshot) -> None:
+def test_script_exhausted_by_earlier_runs_says_so_and_may_repeat(snapshot: Snapshot) -> None:
     once = ScriptedModel(["One.", "Two."])
     agent = Agent(once, todos=False)
     assert [agent.run_sync("Go.", show=False).text for _ in range(2)] == ["One.", "Two."]

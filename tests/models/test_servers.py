@@ -60,7 +60,7 @@ def test_each_server_takes_what_is_sent_under_its_name(subtests: pytest.Subtests
                 assert {key for body in bodies(server) for key in body} <= MINIMAL | {most}
 
 
-def test_a_refused_form_is_sent_again_in_the_other_and_remembered(subtests: pytest.Subtests) -> None:
+def test_refused_form_is_resent_in_the_other_and_remembered(subtests: pytest.Subtests) -> None:
     for name in LIKE:
         with subtests.test(name), LoopbackServer(SCRIPT, like=name, repeat=True) as server:
             first = run_at(server, "compatible", max_tokens=50)
@@ -72,7 +72,7 @@ def test_a_refused_form_is_sent_again_in_the_other_and_remembered(subtests: pyte
             assert learned[0] == learned[1] and len(learned[0]) == refused
 
 
-def test_a_refusal_is_in_the_log_with_the_option_that_avoids_it() -> None:
+def test_refusal_is_logged_with_the_option_that_avoids_it() -> None:
     with LoopbackServer([SCRIPT[0][1], "Three."], like="mistral") as server:
         run = run_at(server, "compatible", stream_options="no")
         assert [problem.endswith("after role 'tool'") for problem in server.problems] == [True]
@@ -89,7 +89,7 @@ def test_a_form_that_the_person_chose_is_not_changed() -> None:
         assert run.status == "failed" and run.error.type == "RequestRefused" and len(server.problems) == 1
 
 
-def test_the_thinking_that_a_person_has_sent_back_is_not_changed() -> None:
+def test_thinking_echo_set_by_the_person_is_not_changed() -> None:
     with LoopbackServer(SCRIPT, like="groq") as server:
         run = run_at(server, "compatible", echo="yes", length_limit="max_completion_tokens")
         assert run.status == "failed" and len(server.problems) == 1
@@ -168,7 +168,7 @@ def test_each_words_of_a_refusal_name_their_trait(subtests: pytest.Subtests) -> 
             assert traits.named_in(words) == named
 
 
-def test_fields_of_thinking_go_back_to_their_server_and_model_only() -> None:
+def test_thinking_fields_return_to_their_server_and_model_only() -> None:
     with LoopbackServer([*SCRIPT, "So."], like="deepseek") as server, LoopbackServer(["So."], like="deepseek") as other:
         run = run_at(server)
         assert [message.get("reasoning_content") for message in bodies(server)[1]["messages"]][2] == "I should add."
@@ -210,7 +210,7 @@ def test_pieces_of_a_detail_of_thinking_are_joined() -> None:
         assert kept == [{"type": "reasoning.text", "text": "I should add.", "format": "unknown", "index": 0}]
 
 
-def test_a_message_after_a_stopped_call_follows_one_of_the_assistant() -> None:
+def test_message_after_a_stopped_call_follows_an_assistant_message() -> None:
     async def wait() -> str:
         """Wait."""
         await asyncio.sleep(60)
@@ -247,7 +247,7 @@ def test_a_system_prompt_can_begin_the_first_message() -> None:
         assert message["role"] == "user" and message["content"].startswith("Be brief.") and message["content"].endswith("Hello")
 
 
-def test_content_beside_calls_is_a_text_where_the_server_wants_one() -> None:
+def test_content_beside_calls_becomes_text_after_a_refusal() -> None:
     def line(body: dict[str, Any]) -> Any:
         if any(message["content"] is None for message in body["messages"]):
             return Status(400, "Invalid 'content': 'content' field must be a string or an array of objects.")
@@ -288,7 +288,7 @@ def test_the_address_of_azure_comes_from_its_variable(monkeypatch: pytest.Monkey
         assert endpoint_of(REMOTE["azure"], Options(), by_person=True).url == "https://mine.openai.azure.com/openai/v1"
 
 
-def test_the_models_of_a_server_are_listed_in_each_form_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_of_a_server_are_listed_from_any_list_form(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -304,6 +304,6 @@ def test_the_models_of_a_server_are_listed_in_each_form_of_a_list(monkeypatch: p
     assert asked == ["https://models.github.ai/catalog/models", "http://127.0.0.1:9/v1/models"]
 
 
-def test_a_name_that_cannot_be_used_says_why_and_what_can() -> None:
+def test_unusable_name_error_has_reason_and_alternatives() -> None:
     with pytest.raises(UnknownModel, match=r"its own clients only.*github:openai/NAME"):
         make_model("copilot:gpt-5")

@@ -79,7 +79,7 @@ def has_asked(server: LoopbackServer) -> Callable[[list[Any]], bool]:
 
 
 @pytest.mark.req("R0.13")
-def test_a_call_that_waits_to_try_again_is_stopped_at_once(subtests: pytest.Subtests) -> None:
+def test_call_waiting_to_retry_is_stopped_at_once(subtests: pytest.Subtests) -> None:
     for wire in FORMATS:
         with subtests.test(wire):
             with LoopbackServer([Status(529)]) as server:
@@ -107,7 +107,7 @@ def test_a_stream_that_has_fallen_silent_is_stopped_at_once(subtests: pytest.Sub
 
 
 @pytest.mark.req("R0.13")
-def test_a_call_that_finds_no_connection_yet_is_stopped_at_once() -> None:
+def test_call_still_connecting_is_stopped_at_once() -> None:
     with full_port() as port:
         asyncio.run(stopped(f"openai:m?url=http://127.0.0.1:{port}/v1", LONG, lambda _: True))
 
@@ -164,7 +164,7 @@ class Crowd:
 
 
 @pytest.mark.req("R2.40")
-def test_a_hundred_calls_at_once_go_to_the_server_a_few_at_a_time() -> None:
+def test_hundred_parallel_calls_reach_the_server_a_few_at_once() -> None:
     crowd = Crowd()
 
     async def many(name: str) -> list[Reply]:
@@ -184,7 +184,7 @@ def test_a_hundred_calls_at_once_go_to_the_server_a_few_at_a_time() -> None:
 
 
 @pytest.mark.req("R2.40", "K0.12")
-def test_many_calls_that_are_refused_at_once_all_end_well_and_with_few_requests() -> None:
+def test_many_calls_refused_together_succeed_with_few_requests() -> None:
     crowd = Crowd(refused=20, seconds=0.001)
 
     async def many(name: str) -> list[Reply]:

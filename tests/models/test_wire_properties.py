@@ -174,7 +174,7 @@ def plain(message: Message) -> Message:
 @every_wire
 @examples(100)
 @given(data=st.data(), message=REPLIES)
-def test_a_reply_reads_back_the_same_however_it_was_cut_into_pieces(provider: Any, data: Any, message: Message) -> None:
+def test_reply_reads_the_same_however_it_was_split(provider: Any, data: Any, message: Message) -> None:
     deltas, reply = read(provider, [*written(provider, data.draw, message), {}])
     assert plain(reply.message) == message
     thought = "".join(part.text for part in message.parts if isinstance(part, Thinking))
@@ -240,7 +240,7 @@ ILL_MADE = {
 }
 
 
-def test_a_reply_that_is_not_made_of_names_and_numbers_is_refused_as_a_whole(subtests: pytest.Subtests) -> None:
+def test_reply_without_proper_names_and_numbers_is_refused(subtests: pytest.Subtests) -> None:
     for provider in [ANTHROPIC, OPENAI, RESPONSES]:
         with subtests.test(provider.name):
             with pytest.raises(ValueError, match="Expected `str`, got `int`"):
@@ -257,7 +257,7 @@ def test_nonsense_is_a_foreseen_error(provider: Any, chunks: list[Any]) -> None:
 @every_wire
 @examples(150)
 @given(data=st.data())
-def test_a_reply_with_nonsense_in_it_is_a_foreseen_error_or_a_reply(provider: Any, data: Any) -> None:
+def test_nonsense_in_a_reply_gives_a_foreseen_error_or_reply(provider: Any, data: Any) -> None:
     take_all(provider, data.draw(spoiled(provider)))
 
 

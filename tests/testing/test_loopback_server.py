@@ -41,7 +41,7 @@ def test_each_request_takes_one_line_whatever_wire_it_comes_on(subtests: pytest.
             assert [request.wire for request in server.requests] == ["chat", wire, wire]
 
 
-def test_after_the_last_line_a_request_is_refused_with_the_reason(subtests: pytest.Subtests) -> None:
+def test_request_after_the_last_line_is_refused_with_the_reason(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer(["one"]) as server:
@@ -61,7 +61,7 @@ def test_an_empty_script_that_repeats_is_over_too() -> None:
         assert post(server, "chat").status == 400
 
 
-def test_a_function_in_a_script_sees_the_body_of_the_request() -> None:
+def test_function_in_a_script_receives_the_request_body() -> None:
     with LoopbackServer([lambda body: body["messages"][0]["content"] + "!"]) as server:
         assert text_of("chat", post(server, "chat")) == "Hi!"
 
@@ -160,7 +160,7 @@ def test_with_a_key_of_its_own_no_other_is_accepted(subtests: pytest.Subtests) -
                 assert post(server, wire).status == status
 
 
-def test_a_minimal_server_wants_a_key_only_if_it_has_one(subtests: pytest.Subtests) -> None:
+def test_minimal_server_requires_a_key_only_if_configured(subtests: pytest.Subtests) -> None:
     for key, status in [(None, 200), ("secret", 401)]:
         with subtests.test(key=key):
             with LoopbackServer(["one"], key=key, minimal=True) as server:
@@ -285,7 +285,7 @@ def test_an_id_that_the_script_gives_is_kept() -> None:
     assert responses["output"][0]["call_id"] == "mine"
 
 
-def test_why_a_reply_ends_is_said_in_the_words_of_the_wire(subtests: pytest.Subtests) -> None:
+def test_stop_reason_uses_the_words_of_its_wire(subtests: pytest.Subtests) -> None:
     cases = [
         (None, "end_turn", "stop", "completed"),
         ("stop", "end_turn", "stop", "completed"),
@@ -311,7 +311,7 @@ def test_why_a_reply_ends_is_said_in_the_words_of_the_wire(subtests: pytest.Subt
             assert ends[2][-1][0] == f"response.{whole[2]['status']}"
 
 
-def test_a_refusal_is_said_where_the_wire_has_a_place_for_it() -> None:
+def test_refusal_is_in_the_field_of_its_wire() -> None:
     with LoopbackServer(lambda _: Answer(["Not that"], stop_reason="refusal")) as server:
         messages, chat, responses = (post(server, wire).body for wire in WIRES)
         deltas = [event[1]["choices"][0]["delta"] for event in post(server, "chat", streamed("chat")).events[:-1]]
@@ -353,7 +353,7 @@ def test_arguments_that_are_no_json_go_out_as_they_are() -> None:
     assert "".join(pieces) == '{"a": 1'
 
 
-def test_a_block_of_the_messages_wire_goes_out_as_it_is_and_is_left_out_elsewhere() -> None:
+def test_messages_block_is_sent_unchanged_and_omitted_on_other_wires() -> None:
     block = {"type": "redacted_thinking", "data": base64.b64encode(b"secret").decode()}
     with LoopbackServer(lambda _: [Opaque(block), "text"]) as server:
         assert post(server, "messages").body["content"][0] == block
@@ -369,7 +369,7 @@ def test_an_answer_of_one_text_is_one_part() -> None:
     assert Answer("Hello", stop_reason="length").parts == (Text("Hello"),)
 
 
-def test_a_request_shows_itself_on_one_line_without_what_was_said(subtests: pytest.Subtests) -> None:
+def test_request_repr_is_one_line_without_content(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             field = "input" if wire == "responses" else "messages"
@@ -388,7 +388,7 @@ def test_a_request_shows_itself_on_one_line_without_what_was_said(subtests: pyte
             assert max(len(good), len(bad), len(none)) < 300
 
 
-def test_a_request_that_got_no_answer_says_so_however_long_its_names_are() -> None:
+def test_unanswered_request_repr_says_so_for_names_of_any_length() -> None:
     one = Received("chat", b"", {}, {"model": "m" * 10_000, "messages": "none"}, hung_up=True, problems=("p" * 10_000,))
     assert repr(one).startswith("<Received chat to mmm") and "1 message, no answer, problems: ppp" in repr(one)
     assert repr(one).endswith(", hung up>") and len(repr(one)) < 500
@@ -420,7 +420,7 @@ def test_a_server_is_like_those_with_a_name_only() -> None:
             assert server.model().startswith(f"{name}:")
 
 
-def test_a_server_that_is_like_another_refuses_what_that_refuses_and_no_more(subtests: pytest.Subtests) -> None:
+def test_server_like_another_refuses_exactly_its_unknown_fields(subtests: pytest.Subtests) -> None:
     messages = [{"role": "user", "content": "Hi"}]
     key = {"authorization": "Bearer secret"}
     for like, field, is_known in [
@@ -440,7 +440,7 @@ def test_a_server_that_is_like_another_refuses_what_that_refuses_and_no_more(sub
             assert (answered.status == 200) == is_known and (server.problems == []) == is_known
 
 
-def test_a_server_like_openai_knows_the_role_of_a_developer_and_one_like_mistral_does_not(subtests: pytest.Subtests) -> None:
+def test_openai_server_accepts_the_developer_role_and_mistral_does_not(subtests: pytest.Subtests) -> None:
     body = {"model": "m", "messages": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi"}]}
     for like, status in {"openai": 200, "mistral": 400}.items():
         with subtests.test(like), LoopbackServer(["one"], like=like) as server:
@@ -453,7 +453,7 @@ def test_a_lenient_server_lists_its_models_without_a_key() -> None:
             assert httpx2.get(f"{server.url}/v1/models").status_code == status
 
 
-def test_a_lenient_server_tells_what_is_wrong_in_all_parts_of_a_request() -> None:
+def test_lenient_server_reports_problems_in_all_parts_of_requests() -> None:
     calls = [{"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{}"}}]
     messages = [
         {"role": "user", "content": "Hi"},

@@ -50,7 +50,7 @@ NAMES = {400: "invalid_request_error", 401: "authentication_error", 403: "permis
 NAMES |= {413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 503: "api_error", 529: "overloaded_error"}
 
 
-def test_a_status_comes_with_an_error_in_the_words_of_the_wire(subtests: pytest.Subtests) -> None:
+def test_status_has_an_error_body_of_its_wire(subtests: pytest.Subtests) -> None:
     for status, wire, stream in product(NAMES, WIRES, [True, False]):
         with subtests.test(status=status, wire=wire, stream=stream):
             answered = answer(Status(status, "Not now"), wire, {**MINIMAL[wire], "stream": stream})
@@ -84,7 +84,7 @@ def test_a_status_may_have_another_name(subtests: pytest.Subtests) -> None:
             assert answer(Status(429, type=name), "messages").body["error"]["type"] == name
 
 
-def test_too_long_a_conversation_is_said_in_the_words_of_each_wire() -> None:
+def test_overlong_conversation_error_uses_the_words_of_its_wire() -> None:
     said = [answer(overflow(), wire) for wire in WIRES]
     assert [answered.status for answered in said] == [400, 400, 400]
     messages, chat, responses = (answered.body["error"] for answered in said)
@@ -117,7 +117,7 @@ def test_a_response_may_fail_as_a_whole() -> None:
     assert data["response"]["error"] == {"code": "server_error", "message": "Overloaded"}
 
 
-def test_an_error_of_a_stream_is_a_status_where_none_was_wanted(subtests: pytest.Subtests) -> None:
+def test_stream_error_is_a_status_where_no_stream_was_requested(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             assert answer(ErrorInStream(), wire).status == 529
@@ -153,7 +153,7 @@ def test_after_a_silence_the_rest_comes(subtests: pytest.Subtests) -> None:
             assert answer(Stall(0.01, after=after, line="one two"), wire, body).raw == answer("one two", wire, body).raw
 
 
-def test_signs_of_life_in_a_silence_hold_nothing_of_the_reply(subtests: pytest.Subtests, five_looks: None) -> None:
+def test_keepalives_in_a_silence_contain_nothing_of_the_reply(subtests: pytest.Subtests, five_looks: None) -> None:
     for wire, after, pings in product(WIRES, [0, 2, 99], ["comments", "events"]):
         with subtests.test(wire=wire, after=after, pings=pings):
             plain = answer("one two", wire, streamed(wire)).raw
@@ -162,7 +162,7 @@ def test_signs_of_life_in_a_silence_hold_nothing_of_the_reply(subtests: pytest.S
             assert alive.count(sign) >= plain.count(sign) + 2 and alive.replace(sign, b"") == plain.replace(sign, b"")
 
 
-def test_a_whole_reply_comes_after_blank_lines_that_are_signs_of_life(subtests: pytest.Subtests, five_looks: None) -> None:
+def test_whole_reply_follows_keepalive_blank_lines(subtests: pytest.Subtests, five_looks: None) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             alive = answer(Stall(0.1, 0, "one two", "comments"), wire)

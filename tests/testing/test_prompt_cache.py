@@ -42,7 +42,7 @@ def test_without_markers_nothing_is_written_or_read() -> None:
     assert counted(cache, plain)[:2] == (0, 0)
 
 
-def test_the_beginning_up_to_a_marker_is_written_once_and_then_read() -> None:
+def test_prefix_up_to_a_marker_is_written_once_then_read() -> None:
     cache = PromptCache()
     read, written, rest = counted(cache, body(turn(text("a", marked=True), text("b"))))
     assert read == 0
@@ -82,7 +82,7 @@ def test_the_same_words_of_somebody_else_are_not_the_same() -> None:
     assert 0 < counted(cache, body(turn(text("a", marked=True), role="assistant")))[0] < written
 
 
-def test_a_string_is_a_block_of_text_and_turns_may_be_split() -> None:
+def test_string_equals_a_text_block_and_turns_may_be_split() -> None:
     cache = PromptCache()
     _, written, _ = counted(cache, body(turn({"type": "text", "text": "a"}, text("b", marked=True))))
     read, _, _ = counted(cache, body({"role": "user", "content": "a"}, turn(text("b", marked=True))))
@@ -107,7 +107,7 @@ def test_a_marker_for_all_stands_at_the_last_block() -> None:
     assert counted(cache, body(turn(text("a")), system=[], cache_control=MARK)) == (written, 0, 0)
 
 
-def test_the_numbers_stand_in_the_usage_as_the_provider_splits_them() -> None:
+def test_usage_has_cache_counts_as_the_provider_splits_them() -> None:
     marked = body(turn(text("a", marked=True), text("b")))
     with LoopbackServer(lambda _: "x") as server:
         first, second = (post(server, "messages", marked).body["usage"] for _ in range(2))

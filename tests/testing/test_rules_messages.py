@@ -379,7 +379,7 @@ def test_hidden_thinking_comes_back_as_it_was_sent() -> None:
     assert goes_on(line, lambda message: message["content"][0].update(data="b3RoZXI="), user(text())) == 400
 
 
-def test_a_block_of_its_own_is_known_again_and_no_other() -> None:
+def test_only_blocks_of_its_own_are_recognized() -> None:
     line = [Opaque({"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"q": "x"}}), "text"]
     assert goes_on(line, lambda message: None, user(text())) == 200
     assert goes_on(line, lambda message: message["content"][0].update(name="other"), user(text())) == 400

@@ -242,7 +242,7 @@ def test_thoughts_come_back_before_what_they_led_to() -> None:
     assert missing in goes_on(Answer([Thinking("hm")], stop_reason="max_tokens"))
 
 
-def test_what_thoughts_led_to_comes_back_after_them_unless_it_has_no_id() -> None:
+def test_items_after_reasoning_return_with_it_unless_without_id() -> None:
     def alone(sent: list[dict[str, Any]]) -> None:
         sent.pop(0)
 

@@ -43,12 +43,12 @@ def test_a_forgetful_one_without_a_list_of_todos_forgets_nothing() -> None:
     assert do("simulated:forgetful?p=1", todos=False).text == do("simulated:disciplined", todos=False).text
 
 
-def test_a_chatty_one_says_what_it_will_do_and_does_nothing() -> None:
+def test_chatty_persona_announces_work_and_does_nothing() -> None:
     one = reply(SimulatedModel("chatty", p=1))
     assert not one.message.calls and "step 2 of 3 (Two add(2))" in one.message.text
 
 
-def test_a_chatty_one_says_it_in_words_that_are_not_alike() -> None:
+def test_chatty_persona_varies_its_announcements() -> None:
     what = "step 12 of 14 (" + "a rather long item of the list " * 2 + ")"
     for phrases in (TALK, PLANS):
         said = [phrase.format(what=what) for phrase in phrases]
@@ -60,7 +60,7 @@ def test_a_chatty_one_says_it_in_words_that_are_not_alike() -> None:
     assert all(one.said_before is None for one in run.rounds) and not any(one.worked for one in run.rounds)
 
 
-def test_a_looping_one_makes_the_calls_of_its_last_step_again() -> None:
+def test_looping_persona_repeats_the_calls_of_its_last_step() -> None:
     model = SimulatedModel("looping", p=1)
     assert not reply(model, 1).metadata  # nothing to repeat yet
     one, before = reply(model, 2), reply(model, 1)
@@ -102,7 +102,7 @@ def test_a_planner_without_a_tool_for_it_plans_in_words() -> None:
     assert not one.message.calls and "step 2 of 3 (Two add(2))" in one.message.text
 
 
-def test_an_early_stopper_answers_before_all_steps_are_done_but_not_before_the_first() -> None:
+def test_early_stopper_answers_between_the_first_and_last_step() -> None:
     model = SimulatedModel("early-stopper", p=1)
     assert not reply(model, 1).metadata
     assert reply(model, 2).message.text == "Done: 1 step, 1 tool call.\n\nadd: 3"
@@ -110,7 +110,7 @@ def test_an_early_stopper_answers_before_all_steps_are_done_but_not_before_the_f
     assert do("simulated:early-stopper?p=1&heed=0", todos=False).text == "Done: 1 step, 1 tool call.\n\nadd: 3"
 
 
-def test_a_plan_that_was_given_up_early_goes_on_when_no_fault_comes_up() -> None:
+def test_disciplined_model_continues_a_plan_abandoned_early() -> None:
     first = do("simulated:early-stopper?p=1&heed=0", todos=False)
     agent = Agent("simulated:disciplined", tools=[add], todos=False)
     second = agent.run_sync("Go on.", continue_from=first)
@@ -122,7 +122,7 @@ def test_every_fault_has_something_that_it_does() -> None:
     assert set(COMMIT) == {fault.option for fault in FAULTS}
 
 
-def test_every_run_of_a_persona_comes_to_an_end_that_makes_sense(subtests: pytest.Subtests) -> None:
+def test_every_persona_run_ends_sensibly(subtests: pytest.Subtests) -> None:
     for persona, policy in product(PERSONAS, ["matrix", "minimal"]):
         with subtests.test(persona=persona, policy=policy):
             ends = {"natural", "todo_intervention_exhausted", "loop_detected", "max_rounds"}

@@ -34,7 +34,7 @@ def test_a_fault_appears_about_as_often_as_its_probability_says(subtests: pytest
             assert abs(sum(faulty) / SEEDS - p) < 0.08
 
 
-def test_a_fault_of_probability_0_never_appears_and_one_of_1_always(subtests: pytest.Subtests) -> None:
+def test_fault_of_probability_0_never_and_of_1_always_occurs(subtests: pytest.Subtests) -> None:
     for fault in FAULTS:
         with subtests.test(fault.persona):
             for seed in range(50):
@@ -50,7 +50,7 @@ def test_without_its_fault_a_persona_is_the_disciplined_one(subtests: pytest.Sub
             ]
 
 
-def test_mixed_has_each_fault_about_as_often_as_it_should_and_one_a_reply_at_most() -> None:
+def test_mixed_persona_has_faults_at_their_rates_one_per_reply() -> None:
     faults = Counter(reply(SimulatedModel("mixed", seed=seed)).metadata.get("fault") for seed in range(2 * SEEDS))
     for fault in FAULTS:
         assert abs(faults[fault.option] / (2 * SEEDS) - fault.mixed) < 0.05
@@ -65,7 +65,7 @@ def test_mixed_takes_a_probability_for_each_fault() -> None:
     assert reply(SimulatedModel("mixed", **zero)).message == right()
 
 
-def test_the_same_request_gets_the_same_reply_and_other_seeds_get_others() -> None:
+def test_same_request_gets_the_same_reply_unless_seeds_differ() -> None:
     first, again = ([reply(SimulatedModel("mixed", seed=seed)) for seed in range(40)] for _ in range(2))
     assert first == again
     assert len({one.metadata.get("fault") for one in first}) > 3
@@ -79,7 +79,7 @@ def test_each_reply_draws_anew() -> None:
 # Heeding
 
 
-def test_every_fault_is_heard_in_each_way_of_asking_and_in_no_other() -> None:
+def test_every_fault_heeds_each_of_its_guidance_words_only() -> None:
     for fault in FAULTS:
         model = SimulatedModel(fault.persona, p=1, heed=1)
         for words in fault.heeds:
@@ -123,7 +123,7 @@ def test_a_list_in_a_reminder_is_no_plan() -> None:
     assert right(reminder="Todos:\n- Do this `add(99)`\n- and that `add(98)`") == right()
 
 
-def test_a_forgetful_one_that_heeds_also_marks_what_it_forgot_before() -> None:
+def test_heeding_forgetful_persona_also_marks_earlier_omissions() -> None:
     forgot = do("simulated:forgetful?p=1&heed=0")
     messages, tools = forgot.messages[:7], conversation(0)[1]
     asked = Message("tool", (*messages[-1].parts, Text("<system-reminder>Mark it completed.</system-reminder>")))
@@ -142,7 +142,7 @@ def test_who_heeds_nothing_is_not_changed_by_words(subtests: pytest.Subtests) ->
                 assert reply(model, rounds).message == reply(model, rounds, reminder=words).message
 
 
-def test_one_that_always_heeds_closes_the_list_when_it_is_asked(subtests: pytest.Subtests) -> None:
+def test_always_heeding_persona_closes_the_list_on_request(subtests: pytest.Subtests) -> None:
     for persona in ["forgetful", "early-stopper"]:
         with subtests.test(persona):
             deaf = do(f"simulated:{persona}?p=1&heed=0", guidance="matrix")
@@ -178,7 +178,7 @@ def test_a_reply_in_which_no_fault_came_up_keeps_nothing() -> None:
 # Names and options
 
 
-def test_a_name_says_all_that_is_not_usual_and_makes_the_same_model(subtests: pytest.Subtests) -> None:
+def test_name_with_nondefault_options_recreates_the_model(subtests: pytest.Subtests) -> None:
     cases = [
         (SimulatedModel("forgetful"), "simulated:forgetful"),
         (SimulatedModel("forgetful", seed=3, heed=0.5, p=0.75), "simulated:forgetful?seed=3&heed=0.5&p=0.75"),
@@ -197,7 +197,7 @@ def test_a_name_says_all_that_is_not_usual_and_makes_the_same_model(subtests: py
             assert [reply(model, at) for at in range(6)] == [reply(again, at) for at in range(6)]
 
 
-def test_what_an_option_cannot_be_is_said_with_what_there_is(subtests: pytest.Subtests) -> None:
+def test_invalid_option_error_names_the_alternatives(subtests: pytest.Subtests) -> None:
     cases = [
         ("forgetful?luck=1", "simulated:forgetful has no option 'luck'. It has seed, heed, p, delay, price;"),
         ("disciplined?p=1", "simulated:disciplined has no option 'p'. It has seed, heed, delay, price;"),
@@ -227,7 +227,7 @@ def test_options_in_python_are_looked_at_too(subtests: pytest.Subtests) -> None:
                 SimulatedModel("chatty", **given)
 
 
-def test_what_is_no_price_is_refused_with_how_one_is_written(subtests: pytest.Subtests) -> None:
+def test_invalid_price_is_refused_with_its_syntax(subtests: pytest.Subtests) -> None:
     for price in ["3", "-3/15", "three/15", ""]:
         with subtests.test(price):
             with pytest.raises(
@@ -236,7 +236,7 @@ def test_what_is_no_price_is_refused_with_how_one_is_written(subtests: pytest.Su
                 make_model(f"simulated:chatty?price={price}")
 
 
-def test_a_usual_option_in_its_own_words_is_accepted_and_makes_the_usual_model() -> None:
+def test_default_option_given_explicitly_makes_the_default_model() -> None:
     for persona in PERSONAS:
         with pytest.raises(UnknownModel) as caught:
             make_model(f"simulated:{persona}?luck=1")

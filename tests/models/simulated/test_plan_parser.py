@@ -84,7 +84,7 @@ NO_CALLS = [
 ]
 
 
-def test_what_is_no_call_of_a_tool_with_literals_is_no_call(subtests: pytest.Subtests) -> None:
+def test_only_tool_calls_with_literals_are_parsed(subtests: pytest.Subtests) -> None:
     for code in NO_CALLS:
         with subtests.test(code):
             assert calls(code) == []
@@ -101,7 +101,7 @@ def test_any_prompt_can_be_read(prompt: str) -> None:
         calls_of(item, TOOLS)
 
 
-def test_the_list_of_todos_is_read_as_the_tool_shows_it() -> None:
+def test_todo_list_is_parsed_as_the_tool_prints_it() -> None:
     todos = (
         Todo(1, "Load the table", "completed"),
         Todo(2, "Describe", "in-progress", description="with `now()`\nand `load('x')`"),
@@ -129,7 +129,7 @@ def test_the_newest_of_two_lists_in_a_text_counts() -> None:
     assert read_listing(text) == (Entry(2, "not-started", "New"),)
 
 
-def test_a_text_without_a_list_is_told_from_an_empty_list(subtests: pytest.Subtests) -> None:
+def test_text_without_a_list_differs_from_an_empty_list(subtests: pytest.Subtests) -> None:
     cases = [("", None), ("No list here", None), ("There are no todos. Write some.", ()), ("There is no list to update.", ())]
     for text, entries in cases:
         with subtests.test(text):

@@ -64,7 +64,7 @@ def test_each_persona_plans_all_calls_of_the_list_at_once(subtests: pytest.Subte
     assert json.loads(reply(QUERY))["steps"][0]["reason"].startswith("Fetch both")
 
 
-def test_calls_that_have_a_result_are_left_out_whatever_it_is(subtests: pytest.Subtests) -> None:
+def test_calls_with_any_result_are_omitted(subtests: pytest.Subtests) -> None:
     for name, one in {
         "output": result(*BREST),
         "nothing": result(*BREST, None),
@@ -102,7 +102,7 @@ def test_missing_arguments_are_asked_for_once(snapshot: Snapshot) -> None:
     assert reply(query, done) == snapshot
 
 
-def test_reference_to_another_step_has_the_result_of_what_it_stood_for() -> None:
+def test_step_reference_uses_the_result_of_its_call() -> None:
     query = "- `fetch('brest')`\n- `look('$step[0].output.rows', day=['$step[0].output'])`"
     look = ("look", {"where": [1], "day": ["all"]})
     assert [name for name, _ in calls(reply(query))] == ["fetch", "look"]

@@ -52,7 +52,7 @@ def after_the_answer(reminder: str = "", board: str = "", *, said: str = "Please
 
 
 @pytest.mark.req("R0.84")
-def test_it_takes_its_steps_down_and_marks_each_before_and_after_its_work(snapshot: Snapshot) -> None:
+def test_planner_writes_steps_and_marks_each_before_and_after(snapshot: Snapshot) -> None:
     run = do("simulated:disciplined", guidance="matrix")
     assert of_the_list(run) == [
         ["write"],
@@ -72,13 +72,13 @@ def test_the_marks_stand_before_the_work_of_the_same_reply() -> None:
     assert [call.name for call in reply(MODEL, 2).message.calls] == [TODO_TOOL, "add"]
 
 
-def test_a_long_item_becomes_a_short_title_that_it_knows_again() -> None:
+def test_long_item_becomes_a_short_recognizable_title() -> None:
     run = do("simulated:disciplined", "- " + "Think hard about it and then " * 9 + "`add(1)`\n- `add(2)`")
     assert len(run.todos[0].title) <= 60 and run.todos[0].title.endswith(" …")
     assert not open_todos(run.todos) and run.stop_reason == "natural"
 
 
-def test_it_adds_to_a_list_it_has_seen_and_knows_its_own_todos_on_it() -> None:
+def test_planner_extends_an_existing_list_and_recognizes_its_todos() -> None:
     first = do("simulated:disciplined")
     agent = Agent("simulated:disciplined", tools=[add], guidance="off")
     again = agent.run_sync(PROMPT, continue_from=first)
@@ -91,7 +91,7 @@ def test_equal_items_are_todos_of_their_own() -> None:
     assert of_the_list(run)[1:3] == [[marks((1, "in-progress"))], [marks((1, "completed"), (2, "in-progress"))]]
 
 
-def test_a_list_that_could_not_be_written_is_tried_once_more_and_then_left() -> None:
+def test_failed_list_write_is_retried_once() -> None:
     messages, tools = conversation(1)
     failed = ToolResult("x", TODO_TOOL, (Text("The board is away."),), is_error=True)
     refused = (*messages[:2], Message("tool", (failed,)))
@@ -101,7 +101,7 @@ def test_a_list_that_could_not_be_written_is_tried_once_more_and_then_left() -> 
     assert (third.message.text, updates(third), work(third)) == ("Step 1 of 3: One add(1).", [], [1])
 
 
-def test_a_step_of_which_every_call_failed_is_marked_blocked_with_the_reason() -> None:
+def test_step_with_only_failed_calls_is_blocked_with_the_reason() -> None:
     def look(a: int) -> int:
         """Look."""
         if a < 0:
@@ -122,7 +122,7 @@ def fails(a: int) -> int:
     return a
 
 
-def test_without_a_list_it_stops_at_a_failure_loop_that_the_next_step_would_continue() -> None:
+def test_without_a_list_planner_stops_before_extending_a_failure_loop() -> None:
     prompt = "\n".join(f"- `fails({number})`" for number in (-1, -2, -3, -4, 5))
     run = do("simulated:disciplined", prompt, tools=[fails], guidance="matrix", todos=False)
     assert work_of(run) == [-1, -2, -3] and run.text.startswith("Done: 3 steps (3 failed)")
@@ -152,7 +152,7 @@ def mended_after_a_failure() -> tuple[Agent, Any, Run]:
     return agent, look, first
 
 
-def test_a_failed_step_that_was_opened_again_is_tried_again_when_the_person_has_spoken() -> None:
+def test_reopened_failed_step_is_retried_after_the_person_wrote() -> None:
     agent, look, first = mended_after_a_failure()
     left = agent.run_sync("I mended it.", continue_from=first)
     assert (left.stop_reason, work_of(left)) == ("blocked", []), "a todo that is blocked stays so"
@@ -163,7 +163,7 @@ def test_a_failed_step_that_was_opened_again_is_tried_again_when_the_person_has_
     assert [todo.status for todo in mended.todos] == ["completed", "completed"]
 
 
-def test_a_task_that_is_repeated_takes_up_the_open_todos_of_the_same_titles() -> None:
+def test_repeated_task_resumes_open_todos_with_the_same_titles() -> None:
     agent, _, first = mended_after_a_failure()
     again = agent.run_sync("- `look(1)`\n- `look(3)`", continue_from=first)
     assert (again.stop_reason, work_of(again)) == ("natural", [1, 3])
@@ -204,7 +204,7 @@ def test_what_somebody_reopened_is_marked_again_at_the_end() -> None:
     assert not open_todos(board.read())
 
 
-def test_a_plan_that_speaks_of_the_list_itself_is_done_as_it_says() -> None:
+def test_plan_with_list_operations_is_followed_literally() -> None:
     prompt = "- `todo_operations('write', [{'id': 1, 'title': 'Mine', 'status': 'in-progress'}])`\n- `add(1)`"
     run = do("simulated:disciplined", prompt)
     assert [[call.name for call in one.calls] for one in run.rounds[:3]] == [[TODO_TOOL], ["add"], []]
@@ -252,7 +252,7 @@ def test_the_introduction_says_how_a_language_model_is_used() -> None:
     assert "set the key of its provider" in told and " anthropic:NAME" in told and " ollama:NAME" in told
 
 
-def test_a_step_of_an_earlier_run_whose_call_was_stopped_is_blocked_and_not_completed(subtests: pytest.Subtests) -> None:
+def test_step_whose_call_was_stopped_earlier_is_blocked(subtests: pytest.Subtests) -> None:
     def survey(region: str) -> str:
         """Ask every customer."""
         raise RuntimeError("stopped")
@@ -278,14 +278,14 @@ def test_everything_that_it_cannot_do_is_reported_as_left_out() -> None:
     assert left_out.splitlines() == ["- ad(2)", "- Think about it", "- add(x)", "- gone()"]
 
 
-def test_asked_to_go_on_while_todos_are_open_it_reads_the_list_first() -> None:
+def test_planner_continuing_with_open_todos_reads_the_list_first() -> None:
     one = ask(MODEL, *after_the_answer(OPEN), tools=conversation(0)[1])
     assert one.message.calls == (ToolCall(TODO_TOOL, {"operation": "read"}),)
     assert not ask(MODEL, *after_the_answer("Be good."), tools=conversation(0)[1]).message.calls
     assert not ask(MODEL, *after_the_answer(OPEN), tools=conversation(0, todos=False)[1]).message.calls
 
 
-def test_what_it_knows_to_be_open_of_its_own_it_marks_at_once() -> None:
+def test_own_open_todos_already_done_are_marked_at_once() -> None:
     forgot = do("simulated:forgetful?p=1&heed=0", policy="minimal")
     agent = Agent("simulated:disciplined", tools=[add], guidance="off")
     run = agent.run_sync("Go on.", continue_from=forgot)
@@ -293,7 +293,7 @@ def test_what_it_knows_to_be_open_of_its_own_it_marks_at_once() -> None:
     assert run.text == "Done: 3 steps, as reported above."
 
 
-def test_a_list_it_is_not_let_read_is_not_asked_for_again() -> None:
+def test_unreadable_list_is_not_requested_again() -> None:
     messages = after_the_answer(OPEN)
     tools = conversation(0)[1]
     one = ask(MODEL, *messages, tools=tools)
@@ -304,13 +304,13 @@ def test_a_list_it_is_not_let_read_is_not_asked_for_again() -> None:
     assert not ask(MODEL, *messages, one.message, Message("tool", (blocked, told(OPEN))), tools=tools).message.calls
 
 
-def test_what_it_did_and_others_reopened_is_put_in_progress_and_completed() -> None:
+def test_own_work_reopened_by_others_is_marked_again() -> None:
     board = "1. [in-progress] One add(1)\n2. [completed] Two add(2)\n3. [not-started] Three add(3)"
     one = ask(MODEL, *after_the_answer(OPEN, board), tools=conversation(0)[1])
     assert updates(one) == [(3, "in-progress"), (1, "completed"), (3, "completed")] and not work(one)
 
 
-def test_todos_of_the_person_are_done_if_they_hold_a_call_and_blocked_if_not(snapshot: Snapshot) -> None:
+def test_todos_of_the_person_are_done_or_blocked(snapshot: Snapshot) -> None:
     board = TodoBoard()
     agent = Agent("simulated:disciplined", tools=[add], todos=board)
     first = agent.run_sync("- `add(1)`")
@@ -324,14 +324,14 @@ def test_todos_of_the_person_are_done_if_they_hold_a_call_and_blocked_if_not(sna
     assert "holds no call" in (board.read()[1].blocked_reason or "") and run.stop_reason == "blocked"
 
 
-def test_it_works_on_a_board_without_any_plan_when_it_is_told_of_it() -> None:
+def test_planner_works_on_a_board_without_a_plan_when_informed() -> None:
     board = TodoBoard(["Count `add(40)`", "Count `add(41)`"])
     run = do("simulated:disciplined", "Please do what is on the board.", todos=board, guidance="matrix")
     assert [call.arguments["a"] for one in run.rounds for call in one.calls if call.name == "add"] == [40, 41]
     assert (run.stop_reason, run.text) == ("natural", "Done: nothing is left on the list.")
 
 
-def test_a_mark_that_does_not_take_is_not_made_for_ever() -> None:
+def test_ineffective_mark_is_not_repeated_forever() -> None:
     board = "1. [in-progress] One add(1)"
     messages = after_the_answer(OPEN, board)
     tools = conversation(0)[1]
@@ -354,6 +354,6 @@ def test_a_blocked_repetition_says_nothing_new_of_the_list() -> None:
     assert updates(ask(MODEL, *repeated, tools=tools)) == [(2, "completed"), (3, "in-progress")]
 
 
-def test_it_says_that_the_work_is_complete_when_it_is_told_how() -> None:
+def test_planner_reports_completion_when_instructed_how() -> None:
     run = do("simulated:disciplined", policy=Matrix(workflow_mode=True), guidance="matrix")
     assert (run.stop_reason, run.text) == ("workflow_complete", "Done: 3 steps, as reported above.")

@@ -46,7 +46,7 @@ def test_a_made_up_answer_fits(subtests: pytest.Subtests) -> None:
             assert list(schema_problems(schema, answer(schema), formats=True)) == []
 
 
-def test_a_schema_without_an_end_has_an_answer_all_the_same() -> None:
+def test_endless_schema_has_an_answer() -> None:
     endless = {"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}
     assert answer(endless) is not None
     assert answer({"$ref": "#"}) is None and answer({"$ref": "#/$defs/gone"}) is None
@@ -60,7 +60,7 @@ def test_the_newest_result_that_fits_is_the_answer() -> None:
     assert answer(NUMBER, ToolResult("1", "tool", (Text("[" * 500),))) == {"n": 0}
 
 
-def test_the_marker_stays_below_the_answer_and_other_moves_stay_words() -> None:
+def test_marker_stays_below_the_answer_and_other_moves_stay_text() -> None:
     request = Request("", [user("go")])
     assert shape_answer(Move("answer", f"Done.\n\n{COMPLETE}"), NUMBER, request) == f'{{"n":0}}\n\n{COMPLETE}'
     assert shape_answer(Move("step", "Step 1 of 2: add."), NUMBER, request) == "Step 1 of 2: add."

@@ -89,7 +89,7 @@ def test_tools_it_was_not_given_are_not_called() -> None:
     assert arguments(run) == [[("add", {"a": 1})], []]
 
 
-def test_a_tool_that_failed_is_named_in_the_answer_with_what_it_raised() -> None:
+def test_answer_names_failed_tools_with_their_errors() -> None:
     run = do("- `look('away')`")
     assert "look failed:\n\n```\nValueError: nothing there\nat all" in run.text
 
@@ -98,7 +98,7 @@ def test_a_long_result_is_shortened_in_the_answer() -> None:
     assert do("- `look('far')`").text.endswith("\n\nlook: " + "x" * 400 + " …")
 
 
-def test_without_a_list_it_says_what_it_is_and_names_its_tools() -> None:
+def test_prompt_without_a_list_gets_introduction_and_tools() -> None:
     text = do("What is the meaning of life?").text
     assert "simulated model: no language model" in text and "Tools I was given: `add`, `look`." in text and "key" in text
 
@@ -124,7 +124,7 @@ def test_words_along_the_way_do_not_change_the_plan() -> None:
     assert user("Please be quick") in run.messages
 
 
-def test_a_new_list_said_along_the_way_is_the_new_plan() -> None:
+def test_new_list_sent_during_the_run_is_the_new_plan() -> None:
     call = ToolCall("add", {"a": 1}, "1")
     spec = ToolSpec("add", "", {"properties": {"a": {}}})
     said = Message("tool", (ToolResult("1", "add", (Text("3"),)), Text("Rather:\n- `add(9)`")))
@@ -160,7 +160,7 @@ def test_its_name_says_how_it_was_made() -> None:
     )
 
 
-def test_it_costs_nothing_unless_it_was_given_a_price_and_then_its_tokens_cost_that() -> None:
+def test_model_is_free_unless_it_has_a_price() -> None:
     request = Request("", (user("- `add(1)`"),))
     free, priced = (ask_model(SimulatedModel(price=price), request).usage for price in (FREE, Price.parse("3/15")))
     assert free.cost == 0.0 and free.estimated
