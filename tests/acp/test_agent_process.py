@@ -141,7 +141,7 @@ def test_a_command_that_still_runs_ends_with_the_run(fake: Callable[..., Agent],
 
 
 @needs_proc
-def test_an_agent_that_reads_nothing_is_stopped(fake: Callable[..., Agent], table: dict[str, KnownAgent], word: str) -> None:
+def test_agent_that_never_reads_is_stopped(fake: Callable[..., Agent], table: dict[str, KnownAgent], word: str) -> None:
     table["fake"] = replace(table["fake"], command=(*table["fake"].command, "unread"))
     live = fake().start("x" * 2**20, watch=lambda item: live.stop() if isinstance(item, TextDelta) else None)
     assert live.result(SECONDS).status == "cancelled"
@@ -149,7 +149,9 @@ def test_an_agent_that_reads_nothing_is_stopped(fake: Callable[..., Agent], tabl
 
 
 @needs_proc
-def test_it_ends_although_terminals_do_not(fake: Callable[..., Agent], word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_ends_although_closing_its_terminals_fails(
+    fake: Callable[..., Agent], word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def close(terminals: Terminals) -> None:
         raise asyncio.CancelledError
 

@@ -91,7 +91,7 @@ def test_run_warns_if_the_agent_hides_functions(fake: Make, table: dict[str, Kno
     assert ["does not show the functions" in warning for warning in warnings] == [True] * len(tools)
 
 
-def test_a_door_that_cannot_be_opened_leaves_nothing(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_door_leaves_nothing_behind(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / (100 * "x")  # no socket has so long a path
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))

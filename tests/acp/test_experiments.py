@@ -162,7 +162,7 @@ def test_run_without_row_or_folder_is_repeated(task: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("name", "is_part"), [("b.txt", True), ("new.txt", True), (".env", False), (".agentnb", False)])
-def test_no_run_begins_in_a_folder_that_has_changed(task: Path, name: str, is_part: bool) -> None:
+def test_no_run_starts_in_a_changed_folder(task: Path, name: str, is_part: bool) -> None:
     exp = Experiment(rows_of(task, count=1), {"ours": ours()}, primary=wrote, folder=False)
     exp.check()
     (task / name).write_text("changed\n")
@@ -201,7 +201,7 @@ def _as_ever(monkeypatch: pytest.MonkeyPatch, table: dict[str, KnownAgent]) -> N
         ({"tasks": [{"id": "a", "prompt": "write", "work_dir": "nowhere"}]}, _as_ever, "Task 1: 'nowhere' is not a folder"),
     ],
 )
-def test_what_cannot_hold_is_refused_by_name(
+def test_unenforceable_setting_is_refused_by_name(
     task: Path,
     table: dict[str, KnownAgent],
     monkeypatch: pytest.MonkeyPatch,

@@ -17,7 +17,7 @@ Make = Callable[..., Agent]
 
 
 @pytest.mark.parametrize(("prompt", "file", "text"), [("through", "a.txt", "Written."), ("unannounced", "b.txt", None)])
-def test_a_file_that_was_written_can_be_undone(fake: Make, tmp_path: Path, prompt: str, file: str, text: str | None) -> None:
+def test_written_file_can_be_undone(fake: Make, tmp_path: Path, prompt: str, file: str, text: str | None) -> None:
     store = Store(tmp_path / "runs")
     run = fake().run_sync(prompt, approve="auto", store=store)
     made = [(one.call.name, Path(one.call.arguments["path"]).name, one.result and one.result.is_error) for one in _records(run)]
@@ -36,7 +36,7 @@ def test_a_file_elsewhere_is_refused(fake: Make, tmp_path: Path) -> None:
     assert not (tmp_path.parent / "outside.txt").exists()
 
 
-def test_a_file_that_is_not_allowed_is_not_written(fake: Make, tmp_path: Path) -> None:
+def test_disallowed_file_is_not_written(fake: Make, tmp_path: Path) -> None:
     run = fake().run_sync("unannounced", permissions={"write_file": "deny"}, approve="auto")
     assert run.text == "refused refused " or not (tmp_path / "b.txt").exists()
     assert not [*tmp_path.iterdir()]

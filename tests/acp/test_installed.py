@@ -30,7 +30,7 @@ def test_the_version_is_read_without_starting_the_program(
     assert not [*tmp_path.rglob("started")]
 
 
-def test_the_version_of_a_python_package_is_read_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_package_version_is_read_from_its_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program, about = tmp_path / "bin" / "an-agent", tmp_path / "lib/python3.12/site-packages/an_agent-1.2.3.dist-info"
     for folder in (program.parent, about):
         folder.mkdir(parents=True)

@@ -61,20 +61,20 @@ def test_calls_have_their_arguments_results_and_rounds(fake: Make, prompt: str, 
     check_events(run.events, "the log")
 
 
-def test_arguments_that_come_as_a_growing_text_are_judged_whole(fake: Make) -> None:
+def test_arguments_streamed_as_growing_text_are_judged_whole(fake: Make) -> None:
     run = fake().run_sync("growing", permissions={"bash(touch *)": "deny"}, approve=lambda call, run: True)
     (record,) = [record for current in run.rounds for record in current.records]
     assert (record.call.name, record.call.arguments) == ("bash", {"command": "touch a.txt"})
     assert [event.call.name for event in run.events if isinstance(event, CallBlocked)] == ["bash"]
 
 
-def test_a_question_that_cannot_be_read_is_answered(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_question_is_answered(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     assert fake().start("garbled", approve="auto").result(20).text == "yes yes"
     monkeypatch.setattr(ForeignCall, "ask", None)  # a fault of agentnb
     assert fake().start("garbled", approve="auto").result(20).text == "cancelled cancelled"
 
 
-def test_a_call_is_asked_about_before_it_has_any_effect(fake: Make, tmp_path: Path) -> None:
+def test_call_is_asked_about_before_its_effect(fake: Make, tmp_path: Path) -> None:
     seen: list[object] = []
 
     def approve(call: object, run: object) -> bool:
@@ -96,7 +96,7 @@ def test_a_call_is_asked_about_before_it_has_any_effect(fake: Make, tmp_path: Pa
         {"permissions": {"write_file(*.txt)": "deny"}, "approve": "auto"},
     ],
 )
-def test_a_call_that_is_not_allowed_is_rejected(fake: Make, tmp_path: Path, options: dict[str, Any]) -> None:
+def test_disallowed_call_is_rejected(fake: Make, tmp_path: Path, options: dict[str, Any]) -> None:
     run = fake().run_sync("write", **options)
     assert (run.text, run.status) == ("Was rejected.", "completed")
     assert [event.call.name for event in run.events if isinstance(event, CallBlocked)] == ["write_file"]
@@ -104,14 +104,14 @@ def test_a_call_that_is_not_allowed_is_rejected(fake: Make, tmp_path: Path, opti
 
 
 @pytest.mark.parametrize("denied", ["write_file", "bash"])
-def test_a_denial_is_told_while_other_calls_run(fake: Make, denied: str) -> None:
+def test_denial_is_sent_while_other_calls_run(fake: Make, denied: str) -> None:
     rules = {"write_file": "allow", "bash": "allow", denied: "deny"}
     run = fake(max_seconds=20).run_sync("both", permissions=rules)
     assert (run.status, run.text, list(run.warnings)) == ("completed", "['no', 'yes']", [])
     check_events(run.events, "the log")
 
 
-def test_arguments_that_the_person_edits_are_a_rejection(fake: Make, tmp_path: Path) -> None:
+def test_arguments_edited_by_the_person_are_a_rejection(fake: Make, tmp_path: Path) -> None:
     run = fake().run_sync("write", approve=lambda call, run: {"path": "b.txt", "content": "beta"})
     assert run.text == "Was rejected."
     assert not [*tmp_path.iterdir()]
@@ -126,12 +126,12 @@ def test_a_call_is_judged_while_another_runs(fake: Make, verdict: str, answer: s
     check_events(run.events, "the log")
 
 
-def test_it_starts_in_the_mode_in_which_it_asks(fake: Make) -> None:
+def test_agent_starts_in_its_asking_mode(fake: Make) -> None:
     assert fake().run_sync("mode").text == "default"
     assert fake(mode="auto").run_sync("mode").text == "auto"
 
 
-def test_a_mode_that_it_does_not_list_is_refused(fake: Make) -> None:
+def test_unlisted_mode_is_refused(fake: Make) -> None:
     with pytest.raises(ModelError, match=r"has no mode 'autp'.*auto"):
         fake(mode="autp").run_sync("mode", approve="auto")
 
@@ -162,7 +162,7 @@ def test_rounds_are_marked_as_inferred(fake: Make) -> None:
     assert [current.metadata["rounds"] for current in run.rounds] == ["inferred", "inferred"]
 
 
-def test_a_question_that_shows_a_diff_changes_no_arguments(fake: Make) -> None:
+def test_question_with_a_diff_changes_no_arguments(fake: Make) -> None:
     run = fake().run_sync("through", approve="auto")
     (record,) = run.rounds[0].records
     assert (sorted(record.call.arguments), list(run.warnings)) == (["content", "path"], [])
@@ -205,7 +205,7 @@ def test_limits_of_calls_time_and_money_end_the_turn(fake: Make, table: dict[str
     assert (run.status, run.stop_reason) == ("limited", limit)
 
 
-def test_a_budget_is_refused_where_the_cost_is_not_known(fake: Make) -> None:
+def test_budget_is_refused_if_the_cost_is_unknown(fake: Make) -> None:
     with pytest.raises(SettingsError, match="acp:fake does not say what it costs, so a budget cannot be enforced"):
         fake(budget=1.0).run_sync("hello")
 
@@ -243,7 +243,7 @@ def test_call_that_escapes_or_ends_its_turn_warns(fake: Make, prompt: str, verdi
     assert record.call.arguments in ({"command": "echo out"}, {"command": "make"}, {"command": "ls"})
 
 
-def test_a_run_is_replayed_as_it_went(fake: Make) -> None:
+def test_run_is_replayed_unchanged(fake: Make) -> None:
     assert "gone as recorded" in str(replay(fake().run_sync("write", approve="auto")))
 
 
@@ -266,9 +266,7 @@ def test_questions_show_the_call(fake: Make) -> None:
 
 
 @pytest.mark.parametrize("misbehaviour", ["", "forgetful", "lost"])
-def test_a_conversation_goes_on_where_the_agent_can_load_it(
-    fake: Make, table: dict[str, KnownAgent], misbehaviour: str
-) -> None:
+def test_conversation_continues_if_the_agent_can_load_it(fake: Make, table: dict[str, KnownAgent], misbehaviour: str) -> None:
     table["fake"] = replace(table["fake"], command=(*table["fake"].command, misbehaviour))
     first = fake().run_sync("session")
     second = fake().run_sync("session", continue_from=first)
@@ -279,7 +277,7 @@ def test_a_conversation_goes_on_where_the_agent_can_load_it(
     assert all("cannot load the conversation" in warning for warning in warnings)
 
 
-def test_a_pause_holds_questions_and_a_turn_goes_on(fake: Make) -> None:
+def test_pause_holds_questions_while_the_turn_continues(fake: Make) -> None:
     told: list[object] = []
 
     def watch(item: object) -> None:
@@ -330,7 +328,7 @@ def test_message_sent_now_ends_the_turn_and_prompts_next(fake: Make, prompt: str
     assert (run.text.removeprefix("Was rejected."), run.status) == ("default", "completed")
 
 
-def test_what_the_person_says_meanwhile_is_the_next_prompt(fake: Make) -> None:
+def test_message_during_a_turn_is_the_next_prompt(fake: Make) -> None:
     def approve(call: object, run: object) -> bool:
         live.say("hello")
         return True

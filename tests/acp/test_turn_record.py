@@ -62,7 +62,7 @@ def test_many_pieces_make_few_events(fake: Make) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="agents of others run on POSIX systems only")
 @pytest.mark.parametrize("misbehaviour", ["", "forgetful", "lost"])
-def test_what_streamed_before_a_kill_is_in_the_log(
+def test_content_streamed_before_a_kill_is_logged(
     fake: Make, table: dict[str, KnownAgent], tmp_path: Path, misbehaviour: str
 ) -> None:
     code = KERNEL.format(folder=str(Path(__file__).parent))
@@ -100,7 +100,7 @@ def test_tokens_are_counted_once_by_the_form_of_the_row(form: Any, is_loaded: bo
 
 
 @pytest.mark.parametrize(("total", "sent"), [(115, 112), (15, 12), (None, 12)])
-def test_input_includes_what_was_read_from_a_cache(total: int | None, sent: int) -> None:
+def test_input_includes_cached_tokens(total: int | None, sent: int) -> None:
     reported = {"inputTokens": 12, "outputTokens": 3, "cachedReadTokens": 100, "totalTokens": total}
     usage, _ = Spending(KnownAgent(command=("x",), usage="turn")).tokens(reported)
     assert usage == Usage(sent, 3, 100)
@@ -112,7 +112,7 @@ def test_the_last_request_is_the_length_of_the_conversation() -> None:
 
 
 @pytest.mark.parametrize(("form", "continued"), [("session", 0.75), ("process", None)])
-def test_a_cost_is_the_difference_to_the_one_before(
+def test_cost_is_the_difference_to_the_previous(
     fake: Make, table: dict[str, KnownAgent], form: Any, continued: float | None
 ) -> None:
     table["fake"] = replace(table["fake"], cost=form)

@@ -34,7 +34,7 @@ def _warnings(run: Run) -> list[str]:
     return [event.message for event in run.events if isinstance(event, Warned)]
 
 
-def test_what_the_agent_changed_by_itself_is_named_and_stays(fake: Make, tmp_path: Path) -> None:
+def test_own_change_of_the_agent_is_named_and_kept(fake: Make, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     run = fake().run_sync("alone", store=store)
     assert _warnings(run) == [CHANGED]
@@ -45,7 +45,7 @@ def test_what_the_agent_changed_by_itself_is_named_and_stays(fake: Make, tmp_pat
     assert (tmp_path / "old.txt").read_text() == "other"
 
 
-def test_it_is_named_after_a_stop_too(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_change_is_named_after_a_stop(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     look = watched_folder.WatchedFolder._look
 
     def slow_look(watched: watched_folder.WatchedFolder) -> dict[str, watched_folder.FileState]:
@@ -59,7 +59,7 @@ def test_it_is_named_after_a_stop_too(fake: Make, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("play", ["through", "replaced"])
-def test_what_agentnb_wrote_is_undone_and_not_named(fake: Make, tmp_path: Path, play: str) -> None:
+def test_agentnb_writes_are_undone_and_not_named(fake: Make, tmp_path: Path, play: str) -> None:
     store = Store(tmp_path / "runs")
     run = fake(tools=["edit_file"]).run_sync(f"{play} old.txt", approve="auto", store=store)
     assert (tmp_path / "old.txt").read_text() in ("alpha\n", "newer")
@@ -68,14 +68,14 @@ def test_what_agentnb_wrote_is_undone_and_not_named(fake: Make, tmp_path: Path, 
     assert (tmp_path / "old.txt").read_text() == "older"
 
 
-def test_a_change_after_ours_is_named_and_stays(fake: Make, tmp_path: Path) -> None:
+def test_change_after_ours_is_named_and_kept(fake: Make, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     run = fake().run_sync("through alone", approve="auto", store=store)  # writes a file of the name alone, then the others
     assert _warnings(run) == [CHANGED]
     assert "Deleted, as the run created it: alone" in undo_text(undo_run(store, run.id))
 
 
-def test_the_bound_of_a_large_folder_is_said(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_for_a_large_folder_is_reported(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watched_folder, "MAX_WATCHED_ENTRIES", 3)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "more.txt").write_text("more")

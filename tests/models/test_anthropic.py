@@ -60,7 +60,7 @@ def test_the_smallest_request() -> None:
     }
 
 
-def test_system_and_tools_stand_before_the_messages() -> None:
+def test_system_and_tools_precede_the_messages() -> None:
     body = wire(system="Be.", tools=(ADD, NOW), cache="no")
     assert list(body) == ["model", "max_tokens", "stream", "tools", "system", "messages"]
     assert body["system"] == [{"type": "text", "text": "Be."}]
@@ -86,7 +86,7 @@ def test_all_results_of_a_round_start_one_user_message() -> None:
     ]
 
 
-def test_what_is_said_in_passing_stands_at_the_very_end() -> None:
+def test_ephemeral_text_comes_last() -> None:
     for request in requests_of_a_run():
         last = sent(ANTHROPIC, *request.messages)["messages"][-1]["content"]
         assert last[-1]["text"].startswith("<system-reminder>")
@@ -135,20 +135,20 @@ def test_thinking_of_another_provider_is_not_sent_here(subtests: pytest.Subtests
             assert content[1][0]["id"] == content[2][0]["tool_use_id"] != "functions.web:0"
 
 
-def test_arguments_that_were_no_object_are_sent_as_one(subtests: pytest.Subtests) -> None:
+def test_non_object_arguments_are_sent_as_an_object(subtests: pytest.Subtests) -> None:
     for arguments in ["{", [1], None, 5]:
         with subtests.test(arguments=arguments):
             content = contents(user("Go"), assistant(ToolCall("add", arguments, "1")), results(ToolResult("1", "add")))
             assert content[1][0]["input"] == {"arguments": arguments}
 
 
-def test_what_a_call_came_with_goes_back_with_it() -> None:
+def test_call_metadata_is_sent_back() -> None:
     block = {"type": "tool_use", "id": "t1", "name": "add", "input": {"a": 1}, "caller": {"type": "direct"}}
     said = reply(ANTHROPIC, *as_stream({"content": [block], "stop_reason": "tool_use"})).message
     assert contents(user("Go"), said, results(ToolResult("t1", "add")))[1] == [block]
 
 
-def test_pictures_stand_in_prompts_and_in_results() -> None:
+def test_pictures_are_sent_in_prompts_and_results() -> None:
     block = {
         "type": "image",
         "source": {"type": "base64", "media_type": "image/png", "data": base64.b64encode(PNG.data).decode()},
@@ -162,14 +162,14 @@ def test_pictures_stand_in_prompts_and_in_results() -> None:
     assert blind[0][1] == told and blind[2][0]["content"][1] == told and blind[2][1] == told
 
 
-def test_pictures_of_an_error_are_told_in_words() -> None:
+def test_pictures_of_an_error_are_described() -> None:
     answer = contents(user("Go"), assistant(call(1)), results(result(1, "no", PNG, error=True)))[2][0]
     assert answer["content"][1] == {"type": "text", "text": words_for(PNG, "errors are sent without pictures")}
     blind = contents(user("Go"), assistant(call(1)), results(result(1, PNG, error=True)), images=False)[2][0]
     assert blind["content"] == [{"type": "text", "text": words_for(PNG)}]
 
 
-def test_a_picture_that_no_api_takes_is_sent_as_words(subtests: pytest.Subtests) -> None:
+def test_unsupported_picture_is_sent_as_text(subtests: pytest.Subtests) -> None:
     for name, picture in {"tiff": TIFF, "empty": NO_DATA}.items():
         with subtests.test(name):
             told = {"type": "text", "text": replacement_text(picture, sees=True)}
@@ -178,7 +178,7 @@ def test_a_picture_that_no_api_takes_is_sent_as_words(subtests: pytest.Subtests)
                 assert content[0] == [told] and content[2][0]["content"] == [told] and content[2][1] == told
 
 
-def test_a_result_in_which_there_is_nothing_says_so(subtests: pytest.Subtests) -> None:
+def test_empty_result_says_so(subtests: pytest.Subtests) -> None:
     for parts in [(), ("",), ("  \n",)]:
         with subtests.test(parts=parts):
             answer = contents(user("Go"), assistant(call(1)), results(result(1, *parts, error=True)))[2][0]
@@ -190,7 +190,7 @@ def test_blank_text_and_messages_of_only_blanks_are_omitted() -> None:
     assert content == [[{"type": "text", "text": "Go"}], [{"type": "text", "text": "On"}]]
 
 
-def test_odd_text_arrives_as_it_is() -> None:
+def test_odd_text_arrives_unchanged() -> None:
     messages = (user(ODD), assistant(ODD, call(1, **{ODD: ODD})), results(result(1, ODD)))
     body = wire(*messages, system=ODD, cache="no")
     assert body["system"][0]["text"] == body["messages"][0]["content"][0]["text"] == ODD
@@ -293,7 +293,7 @@ def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
     assert one.usage == Usage(input=3, output=5)
 
 
-def test_a_block_that_comes_whole_is_shown_at_once() -> None:
+def test_whole_block_is_shown_at_once() -> None:
     deltas, one = read(
         ANTHROPIC,
         [
@@ -308,7 +308,7 @@ def test_a_block_that_comes_whole_is_shown_at_once() -> None:
     assert one.message.text == "All of it" and one.message.calls == (ToolCall("add", {"a": 1}, "t"),)
 
 
-def test_kinds_that_are_not_known_are_passed_over() -> None:
+def test_unknown_kinds_are_ignored() -> None:
     chunks = [
         *(START, {"type": "new_event", "x": 1}, {}, {"type": None}, begin(0, type="text", text=""), text(0, "a")),
         *(piece(0, "new_delta", x=1), {"type": "content_block_delta", "index": 9, "delta": {}}, end("brand_new_reason")),
@@ -330,7 +330,7 @@ def test_an_empty_reply_has_no_parts() -> None:
     assert reply(ANTHROPIC, START, end()).message.parts == ()
 
 
-def test_arguments_that_are_no_json_are_kept_as_text(subtests: pytest.Subtests) -> None:
+def test_invalid_json_arguments_are_kept_as_text(subtests: pytest.Subtests) -> None:
     for broken in ['{"a": ', "add(1)", "[1, 2"]:
         with subtests.test(broken):
             chunks = (START, begin(0, type="tool_use", id="t", name="add", input={}), part_of_input(0, broken), end("tool_use"))
@@ -360,18 +360,18 @@ def test_complete_calls_of_a_cut_reply_are_kept() -> None:
         assert ("cut_call" in one.metadata) == bool(rest)
 
 
-def test_why_it_refused_is_kept() -> None:
+def test_refusal_reason_is_kept() -> None:
     details = {"category": "cyber", "explanation": "no"}
     one = reply(ANTHROPIC, START, end("refusal", stop_details=details, stop_sequence=None))
     assert one.stop_reason == "refusal"
     assert one.metadata == {"id": "msg_1", "model": "claude-x", "stop_details": details}
 
 
-def test_the_words_at_which_it_stopped_are_kept() -> None:
+def test_stop_sequence_is_kept() -> None:
     assert reply(ANTHROPIC, START, end("stop_sequence", stop_sequence="END")).metadata["stop_sequence"] == "END"
 
 
-def test_a_reply_that_was_paused_goes_back_as_it_came() -> None:
+def test_paused_reply_is_sent_back_unchanged() -> None:
     said = reply(ANTHROPIC, *as_stream({"content": [THOUGHT, SEARCH], "stop_reason": "pause_turn"}))
     assert said.stop_reason == "pause_turn"
     assert contents(user("Go"), said.message)[1] == [THOUGHT, SEARCH]
@@ -400,7 +400,7 @@ COUNTS = [
 ]
 
 
-def test_tokens_are_counted_and_what_is_not_told_is_unknown(subtests: pytest.Subtests) -> None:
+def test_reported_tokens_are_counted_and_others_unknown(subtests: pytest.Subtests) -> None:
     for said, usage in COUNTS:
         with subtests.test(said=said):
             chunks = [{"type": "message_start", "message": {"usage": said[0]}}, {**end(), "usage": said[1]}]
@@ -459,12 +459,12 @@ def test_text_and_thinking_need_no_beginning() -> None:
     assert one.message == assistant(Thinking("hm", {"anthropic": own}), "So it is")
 
 
-def test_arguments_of_nobody_are_no_reply() -> None:
+def test_arguments_without_a_call_are_not_a_reply() -> None:
     with pytest.raises(KeyError):
         read(ANTHROPIC, [START, part_of_input(0, "{}"), end()])
 
 
-def test_a_signature_may_begin_as_nothing() -> None:
+def test_signature_may_start_empty() -> None:
     chunks = [begin(0, type="thinking", thinking="hm", signature=None), piece(0, "signature_delta", signature="sig")]
     assert reply(ANTHROPIC, START, *chunks, end()).message.parts[0].provider_metadata["anthropic"]["signature"] == "sig"
 

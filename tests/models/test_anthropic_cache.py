@@ -46,7 +46,7 @@ def test_each_request_marks_the_last_mark_of_its_predecessor() -> None:
     assert all(len(marks(body)) <= 4 for body in bodies)
 
 
-def test_each_request_reads_all_that_the_one_before_has_written(subtests: pytest.Subtests) -> None:
+def test_each_request_reads_the_cache_of_its_predecessor(subtests: pytest.Subtests) -> None:
     """Also where a reply asks for more calls at once than the provider looks back blocks."""
     for rounds in [3, 30]:
         with subtests.test(rounds=rounds):
@@ -82,7 +82,7 @@ def test_results_moved_to_the_front_do_not_move_the_mark() -> None:
     assert marks(body)[-1] == (2, 1)
 
 
-def test_all_marks_last_as_long_as_was_asked(subtests: pytest.Subtests) -> None:
+def test_all_marks_have_the_requested_lifetime(subtests: pytest.Subtests) -> None:
     for cache, mark in [("5m", MARK), ("1h", {**MARK, "ttl": "1h"})]:
         with subtests.test(cache):
             body = sent(ANTHROPIC, user("Go"), assistant("1"), user("On"), system="Be.", cache=cache)

@@ -66,7 +66,7 @@ class Large(Misbehaviour):
 _LARGE = (Large(200_000), Large(200_000, level=0), Large(200_000, level=9), Large(200_000, status=400))
 
 
-def test_a_body_that_came_whole_is_bounded_as_a_whole(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_body_is_bounded(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_limit, "MAX_PIECE", 100_000)
     for wire in FORMATS:
         for stream in ("yes", "no"):

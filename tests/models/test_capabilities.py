@@ -28,7 +28,7 @@ class Own:
 
 
 @pytest.mark.req("R2.36")
-def test_a_model_object_may_say_it_of_itself() -> None:
+def test_model_object_may_report_its_capabilities() -> None:
     said = Capabilities(language_model=False, context_window=5_000, has_price=True)
     assert capabilities_of(Own(said)) is said
 
@@ -103,7 +103,7 @@ def test_model_object_may_report_usage_of_an_interrupted_reply() -> None:
     assert used_until_cut(Reckons(replace(said, estimated=False)), REQUEST, HEARD) == said
 
 
-def test_what_is_no_number_of_tokens_or_dollars_is_unknown(subtests: pytest.Subtests) -> None:
+def test_invalid_token_or_dollar_numbers_are_unknown(subtests: pytest.Subtests) -> None:
     cases = [
         (Usage(2**63, 2), Usage(None, 2, estimated=True)),
         (Usage(1.5, 2), Usage(None, 2, estimated=True)),  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ def test_what_is_no_number_of_tokens_or_dollars_is_unknown(subtests: pytest.Subt
             assert used_until_cut(Reckons(odd), REQUEST, HEARD) == kept
 
 
-def test_else_it_is_unknown_and_no_failure(subtests: pytest.Subtests) -> None:
+def test_missing_usage_report_is_unknown_without_failure(subtests: pytest.Subtests) -> None:
     cases = [object(), Reckons(None), Reckons(3), Reckons(ValueError("no idea")), ScriptedModel([])]
     for model in cases:
         with subtests.test(model=model):

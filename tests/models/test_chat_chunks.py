@@ -76,7 +76,7 @@ def test_a_call_without_any_mark_may_repeat_its_name() -> None:
     assert calls_of(*pieces) == (ToolCall("add", {"a": 1}),)
 
 
-def test_fragments_of_one_call_stay_one_whatever_their_marks(subtests: pytest.Subtests) -> None:
+def test_fragments_of_one_call_are_joined_for_any_marks(subtests: pytest.Subtests) -> None:
     for name, fragments in ONE.items():
         with subtests.test(name):
             assert calls_of(*fragments) == (ToolCall("add", {"a": 1}, "a"),)
@@ -244,7 +244,7 @@ THOUGHTS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_thinking_is_shown_in_whatever_form_it_comes(subtests: pytest.Subtests) -> None:
+def test_thinking_is_shown_in_any_form(subtests: pytest.Subtests) -> None:
     for name, delta in THOUGHTS.items():
         with subtests.test(name):
             deltas, one = read(chunk(**delta), chunk(content=[{"type": "output_text", "text": "So"}]), chunk("stop"))
@@ -284,7 +284,7 @@ ERRORS: dict[str, tuple[Any, int | None]] = {
 }
 
 
-def test_an_error_keeps_its_words_wherever_it_stands(subtests: pytest.Subtests) -> None:
+def test_error_keeps_its_message_at_any_position(subtests: pytest.Subtests) -> None:
     for name, (sent, status) in ERRORS.items():
         with subtests.test(name):
             with pytest.raises(Refused) as refused:
@@ -334,7 +334,7 @@ USAGES: dict[str, tuple[list[Any], Usage]] = {
 }
 
 
-def test_usage_counts_wherever_it_stands(subtests: pytest.Subtests) -> None:
+def test_usage_counts_at_any_position(subtests: pytest.Subtests) -> None:
     for name, (chunks, usage) in USAGES.items():
         with subtests.test(name):
             assert read(*chunks)[1].usage == usage
@@ -397,7 +397,7 @@ def cuttings(draw: random.Random) -> Iterator[Any]:
     yield {"choices": [], "usage": COUNTS}
 
 
-def test_a_reply_is_the_same_however_it_was_cut() -> None:
+def test_reply_is_the_same_for_any_split() -> None:
     draw = random.Random(51)
     _, expected = read(*as_stream(WHOLE), tags=True)
     assert [call.id for call in expected.message.calls] == ["a", "b", "c"] and expected.message.text == "I add: 1 < 2."

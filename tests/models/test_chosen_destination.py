@@ -101,9 +101,7 @@ def test_the_urls_of_the_environment_are_the_persons_word(monkeypatch: pytest.Mo
     assert refused(f"anthropic:m?url={FAR}") == [f"{FAR}&key=ANTHROPIC_API_KEY"]
 
 
-def test_each_word_of_the_person_allows_that_pair_only(
-    person: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
-) -> None:
+def test_each_permission_allows_its_pair_only(person: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     def in_environment(text: str) -> None:
         monkeypatch.setenv("AGENTNB_ALLOW_URLS", f"https://other.example,nonsense\n{text}")
 
@@ -125,7 +123,7 @@ def test_each_word_of_the_person_allows_that_pair_only(
         (person / FILE).unlink(missing_ok=True)
 
 
-def test_key_goes_to_this_machine_if_the_person_allowed() -> None:
+def test_key_is_sent_to_this_machine_if_allowed() -> None:
     allow_urls(["http://localhost:4000&key=ANTHROPIC_API_KEY"])
     assert goes_to("anthropic:m?url=http://localhost:4000") == ("http://localhost:4000", "ANTHROPIC_API_KEY")
     assert goes_to("anthropic:m?url=http://localhost:4001") == ("http://localhost:4001", "")
@@ -166,7 +164,7 @@ def test_answer_is_kept_in_a_private_file_of_the_person(person: Path) -> None:
         assert stat.S_IMODE(person.stat().st_mode) == 0o700
 
 
-def test_who_declines_or_is_not_there_gets_the_error(person: Path) -> None:
+def test_declined_or_unanswered_question_raises_the_error(person: Path) -> None:
     name = FileModelName(f"compatible:m?url={FAR}")
     for ask in (None, lambda question: "no\n", lambda question: ""):
         with pytest.raises(UrlNotAllowed):

@@ -52,7 +52,7 @@ ROLES = {"system", "user", "assistant", "tool"}
 # The request
 
 
-def test_only_fields_are_sent_that_all_servers_know(subtests: pytest.Subtests) -> None:
+def test_only_universally_known_fields_are_sent(subtests: pytest.Subtests) -> None:
     for name, provider in {"compatible": COMPATIBLE, "ollama": OLLAMA}.items():
         with subtests.test(name):
             everything = {
@@ -112,7 +112,7 @@ def test_server_additions_to_a_call_return_only_to_such_servers() -> None:
     assert "extra_content" not in wire(OPENAI, *conversation)["messages"][1]["tool_calls"][0]
 
 
-def test_a_model_that_sees_gets_pictures() -> None:
+def test_vision_model_gets_pictures() -> None:
     body = wire(COMPATIBLE, user("See", PNG), assistant(call(1)), results(result(1, PNG)), images=True)
     assert body["messages"][0]["content"][1]["type"] == body["messages"][3]["content"][1]["type"] == "image_url"
     assert not COMPATIBLE.sees and not OLLAMA.sees
@@ -151,7 +151,7 @@ FRAGMENTS = {
 }
 
 
-def test_calls_are_told_apart_by_index_and_id(subtests: pytest.Subtests) -> None:
+def test_calls_are_distinguished_by_index_and_id(subtests: pytest.Subtests) -> None:
     for (name, fragments), together in product(FRAGMENTS.items(), [False, True]):
         with subtests.test(name, together=together):
             chunks = [chunk(tool_calls=fragments)] if together else calls(*fragments)
@@ -186,7 +186,7 @@ def test_name_starts_a_call_without_index_and_id() -> None:
     assert one.message.calls == (ToolCall("now"), ToolCall("now"), ToolCall("add", {"a": 1}))
 
 
-def test_calls_that_were_given_one_id_stay_two() -> None:
+def test_calls_sharing_an_id_stay_two() -> None:
     function = {"name": "add", "arguments": '{"a":1}'}
     whole = {"choices": [{"message": {"tool_calls": [{"id": "x", "function": function}] * 2}, "finish_reason": "stop"}]}
     for chunks in (
@@ -221,7 +221,7 @@ def test_stream_without_a_stop_reason_was_cut_off(subtests: pytest.Subtests) -> 
                 read(provider, chunks)
 
 
-def test_thinking_that_comes_under_both_names_counts_once() -> None:
+def test_thinking_under_both_names_counts_once() -> None:
     deltas, one = read(COMPATIBLE, [chunk(reasoning="hm", reasoning_content="hm"), chunk(content="a"), chunk("stop")])
     assert deltas == [ThinkingDelta("hm"), TextDelta("a")]
     assert one.message.parts[0] == Thinking("hm", {"compatible": {"reasoning_content": None}})
@@ -240,7 +240,7 @@ def test_another_name_begins_another_call() -> None:
         assert one.message.calls == (ToolCall("delete_old"), ToolCall("list_new", {"days": 365}))
 
 
-def test_a_name_that_comes_with_each_piece_begins_no_call() -> None:
+def test_name_repeated_in_each_fragment_starts_no_call() -> None:
     for pieces in (['{"a":', ' {"b": 1}', "}", " "], ['{"a":', "{", '"b": 1}', "}", ""], ['{"a": "x}', '{y"', "}"]):
         one = reply(COMPATIBLE, *calls(*(fragment(0, None, "add", piece) for piece in pieces)), chunk("tool_calls"))
         assert one.message.calls == (ToolCall("add", json.loads("".join(pieces))),)

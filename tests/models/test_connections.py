@@ -108,7 +108,7 @@ def test_calls_that_begin_at_once_share_one_client() -> None:
     assert len(asyncio.run(at_once())) == 1
 
 
-def test_a_loop_that_has_ended_is_forgotten() -> None:
+def test_ended_loop_is_forgotten() -> None:
     async def loop_of() -> weakref.ref[asyncio.AbstractEventLoop]:
         await client_of(HERE, Library())
         return weakref.ref(asyncio.get_running_loop())
@@ -118,7 +118,7 @@ def test_a_loop_that_has_ended_is_forgotten() -> None:
     assert known() is None
 
 
-def test_a_loop_that_did_not_end_in_order_is_forgotten() -> None:
+def test_abnormally_ended_loop_is_forgotten() -> None:
     library = Library()
     loop = asyncio.new_event_loop()
     loop.run_until_complete(client_of(HERE, library))
@@ -185,7 +185,7 @@ def test_foreign_servers_get_the_anthropic_key_in_both_headers() -> None:
     assert "x-api-key" not in own and "x-api-key" not in headers_of("anthropic", "https://api.anthropic.com/")
 
 
-def test_servers_on_this_machine_are_asked_without_the_proxy(subtests: pytest.Subtests) -> None:
+def test_local_servers_bypass_the_proxy(subtests: pytest.Subtests) -> None:
     for wire in FORMATS:
         with subtests.test(wire), pytest.MonkeyPatch.context() as monkeypatch:
             for variable in PROXIES:
@@ -263,7 +263,7 @@ async def ten_at_once(model: RemoteModel) -> list[str]:
     return [reply.message.text for reply in replies]
 
 
-def test_calls_of_one_loop_use_a_connection_again(subtests: pytest.Subtests) -> None:
+def test_calls_of_one_loop_reuse_a_connection(subtests: pytest.Subtests) -> None:
     for wire in FORMATS:
         with subtests.test(wire):
             threads: list[int] = []

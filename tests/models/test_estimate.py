@@ -14,7 +14,7 @@ def test_an_english_text_is_about_four_characters_a_token() -> None:
     assert len(text) / 5 < tokens_of_text(text) < len(text) / 3
 
 
-def test_nothing_is_no_token() -> None:
+def test_empty_text_has_no_tokens() -> None:
     assert (tokens_of_text(""), tokens_of_tools(())) == (0, 0)
 
 

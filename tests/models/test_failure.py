@@ -186,7 +186,7 @@ def caused_by(cause: Exception, error: Exception) -> Exception:
     return error
 
 
-def test_what_else_breaks_a_connection_may_pass_too(subtests: pytest.Subtests) -> None:
+def test_other_connection_failures_are_transient(subtests: pytest.Subtests) -> None:
     cases = [
         ConnectionResetError("gone"),
         TimeoutError(),
@@ -282,7 +282,7 @@ def test_an_error_inside_a_stream_is_known_by_its_name(subtests: pytest.Subtests
             assert found.transient is (status is None or status in TRANSIENT)
 
 
-def test_an_account_without_credit_is_not_asked_again(subtests: pytest.Subtests) -> None:
+def test_account_without_credit_is_not_retried(subtests: pytest.Subtests) -> None:
     cases = ["insufficient_quota", "billing_hard_limit_reached", "billing_error"]
     for name in cases:
         with subtests.test(name):
@@ -423,7 +423,7 @@ def test_the_quotas_that_google_names_are_among_its_words() -> None:
     assert not said(429, message=words_of(body)).transient
 
 
-def test_the_words_of_an_overflow_under_another_status_are_none(subtests: pytest.Subtests) -> None:
+def test_overflow_text_with_another_status_is_no_overflow(subtests: pytest.Subtests) -> None:
     for status in [401, 403, 404, 429, 503]:
         with subtests.test(status=status):
             assert not isinstance(said(status, message="context window").error, ContextOverflow)
@@ -456,7 +456,7 @@ def test_unknown_model_error_has_the_command_to_list_models(snapshot: Snapshot) 
     assert "there is no m-1" in said(404).error.what and in_notebook(said(404).error.advice) == snapshot
 
 
-def test_the_status_is_told_once() -> None:
+def test_status_is_reported_once() -> None:
     assert said(None, "429").error.what == "anthropic: too many requests (429): No."
     assert said(500, message="").error.what == "anthropic: fails (500)"
 
@@ -464,7 +464,7 @@ def test_the_status_is_told_once() -> None:
 @pytest.mark.parametrize("where", ["message", "name"])
 @examples(100)
 @given(st.text(st.characters(), max_size=700))
-def test_whatever_a_provider_says_is_one_short_readable_line(where: str, words: str) -> None:
+def test_any_provider_message_becomes_one_short_line(where: str, words: str) -> None:
     what = said(500, **{where: f"\x1b[31m{words}\x00\u202e"}).error.what  # type: ignore[arg-type]
     assert what.isprintable() and len(what) < MAX_OF_A_MESSAGE + 100
     what.encode()
@@ -693,7 +693,7 @@ def test_error_text_is_found_in_any_form(subtests: pytest.Subtests) -> None:
             assert readable(words_of(body)) == told
 
 
-def test_a_key_that_a_server_repeats_is_in_no_failure(subtests: pytest.Subtests) -> None:
+def test_key_repeated_by_a_server_is_redacted_in_failures(subtests: pytest.Subtests) -> None:
     for provider in ["anthropic", "openai", "openai-responses", "compatible"]:
         with subtests.test(provider):
             secret = "own-never-to-be-seen-0123456789"

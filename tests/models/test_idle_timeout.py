@@ -174,7 +174,7 @@ def test_repeated_content_does_not_restart_the_timeout(subtests: pytest.Subtests
             assert len(heard_of(Slow(WORD, *[chunk] * 9, each=0.2), 0.5)) < 6
 
 
-def test_a_part_that_follows_another_begins_the_wait_anew(subtests: pytest.Subtests) -> None:
+def test_each_part_restarts_the_timeout(subtests: pytest.Subtests) -> None:
     blocks = [{"type": "content_block_start", "index": index, "content_block": {}} for index in range(9)]
     items = [{"type": "response.output_item.added", "output_index": index, "item": {}} for index in range(9)]
     calls = [{"choices": [{"index": 0, "delta": {"tool_calls": [{"index": index, "id": f"c{index}"}]}}]} for index in range(9)]
@@ -263,7 +263,7 @@ def test_this_is_of_the_reply(subtests: pytest.Subtests) -> None:
             assert Progress().is_made_by(chunk)
 
 
-def test_this_says_only_that_the_server_is_there(subtests: pytest.Subtests) -> None:
+def test_keepalives_make_no_progress(subtests: pytest.Subtests) -> None:
     for chunk in ONLY_SIGNS:
         with subtests.test(chunk=chunk):
             assert not Progress().is_made_by(chunk)

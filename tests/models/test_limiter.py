@@ -90,7 +90,7 @@ def test_as_many_as_allowed_go_at_once() -> None:
     run(fill)
 
 
-def test_who_comes_first_goes_first() -> None:
+def test_waiters_are_served_in_order() -> None:
     place = Place(Limiter(2))
 
     async def queue() -> None:
@@ -106,7 +106,7 @@ def test_who_comes_first_goes_first() -> None:
     assert place.order == ["holder", "holder", *range(10)]
 
 
-def test_who_comes_while_others_wait_does_not_push_in() -> None:
+def test_newcomer_does_not_overtake_waiters() -> None:
     place = Place(Limiter(1))
 
     async def queue() -> None:
@@ -138,7 +138,7 @@ def test_refusal_halves_the_limit_and_each_success_raises_it() -> None:
     assert run(lambda: free_places(limiter)) == 8
 
 
-def test_a_success_wakes_one_that_waits() -> None:
+def test_success_wakes_a_waiter() -> None:
     place = Place(Limiter(2))
     place.limiter.was_refused(0.0)
 
@@ -207,7 +207,7 @@ def test_slot_freed_during_closure_is_available_on_reopening(monkeypatch: pytest
     assert sorted(map(str, place.order)) == ["0", "1", "2", "3", "holder"]
 
 
-def test_one_that_looks_again_goes_before_those_that_came_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_earlier_waiter_precedes_later_ones_after_rechecking(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, place = fake_clock(monkeypatch), Place(Limiter(1))
 
     async def queue() -> None:

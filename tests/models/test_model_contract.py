@@ -100,7 +100,7 @@ def test_a_model_has_a_name_and_a_stream(kind: Kind) -> None:
     assert model.name.partition(":")[0] and model.name.partition(":")[2]
 
 
-def test_the_last_that_a_stream_yields_is_its_only_reply(kind: Kind) -> None:
+def test_last_item_of_a_stream_is_its_only_reply(kind: Kind) -> None:
     model = Overheard(kind.model(SCRIPT))
     do(model)
     assert len(model.streams) >= 3
@@ -130,7 +130,7 @@ def test_reply_is_an_assistant_message_with_a_stop_reason(kind: Kind) -> None:
 
 
 @pytest.mark.req("R0.10")
-def test_text_thinking_and_several_calls_arrive_as_they_were_said(scriptable: Kind) -> None:
+def test_text_thinking_and_calls_arrive_unchanged(scriptable: Kind) -> None:
     run = do(scriptable.model(SCRIPT))
     assert refusals(scriptable) == []
     assert [one.text for one in run.rounds] == [SCRIPT[0][1], "", "Hm. ", SCRIPT[3]]
@@ -153,7 +153,7 @@ def test_streamed_and_whole_give_the_same_rounds_and_messages(kind: Kind) -> Non
 
 
 @pytest.mark.req("R0.11", "R0.10")
-def test_a_reply_that_comes_whole_is_the_one_that_streams(subtests: pytest.Subtests) -> None:
+def test_whole_and_streamed_replies_are_equal(subtests: pytest.Subtests) -> None:
     for name in [name for name in KINDS if f"{name}, whole" in KINDS]:
         with subtests.test(name):
             with kind_of(name) as streaming, kind_of(f"{name}, whole") as whole:
@@ -179,7 +179,7 @@ def test_log_of_any_model_recreates_its_run(kind: Kind, tmp_path: Path) -> None:
     assert store.load(run.id) == run == Run.from_events(run.events)
 
 
-def test_a_model_can_be_asked_by_many_runs_at_once(kind: Kind) -> None:
+def test_model_serves_many_runs_at_once(kind: Kind) -> None:
     async def several() -> list[Run]:
         return await asyncio.gather(*(Agent(kind.model(SCRIPT), tools=[add, fail]).run(PROMPT) for _ in range(8)))
 
@@ -187,7 +187,7 @@ def test_a_model_can_be_asked_by_many_runs_at_once(kind: Kind) -> None:
     assert all(shape(run) == shape(runs[0]) for run in runs) and len({run.id for run in runs}) == 8
 
 
-def test_a_stream_that_is_left_early_leaves_nothing_behind(kind: Kind) -> None:
+def test_abandoned_stream_leaves_nothing_behind(kind: Kind) -> None:
     async def first_item() -> Any:
         request = Request("", [user(PROMPT)], ())
         stream = kind.model(SCRIPT).stream(request)
@@ -239,7 +239,7 @@ def first_run(name: str) -> Run:
         return do(kind.model(SCRIPT))
 
 
-def test_a_conversation_goes_on_with_any_other_model(scriptable: Kind, subtests: pytest.Subtests) -> None:
+def test_conversation_continues_with_any_other_model(scriptable: Kind, subtests: pytest.Subtests) -> None:
     for name in KINDS:
         with subtests.test(name):
             again = Agent(scriptable.model(["And that was all."]), tools=[add, fail, look])

@@ -56,7 +56,7 @@ def test_system_and_tools_are_sent() -> None:
     assert body["tools"][1]["function"]["parameters"] == {"type": "object", "properties": {}}
 
 
-def test_the_count_of_tokens_is_asked_for_in_streams() -> None:
+def test_streams_request_token_counts() -> None:
     body = sent(OPENAI, stream=True)
     assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
 
@@ -78,7 +78,7 @@ def test_each_result_is_a_message_followed_by_the_text() -> None:
     ]
 
 
-def test_what_is_said_in_passing_stands_at_the_very_end() -> None:
+def test_ephemeral_text_comes_last() -> None:
     for request in requests_of_a_run():
         *others, last = messages(*request.messages)
         assert last["role"] == "user" and "<system-reminder>" in last["content"]
@@ -100,11 +100,11 @@ def test_thinking_and_blocks_of_other_providers_are_not_sent(subtests: pytest.Su
             assert made[1]["tool_calls"][0]["id"] == made[2]["tool_call_id"] != "functions.web:0"
 
 
-def test_a_reply_of_which_nothing_is_sent_is_left_out() -> None:
+def test_empty_reply_is_omitted() -> None:
     assert [one["role"] for one in messages(user("Go"), assistant(Thinking("hm"), " "), user("On"))] == ["user", "user"]
 
 
-def test_arguments_that_were_no_object_are_sent_as_one(subtests: pytest.Subtests) -> None:
+def test_non_object_arguments_are_sent_as_an_object(subtests: pytest.Subtests) -> None:
     cases = [("{", '{"arguments":"{"}'), ([1], '{"arguments":[1]}'), ({}, "{}")]
     for given, arguments in cases:
         with subtests.test(given=given):
@@ -128,14 +128,14 @@ def test_pictures_of_results_follow_in_a_message_of_the_user() -> None:
     assert [one["content"] for one in blind[2:]] == [f"plot\n{words_for(PNG)}", words_for(PNG), "Well?"]
 
 
-def test_a_result_in_which_there_is_nothing_says_so() -> None:
+def test_empty_result_says_so() -> None:
     for images in (None, False):
         made = messages(user("Go"), assistant(call(1), call(2)), results(result(1), result(2, "", error=True)), images=images)
         assert made[2]["content"] == "(no value)"
         assert made[3]["content"]
 
 
-def test_odd_text_arrives_as_it_is() -> None:
+def test_odd_text_arrives_unchanged() -> None:
     made = messages(user(ODD), assistant(ODD, call(1, **{ODD: ODD})), results(result(1, ODD)), system=ODD)
     assert [one["content"] for one in made] == [ODD] * 4
     assert json.loads(made[2]["tool_calls"][0]["function"]["arguments"]) == {ODD: ODD}
@@ -216,7 +216,7 @@ def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
     assert one.metadata["id"] == "c1"
 
 
-def test_fields_that_are_not_known_are_passed_over() -> None:
+def test_unknown_fields_are_ignored() -> None:
     strange = {"id": "c1", "choices": [{"delta": {"content": "a", "new": 1, "annotations": []}, "logprobs": {}}], "new": 1}
     assert reply(OPENAI, strange, {}, {"choices": None}, {"choices": [{}]}, chunk("brand_new")).message == assistant("a")
     assert reply(OPENAI, chunk("brand_new")).stop_reason == "brand_new"
@@ -233,7 +233,7 @@ def test_stop_reason_is_kept_in_the_words_of_the_api() -> None:
         assert reply(OPENAI, chunk(content="a"), chunk(reason), chunk()).stop_reason == reason
 
 
-def test_arguments_that_are_no_json_are_kept_as_text(subtests: pytest.Subtests) -> None:
+def test_invalid_json_arguments_are_kept_as_text(subtests: pytest.Subtests) -> None:
     for broken in ['{"a": ', "add(1)"]:
         with subtests.test(broken):
             chunks = (*calls(fragment(0, "a", "add", broken)), chunk("tool_calls"))
@@ -299,7 +299,7 @@ COUNTS = [
 ]
 
 
-def test_tokens_are_counted_and_what_is_not_told_is_unknown(subtests: pytest.Subtests) -> None:
+def test_reported_tokens_are_counted_and_others_unknown(subtests: pytest.Subtests) -> None:
     for said, usage in COUNTS:
         with subtests.test(said=said, usage=usage):
             assert reply(OPENAI, chunk("stop"), {"choices": [], "usage": said}).usage == usage
@@ -336,7 +336,7 @@ def test_invalid_count_is_unknown_and_the_reply_is_kept(subtests: pytest.Subtest
             assert reply(OPENAI, chunk("stop"), {"choices": [], "usage": value}).usage == Usage()
 
 
-def test_a_picture_that_no_api_takes_is_sent_as_words(subtests: pytest.Subtests) -> None:
+def test_unsupported_picture_is_sent_as_text(subtests: pytest.Subtests) -> None:
     for name, picture in {"tiff": TIFF, "empty": NO_DATA}.items():
         with subtests.test(name):
             told = replacement_text(picture, sees=True)
@@ -370,7 +370,7 @@ def test_of_several_replies_the_first_counts() -> None:
     assert reply(OPENAI, *as_stream(whole)).message == assistant("0")
 
 
-def test_an_id_that_is_a_number_is_one() -> None:
+def test_numeric_id_is_accepted() -> None:
     fragments = calls(
         {"index": 0, "id": 0, "function": {"name": "add", "arguments": "{"}}, {"index": 0, "id": 0}, fragment(0, arguments="}")
     )

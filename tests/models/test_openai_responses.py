@@ -102,7 +102,7 @@ def test_calls_and_results_are_items_followed_by_the_text() -> None:
     ]
 
 
-def test_what_is_said_in_passing_stands_at_the_very_end() -> None:
+def test_ephemeral_text_comes_last() -> None:
     for request in requests_of_a_run():
         *others, last = items(*request.messages)
         assert last["role"] == "user" and "<system-reminder>" in last["content"][-1]["text"]
@@ -124,7 +124,7 @@ def test_reasoning_without_encrypted_content_is_not_sent() -> None:
     assert [one["type"] for one in items(user("Go"), said, user("On"))] == ["message"] * 3
 
 
-def test_reasoning_after_which_nothing_came_is_not_sent() -> None:
+def test_trailing_reasoning_is_not_sent() -> None:
     """The API refuses it without the item that it led to; it comes so when a reply was cut off."""
     thought = Thinking("hm", {"openai-responses": REASONING})
     assert len(items(user("Go"), assistant(thought), user("On"))) == 2
@@ -134,7 +134,7 @@ def test_reasoning_after_which_nothing_came_is_not_sent() -> None:
     ]
 
 
-def test_items_of_unknown_kinds_go_back_as_they_came() -> None:
+def test_unknown_items_are_sent_back_unchanged() -> None:
     for item in (SEARCH, {"type": "mcp_call", "id": "mcp_1", "output": None, "name": "x"}, {"type": "new", "content": "text"}):
         said = reply(RESPONSES, end(item, message("So."))).message
         assert items(user("Go"), said)[1] == {key: value for key, value in item.items() if value is not None}
@@ -154,14 +154,14 @@ def test_thinking_and_blocks_of_other_providers_are_not_sent(subtests: pytest.Su
             assert made[1]["call_id"] == made[2]["call_id"] != "functions.web:0"
 
 
-def test_arguments_that_were_no_object_are_sent_as_one(subtests: pytest.Subtests) -> None:
+def test_non_object_arguments_are_sent_as_an_object(subtests: pytest.Subtests) -> None:
     cases = [("{", '{"arguments":"{"}'), ([1], '{"arguments":[1]}'), ({}, "{}")]
     for given, arguments in cases:
         with subtests.test(given=given):
             assert items(user("Go"), assistant(ToolCall("add", given, "1")))[1]["arguments"] == arguments
 
 
-def test_pictures_stand_in_prompts_and_in_results() -> None:
+def test_pictures_are_sent_in_prompts_and_results() -> None:
     picture = {"type": "input_image", "image_url": URL, "detail": "auto"}
     conversation = (user("See", PNG), assistant(call(1), call(2)), results(result(1, "plot", PNG), result(2, "x"), PNG))
     made = items(*conversation)
@@ -173,7 +173,7 @@ def test_pictures_stand_in_prompts_and_in_results() -> None:
     assert blind[3]["output"] == f"plot\n{words_for(PNG)}"
 
 
-def test_a_result_in_which_there_is_nothing_says_so() -> None:
+def test_empty_result_says_so() -> None:
     for images in (None, False):
         made = items(user("Go"), assistant(call(1)), results(result(1, error=True)), images=images)
         assert made[2] == {"type": "function_call_output", "call_id": "call_1", "output": "(no value)"}
@@ -184,7 +184,7 @@ def test_blank_text_is_not_sent() -> None:
     assert len(items(user("Go", " "))[0]["content"]) == 1
 
 
-def test_odd_text_arrives_as_it_is() -> None:
+def test_odd_text_arrives_unchanged() -> None:
     body = sent(RESPONSES, user(ODD), assistant(ODD), results(result(1, ODD)), system=ODD)
     assert body["instructions"] == ODD
     assert [one["content"][0]["text"] for one in body["input"][:2]] == [ODD, ODD] and body["input"][2]["output"] == ODD
@@ -288,7 +288,7 @@ def test_a_refusal_is_text_and_the_reason_of_the_end() -> None:
     assert one.stop_reason == "refusal"
 
 
-def test_arguments_that_are_no_json_are_kept_as_text(subtests: pytest.Subtests) -> None:
+def test_invalid_json_arguments_are_kept_as_text(subtests: pytest.Subtests) -> None:
     for broken in ['{"a": ', "add(1)"]:
         with subtests.test(broken):
             assert reply(RESPONSES, end(function(broken))).message.calls == (ToolCall("add", broken, "c1"),)
@@ -327,7 +327,7 @@ def test_failure_inside_the_stream_is_a_refusal_with_its_message(subtests: pytes
             assert refused.value.details[:3] == (None, name, words)
 
 
-def test_a_whole_reply_that_failed_is_a_refusal_too() -> None:
+def test_failed_whole_reply_is_a_refusal() -> None:
     with pytest.raises(Refused, match="oops"):
         read(RESPONSES, as_stream(response(status="failed", error={"code": "server_error", "message": "oops"})))
 
@@ -357,7 +357,7 @@ COUNTS = [
 ]
 
 
-def test_tokens_are_counted_and_what_is_not_told_is_unknown(subtests: pytest.Subtests) -> None:
+def test_reported_tokens_are_counted_and_others_unknown(subtests: pytest.Subtests) -> None:
     for said, usage in COUNTS:
         with subtests.test(said=said, usage=usage):
             assert reply(RESPONSES, end(usage=said)).usage == usage
@@ -392,7 +392,7 @@ def test_invalid_count_is_unknown_and_the_reply_is_kept(subtests: pytest.Subtest
             assert one.message == assistant("So") and one.usage == Usage(output=5)
 
 
-def test_a_picture_that_no_api_takes_is_sent_as_words(subtests: pytest.Subtests) -> None:
+def test_unsupported_picture_is_sent_as_text(subtests: pytest.Subtests) -> None:
     for name, picture in {"tiff": TIFF, "empty": NO_DATA}.items():
         with subtests.test(name):
             told = replacement_text(picture, sees=True)

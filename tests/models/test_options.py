@@ -70,7 +70,7 @@ READ: list[tuple[str, str, str, Any]] = [
 ]
 
 
-def test_an_option_is_read_and_stands_in_the_name_again(subtests: pytest.Subtests) -> None:
+def test_option_is_read_and_written_into_the_name(subtests: pytest.Subtests) -> None:
     for provider, written, name, value in READ:
         with subtests.test(f"{provider} {written}"), pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setenv("MY_KEY", SECRET)
@@ -86,7 +86,7 @@ def test_every_option_of_every_provider_was_tried() -> None:
     assert {name for _, _, name, _ in READ} == set(ALL)
 
 
-def test_what_is_as_usual_does_not_stand_in_the_name() -> None:
+def test_default_options_are_omitted_from_the_name() -> None:
     assert format_options(Options()) == "" == format_options(Options(output_schema={"type": "object"}))
     assert format_options(Options(cache="5m", stream=True, timeout=300)) == ""
     assert format_options(Options(stream=False, max_tokens=9, timeout=60.0)) == "?max_tokens=9&stream=no&timeout=60"
@@ -155,7 +155,7 @@ REFUSALS = [
 ]
 
 
-def test_what_cannot_be_is_said_with_what_can(subtests: pytest.Subtests) -> None:
+def test_invalid_option_error_names_valid_values(subtests: pytest.Subtests) -> None:
     for written, told in REFUSALS:
         with subtests.test(written):
             assert told in refusal(written)
@@ -166,7 +166,7 @@ def test_a_temperature_is_a_number_of_0_or_more() -> None:
         assert "temperature=" in refusal(f"temperature={wrong}", "openai")
 
 
-def test_no_error_repeats_what_may_be_a_key(subtests: pytest.Subtests) -> None:
+def test_no_error_repeats_a_possible_key(subtests: pytest.Subtests) -> None:
     for option in [*ALL, SECRET, "api_key"]:
         with subtests.test(option):
             for provider in REMOTE:

@@ -89,7 +89,7 @@ def test_openai_has_the_same_prices_through_both_of_its_interfaces() -> None:
     assert cost(USUAL, "openai-responses", "o3") == cost(USUAL, "openai", "o3") is not None
 
 
-def test_a_price_is_that_of_the_day_of_the_call() -> None:
+def test_price_is_of_the_day_of_the_call() -> None:
     change = datetime(2025, 6, 10, tzinfo=UTC)
     days = [change - timedelta(seconds=1), change]
     before, after = [cost(USUAL, "openai", "o3", day) for day in days]
@@ -187,7 +187,7 @@ def test_only_the_cost_is_set_or_replaced() -> None:
 
 
 @pytest.mark.req("R2.14")
-def test_a_price_that_the_person_gave_goes_before_the_table(subtests: pytest.Subtests) -> None:
+def test_price_given_by_the_person_overrides_the_table(subtests: pytest.Subtests) -> None:
     cases = [
         ("3/15", Usage(1_000_000, 0), 3.0),
         ("3/15", Usage(0, 1_000_000), 15.0),
@@ -202,7 +202,7 @@ def test_a_price_that_the_person_gave_goes_before_the_table(subtests: pytest.Sub
             assert add_cost(usage, "anthropic", "claude-opus-5-5", NOW, Price.parse(text)).cost == pytest.approx(dollars)
 
 
-def test_what_is_free_costs_nothing_whatever_was_used(subtests: pytest.Subtests) -> None:
+def test_free_model_costs_nothing_for_any_usage(subtests: pytest.Subtests) -> None:
     for usage, text in product([Usage(), Usage(input=3), Usage(3, 4, 9)], ["0", "0/0", "0.0", "0/0/0/0"]):
         with subtests.test(usage=usage, text=text):
             assert add_cost(usage, "ollama", "qwen", NOW, Price.parse(text)).cost == 0.0
@@ -240,7 +240,7 @@ numbers = st.decimals(0, 999_999_999, places=4)
 
 
 @given(st.tuples(numbers, numbers) | st.tuples(numbers, numbers, numbers, numbers))
-def test_a_price_is_written_as_it_is_read(given: tuple[Decimal, ...]) -> None:
+def test_price_is_written_as_read(given: tuple[Decimal, ...]) -> None:
     price = Price(*given)
     again = Price.parse(str(price))
     assert again == price or (again.is_free and price.is_free)
@@ -259,7 +259,7 @@ def python(code: str) -> str:
     return done.stdout
 
 
-def test_the_table_is_read_only_when_it_is_needed() -> None:
+def test_price_table_is_read_only_when_needed() -> None:
     code = (
         "import sys\n"
         "from datetime import UTC, datetime\n"
@@ -313,7 +313,7 @@ def test_a_model_is_looked_up_once() -> None:
     assert prices._model.cache_info().misses == 2
 
 
-def test_price_that_a_file_states_never_lowers_a_known_cost(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_price_in_a_file_never_lowers_known_costs(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-test-0123456789")
     load()
     request = Request("", (Message("user", (Text("long " * 40_000),)),), ())

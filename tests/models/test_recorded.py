@@ -29,7 +29,7 @@ def events(name: str) -> list[Any]:
     return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
 
 
-def test_a_licence_and_its_source_stand_beside_the_recordings() -> None:
+def test_recordings_have_a_licence_and_its_source() -> None:
     assert "Permission is hereby granted" in (RECORDED / "LICENSE-pydantic-ai.txt").read_text("utf-8")
     told = (RECORDED / "README.md").read_text("utf-8")
     assert "4fda38988f2939fa6ea9cdefcf120693e10ef491" in told

@@ -31,18 +31,18 @@ def test_the_default_needs_no_key() -> None:
     assert isinstance(model, SimulatedModel) and model.name == DEFAULT
 
 
-def test_options_stand_behind_a_question_mark() -> None:
+def test_options_follow_a_question_mark() -> None:
     model = make_model("simulated:disciplined?delay=0.5")
     assert isinstance(model, SimulatedModel) and model.delay == 0.5
     assert make_model(model.name).name == model.name
 
 
-def test_a_model_object_is_handed_back_as_it_is() -> None:
+def test_model_object_is_returned_unchanged() -> None:
     model = ScriptedModel([])
     assert make_model(model) is model
 
 
-def test_what_is_no_model_is_said_with_what_to_type(subtests: pytest.Subtests) -> None:
+def test_invalid_model_error_has_a_command(subtests: pytest.Subtests) -> None:
     cases = [
         ("simulatd:disciplined", "There is no model 'simulatd:disciplined'. Did you mean simulated:disciplined"),
         ("anthropik:claude", "Did you mean anthropic:"),
@@ -89,7 +89,7 @@ def test_missing_key_is_one_line_with_variable_and_command(subtests: pytest.Subt
             assert error_in_notebook(caught.value) == told
 
 
-def test_a_blank_key_is_a_missing_one(subtests: pytest.Subtests) -> None:
+def test_blank_key_counts_as_missing(subtests: pytest.Subtests) -> None:
     for blank in ["", "  "]:
         with subtests.test(blank), pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setenv("ANTHROPIC_API_KEY", blank)
@@ -112,7 +112,7 @@ def test_a_server_on_this_machine_needs_no_key(subtests: pytest.Subtests) -> Non
             assert isinstance(model, RemoteModel) and model._endpoint.key is None
 
 
-def test_a_server_elsewhere_needs_one(subtests: pytest.Subtests) -> None:
+def test_remote_server_requires_a_key(subtests: pytest.Subtests) -> None:
     for provider in WITH_KEY:
         with subtests.test(provider):
             with pytest.raises(MissingKey):
@@ -125,7 +125,7 @@ def test_compatible_servers_need_a_key_only_if_one_is_named(snapshot: Snapshot) 
         make_model("compatible:m?url=https://models.example.org/v1&key=MY_KEY")
 
 
-def test_a_compatible_server_must_be_said_where_it_is(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_compatible_server_requires_a_url(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError, check=snapshot.worded):
         make_model("compatible:m")
     monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", "http://localhost:8000/v1/")
@@ -147,7 +147,7 @@ def test_model_location_comes_from_name_then_environment_then_provider(monkeypat
     assert endpoint("anthropic:m").url is None
 
 
-def test_which_key_is_sent_the_name_says_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_choice_in_the_name_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setenv("MY_KEY", "sk-of-my-own-0123456789")
     for provider in ("openai", "openai-responses"):
@@ -166,7 +166,7 @@ NAMES = [
 ]
 
 
-def test_a_name_may_hold_colons_slashes_and_whatever_else(subtests: pytest.Subtests) -> None:
+def test_name_may_contain_colons_slashes_and_more(subtests: pytest.Subtests) -> None:
     for name in NAMES:
         with subtests.test(name), pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", "http://localhost:8000/v1")
@@ -184,7 +184,7 @@ def test_a_name_may_hold_colons_slashes_and_whatever_else(subtests: pytest.Subte
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 
 
-def test_the_form_of_the_answers_is_sent_along(subtests: pytest.Subtests) -> None:
+def test_output_schema_is_sent(subtests: pytest.Subtests) -> None:
     for provider in REMOTE:
         with subtests.test(provider):
             with LoopbackServer(['{"a": 1}']) as server:
@@ -241,7 +241,7 @@ def test_a_key_is_in_no_message_and_in_no_log(monkeypatch: pytest.MonkeyPatch, t
     assert run.text == "Here." and not any(SECRET in words for words in said) and len(said) > len(PROVIDERS)
 
 
-def test_what_is_neither_a_name_nor_a_model_is_refused(subtests: pytest.Subtests) -> None:
+def test_value_neither_name_nor_model_is_refused(subtests: pytest.Subtests) -> None:
     class Nameless:
         async def stream(self, request: Any) -> Any:
             yield
@@ -275,12 +275,12 @@ def test_object_with_name_and_stream_is_a_model() -> None:
     assert make_model(model) is model
 
 
-def test_an_agent_refuses_an_unknown_model_when_it_is_made() -> None:
+def test_agent_refuses_an_unknown_model_at_creation() -> None:
     with pytest.raises(UnknownModel, match="Did you mean simulated:disciplined"):
         Agent("simulatd:disciplined")
 
 
-def test_names_that_can_be_completed_make_models() -> None:
+def test_offered_names_make_models() -> None:
     assert names() == [f"simulated:{persona}" for persona in PERSONAS] and names()[0] == DEFAULT
     assert [make_model(name).name for name in names()] == names()
 
@@ -313,7 +313,7 @@ def test_named_key_must_exist_for_local_servers_too() -> None:
         make_model("compatible:m?url=http://localhost:1/v1&key=MY_KEY")
 
 
-def test_the_path_of_the_api_may_stand_in_the_url() -> None:
+def test_url_may_include_the_api_path() -> None:
     compatible = Options(url="http://h:1/v1/chat/completions/")
     assert endpoint_of(REMOTE["compatible"], compatible, by_person=True).url == "http://h:1/v1"
     assert (
@@ -357,6 +357,6 @@ def test_wire_form_equals_the_sent_request_and_needs_no_key() -> None:
     assert wire_form("simulated:chatty", request) is None and wire_form(ScriptedModel([]), request) is None
 
 
-def test_a_schema_that_is_none_is_refused_at_once() -> None:
+def test_invalid_schema_is_refused_at_once() -> None:
     with pytest.raises(SettingsError, match="model_json_schema"):
         make_model("ollama:m", output_schema=int)  # type: ignore[arg-type]

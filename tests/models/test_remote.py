@@ -81,7 +81,7 @@ def test_the_server_sees_one_request_for_each_attempt(subtests: pytest.Subtests)
 
 
 @pytest.mark.req("KX.3", "K0.12")
-def test_without_retries_of_ours_there_are_none(subtests: pytest.Subtests) -> None:
+def test_no_retries_without_ours(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             statuses = [408, 409, 429, 500, 503, 529]
@@ -117,7 +117,7 @@ def test_a_call_ends_after_so_many_attempts(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R2.40")
-def test_what_the_provider_would_refuse_again_is_sent_once(subtests: pytest.Subtests) -> None:
+def test_permanent_refusal_is_sent_once(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             statuses = [400, 401, 402, 403, 404, 413, 422]
@@ -127,7 +127,7 @@ def test_what_the_provider_would_refuse_again_is_sent_once(subtests: pytest.Subt
             assert [f"({status}" in error.what for status, error in zip(statuses, errors, strict=True)] == [True] * 7
 
 
-def test_an_account_without_credit_is_asked_once(subtests: pytest.Subtests) -> None:
+def test_account_without_credit_gets_one_request(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer([Status(429, type="insufficient_quota")] * 3) as server:
@@ -160,7 +160,7 @@ def test_text_of_an_error_between_events_is_kept(subtests: pytest.Subtests) -> N
 
 
 @pytest.mark.req("R2.40")
-def test_a_provider_that_says_not_to_try_again_is_obeyed(subtests: pytest.Subtests) -> None:
+def test_retry_prohibition_of_the_provider_is_obeyed(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer([Status(500, headers={"x-should-retry": "false"})] * 3) as server:
@@ -169,7 +169,7 @@ def test_a_provider_that_says_not_to_try_again_is_obeyed(subtests: pytest.Subtes
 
 @pytest.mark.slow("loads the libraries of the providers, where it is the first to")
 @pytest.mark.req("R2.40")
-def test_the_time_that_the_provider_asks_for_is_waited(subtests: pytest.Subtests) -> None:
+def test_requested_retry_time_is_waited(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             at: list[float] = []
@@ -243,7 +243,7 @@ def test_a_page_with_status_200_is_no_reply(subtests: pytest.Subtests) -> None:
             assert isinstance(told[-1], ProviderTrouble | BrokenReply) and told[-1].hint
 
 
-def test_a_conversation_that_is_too_long_is_sent_once(subtests: pytest.Subtests) -> None:
+def test_overlong_conversation_is_sent_once(subtests: pytest.Subtests) -> None:
     servers = [*product(FORMATS, [False]), *product(["ollama", "compatible"], [True])]
     for (wire, minimal), stream in product(servers, ["yes", "no"]):
         with subtests.test(wire=wire, minimal=minimal, stream=stream):
@@ -261,7 +261,7 @@ def test_an_overflow_inside_a_stream_is_not_sent_again(subtests: pytest.Subtests
                 assert len(server.requests) == 1 and isinstance(told[-1], ContextOverflow)
 
 
-def test_a_refused_key_is_told_without_it(subtests: pytest.Subtests) -> None:
+def test_refused_key_error_does_not_contain_the_key(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire), pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setenv("MY_KEY", "sk-wrong-0123456789")
@@ -392,7 +392,7 @@ def test_error_in_place_of_a_reply_keeps_its_message(subtests: pytest.Subtests) 
 
 
 @pytest.mark.slow("many forms of errors, on each wire")
-def test_an_error_is_told_in_its_words_whatever_its_form(subtests: pytest.Subtests) -> None:
+def test_error_keeps_its_message_in_any_form(subtests: pytest.Subtests) -> None:
     cases = [b'{"error": "Boom."}', b'{"detail": "Boom."}', b"Boom.", b"<p>Boom.</p>"]
     for wire, stream, body in product(FORMATS, ["yes", "no"], cases):
         with subtests.test(wire=wire, stream=stream, body=body):
@@ -456,7 +456,7 @@ REST = Answer(["second half."], usage=Usage(200, 20))
 
 
 @pytest.mark.req("K2.1")
-def test_a_reply_that_was_paused_goes_on_and_is_one(subtests: pytest.Subtests) -> None:
+def test_paused_reply_is_continued_into_one(subtests: pytest.Subtests) -> None:
     for stream in ["yes", "no"]:
         with subtests.test(stream):
             with LoopbackServer([PAUSED, PAUSED, REST]) as server:
@@ -482,7 +482,7 @@ def test_paused_reply_with_calls_is_returned_to_be_answered() -> None:
 
 
 @pytest.mark.req("K2.1")
-def test_a_reply_that_is_paused_for_ever_ends() -> None:
+def test_endlessly_paused_reply_ends() -> None:
     with LoopbackServer([PAUSED], repeat=True) as server:
         reply = ask(server, "anthropic")[-1]
     assert len(server.requests) == MAX_TURNS and reply.stop_reason == "pause_turn"
@@ -534,7 +534,7 @@ def test_price_and_uncounted_tokens_give_an_estimated_cost(
             assert used.cost == pytest.approx((used.input * 1_000 + used.output * 2_000) / 1e6)
 
 
-def test_without_a_price_what_nobody_counted_stays_unknown(subtests: pytest.Subtests) -> None:
+def test_uncounted_cost_without_a_price_is_unknown(subtests: pytest.Subtests) -> None:
     for wire, stream in product(CARELESS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             with LoopbackServer([Sloppy("x" * 3_500)]) as server:

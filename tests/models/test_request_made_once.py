@@ -58,7 +58,7 @@ def test_last_message_is_not_cached_because_it_may_change() -> None:
     assert Sent(items, 5, None, kept).made("form", make, 4) == ["0", "1", "changed", "3"]
 
 
-def test_an_older_request_is_made_of_what_was_sent_then() -> None:
+def test_older_request_is_rebuilt_from_its_content() -> None:
     items, kept, make = conversation(9), {}, Maker()
     old = Sent(items, 5, None, kept)
     Sent(items, 9, None, kept).made("form", make, 8)
@@ -174,12 +174,12 @@ def test_continued_reply_encodes_nothing_again_and_leaves_conversation_unchanged
     assert Sent(items, 7, None, kept).made("form", make, 6) == ["0", "1", "2", "3", "4", "answer"]
 
 
-def test_a_request_that_stands_alone_can_go_on_too() -> None:
+def test_standalone_request_can_be_continued() -> None:
     request = Request("s", (user("Go"),), (), {"max_tokens": 5}).and_then(assistant("So"))
     assert request == Request("s", (user("Go"), assistant("So")), (), {"max_tokens": 5})
 
 
-def test_the_tools_that_were_called_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_called_tools_are_collected_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent without tools goes on from a conversation with calls: the API wants to know the tools."""
     looked: list[str] = []
     monkeypatch.setattr("agentnb.models.providers.anthropic.safe_name", lambda name: looked.append(name) or name)

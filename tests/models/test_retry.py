@@ -62,7 +62,7 @@ def test_other_trouble_has_five_attempts_with_doubling_waits(subtests: pytest.Su
 
 
 @pytest.mark.req("R2.40")
-def test_what_does_not_pass_is_not_tried_again() -> None:
+def test_permanent_failure_is_not_retried() -> None:
     assert waits(REFUSED) == []
     quota = Failure(RateLimited("no credit"), transient=False, status=429, retry_after=1.0)
     assert waits(quota) == []
@@ -90,7 +90,7 @@ def test_call_fails_when_its_waits_would_exceed_the_total() -> None:
     assert POLICY.wait(LIMITED, 5, 236.1, 0.5) is None
 
 
-def test_two_calls_that_failed_together_do_not_come_back_together() -> None:
+def test_calls_failing_together_retry_at_different_times() -> None:
     assert POLICY.wait(LIMITED, 1, 0.0, 0.1) != POLICY.wait(LIMITED, 1, 0.0, 0.2)
     assert POLICY.wait(asked(8), 1, 0.0, 0.1) != POLICY.wait(asked(8), 1, 0.0, 0.2)
 
@@ -185,7 +185,7 @@ def test_last_failure_is_raised_without_a_retry_event() -> None:
 
 
 @pytest.mark.req("K0.12")
-def test_what_was_really_waited_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_actual_waiting_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = Attempts(*[LIMITED] * 99)
     policy = RetryPolicy(rate_limit_first=4, rate_limit_retries=99, longest_wait=2, most_waiting=10)
     told = heard(attempts, policy, clock=fake_clock(monkeypatch))
@@ -315,7 +315,7 @@ def test_many_refused_calls_all_end_within_the_wait_cap(subtests: pytest.Subtest
 
 
 @pytest.mark.req("K0.12")
-def test_a_call_that_others_hold_up_says_why_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_delayed_by_others_fails_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = fake_clock(monkeypatch)
     limiter = Limiter(2, "anthropic")
     limiter.was_refused(0.0)
@@ -391,7 +391,7 @@ def test_long_wait_before_the_first_attempt_is_reported(subtests: pytest.Subtest
 
 
 @pytest.mark.req("K0.12")
-def test_what_others_held_it_up_counts_with_its_own_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delays_by_others_count_with_own_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, limiter = fake_clock(monkeypatch), Limiter()
     limiter.was_refused(0.0, asked=100.0)
     one = run_at_once(clock, ended(Refusing(clock, asked(90)), POLICY, limiter))

@@ -34,7 +34,7 @@ def test_last_and_unkept_messages_may_still_change() -> None:
 
 
 @pytest.mark.req("R2.36")
-def test_a_message_behind_which_another_stands_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_followed_by_another_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[str] = []
 
     def count(message: Message) -> int:

@@ -45,7 +45,7 @@ def bodies(server: LoopbackServer) -> list[dict[str, Any]]:
     return [one.body for one in server.requests if one.answered == 200]
 
 
-def test_each_server_takes_what_is_sent_under_its_name(subtests: pytest.Subtests) -> None:
+def test_each_server_accepts_the_requests_under_its_name(subtests: pytest.Subtests) -> None:
     for name in LIKE:
         for stream in ("yes", "no"):
             with subtests.test(name, stream=stream), LoopbackServer(SCRIPT, like=name) as server:
@@ -83,7 +83,7 @@ def test_refusal_is_logged_with_the_option_that_avoids_it() -> None:
         assert not run.rounds[1].retries
 
 
-def test_a_form_that_the_person_chose_is_not_changed() -> None:
+def test_form_chosen_by_the_person_is_kept() -> None:
     with LoopbackServer([SCRIPT[0][1], "Never."], like="mistral") as server:
         run = run_at(server, "compatible", stream_options="no", alternating="no")
         assert run.status == "failed" and run.error.type == "RequestRefused" and len(server.problems) == 1
@@ -108,7 +108,7 @@ def test_runs_that_share_a_model_learn_at_once() -> None:
         assert {run.status for run in runs} == {"completed"} and len(server.problems) <= 8
 
 
-def test_a_trait_is_tried_once_where_the_refusal_stays() -> None:
+def test_trait_is_tried_once_if_the_refusal_persists() -> None:
     refusal = Status(400, "Unexpected role 'user' after role 'tool'")
     with LoopbackServer([SCRIPT[0], refusal, refusal, "Never."], minimal=True) as server:
         run = run_at(server, "compatible")
@@ -225,7 +225,7 @@ def test_message_after_a_stopped_call_follows_an_assistant_message() -> None:
         assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
 
 
-def test_calls_of_another_server_get_ids_that_mistral_takes() -> None:
+def test_calls_of_other_servers_get_ids_valid_for_mistral() -> None:
     with LoopbackServer(SCRIPT) as first, LoopbackServer(["So.", "So."], like="mistral") as server:
         run = run_at(first, "openai")
         for provider in ("mistral", "compatible"):
@@ -234,7 +234,7 @@ def test_calls_of_another_server_get_ids_that_mistral_takes() -> None:
         assert server.requests[0].problems == ()
 
 
-def test_tags_around_thinking_stay_in_the_text_only_if_asked() -> None:
+def test_thinking_tags_stay_in_the_text_only_on_request() -> None:
     with LoopbackServer(["<think>\nHm.\n</think>\n\nSo."] * 2, minimal=True) as server:
         assert run_at(server, "compatible").text == "So."
         assert run_at(server, "compatible", think_tags="no").text.startswith("<think>")
@@ -259,13 +259,13 @@ def test_content_beside_calls_becomes_text_after_a_refusal() -> None:
         assert "text_content=yes" in str(run.warnings[0])
 
 
-def test_no_tools_are_sent_where_the_template_takes_none() -> None:
+def test_no_tools_are_sent_to_templates_without_tools() -> None:
     with LoopbackServer(["Yes."], minimal=True) as server:
         assert run_at(server, "compatible", tools="no").text == "Yes."
         assert "tools" not in server.requests[0].body
 
 
-def test_a_model_that_takes_no_tools_is_called_so() -> None:
+def test_model_without_tools_is_reported() -> None:
     with LoopbackServer([Status(400, "registry.ollama.ai/library/gemma3:4b does not support tools")], like="ollama") as server:
         with pytest.raises(RequestRefused, match=r"takes no tools"):
             run_at(server)

@@ -88,7 +88,7 @@ def test_call_waiting_to_retry_is_stopped_at_once(subtests: pytest.Subtests) -> 
 
 
 @pytest.mark.req("R0.13")
-def test_a_call_that_hears_nothing_yet_is_stopped_at_once(subtests: pytest.Subtests) -> None:
+def test_call_without_a_response_is_stopped_at_once(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             with LoopbackServer([Stall(100, after=0)]) as server:
@@ -97,7 +97,7 @@ def test_a_call_that_hears_nothing_yet_is_stopped_at_once(subtests: pytest.Subte
 
 
 @pytest.mark.req("R0.13")
-def test_a_stream_that_has_fallen_silent_is_stopped_at_once(subtests: pytest.Subtests) -> None:
+def test_silent_stream_is_stopped_at_once(subtests: pytest.Subtests) -> None:
     for wire in FORMATS:
         with subtests.test(wire):
             with LoopbackServer([Stall(100, after=6)]) as server:
@@ -113,7 +113,7 @@ def test_call_still_connecting_is_stopped_at_once() -> None:
 
 
 @pytest.mark.slow("calls of each wire, stopped at many moments")
-def test_calls_that_are_stopped_at_any_moment_leave_nothing_behind(subtests: pytest.Subtests) -> None:
+def test_calls_stopped_at_any_moment_leave_nothing_behind(subtests: pytest.Subtests) -> None:
     for seed in range(size(6, nightly=15)):
         with subtests.test(seed=seed):
             chance = random.Random(seed)

@@ -68,9 +68,7 @@ def problems(provider: Any, body: Any) -> list[str]:
 @every_wire
 @examples(60)
 @given(messages=conversations(), system=TEXTS, tools=st.sampled_from([(), (ADD,), (ADD, NOW)]), images=st.booleans())
-def test_any_conversation_is_one_that_the_api_takes(
-    provider: Any, messages: list[Message], system: str, tools: Any, images: bool
-) -> None:
+def test_api_accepts_any_conversation(provider: Any, messages: list[Message], system: str, tools: Any, images: bool) -> None:
     body = provider.body("m", Request(system.strip(), messages, tools), Options(images=images))
     assert problems(provider, json.loads(body)) == []
 

@@ -99,7 +99,7 @@ def test_approved_call_runs_and_denied_call_does_not(subtests: pytest.Subtests) 
 
 
 @pytest.mark.req("KX.5")
-def test_who_declines_to_answer_has_not_approved() -> None:
+def test_declined_question_is_not_an_approval() -> None:
     written = Written()
     live = begin(written, write())
     live.decline()
@@ -170,7 +170,7 @@ def test_question_without_a_person_is_a_denial_with_its_reason() -> None:
     assert not of_kind(run, e.QuestionAsked)
 
 
-def test_nobody_is_asked_about_a_call_that_cannot_run(subtests: pytest.Subtests) -> None:
+def test_impossible_call_asks_nobody(subtests: pytest.Subtests) -> None:
     def count(number: int, kind: Literal["a", "b"] = "a") -> int:
         """Counts."""
         return number
@@ -262,7 +262,7 @@ def test_a_function_decides_in_the_persons_place(subtests: pytest.Subtests) -> N
             assert told != "could not be obtained" or "did not allow" not in results(run)[0].text
 
 
-def test_what_the_function_leaves_open_the_person_decides() -> None:
+def test_person_decides_where_the_function_does_not() -> None:
     written = Written()
     live = agent(written, write()).start("go", RunOptions(approve=lambda call, run: None))
     wait_until(lambda: live.run.waiting or live.done)
@@ -320,7 +320,7 @@ def test_a_run_with_gates_is_not_resumed_without_them(tmp_path: Any) -> None:
         asyncio.run(recover(path, tools=Written().tools(), model=ScriptedModel([])))
 
 
-def test_what_is_no_gate_is_refused() -> None:
+def test_invalid_gate_is_refused() -> None:
     wrong: Any = ["ask"]
     with pytest.raises(SettingsError, match="is not a gate"):
         Agent(ScriptedModel([]), gates=wrong)
@@ -349,7 +349,7 @@ def test_answers_and_gate_reasons_are_logged_without_keys(subtests: pytest.Subte
             assert key not in b"".join(map(encode, run.events)).decode() and key not in "".join(written.paths)
 
 
-def test_what_a_function_changes_in_place_is_not_what_runs() -> None:
+def test_in_place_changes_by_a_function_do_not_run() -> None:
     def approve(call: ToolCall, run: Run) -> bool:
         call.arguments["path"] = "elsewhere"
         return True
@@ -359,7 +359,7 @@ def test_what_a_function_changes_in_place_is_not_what_runs() -> None:
     assert written.paths == ["a"] and run.rounds[0].calls[0].arguments == {"path": "a"}
 
 
-def test_what_a_gate_changes_in_place_is_not_what_runs(subtests: pytest.Subtests) -> None:
+def test_in_place_changes_by_a_gate_do_not_run(subtests: pytest.Subtests) -> None:
     def meddles(call: ToolCall, run: Run) -> Verdict:
         call.arguments["path"] = "elsewhere"
         return None

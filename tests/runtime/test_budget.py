@@ -69,7 +69,7 @@ def test_nested_budget_has_the_minimum_left_and_spends_from_both() -> None:
     assert inner.exhausted() is inner
 
 
-def test_without_any_limit_there_is_none() -> None:
+def test_budget_without_a_limit_has_none() -> None:
     budget = Budget(within=Budget())
     budget.settle(10.0)
     assert (budget.has_limit(), budget.left(), budget.exhausted()) == (False, None, None)
@@ -186,7 +186,7 @@ def test_nested_run_has_what_is_left_of_the_outer_budget(how: str) -> None:
 
 @pytest.mark.req("KX.2")
 @pytest.mark.parametrize("how", WAYS)
-def test_a_run_inside_a_run_has_its_own_budget_besides(how: str) -> None:
+def test_nested_run_also_has_its_own_budget(how: str) -> None:
     runs: list[Run] = []
     made = nested(how, bare(ScriptedModel(calls(9, 0.4)), [work], budget=0.7), runs)
     model = ScriptedModel([priced(ToolCall(made.__name__), cost=0.5), priced("Done.", cost=0.5)])

@@ -42,14 +42,14 @@ def test_each_checkpoint_is_an_event_and_the_reply_replaces_them() -> None:
     check_events(run.events, "the log")
 
 
-def test_a_reply_that_fails_keeps_the_metadata_of_its_checkpoints() -> None:
+def test_failed_reply_keeps_the_metadata_of_its_checkpoints() -> None:
     run = Agent(Speaker("One ", fails=True)).start("go")
     with pytest.raises(Exception, match="gone"):
         run.result(10)
     assert (run.run.last_round.text, run.run.last_round.metadata) == ("One ", {"session": "s1"})
 
 
-def test_a_key_that_is_split_over_checkpoints_is_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_split_over_checkpoints_is_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     heard: list[str] = []
     watch = lambda item: heard.append(item.text) if isinstance(item, TextDelta) else None  # noqa: E731

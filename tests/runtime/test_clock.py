@@ -56,7 +56,7 @@ def test_the_time_is_up_once_after_so_many_seconds(quick: OnQuickLoop) -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_while_it_is_held_no_time_is_taken(quick: OnQuickLoop) -> None:
+def test_held_clock_counts_no_time(quick: OnQuickLoop) -> None:
     async def steps() -> None:
         clock = Clock(5.0)
         clock.start(quick.up)
@@ -73,7 +73,7 @@ def test_while_it_is_held_no_time_is_taken(quick: OnQuickLoop) -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_who_holds_it_twice_has_to_release_it_twice(quick: OnQuickLoop) -> None:
+def test_clock_held_twice_requires_two_releases(quick: OnQuickLoop) -> None:
     async def steps() -> None:
         clock = Clock(5.0)
         clock.start(quick.up)

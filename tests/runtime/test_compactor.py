@@ -201,14 +201,14 @@ def test_each_summary_builds_on_the_last_and_covers_all_messages() -> None:
 
 
 @pytest.mark.req("R2.35")
-def test_nothing_of_a_long_summary_is_lost_in_the_next() -> None:
+def test_next_summary_keeps_a_long_one_whole() -> None:
     facts = "\n".join(f"- fact {number}" for number in range(1_000))
     _, model = running(8, summaries=[facts, "Short."])
     assert facts in model.asked[1].messages[0].text
 
 
 @pytest.mark.req("R2.35")
-def test_open_todos_stand_in_every_summary_as_they_are_then() -> None:
+def test_every_summary_has_the_current_open_todos() -> None:
     script: list[Any] = [write("Read", "Count", "Write"), start(1), do(1), do(2), complete(1), start(2), do(3), do(4)]
     script += [complete(2), start(3), do(5), do(6), do(7), do(8), complete(3), do(9), do(10), do(11), "All three are done now."]
     model = Summarising(script)
@@ -270,7 +270,7 @@ def test_interventions_are_counted_across_a_compaction() -> None:
 
 
 @pytest.mark.req("R2.35", "KX.9")
-def test_what_the_summary_cost_is_the_runs_cost_too() -> None:
+def test_summary_cost_counts_for_the_run() -> None:
     used = priced("What was done.", cost=0.25, tokens=(100, 20))
     run, _ = running(3, summaries=[used])
     (event,) = compactions(run)
@@ -318,7 +318,7 @@ def test_summary_cut_off_by_max_tokens_is_reported() -> None:
 
 
 @pytest.mark.req("R2.35", "KX.2")
-def test_a_budget_counts_what_summaries_cost() -> None:
+def test_budget_counts_summaries() -> None:
     run, model = running(9, summaries=[priced("What was done.", cost=0.6)], budget=1.0)
     assert (run.stop_reason, run.spent, len(model.asked)) == ("budget", 1.2, 2)
     run, model = running(9, summaries=[priced("What was done.", cost=0.0, tokens=(60_000, 1))], max_tokens=100_000)
@@ -359,7 +359,7 @@ def test_reply_of_several_calls_counts_its_length_not_its_usage() -> None:
 
 
 @pytest.mark.req("R2.36")
-def test_what_came_since_the_last_count_is_counted_too() -> None:
+def test_content_since_the_last_count_is_counted() -> None:
     def large(n: int = 0) -> str:
         """Gives much."""
         return "x" * 7_000
@@ -371,7 +371,7 @@ def test_what_came_since_the_last_count_is_counted_too() -> None:
 
 
 @pytest.mark.req("R2.36")
-def test_where_nobody_counted_it_is_by_estimate() -> None:
+def test_uncounted_messages_are_estimated() -> None:
     def large(n: int = 0) -> str:
         """Gives much."""
         return f"{n} " + "x" * 3_500
@@ -479,7 +479,7 @@ def test_a_summary_is_not_left_out_by_truncation() -> None:
 
 
 @pytest.mark.req("K2.6")
-def test_what_is_said_in_passing_is_never_counted() -> None:
+def test_ephemeral_text_is_never_counted() -> None:
     def shapes(**settings: Any) -> list[int]:
         model = Summarising([*[do(number) for number in range(8)], "Done."])
         Agent(model, tools=[work], history=History(compact_above=6, keep_recent=3, max_messages=5), **settings).run_sync("go")
@@ -521,7 +521,7 @@ def test_stop_during_a_summary_ends_the_run_and_next_continues(tmp_path: Path) -
 
 
 @pytest.mark.req("KX.9")
-def test_attempts_at_a_summary_that_failed_are_told_and_logged() -> None:
+def test_failed_summary_attempts_are_reported_and_logged() -> None:
     summary = Streamed(Retry(1, 0.5, "too many requests", 429), priced("What was done."))
     run = bare(Summarising([do(1), do(2), do(3), "Done."], [summary]), [work], history=SMALL).run_sync("go")
     (retry,) = [event for event in run.events if isinstance(event, RetryScheduled)]

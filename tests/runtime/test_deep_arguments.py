@@ -127,7 +127,7 @@ def test_deep_reply_metadata_is_left_out(tmp_path: Path) -> None:
     assert_readable(run, store)
 
 
-def test_what_a_person_hands_in_is_bounded_too(tmp_path: Path) -> None:
+def test_input_of_the_person_is_bounded(tmp_path: Path) -> None:
     store = Store(tmp_path)
     prompt = Message("user", (Text("go"), Thinking("Hm.", nested(2_000))))
     run = bare(ScriptedModel(["Done."])).run_sync(prompt, store=store)

@@ -91,7 +91,7 @@ def test_safe_async_calls_overlap_and_results_keep_request_order() -> None:
 
 
 @pytest.mark.req("R0.72", "K2.5")
-def test_plain_calls_that_are_safe_overlap_in_threads() -> None:
+def test_safe_plain_calls_overlap_in_threads() -> None:
     barrier = threading.Barrier(4)
     threads: set[int] = set()
 
@@ -209,7 +209,7 @@ def test_a_timeout_of_the_tools_own_is_its_own_error() -> None:
     assert "the server is slow" in results(run)[0].text
 
 
-def test_a_tool_that_ends_in_time_is_not_given_up() -> None:
+def test_tool_ending_in_time_is_not_abandoned() -> None:
     @tool(timeout=LONG)
     def quick() -> str:
         return "quick"
@@ -348,7 +348,7 @@ def test_of_several_values_the_first_frame_is_the_table() -> None:
     assert display is not None and display.columns == ("a",)
 
 
-def test_what_is_no_table_has_none() -> None:
+def test_result_without_a_table_has_none() -> None:
     def add(a: int) -> int:
         return a
 

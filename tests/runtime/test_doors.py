@@ -109,7 +109,7 @@ def test_every_door_takes_the_same_options(tmp_path: Path, subtests: pytest.Subt
             assert [one.answer for one in run.questions][-1] == "this one"
 
 
-def test_doors_to_recorded_runs_take_them_too(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_recorded_run_entry_points_accept_run_options(tmp_path: Path, subtests: pytest.Subtests) -> None:
     recorded = agent(ToolCall("noted"), "Done.").run_sync("Go", tags=("day",), entity="old")
     doors: dict[str, Callable[..., Run]] = {
         "fork": lambda **more: asyncio.run(fork(recorded, 1, model=ScriptedModel(["Other."]), **more)),

@@ -120,7 +120,7 @@ def test_an_answer_can_be_typed(text: str, value: str) -> None:
 
 
 @every_way
-def test_what_the_person_declines_is_told_to_the_model(asks: Any) -> None:
+def test_model_is_informed_of_a_declined_question(asks: Any) -> None:
     live = begin(asks)
     live.decline()
     run = live.result(LONG)
@@ -129,7 +129,7 @@ def test_what_the_person_declines_is_told_to_the_model(asks: Any) -> None:
     assert answers(run) == [(None, True, False)]
 
 
-def test_a_tool_can_catch_that_the_person_declined() -> None:
+def test_tool_can_catch_a_declined_question() -> None:
     async def careful(context: ToolContext) -> str:
         try:
             return await context.ask("Well?")  # type: ignore[no-any-return]
@@ -160,7 +160,7 @@ def test_a_second_answer_to_the_same_question_is_refused() -> None:
     assert results(live.result(LONG))[0].text == "They said red"
 
 
-def test_where_nothing_is_asked_there_is_nothing_to_answer() -> None:
+def test_answering_without_a_question_is_an_error() -> None:
     live = Agent(ScriptedModel(["Hello."])).start("go")
     live.result(LONG)
     for answer in (lambda: live.answer("x"), lambda: live.answer_in_words("x"), live.decline):
@@ -189,7 +189,7 @@ def test_a_question_can_be_answered_by_its_name() -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_all_kinds_of_pauses_are_one(subtests: pytest.Subtests) -> None:
+def test_all_question_kinds_wait_for_an_answer(subtests: pytest.Subtests) -> None:
     def check(kind: str) -> None:
         async def asks(context: ToolContext) -> str:
             return str(await context.ask("Is this good?", {"type": "boolean"}, kind))
@@ -212,7 +212,7 @@ def test_all_kinds_of_pauses_are_one(subtests: pytest.Subtests) -> None:
         (("Well?", None, "poll"), "is not a kind of question"),
     ],
 )
-def test_what_cannot_be_asked_is_an_error_of_the_tool(arguments: Any, said: str) -> None:
+def test_invalid_question_is_a_tool_error(arguments: Any, said: str) -> None:
     async def asks(context: ToolContext) -> str:
         return await context.ask(*arguments)  # type: ignore[no-any-return]
 
@@ -312,7 +312,7 @@ def test_two_questions_pause_the_clock_until_the_last_answer(skipped: SkippedClo
     assert codes(live.result(LONG)) == [None]
 
 
-def test_after_the_answer_the_time_limit_goes_on(skipped: SkippedClock) -> None:
+def test_time_limit_continues_after_the_answer(skipped: SkippedClock) -> None:
     @tool(timeout=LONG)
     async def slow(context: ToolContext) -> str:
         await context.ask("Well?")
@@ -383,7 +383,7 @@ def test_question_abandoned_by_its_tool_is_withdrawn_and_run_continues() -> None
     assert_every_question_has_one_answer(run)
 
 
-def test_a_question_that_outlives_its_call_is_withdrawn() -> None:
+def test_question_outliving_its_call_is_withdrawn() -> None:
     tasks: list[Any] = []
 
     async def forgets(context: ToolContext) -> str:
@@ -505,7 +505,7 @@ def test_unstorable_question_or_answer_ends_the_run(kind: str) -> None:
     assert_every_call_has_one_result(live.run)
 
 
-def test_question_of_a_call_left_behind_is_withdrawn() -> None:
+def test_question_of_an_abandoned_call_is_withdrawn() -> None:
     asked, gate = [], threading.Event()
 
     async def deaf(context: ToolContext) -> str:

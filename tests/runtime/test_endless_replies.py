@@ -75,7 +75,7 @@ def test_endless_reply_without_limit_is_cut_off_at_model_maximum(
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.req("KX.9")
-def test_a_stop_meanwhile_ends_it_and_leaves_an_estimate(
+def test_stop_ends_an_endless_reply_with_an_estimate(
     wire: str, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = ReplyLimit.count
@@ -108,7 +108,7 @@ def endless_parts(wire: str) -> list[dict[str, Any]]:
     return [{"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]} for call in calls]
 
 
-def test_parts_with_nothing_in_them_count_too(subtests: pytest.Subtests) -> None:
+def test_empty_parts_count(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             reading: Reading = REMOTE[wire].reading()
@@ -173,7 +173,7 @@ def test_a_model_object_is_bounded_too_and_closed(subtests: pytest.Subtests) -> 
             assert (run.stop_reason, len(run.rounds), model.closed) == ("max_tokens", 1, True)
 
 
-def test_an_attempt_that_is_made_again_is_counted_anew() -> None:
+def test_retried_attempt_restarts_the_count() -> None:
     model = Own(TextDelta("x" * 3_000), TextDelta("x" * 3_000), Retry(1, 0.0, "again"), times=9)
     assert bare(model, max_tokens=1_000).run_sync("go").text == "Done."
 
@@ -228,7 +228,7 @@ def test_raised_limit_lets_the_run_continue() -> None:
     assert (run.status, [one.stop_reason for one in run.rounds]) == ("completed", [OVER_LIMIT, "stop"])
 
 
-def test_the_count_is_checked_ever_more_rarely() -> None:
+def test_count_is_checked_at_growing_intervals() -> None:
     looks = 0
 
     class Watched(ReplyLimit):

@@ -150,7 +150,7 @@ def test_store_failure_stops_the_run_and_watchers_miss_no_event(
             assert len(agent.model.requests) <= 2  # type: ignore[union-attr]
 
 
-def test_the_run_in_memory_stays_usable_when_the_store_failed(subtests: pytest.Subtests) -> None:
+def test_run_in_memory_stays_usable_after_a_store_failure(subtests: pytest.Subtests) -> None:
     for fails_at in range(len(KINDS)):
         with subtests.test(fails_at=fails_at):
             with pytest.raises(StoreError) as caught:
@@ -182,7 +182,7 @@ def test_the_conversation_can_go_on_after_the_store_failed() -> None:
     assert (again.status, again.text) == ("completed", "Well then.")
 
 
-def test_the_place_where_it_failed_is_one_of_the_documented() -> None:
+def test_failure_location_is_a_documented_one() -> None:
     with pytest.raises(StoreError) as caught:
         do(an_agent(), Memory(2))
     assert caught.value.run is not None
@@ -213,7 +213,7 @@ def test_unstored_event_is_not_announced_before_the_store_failure() -> None:
     assert told == [0, 1, 2]
 
 
-def test_a_closed_log_takes_no_more_events() -> None:
+def test_closed_log_accepts_no_events() -> None:
     store = Memory()
     log = EventLog("run-1")
     log.keep_in(store)

@@ -102,7 +102,7 @@ WHILE_IT_WORKS: dict[str, tuple[list[Fact], tuple[str, str]]] = {
 
 
 @pytest.mark.req("R3.12")
-def test_an_error_comes_up_in_what_is_open(subtests: pytest.Subtests) -> None:
+def test_error_propagates_through_open_parts(subtests: pytest.Subtests) -> None:
     for name, (facts, (stage, tool)) in WHILE_IT_WORKS.items():
         with subtests.test(name):
             found = failure_place(RunBuilder().extend(*facts).run, "loop")

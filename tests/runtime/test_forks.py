@@ -110,7 +110,7 @@ def test_process_forked_by_a_tool_runs_agents(subtests: pytest.Subtests) -> None
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_question_in_a_forked_process_has_nobody_to_answer() -> None:
+def test_question_in_a_forked_process_cannot_be_answered() -> None:
     found: list[str] = []
 
     def inner() -> str:

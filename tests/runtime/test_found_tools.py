@@ -128,7 +128,7 @@ def test_hidden_tools_ask_for_approval_and_the_search_does_not(servers: Servers)
     assert names(run) == [FIND_TOOLS, "delete_vessel", "count_crew"], "what was denied is not offered"
 
 
-def test_bad_and_empty_searches_say_what_to_do(servers: Servers) -> None:
+def test_invalid_and_empty_searches_have_advice(servers: Servers) -> None:
     replies = [[ToolCall(FIND_TOOLS, arguments)] for arguments in ({}, {"query": "x", "limit": 0}, {"query": "zzqqy"})]
     run = played(replies, [MANY], servers)
     assert [result.error_code for result in results(run)] == ["invalid_arguments", "invalid_arguments", "nothing_found"]
@@ -166,7 +166,7 @@ def test_each_agent_has_its_own_search(servers: Servers) -> None:
     assert [result.error_code for result in results(run)] == [None, "unknown_tool"]
 
 
-def test_tools_whose_names_become_one_in_the_middle_have_digests(servers: Servers) -> None:
+def test_tool_names_clashing_during_a_run_get_digests(servers: Servers) -> None:
     script = [calls(("grow", {"name": "a.b"})), calls(("grow", {"name": "a_b"})), calls(("where", {}))]
     run = played(script, [bench("grows")], servers)
     assert [result.is_error for result in results(run)] == [False, False, False]
@@ -174,7 +174,7 @@ def test_tools_whose_names_become_one_in_the_middle_have_digests(servers: Server
     assert all(any(f"'{name}'" in warning.message for warning in run.warned) for name in ("a.b", "a_b"))
 
 
-def test_change_of_tools_that_cannot_be_is_a_warning(servers: Servers) -> None:
+def test_impossible_tool_change_is_a_warning(servers: Servers) -> None:
     @tool(name="mcp_bench_c_d")
     def own() -> str:
         """Return a word."""
@@ -218,7 +218,7 @@ def offered(tools: RunTools) -> list[str]:
     return [tool.spec.name.removeprefix("mcp_bench_") for tool in tools.offered_tools()]
 
 
-def test_tools_of_servers_that_change_in_the_middle() -> None:
+def test_server_tools_may_change_during_a_run() -> None:
     tools, log = run_tools()
     tools.take_server_tools(of_server(*numbered(37)))
     assert offered(tools) == ["mine", *numbered(37)]
@@ -258,7 +258,7 @@ def test_all_tools_of_the_run_count() -> None:
         assert [event.reason for event in log.run.events if isinstance(event, ToolsChanged)] == ["mcp_servers"]
 
 
-def test_names_that_are_taken_name_both(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_name_clash_error_names_both_tools(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     cases: dict[str, tuple[Any, list[Any]]] = {
         "of a tool of the person": (own("mcp_bench_t1"), of_server("t1")),
         "of one that is hidden": (own("mcp_bench_t50"), of_server(*numbered(60))),

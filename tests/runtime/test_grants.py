@@ -76,7 +76,7 @@ def test_revoked_grant_allows_no_further_call_of_live_runs() -> None:
     assert [event.grant_id for event in run.events if isinstance(event, w.GrantWithdrawn)] == [grant_id]
 
 
-def test_a_grant_that_is_given_meanwhile_reaches_live_runs() -> None:
+def test_new_grant_reaches_live_runs() -> None:
     kept = SessionGrants()
     calls = [[WRITE], [WRITE]]
     with use_host(Host(grants=kept)):

@@ -76,7 +76,7 @@ def test_a_stop_in_such_a_stream_leaves_an_estimate(wire: str, halves: tuple[byt
     assert run.usage.estimated and run.usage.input and run.usage.output and run.cost
 
 
-def test_halves_of_a_summary_that_is_broken_off_are_estimated() -> None:
+def test_half_characters_of_an_interrupted_summary_are_estimated() -> None:
     class Breaks(Summarising):
         def used_until_cut(self, request: Request, heard: Message) -> Any:
             return about(request, heard)
@@ -87,7 +87,7 @@ def test_halves_of_a_summary_that_is_broken_off_are_estimated() -> None:
     assert usage.estimated and usage.output
 
 
-def test_an_estimate_of_halves_is_that_of_the_whole_character() -> None:
+def test_half_characters_are_estimated_as_the_whole() -> None:
     request = Request("", [user("Go.")])
     whole, halves = (Message("assistant", (Thinking(text), Text(text))) for text in ("😀", "\ud83d\ude00"))
     assert about(request, halves) == about(request, whole)

@@ -198,7 +198,7 @@ def test_runs_nested_in_a_resumed_run_log_beside_it(tmp_path: Path) -> None:
     assert run.status == "completed" and len(nested) == 2  # that of the first process, and that of the second
 
 
-def test_many_runs_of_a_session_leave_no_handles_behind(tmp_path: Path) -> None:
+def test_many_session_runs_leave_no_handles(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
 
     async def main() -> None:

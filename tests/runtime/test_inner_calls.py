@@ -69,7 +69,7 @@ def inner(run: Run) -> tuple[CallRecord, ...]:
 
 
 @pytest.mark.req("R0.74")
-def test_a_tool_calls_another_which_is_logged_and_never_sent() -> None:
+def test_inner_call_is_logged_and_never_sent() -> None:
     model = ScriptedModel([call(1, 2, 3), "Done."])
     run = checked(Agent(model, tools=[add, total], todos=False).run_sync("go"))
     assert results(run)[0].text == "6"
@@ -85,7 +85,7 @@ def test_a_tool_calls_another_which_is_logged_and_never_sent() -> None:
     assert sent == [first] and not run.has_call_id(f"{first}.1")
 
 
-def test_it_gets_the_value_and_the_text_of_the_other() -> None:
+def test_inner_call_returns_value_and_text() -> None:
     async def asks(context: ToolContext) -> str:
         outcome = await context.call("add", {"a": 1, "b": 2})
         return f"{outcome.value!r} {outcome.text!r}"
@@ -119,7 +119,7 @@ def test_failure_is_raised_in_the_tool_and_reported_unless_caught(subtests: pyte
 
 
 @pytest.mark.req("KX.2")
-def test_gates_and_limits_hold_for_it() -> None:
+def test_gates_and_limits_apply_to_inner_calls() -> None:
     run = checked(agent(call(1, 2, 3), max_tool_calls=3).run_sync("go"))
     assert codes(run) == ["tool_error"] and MAX_TOOL_CALLS in results(run)[0].text
     assert [one.success for one in inner(run)] == [True, True, False]
@@ -185,7 +185,7 @@ def test_unsafe_inner_calls_run_sequentially_and_safe_ones_in_parallel() -> None
     assert most == [1] * 4 and codes(run) == [None] and len(inner(run)) == 6
 
 
-def test_calls_may_be_made_by_tools_that_were_called_themselves() -> None:
+def test_inner_calls_may_make_inner_calls() -> None:
     async def twice(context: ToolContext) -> str:
         return (await context.call("total", {"numbers": [1, 2]})).text
 
@@ -195,7 +195,7 @@ def test_calls_may_be_made_by_tools_that_were_called_themselves() -> None:
     assert found == [("", first), (first, f"{first}.1"), (f"{first}.1", f"{first}.1.1"), (f"{first}.1", f"{first}.1.2")]
 
 
-def test_arguments_that_json_cannot_hold_are_refused() -> None:
+def test_arguments_not_serializable_as_json_are_refused() -> None:
     async def wrong(context: ToolContext) -> None:
         await context.call("add", {"a": object()})
 
@@ -296,7 +296,7 @@ def test_tool_starts_nested_run_stored_and_paid_with_its_own(tmp_path: Path) -> 
     assert_every_call_has_one_result(run)
 
 
-def test_what_is_no_agent_begins_no_run() -> None:
+def test_invalid_agent_starts_no_run() -> None:
     async def delegate(context: ToolContext) -> None:
         await context.start_run("helper", "inner")
 
@@ -325,7 +325,7 @@ def test_endlessly_recursive_tool_gets_an_error_and_the_run_continues(safe: bool
     assert run.status == "completed" and results(run)[0].text == "10: too_many_levels"
 
 
-def test_runs_that_begin_each_other_without_end_are_answered(tmp_path: Path) -> None:
+def test_endlessly_nested_runs_end_with_an_error(tmp_path: Path) -> None:
     async def delegate(context: ToolContext) -> str:
         inner = await context.start_run(
             Agent(ScriptedModel([ToolCall("delegate"), "Done."]), tools=[delegate], todos=False), "go"

@@ -38,7 +38,7 @@ def asking(answers: list[Any]) -> Callable[[Any], Any]:
     return lambda run: None if answers and answers[-1] is not None else Interlude("step-1", work)
 
 
-def test_words_that_come_just_before_a_question_are_read_first() -> None:
+def test_message_arriving_before_a_question_is_read_first() -> None:
     answers: list[Any] = []
     lives: list[LiveRun] = []
     asks = asking(answers)

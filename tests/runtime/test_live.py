@@ -99,7 +99,7 @@ def test_pause_holds_the_run_before_its_next_round_until_resume(gate: Gate) -> N
     assert (run.status, run.text, commands(run)) == ("completed", "Done.", ["pause", "resume"])
 
 
-def test_what_is_said_during_a_pause_is_read_after_it(gate: Gate) -> None:
+def test_message_during_a_pause_is_read_afterwards(gate: Gate) -> None:
     model = ScriptedModel([ToolCall("gate"), "Done."])
     live = bare(model, [gate]).start("go")
     assert gate.entered.wait(LONG)
@@ -114,7 +114,7 @@ def test_what_is_said_during_a_pause_is_read_after_it(gate: Gate) -> None:
     assert model.requests[1].messages[-1].text == "Look at the second column."
 
 
-def test_a_pause_and_a_resume_that_come_together_hold_nothing(gate: Gate) -> None:
+def test_simultaneous_pause_and_resume_cancel_out(gate: Gate) -> None:
     live = begin(gate, "Done.")
     live.pause()
     live.resume()
@@ -131,7 +131,7 @@ def test_command_to_an_ended_run_is_refused_clearly(command: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["", " \n"])
-def test_saying_nothing_is_refused(gate: Gate, words: str) -> None:
+def test_empty_message_is_refused(gate: Gate, words: str) -> None:
     live = begin(gate, "Done.")
     with pytest.raises(SettingsError, match="nothing to say"):
         live.say(words)
@@ -166,6 +166,6 @@ def test_first_round_failure_is_raised_where_the_result_is_requested() -> None:
     assert (live.done, live.run.status) == (True, "failed")
 
 
-def test_a_live_run_shows_itself_in_one_line(gate: Gate) -> None:
+def test_live_run_repr_is_one_line(gate: Gate) -> None:
     live = begin(gate, "Done.")
     assert repr(live) == f"<LiveRun {live.run_id} running>"

@@ -67,7 +67,7 @@ def test_connection_ends_with_its_run_or_a_stop() -> None:
         asyncio.run(live.start())
 
 
-def test_no_server_outlives_its_process_however_that_ends() -> None:
+def test_no_server_outlives_its_process() -> None:
     program = textwrap.dedent(
         """
         import os, signal, sys
@@ -170,7 +170,7 @@ def test_stop_during_server_start_ends_the_run_and_the_program(tmp_path: Path) -
     assert not is_alive(int(note.read_text()))
 
 
-def test_silent_server_is_given_up(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_server_is_abandoned(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_server, "START_SECONDS", 0.1)
     silent = MCPServer("silent", sys.executable, args=["-c", "import sys; sys.stdin.read()"], timeout=0.1)
     with pytest.raises(ServerFailed, match="did not answer in time"):

@@ -169,7 +169,7 @@ def test_restarted_http_server_is_reconnected_and_called_once(servers: Servers, 
                 there.sessions -= 1
 
 
-def test_server_at_an_address_that_answers_no_farewell_is_left(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_http_server_ignoring_the_session_end_is_abandoned(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_connection, "CLOSE_SECONDS", 0.2)
     with Forgetful() as there:
         server = MCPServer("bench", f"http://127.0.0.1:{there.port}/mcp", timeout=20)

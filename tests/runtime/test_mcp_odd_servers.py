@@ -50,7 +50,7 @@ def test_invalid_tools_are_left_out_with_a_warning() -> None:
     assert "'get_it' of the MCP server odd is called mcp_odd_get_it_" in warned
 
 
-def test_check_that_is_left_to_the_server_is_a_warning(servers: Servers, snapshot: Snapshot) -> None:
+def test_unsupported_schema_check_is_a_warning(servers: Servers, snapshot: Snapshot) -> None:
     properties = {"a": {"pattern": "["}, "b": {"$ref": "#/$defs/b"}, "c": {"pattern": "^[\\w-.]+$"}}
     schema = {"type": "object", "properties": properties, "required": ["c"]}
     tools = odd({"result": {"tools": [{"name": "look", "inputSchema": schema}, GET]}}, {"content": "three"})
@@ -96,7 +96,7 @@ def test_form_of_another_program_allows_nothing(snapshot: Snapshot) -> None:
     assert str(raised.value) == snapshot
 
 
-def test_tools_of_two_servers_whose_names_become_one_have_both(servers: Servers) -> None:
+def test_clashing_tools_of_two_servers_are_both_offered(servers: Servers) -> None:
     named = wire_names([("odd", "a_b"), ("odd_a", "b")])
     listed = [{"result": {"tools": [{"name": tool, "inputSchema": {"type": "object"}}]}} for tool in ("a_b", "b")]
     tools = [odd(each, {"content": tool}, name) for each, (name, tool) in zip(listed, named, strict=True)]
@@ -104,7 +104,7 @@ def test_tools_of_two_servers_whose_names_become_one_have_both(servers: Servers)
     assert texts(run) == ["a_b", "b"]
 
 
-def test_answers_that_the_client_refuses_are_read(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_answers_rejected_by_the_client_library_are_read(servers: Servers, subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Any, str, bool]] = {
         "a text": ("three", "three", True),
         "a list": ([{"type": "text", "text": "three"}], "three", True),
@@ -149,7 +149,7 @@ def answer_to(asked: dict[str, Any], results: dict[str, Any]) -> str:
     return json.dumps({"jsonrpc": "2.0", "id": asked.get("id"), **answer})
 
 
-def test_refused_request_names_the_login_that_the_server_wants(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_refused_request_names_the_required_login(servers: Servers, subtests: pytest.Subtests) -> None:
     wanted = 'Bearer resource_metadata="https://example.org/x"'
     status, refused = 401, ["initialize", "server/discover", "tools/call"]
     results = {"initialize": {**SPOKEN, "protocolVersion": "2025-06-18"}, "tools/list": {"tools": [GET]}, "tools/call": {}}

@@ -84,7 +84,7 @@ def called(name: str) -> list[ToolCall]:
 _values = count()
 
 
-def test_tool_that_says_it_only_reads_is_asked_about(servers: Servers, snapshot: Snapshot) -> None:
+def test_declared_read_only_tool_is_asked_about(servers: Servers, snapshot: Snapshot) -> None:
     run, asked = play([[ADD]], servers)
     assert asked == ["bench_add"] and codes(run) == [None]
     question = run.questions[0].question
@@ -117,7 +117,7 @@ def test_call_forbidden_by_its_server_schema_asks_nobody(servers: Servers, subte
             assert codes(run) == [None if fits else "invalid_arguments"] and len(asked) == fits
 
 
-def test_each_answer_reaches_as_far_as_it_says(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_each_answer_has_its_stated_scope(servers: Servers, subtests: pytest.Subtests) -> None:
     calls, later = [[ADD], [ADD], [STATS]], [[ADD], [STATS]]
     tool, every = ["bench_add", "bench_stats"], ["bench_add"]
     cases: list[tuple[Any, list[str], list[str]]] = [
@@ -191,7 +191,7 @@ def test_server_configured_otherwise_asks_again(servers: Servers, snapshot: Snap
         assert play([[ADD]], servers, permissions=RULES)[1] == [], "the one seen first is the same as ever"
 
 
-def test_tool_that_changes_in_the_middle_asks_again(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_tool_changing_during_a_run_asks_again(servers: Servers, subtests: pytest.Subtests) -> None:
     ways: dict[str, tuple[Any, dict[str, Any]]] = {
         "rule": ("approve", {"permissions": RULES}),
         "tool": ("always", {"permissions": {"mcp_bench_grow": "allow"}}),
@@ -214,7 +214,7 @@ def test_tool_that_changes_in_the_middle_asks_again(servers: Servers, subtests: 
             assert len(changes) == 2, "each change is logged once"
 
 
-def test_tool_that_is_new_is_first_seen_then(servers: Servers) -> None:
+def test_new_tool_of_a_granted_server_is_not_asked_about(servers: Servers) -> None:
     run, asked = play([[ADD], grow("late"), called("late")], servers, {"always": "mcp:bench"})
     assert asked == ["bench_add"]
     assert not [event for event in run.events if isinstance(event, ServerChanged)]
@@ -302,9 +302,7 @@ def test_first_sight_holds_in_other_processes(servers: Servers, first_sight: Pat
     assert done.stdout.split() == ["denied", "None"], "this process saw the other one first"
 
 
-def test_resumed_run_asks_again_for_what_changed_since_its_log(
-    servers: Servers, tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_resumed_run_asks_again_about_changed_tools(servers: Servers, tmp_path: Path, subtests: pytest.Subtests) -> None:
     grows = {"permissions": {"mcp_bench_grow": "allow"}}
     cases: dict[str, tuple[Any, dict[str, Any], str]] = {
         "rule": ("approve", {"permissions": RULES}, "tool_finished"),
@@ -332,7 +330,7 @@ def test_resumed_run_asks_again_for_what_changed_since_its_log(
                 assert [one.about.tool for one in asked.questions if one.about] == [f"mcp_bench_{tool}"] * changes
 
 
-def test_resumed_run_asks_again_for_a_server_that_is_another(servers: Servers, tmp_path: Path) -> None:
+def test_resumed_run_asks_again_about_another_server(servers: Servers, tmp_path: Path) -> None:
     other_value = ToolCall("mcp_bench_add", {"a": 3, "b": 4})
     for name, answer, options in (("rule", "approve", {"permissions": RULES}), ("grant", {"always": "mcp:bench"}, {})):
         for server in (bench(), OTHER, bench(roots=["/"])):
@@ -375,7 +373,7 @@ def test_grant_reaches_runs_nested_in_the_run(servers: Servers) -> None:
         assert all(server and tool for _, server, tool in bound(run))
 
 
-def test_own_folder_that_cannot_be_used(servers: Servers, first_sight: Path, subtests: pytest.Subtests) -> None:
+def test_unusable_own_folder_is_reported(servers: Servers, first_sight: Path, subtests: pytest.Subtests) -> None:
     with subtests.test("not writable: it holds in this process"):
         first_sight.mkdir()
         (first_sight / FOLDER).write_text("in the way")

@@ -47,12 +47,12 @@ def test_form_of_a_server_is_answered_declined_or_cancelled(servers: Servers) ->
 
 
 @pytest.mark.req("R1.45")
-def test_without_anybody_to_ask_the_model_is_told(servers: Servers) -> None:
+def test_model_gets_an_error_without_a_person_to_ask(servers: Servers) -> None:
     run = played([BOOK], [bench()], servers)
     assert [result.error_code for result in results(run)] == ["nobody_to_ask"]
 
 
-def test_question_for_a_key_is_refused_and_both_are_told(servers: Servers) -> None:
+def test_question_for_a_key_is_declined_with_the_reason(servers: Servers) -> None:
     run = played([calls(("log_in", {}))], [bench()], servers, answer=lambda question: pytest.fail("it was asked"))
     assert not run.questions
     assert "answered with decline" in texts(run)[0]
@@ -78,7 +78,7 @@ def test_address_is_opened_by_the_person_only(servers: Servers) -> None:
     assert len(seen) == 1
 
 
-def test_server_that_keeps_asking_is_an_error_result(servers: Servers) -> None:
+def test_endlessly_asking_server_is_an_error_result(servers: Servers) -> None:
     run = played([calls(("nag", {}))], [bench()], servers, answer=lambda question: {"more": True})
     assert results(run)[0].is_error
     assert len(run.questions) == MAX_QUESTIONS

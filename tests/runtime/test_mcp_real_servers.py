@@ -81,7 +81,7 @@ def test_everything_server_of_the_older_protocol(servers: Servers, tmp_path: Pat
 
 
 @pytest.mark.req("R2.24")
-def test_filesystem_server_keeps_the_folder_that_a_person_gave(servers: Servers, tmp_path: Path) -> None:
+def test_filesystem_server_keeps_the_given_folder(servers: Servers, tmp_path: Path) -> None:
     for name in ("given", "notebook"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "data.txt").write_text(f"12 rows of {name}")

@@ -45,7 +45,7 @@ def test_model_lists_and_reads_resources_and_prompts(servers: Servers, subtests:
     assert isinstance(results(run)[4].parts[0], Image)
 
 
-def test_calls_that_cannot_be_made_say_why(servers: Servers) -> None:
+def test_impossible_calls_fail_with_the_reason(servers: Servers) -> None:
     wrong = [
         ("read_resource", {"uri": "memo://none"}),
         ("read_resource", {"url": "memo://greeting"}),

@@ -69,7 +69,7 @@ def test_ended_and_unreferenced_run_is_not_in_memory(subtests: pytest.Subtests, 
 
 
 @pytest.mark.usefixtures("no_collection")
-def test_plan_that_has_run_leaves_no_data_in_memory() -> None:
+def test_finished_plan_leaves_no_data_in_memory() -> None:
     step = {"type": "tool", "name": "add", "args": {"a": 1, "b": 2}, "reason": "in no other test"}
     run = asyncio.run(Plan.read({"steps": [step]}).run(tools=[add]))
     assert (run.variables["results"][0]["result"], held(step["reason"])) == (3, 2)  # here, and in the log

@@ -174,7 +174,7 @@ DOORS: dict[str, Callable[[LiveRun, Session], Any]] = {
 }
 
 
-def test_code_cannot_do_what_only_the_person_may(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_code_cannot_use_privileges_of_the_person(tmp_path: Path, subtests: pytest.Subtests) -> None:
     live: list[LiveRun] = []
     open_one = Agent(ScriptedModel([ToolCall("write"), "Done."]), tools=[write], todos=False).start("go", approve="ask")
     wait_until(lambda: bool(open_one.run.waiting))  # of another run: it is for no code of a model
@@ -192,7 +192,7 @@ def test_code_cannot_do_what_only_the_person_may(tmp_path: Path, subtests: pytes
     assert codes(open_one.result(PATIENCE)) == [None]
 
 
-def test_what_code_refuses_says_what_to_do(snapshot: Snapshot) -> None:
+def test_refusals_in_code_have_advice(snapshot: Snapshot) -> None:
     run = agent("found = session.allow_always('write')", names={"session": Session()}).run_sync("go")
     assert results(run)[0].text == snapshot
 
@@ -207,7 +207,7 @@ def test_run_started_by_code_permits_no_more_than_its_parent(subtests: pytest.Su
             assert results(run)[0].text in ('["denied"]', "['denied']"), results(run)[0].text
 
 
-def test_nobody_holds_the_handle_of_a_run_that_code_starts() -> None:
+def test_handle_of_a_run_started_by_code_is_released() -> None:
     source = "live = start()\nlive.result(30)\nfound = live.run.rounds[0].results[0].error_code"
     inner = Agent(ScriptedModel([ToolCall("write"), "Done."]), tools=[write], todos=False, guidance="off")
     names = {"start": lambda: inner.start("go", approve="ask")}
@@ -371,7 +371,7 @@ def test_a_stop_ends_code_on_the_main_thread() -> None:
     assert_closed(run)
 
 
-def test_a_main_thread_that_stays_busy_is_an_error(snapshot: Snapshot) -> None:
+def test_busy_main_thread_is_an_error(snapshot: Snapshot) -> None:
     async def act() -> None:
         await call_on_main_thread(lambda: None, NEVER, wait=0.01)
 
@@ -387,7 +387,7 @@ def test_code_within_code_and_with_own_loop_is_refused(snapshot: Snapshot) -> No
     assert results(run)[0].text == snapshot("own loop")
 
 
-def test_code_gives_no_answers_to_a_run_that_it_resumes(tmp_path: Path) -> None:
+def test_code_cannot_answer_a_run_it_resumes(tmp_path: Path) -> None:
     store = Store(tmp_path)
     inner = Agent(ScriptedModel([ToolCall("write"), "Done."]), tools=[write], todos=False)
     waiting = inner.run_sync("go", RunOptions(approve="ask", store=store, suspend=True, can_ask=False))

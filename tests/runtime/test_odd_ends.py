@@ -57,7 +57,7 @@ def test_generator_exit_in_a_tool_is_an_ordinary_failure(subtests: pytest.Subtes
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_code_of_others_that_leaves_the_run_ends_its_log(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_foreign_code_leaving_the_run_ends_its_log(subtests: pytest.Subtests, tmp_path: Path) -> None:
     def gate(call: Any, run: Any) -> None:
         raise error
 
@@ -186,7 +186,7 @@ def test_abandoned_tool_prints_nothing_on_the_terminal(subtests: pytest.Subtests
             assert (done.stdout, done.stderr) == ("cancelled\n", "")
 
 
-def test_run_collected_after_its_loop_was_closed_says_nothing() -> None:
+def test_run_collected_after_its_loop_closed_prints_nothing() -> None:
     async def never() -> None:
         """Wait for ever."""
         await asyncio.Event().wait()

@@ -80,12 +80,12 @@ def played(what: Orchestration, watch: Callable[[LiveRun, Any], Any] = lambda li
     return asyncio.run(play())
 
 
-def test_it_has_at_most_forty_lines() -> None:
+def test_own_orchestrator_has_at_most_forty_lines() -> None:
     assert len(inspect.getsource(own_orchestrator).splitlines()) <= 45  # the module with its imports and blank lines
     assert len([line for line in inspect.getsource(own_orchestrator).splitlines() if line.strip()]) <= 40
 
 
-def test_two_agents_side_by_side_make_one_tree_of_logs(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_two_parallel_agents_form_one_log_tree(tmp_path: Path, snapshot: Snapshot) -> None:
     store, lines = Store(tmp_path), list[str]()
     met = asyncio.Barrier(2)
 
@@ -131,7 +131,7 @@ def test_one_budget_ends_both_agents_and_the_run(tmp_path: Path) -> None:
     assert "join" not in run.step_records
 
 
-def test_a_step_that_cannot_be_paid_for_is_skipped(tmp_path: Path) -> None:
+def test_unaffordable_step_is_skipped(tmp_path: Path) -> None:
     class InTurn(StepOrchestrator):
         async def orchestrate(self) -> None:
             for name in ("first", "second"):
@@ -142,7 +142,7 @@ def test_a_step_that_cannot_be_paid_for_is_skipped(tmp_path: Path) -> None:
     assert {name: step.status for name, step in run.step_records.items()} == {"first": "completed", "second": "skipped"}
 
 
-def test_a_paused_run_begins_no_step_until_it_goes_on() -> None:
+def test_paused_run_starts_no_step_until_resumed() -> None:
     begun: list[str] = []
     seen: list[int] = []
     going_on: list[asyncio.Task[None]] = []
@@ -183,7 +183,7 @@ def test_nested_question_reaches_the_person_of_the_tree(tmp_path: Path) -> None:
     assert "that" in nested(store, run)["left"].rounds[0].results[0].text
 
 
-def test_a_step_that_fails_ends_the_run_and_says_which(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_failed_step_ends_the_run_and_is_named(tmp_path: Path, subtests: pytest.Subtests) -> None:
     def broken(texts: list[str]) -> str:
         raise ValueError("no glue")
 

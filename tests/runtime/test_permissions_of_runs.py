@@ -429,9 +429,7 @@ def test_log_permissions_count_in_their_process_or_for_trusted_logs(
             assert asyncio.run(fork(run, 2, model=ScriptedModel([[STATUS], "Done."]))).settings["approve"] == "auto"
 
 
-def test_a_log_from_elsewhere_allows_nothing_that_the_person_refuses(
-    subtests: pytest.Subtests, desk: Desk, tmp_path: Path
-) -> None:
+def test_foreign_log_allows_nothing_the_person_refuses(subtests: pytest.Subtests, desk: Desk, tmp_path: Path) -> None:
     for number, how in enumerate(FREE):
         with subtests.test(str(how)):
             store = Store(tmp_path / f"foreign {number}")

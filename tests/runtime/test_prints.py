@@ -60,7 +60,7 @@ def test_cut_text_contains_no_part_of_a_key(monkeypatch: pytest.MonkeyPatch, sub
                 assert "k3Y" not in kept("x" * 3 * MAX_KEPT, f"{KEY}\n", "." * (behind - 30), end)
 
 
-def test_prints_are_in_the_log_only_where_there_are_some() -> None:
+def test_output_is_logged_only_if_printed() -> None:
     event = ToolFinished(seq=0, at=None, run_id="r", result=ToolResult("c", "t"))  # type: ignore[arg-type]
     assert b"printed" not in encode(event)
 

@@ -136,7 +136,7 @@ def test_keys_are_redacted_and_texts_are_cut(monkeypatch: pytest.MonkeyPatch) ->
         assert "sk-" not in one.text and "\ud800" not in one.text
 
 
-def test_what_is_no_number_is_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_number_is_refused(subtests: pytest.Subtests) -> None:
     for done, total in [(float("nan"), 1), (1, float("inf")), ("many", 2), (10**400, 1)]:
         with subtests.test(f"{done} of {total}"):
 

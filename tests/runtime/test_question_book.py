@@ -129,7 +129,7 @@ def test_answers_to_unrepeated_tools_are_kept_for_the_model(tmp_path: Path) -> N
     assert "May it?" not in results(run)[0].text
 
 
-def test_a_tool_that_asked_nothing_is_told_as_before(tmp_path: Path) -> None:
+def test_interrupted_tool_without_questions_mentions_no_answers(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = resumed(store, died(store, agent_with(asking("", repeatable=False)), Person()), asking("", repeatable=False), None)
     assert "\n" not in results(run)[0].text and "The person" not in results(run)[0].text
@@ -219,7 +219,7 @@ def test_resumed_step_finds_its_answer_despite_other_wording(subtests: pytest.Su
             assert (book.take(question("b", kind=kind)) is not None) == is_same
 
 
-def test_an_open_question_that_is_not_asked_again_is_withdrawn(subtests: pytest.Subtests) -> None:
+def test_open_question_not_repeated_is_withdrawn(subtests: pytest.Subtests) -> None:
     for text, is_open in (("a", True), ("b", False)):
         with subtests.test(text):
             book = book_of(asked(question("a", 1), "open", None))

@@ -109,7 +109,7 @@ def test_interrupted_reply_is_kept_with_its_retry_and_streaming_restarts(wire: s
 
 @each_format
 @pytest.mark.req("R2.40")
-def test_the_retry_stands_in_the_log_before_its_wait_begins(wire: str, tmp_path: Path) -> None:
+def test_retry_is_logged_before_its_wait(wire: str, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     with LoopbackServer([Status(500)]) as server:
         live = agent_of(server, wire, LONG).start("go", store=store)
@@ -140,7 +140,7 @@ def test_the_last_failure_is_the_error_of_the_run(
 
 @each_format
 @pytest.mark.req("R0.12", "R2.40")
-def test_what_is_not_tried_again_fails_the_run_at_once(wire: str) -> None:
+def test_permanent_failure_fails_the_run_at_once(wire: str) -> None:
     with LoopbackServer([Status(401)] * 3) as server:
         with pytest.raises(KeyRefused) as caught:
             agent_of(server, wire).run_sync("go")

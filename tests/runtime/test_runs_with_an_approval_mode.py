@@ -259,7 +259,7 @@ def test_run_with_approved_calls_is_reproduced_with_its_answers() -> None:
     assert [one.answer for one in again.questions] == [one.answer for one in run.questions]
 
 
-def test_what_is_no_mode_is_refused_before_anything_runs() -> None:
+def test_invalid_mode_is_refused_before_anything_runs() -> None:
     desk = Desk()
     agent = desk.agent([WRITE])
     wrong: Any = 3
@@ -271,7 +271,7 @@ def test_what_is_no_mode_is_refused_before_anything_runs() -> None:
     assert desk.done == []
 
 
-def test_always_to_a_gate_of_ones_own_grants_nothing(subtests: pytest.Subtests) -> None:
+def test_always_to_an_own_gate_grants_nothing(subtests: pytest.Subtests) -> None:
     def write(path: str) -> str:
         return f"wrote {path}"
 

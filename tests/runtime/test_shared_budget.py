@@ -79,7 +79,7 @@ def test_parallel_runs_spend_one_budget_and_end_with_it(tmp_path: Path) -> None:
     assert 6 * COST <= purse.spent <= 7 * COST  # a reply that was under way is paid for
 
 
-def test_a_run_for_which_nothing_is_left_is_refused(snapshot: Snapshot) -> None:
+def test_run_without_remaining_budget_is_refused(snapshot: Snapshot) -> None:
     purse = Purse(COST)
     purse.pay(COST)
     with pytest.raises(SettingsError, check=snapshot.worded):
@@ -92,7 +92,7 @@ def test_without_a_limit_it_only_counts() -> None:
     assert (run.status, purse.spent) == ("completed", 3 * COST)
 
 
-def test_a_budget_within_it_has_what_is_left_in_both() -> None:
+def test_nested_budget_has_the_minimum_left() -> None:
     purse = Purse(1.0)
     inner, outer = Budget(0.6, within=purse), Budget(within=purse)
     outer.settle(0.5)
@@ -102,7 +102,7 @@ def test_a_budget_within_it_has_what_is_left_in_both() -> None:
     assert not inner.is_over()
 
 
-def test_what_is_no_budget_is_refused() -> None:
+def test_invalid_budget_is_refused() -> None:
     with pytest.raises(SettingsError, match="is not a budget"):
         RunOptions(budget=3)  # type: ignore[arg-type]  # what a person may type
 

@@ -320,7 +320,7 @@ def test_stop_at_tool_end_hits_nothing_later() -> None:
 
 
 @pytest.mark.req("R0.13")
-def test_many_stops_at_once_are_one_and_never_an_interrupt() -> None:
+def test_simultaneous_stops_are_one_and_never_an_interrupt() -> None:
     for _ in range(TRIES // 6):
         sleeper = Nap()
 
@@ -379,7 +379,7 @@ def test_stop_of_a_run_awaited_elsewhere_spares_the_main_thread() -> None:
     assert [(run.status, codes(run)) for run in runs] == [("cancelled", ["cancelled"])]
 
 
-def test_a_stop_of_a_run_that_has_ended_interrupts_nobody() -> None:
+def test_stop_of_an_ended_run_interrupts_nothing() -> None:
     lives: list[LiveRun] = []
     run = waited_for(agent(where), lives)
     with meanwhile(lives[0].stop):
@@ -391,7 +391,7 @@ def where() -> str:
     return "here"
 
 
-def test_a_tool_that_stops_its_own_run_is_not_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tool_stopping_its_own_run_is_not_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     lives, steps = list[LiveRun](), list[str]()
 
     def once_the_run_has_ended(foreground: Foreground) -> None:

@@ -84,7 +84,7 @@ def test_invented_tool_name_does_not_control_the_terminal() -> None:
     assert "\x1b[2J" not in written(lambda: agent_of(ToolCall("add\x1b[2J", {}), "Done.").run_sync("go"))
 
 
-def test_where_there_is_no_terminal_nothing_is_loaded_for_it() -> None:
+def test_terminal_line_is_not_loaded_without_a_terminal() -> None:
     code = (
         "import sys; from agentnb import Agent; from agentnb.models import ScriptedModel; "
         "Agent(ScriptedModel(['Hi.'])).run_sync('go'); assert 'tqdm' not in sys.modules"
@@ -93,7 +93,7 @@ def test_where_there_is_no_terminal_nothing_is_loaded_for_it() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_run_that_works_in_steps_tells_its_steps() -> None:
+def test_terminal_line_shows_the_steps_of_a_run() -> None:
     workflow = Workflow.from_yaml("workflow: [{type: tool, name: tell}, {type: tool, name: tell}]\n", tools=[tell])
     assert progress_text(workflow.run_sync(show=False)) == "workflow: step 2"
 

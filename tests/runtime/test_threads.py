@@ -256,7 +256,7 @@ def test_coroutines_on_another_loop_return_raise_and_are_cancelled_there(subtest
     thread.close()
 
 
-def test_a_job_given_up_before_its_turn_is_not_run() -> None:
+def test_job_abandoned_before_its_turn_does_not_run() -> None:
     foreground, ran = Foreground(), threading.Event()
     thread = LoopThread()
 
@@ -286,7 +286,7 @@ class RecordingTimers(VirtualTimeLoop):
         return super().call_later(delay, callback, *args, context=context)
 
 
-def test_what_is_awaited_one_after_the_other_shares_a_timer() -> None:
+def test_sequential_waits_share_a_timer() -> None:
     async def awake() -> None:
         for _ in range(3):
             with AwakeForInterrupts():

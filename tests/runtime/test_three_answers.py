@@ -85,14 +85,14 @@ def test_three_answers_are_three_outcomes_for_the_model(subtests: pytest.Subtest
                 assert event.declined == (outcome != "answered"), "older versions read a cancelled question as declined"
 
 
-def test_a_tool_that_catches_declined_catches_a_cancelled_question_too() -> None:
+def test_catching_declined_also_catches_a_cancelled_question() -> None:
     for give, name in ((LiveRun.decline, "Declined"), (LiveRun.cancel_question, "QuestionCancelled")):
         live = asked(careful)
         give(live)
         assert told(live.result(LONG)) == (None, name)
 
 
-def test_a_function_that_answers_may_decline_or_cancel(subtests: pytest.Subtests) -> None:
+def test_answering_function_may_decline_or_cancel(subtests: pytest.Subtests) -> None:
     def raises(error: type[Declined]) -> Callable[[WaitingOnUser], Any]:
         def answer(question: WaitingOnUser) -> Any:
             raise error("No")
@@ -110,7 +110,7 @@ def test_a_function_that_answers_may_decline_or_cancel(subtests: pytest.Subtests
             assert told(run)[0] == "declined"
 
 
-def test_question_says_who_asks_in_our_words(subtests: pytest.Subtests) -> None:
+def test_question_names_its_asker_in_our_words(subtests: pytest.Subtests) -> None:
     of_a_server = FunctionTool(colour, name="mcp_clock_set")
     of_a_server.asker_name = "MCP server clock"  # type: ignore[attr-defined]
     for asks, name in ((colour, "colour"), (of_a_server, "MCP server clock"), (connect, "connect")):

@@ -53,14 +53,14 @@ def test_changed_list_is_written_and_unchanged_list_is_not() -> None:
 
 
 @pytest.mark.req("R0.44")
-def test_a_list_that_became_empty_is_a_change_too() -> None:
+def test_emptied_list_is_a_change() -> None:
     board = ForeignBoard()
     check, log = checked(board, Todo(1, "Look"))
     check.look()
     assert [(event.todos, event.by, event.call_id) for event in todo_changes(log.run)] == [((), "outside", "")]
 
 
-def test_without_a_board_nothing_is_read_or_written() -> None:
+def test_nothing_is_read_or_written_without_a_board() -> None:
     check, log = checked(None, Todo(1, "Look"))
     check.look()
     assert len(log.run.events) == 1
@@ -96,7 +96,7 @@ def test_board_failing_again_after_recovery_warns_again(meanwhile: Todos) -> Non
 
 
 @pytest.mark.req("R0.45")
-def test_what_is_no_list_of_todos_counts_as_unreadable(subtests: pytest.Subtests) -> None:
+def test_invalid_todo_list_counts_as_unreadable(subtests: pytest.Subtests) -> None:
     for held in [None, 5, ["a title"], [{"id": 1, "title": "Look"}], (Todo(1, "Look"), None)]:
         with subtests.test(held=held):
             board = ForeignBoard(Todo(1, "Look"))

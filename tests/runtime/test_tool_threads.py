@@ -118,7 +118,7 @@ def test_run_in_a_thread_asks_the_person_of_the_tool() -> None:
     assert asked == ["delegate", "write"]
 
 
-def test_pool_that_a_tool_has_used_forgets_it() -> None:
+def test_thread_pool_used_by_a_tool_can_be_reused() -> None:
     assert delegating(WAYS["pool from before the run"], "run_sync", approve="ask", answer=lambda question: "approve") == "ran"
     assert _outside.submit(inner).result(PATIENCE) == "ran"
     assert in_thread(inner) == "ran"

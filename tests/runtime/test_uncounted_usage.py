@@ -57,7 +57,7 @@ def estimate_warnings(run: Run) -> list[str]:
 @pytest.mark.parametrize("stream", ["yes", "no"])
 @pytest.mark.parametrize("side", ["input", "output", "both"])
 @pytest.mark.req("KX.2", "KX.9")
-def test_a_budget_holds_where_a_side_is_not_counted(wire: str, stream: str, side: str) -> None:
+def test_budget_holds_with_one_uncounted_side(wire: str, stream: str, side: str) -> None:
     how = dict.fromkeys(["input", "output"] if side == "both" else [side])
     run = run_against(wire, stream, budget=0.02, **how)
     assert (run.status, run.stop_reason) == ("limited", "budget")
@@ -87,7 +87,7 @@ def test_zero_usage_replies_are_estimated_and_spend_the_budget(wire: str) -> Non
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.req("KX.2")
-def test_what_the_server_did_count_is_kept(wire: str) -> None:
+def test_counts_reported_by_the_server_are_kept(wire: str) -> None:
     run = run_against(wire, budget=0.02, input=None, output=900)
     assert {one.usage.output for one in run.rounds if one.usage} == {900}
     assert all(one.usage.input for one in run.rounds if one.usage)
@@ -119,7 +119,7 @@ def test_cached_tokens_counted_beside_the_input_keep_the_cost_known() -> None:
     assert run.stop_reason == "budget" and run.rounds[0].usage is not None and run.rounds[0].usage.input == 2_010
 
 
-def test_without_a_limit_nothing_is_warned_of() -> None:
+def test_no_warning_without_a_limit() -> None:
     run = run_against("compatible", input=None)
     assert (run.stop_reason, run.warnings) == ("max_rounds", ()) and run.cost
 
@@ -154,6 +154,6 @@ def test_model_object_reporting_no_cost_warns_once_under_a_budget() -> None:
     assert run.warned[0].advice and "Name a price" not in run.warned[0].message
 
 
-def test_what_is_counted_in_full_is_not_estimated() -> None:
+def test_fully_counted_usage_is_not_estimated() -> None:
     run = run_against("compatible", budget=0.02, max_tokens=10**6)
     assert run.stop_reason == "budget" and not run.usage.estimated and run.warnings == ()

@@ -59,7 +59,7 @@ def test_question_says_if_the_change_cannot_be_undone(desk: Desk, subtests: pyte
             assert not listed_changes(desk.store.folder, run.id).changes
 
 
-def test_new_content_with_a_key_is_said(desk: Desk) -> None:
+def test_new_content_with_a_key_is_mentioned(desk: Desk) -> None:
     async def inner(context: ToolContext) -> str:
         """Call write_file with a key."""
         await context.call("write_file", {"path": "plain.txt", "content": KEY})
@@ -70,7 +70,7 @@ def test_new_content_with_a_key_is_said(desk: Desk) -> None:
     assert noted(run) and about is not None and KEY not in about.arguments
 
 
-def test_run_without_a_store_says_nothing(desk: Desk) -> None:
+def test_run_without_a_store_adds_no_note(desk: Desk) -> None:
     run = desk.agent(writes("key.txt", "new"), approve=lambda *_: False).run_sync("Go.")
     assert not noted(run)
 

@@ -144,7 +144,7 @@ def test_tokens_unreported_in_nested_runs_are_unknown(tmp_path: Path) -> None:
     assert [(one.holds, one.has_value) for one in outcomes_of(run, ["input_tokens == 0", "cost < 1"])] == [(False, False)] * 2
 
 
-def test_usage_that_changes_no_sum_is_not_logged_again(tmp_path: Path) -> None:
+def test_usage_changing_no_sum_is_not_logged_again(tmp_path: Path) -> None:
     async def ask() -> str:
         """Awaits another agent."""
         return (await agent(priced(ToolCall("work"), cost=None), priced("Done.", cost=None), tools=(work,)).run("inner")).text
@@ -213,7 +213,7 @@ def test_a_recovered_workflow_counts_each_nested_run_once(tmp_path: Path, subtes
             assert session.spent == 0 and len(before) == 3
 
 
-def test_run_that_dies_keeps_the_usage_of_nested_runs(tmp_path: Path) -> None:
+def test_dying_run_keeps_the_usage_of_nested_runs(tmp_path: Path) -> None:
     async def awaited() -> str:
         """Awaits another agent."""
         await agent(priced(ToolCall("work"), cost=COST, tokens=TOKENS), said(), tools=(work,)).run("inner")

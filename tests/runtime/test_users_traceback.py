@@ -62,7 +62,7 @@ def failed(function: Callable[..., Any], start: str) -> Run:
 
 
 @pytest.mark.req("R2.10")
-def test_a_traceback_has_the_persons_frames_and_none_of_agentnb(subtests: pytest.Subtests) -> None:
+def test_traceback_has_user_frames_and_none_of_agentnb(subtests: pytest.Subtests) -> None:
     for start, function in itertools.product(
         ["run_sync", "run"], [plain, beside, on_the_loop, with_a_cause, ends_an_iteration, in_a_task_of_its_own]
     ):

@@ -52,7 +52,7 @@ def test_handlers_are_asked_first_with_unchanged_arguments() -> None:
     assert run.settings["extensions"] == [{"name": "trips"}]
 
 
-def test_tools_that_no_handler_takes_are_as_ever() -> None:
+def test_tools_without_a_handler_run_unchanged() -> None:
     run = agent([ToolCall("work", {"n": 1}, "c1"), ToolCall("nothing", {}, "c2")], "Done.", extensions=[trips(x=plan_trip)])
     run = run.run_sync("go")
     assert [one.text.splitlines()[0] for one in run.rounds[0].results][:1] == ["made 1"]

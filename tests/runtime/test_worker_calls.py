@@ -99,7 +99,7 @@ def _timed(one: Save) -> Any:
     return save
 
 
-def test_a_function_that_has_not_begun_never_begins() -> None:
+def test_interrupted_function_never_starts() -> None:
     done: list[str] = []
     call = WorkerCall(lambda: done.append("done"))
     call.interrupt()

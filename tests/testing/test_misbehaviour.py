@@ -206,7 +206,7 @@ def test_closing_ends_a_silence_before_the_headers() -> None:
         connection.close()
 
 
-def test_a_client_that_hangs_up_in_a_silence_is_noticed() -> None:
+def test_client_disconnecting_in_a_silence_is_noticed() -> None:
     with LoopbackServer([Stall(60, after=1), "next"]) as server:
         connection = connect(server)
         begin(connection, "chat", streamed("chat")).close()
@@ -252,7 +252,7 @@ def test_a_connection_is_torn_down(subtests: pytest.Subtests) -> None:
             assert not isinstance(raised.value, RemoteDisconnected)
 
 
-def test_a_client_that_tears_its_connection_down_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:
+def test_client_resetting_its_connection_is_not_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     with LoopbackServer(["one"]) as server:
         connection = connect(server)
         begin(connection, "chat", MINIMAL["chat"]).read()
@@ -269,7 +269,7 @@ def test_a_stream_ends_in_order_before_the_reply_does(subtests: pytest.Subtests)
             assert answer(EndEarly(after=3, line="one two three"), wire, streamed(wire)).events == good[:3]
 
 
-def test_a_whole_reply_that_is_broken_is_no_json(subtests: pytest.Subtests) -> None:
+def test_broken_whole_reply_is_invalid_json(subtests: pytest.Subtests) -> None:
     for wire, line in product(WIRES, [EndEarly(), BrokenJson()]):
         with subtests.test(wire=wire, line=line):
             answered = answer(line, wire)
@@ -303,7 +303,7 @@ def test_the_libraries_stumble_over_broken_json() -> None:
     asyncio.run(work())
 
 
-def test_unknown_things_stand_between_the_good_ones(subtests: pytest.Subtests) -> None:
+def test_unknown_items_are_between_valid_ones(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             good = answer(CALLS, wire, streamed(wire)).events
@@ -398,7 +398,7 @@ def test_an_empty_reply_is_in_good_order() -> None:
     assert kinds == ["response.created", "response.in_progress", "response.completed"]
 
 
-def test_a_misbehaviour_of_what_is_no_line_is_refused(subtests: pytest.Subtests) -> None:
+def test_misbehaviour_of_an_invalid_line_is_refused(subtests: pytest.Subtests) -> None:
     cases = [ErrorInStream, Stall, Cut, EndEarly, BrokenJson, UnknownEvent, Sloppy]
     for kind in cases:
         with subtests.test(kind=kind):

@@ -51,7 +51,7 @@ def test_prefix_up_to_a_marker_is_written_once_then_read() -> None:
     assert counted(cache, body(turn(text("a", marked=True), text("c")))) == (written, 0, rest)
 
 
-def test_a_conversation_that_grows_reads_what_the_last_request_wrote() -> None:
+def test_growing_conversation_reads_the_previous_cache() -> None:
     cache = PromptCache()
     first = [turn(text("a", marked=True))]
     _, written, _ = counted(cache, body(*first))
@@ -76,7 +76,7 @@ def test_another_choice_of_tools_keeps_the_system_prompt_only() -> None:
     assert 0 < read < written
 
 
-def test_the_same_words_of_somebody_else_are_not_the_same() -> None:
+def test_equal_text_of_another_role_is_not_cached() -> None:
     cache = PromptCache()
     _, written, _ = counted(cache, body(turn(text("a", marked=True))))
     assert 0 < counted(cache, body(turn(text("a", marked=True), role="assistant")))[0] < written
@@ -89,7 +89,7 @@ def test_string_equals_a_text_block_and_turns_may_be_split() -> None:
     assert read == written
 
 
-def test_it_looks_back_twenty_blocks_and_not_more() -> None:
+def test_cache_lookup_goes_back_twenty_blocks() -> None:
     for blocks, found in ((20, True), (21, False)):
         cache = PromptCache()
         start = turn(text("a", marked=True))
@@ -100,7 +100,7 @@ def test_it_looks_back_twenty_blocks_and_not_more() -> None:
         assert read == (written if found else 0)
 
 
-def test_a_marker_for_all_stands_at_the_last_block() -> None:
+def test_request_level_marker_applies_to_the_last_block() -> None:
     cache = PromptCache()
     _, written, rest = counted(cache, body(turn(text("a")), system=[], cache_control=MARK))
     assert rest == 0
@@ -117,7 +117,7 @@ def test_usage_has_cache_counts_as_the_provider_splits_them() -> None:
     assert first["input_tokens"] == second["input_tokens"] > 0
 
 
-def test_a_request_that_was_not_answered_leaves_nothing() -> None:
+def test_unanswered_request_writes_no_cache() -> None:
     marked = body(turn(text("a", marked=True)))
     with LoopbackServer([Status(529), "x", "x"]) as server:
         post(server, "messages", marked)
@@ -125,7 +125,7 @@ def test_a_request_that_was_not_answered_leaves_nothing() -> None:
         assert post(server, "messages", marked).body["usage"]["cache_read_input_tokens"] > 0
 
 
-def test_the_other_wires_read_every_beginning_that_was_there_before() -> None:
+def test_other_wires_read_every_earlier_prefix() -> None:
     user = {"role": "user", "content": "Hello there"}
     for wire, field in (("chat", "messages"), ("responses", "input")):
         with LoopbackServer(lambda _: "x") as server:

@@ -332,11 +332,11 @@ def test_the_messages_wire_takes(subtests: pytest.Subtests) -> None:
             assert said(change) == []
 
 
-def test_the_version_must_be_told() -> None:
+def test_version_is_required() -> None:
     assert said(lambda body: None, version=None) == ["anthropic-version: header is required"]
 
 
-def test_an_older_version_lets_say_how_to_draw(subtests: pytest.Subtests) -> None:
+def test_older_version_accepts_sampling_options(subtests: pytest.Subtests) -> None:
     for name in ["temperature", "top_p", "top_k"]:
         with subtests.test(name):
             assert said(with_fields(**{name: 1}), version="2023-06-01") == []
@@ -352,7 +352,7 @@ def goes_on(line: Any, change: Callable[[dict[str, Any]], Any] = lambda message:
         return post(server, "messages", {**body, "messages": [user(text()), message, *after]}).status
 
 
-def test_thinking_comes_back_as_it_was_sent() -> None:
+def test_returned_thinking_must_be_unchanged() -> None:
     def touched(message: dict[str, Any]) -> None:
         message["content"][0]["thinking"] += "."
 
@@ -373,7 +373,7 @@ def test_thinking_of_another_server_is_known_again() -> None:
         assert post(second, "messages", {**body, "messages": [user(text()), assistant(*content), user(text())]}).status == 200
 
 
-def test_hidden_thinking_comes_back_as_it_was_sent() -> None:
+def test_returned_hidden_thinking_must_be_unchanged() -> None:
     line = [Opaque({"type": "redacted_thinking", "data": "c2VjcmV0"}), "text"]
     assert goes_on(line, lambda message: None, user(text())) == 200
     assert goes_on(line, lambda message: message["content"][0].update(data="b3RoZXI="), user(text())) == 400
@@ -385,7 +385,7 @@ def test_only_blocks_of_its_own_are_recognized() -> None:
     assert goes_on(line, lambda message: message["content"][0].update(name="other"), user(text())) == 400
 
 
-def test_a_paused_reply_may_stand_last_as_it_was_sent() -> None:
+def test_unchanged_paused_reply_may_be_last() -> None:
     paused = Answer(
         [Opaque({"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}), "so"], stop_reason="pause_turn"
     )
@@ -395,14 +395,14 @@ def test_a_paused_reply_may_stand_last_as_it_was_sent() -> None:
     assert goes_on(Answer(["so"])) == 400
 
 
-def test_an_empty_pause_lets_nothing_else_stand_last() -> None:
+def test_after_an_empty_pause_other_assistant_content_cannot_be_last() -> None:
     body: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": [user(text())]}
     with LoopbackServer(lambda _: Answer([], stop_reason="pause_turn")) as server:
         post(server, "messages", body)
         assert post(server, "messages", {**body, "messages": [user(text()), assistant(text())]}).status == 400
 
 
-def test_two_pauses_one_after_the_other_go_on_too() -> None:
+def test_two_consecutive_pauses_continue() -> None:
     with LoopbackServer(lambda _: Answer(["so"], stop_reason="pause_turn")) as server:
         body: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": [user(text())]}
         for _ in range(3):
@@ -411,7 +411,7 @@ def test_two_pauses_one_after_the_other_go_on_too() -> None:
     assert [request.answered for request in server.requests] == [200, 200, 200]
 
 
-def test_a_call_as_it_was_sent_is_good() -> None:
+def test_unchanged_call_is_accepted() -> None:
     def results(message: dict[str, Any]) -> dict[str, Any]:
         return user(*(result(block["id"]) for block in message["content"]))
 

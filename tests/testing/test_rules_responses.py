@@ -215,14 +215,14 @@ def goes_on(line: Any, change: Callable[[list[dict[str, Any]]], Any] = lambda se
 THOUGHT = [Thinking("hm"), ToolCall("add"), ToolCall("add")]
 
 
-def test_thoughts_come_back_as_they_were_sent(subtests: pytest.Subtests) -> None:
+def test_returned_reasoning_must_be_unchanged(subtests: pytest.Subtests) -> None:
     cases = [THOUGHT, [Thinking("hm"), "text"], [Thinking("hm"), "text", ToolCall("add")], [Thinking(""), "text"]]
     for line in cases:
         with subtests.test(line=line):
             assert goes_on(line) == ""
 
 
-def test_thoughts_that_were_changed_are_refused() -> None:
+def test_changed_reasoning_is_refused() -> None:
     assert "was changed since it was sent" in goes_on(THOUGHT, lambda sent: sent[0]["summary"][0].update(text="hmm"))
     assert "could not be verified" in goes_on(THOUGHT, lambda sent: sent[0].update(id="rs_else"))
     assert "could not be verified" in goes_on(
@@ -230,7 +230,7 @@ def test_thoughts_that_were_changed_are_refused() -> None:
     )
 
 
-def test_thoughts_come_back_before_what_they_led_to() -> None:
+def test_reasoning_returns_before_its_items() -> None:
     missing = "was provided without its required following item"
 
     def without_id(sent: list[dict[str, Any]]) -> None:

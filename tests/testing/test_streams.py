@@ -119,7 +119,7 @@ def test_parallel_calls_of_the_chat_wire_interleave() -> None:
     assert all(len(piece["function"]["arguments"]) <= 6 for piece in pieces)
 
 
-def test_usage_of_a_chat_stream_comes_only_if_asked_for(subtests: pytest.Subtests) -> None:
+def test_chat_stream_usage_is_sent_only_on_request(subtests: pytest.Subtests) -> None:
     for wanted in [True, False]:
         with subtests.test(wanted=wanted):
             body = streamed("chat", stream_options={"include_usage": True}) if wanted else streamed("chat")

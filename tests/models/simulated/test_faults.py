@@ -25,20 +25,20 @@ def test_the_list_is_always_taken_down() -> None:
 
 
 @pytest.mark.req("R0.85")
-def test_a_forgetful_one_goes_on_without_marking_what_it_finished() -> None:
+def test_forgetful_persona_continues_without_marking_finished_work() -> None:
     one = reply(SimulatedModel("forgetful", p=1))
     assert (updates(one), work(one)) == ([(2, "in-progress")], [2])
     assert updates(reply(SimulatedModel(), 2)) == [(1, "completed"), (2, "in-progress")]
 
 
-def test_a_forgetful_one_answers_with_todos_open() -> None:
+def test_forgetful_persona_answers_with_open_todos() -> None:
     one = reply(SimulatedModel("forgetful", p=1), 4)
     assert not one.message.calls and one.message.text.startswith("Done: 3 steps, 3 tool calls.")
     run = do("simulated:forgetful?p=1&heed=0")
     assert len(open_todos(run.todos)) == 3 and "Done: 3 steps" in run.rounds[4].text
 
 
-def test_a_forgetful_one_without_a_list_of_todos_forgets_nothing() -> None:
+def test_forgetful_persona_without_todos_forgets_nothing() -> None:
     assert not reply(SimulatedModel("forgetful", p=1), 1, todos=False).metadata
     assert do("simulated:forgetful?p=1", todos=False).text == do("simulated:disciplined", todos=False).text
 
@@ -68,7 +68,7 @@ def test_looping_persona_repeats_the_calls_of_its_last_step() -> None:
     assert all(work(reply(model, rounds)) == [3] for rounds in (4, 5))  # instead of the last mark, and of the answer
 
 
-def test_a_looping_one_keeps_its_place() -> None:
+def test_looping_persona_keeps_its_position() -> None:
     run = do("simulated:looping?seed=2&p=0.4", max_rounds=40)
     worked = [call.arguments["a"] for one in run.rounds for call in one.calls if call.name == "add"]
     assert sorted(set(worked)) == [1, 2, 3] and worked == sorted(worked) and len(worked) > 3
@@ -89,7 +89,7 @@ def test_a_planner_only_plans() -> None:
     assert not any(record.result is None or record.result.is_error for one in run.rounds[:3] for record in one.records)
 
 
-def test_a_planner_thinks_if_it_has_a_tool_for_that() -> None:
+def test_planning_persona_uses_a_thinking_tool() -> None:
     spec = ToolSpec("think", "", {"properties": {"thought": {}}, "required": ["thought"]})
     one = reply(SimulatedModel("planner", p=1), 1, todos=False, tools=(spec,))
     assert [call.name for call in one.message.calls] == ["think"] and "step 2 of 3" in one.message.calls[0].arguments["thought"]
@@ -97,7 +97,7 @@ def test_a_planner_thinks_if_it_has_a_tool_for_that() -> None:
     assert {call.name for one in run.rounds for call in one.calls} == {"think"}
 
 
-def test_a_planner_without_a_tool_for_it_plans_in_words() -> None:
+def test_planning_persona_without_a_tool_plans_in_text() -> None:
     one = reply(SimulatedModel("planner", p=1), 1, todos=False)
     assert not one.message.calls and "step 2 of 3 (Two add(2))" in one.message.text
 
@@ -118,7 +118,7 @@ def test_disciplined_model_continues_a_plan_abandoned_early() -> None:
     assert second.text.startswith("Done: 3 steps, 3 tool calls.")
 
 
-def test_every_fault_has_something_that_it_does() -> None:
+def test_every_fault_has_an_effect() -> None:
     assert set(COMMIT) == {fault.option for fault in FAULTS}
 
 

@@ -94,7 +94,7 @@ def test_every_fault_heeds_each_of_its_guidance_words_only() -> None:
 
 
 @pytest.mark.slow("hundreds of runs, to count how often")
-def test_it_heeds_about_as_often_as_it_should(subtests: pytest.Subtests) -> None:
+def test_persona_heeds_at_its_configured_rate(subtests: pytest.Subtests) -> None:
     for fault, heed in product(FAULTS, [0.0, 0.3, USUAL_HEED, 1.0]):
         with subtests.test(fault.persona, heed=heed):
             reminder = " ".join(fault.heeds[0])
@@ -133,7 +133,7 @@ def test_heeding_forgetful_persona_also_marks_earlier_omissions() -> None:
     assert updates(lucky) == [(2, "completed"), (3, "in-progress")]
 
 
-def test_who_heeds_nothing_is_not_changed_by_words(subtests: pytest.Subtests) -> None:
+def test_persona_heeding_nothing_ignores_guidance(subtests: pytest.Subtests) -> None:
     for fault in FAULTS:
         with subtests.test(fault.persona):
             words = " ".join(word for alternatives in fault.heeds for word in alternatives)
@@ -154,7 +154,7 @@ def test_always_heeding_persona_closes_the_list_on_request(subtests: pytest.Subt
 # What is kept
 
 
-def test_how_a_fault_was_decided_is_kept_with_the_reply() -> None:
+def test_fault_decision_is_kept_with_the_reply() -> None:
     model = SimulatedModel("chatty", p=1, heed=1)
     metadata = reply(model, reminder="call a tool").metadata
     assert {key: metadata[key] for key in ("persona", "fault", "asked", "heeded")} == {
@@ -170,7 +170,7 @@ def test_how_a_fault_was_decided_is_kept_with_the_reply() -> None:
     assert [one.metadata.get("fault") for one in run.rounds if one.metadata] == ["chat"] * 4
 
 
-def test_a_reply_in_which_no_fault_came_up_keeps_nothing() -> None:
+def test_reply_without_a_fault_keeps_no_decision() -> None:
     assert reply(SimulatedModel()).metadata == {} == reply(SimulatedModel("chatty", p=0)).metadata
     assert reply(SimulatedModel("mixed", stop=1, forget=0, chat=0, loop=0, plan=0), 1).metadata == {}
 
@@ -253,7 +253,7 @@ def table() -> dict[str, list[str]]:
     return {row[0].strip("`"): row[1:] for row in rows}
 
 
-def test_the_documentation_says_what_the_personas_do() -> None:
+def test_documentation_describes_the_personas() -> None:
     rows = table()
     assert list(rows) == [fault.persona for fault in FAULTS]
     for fault in FAULTS:
@@ -264,6 +264,6 @@ def test_the_documentation_says_what_the_personas_do() -> None:
         assert tuple(tuple(re.findall(r'"([^"]+)"', way)) for way in heeds.split(";")) == fault.heeds
 
 
-def test_the_documentation_says_that_personas_are_no_language_models() -> None:
+def test_documentation_distinguishes_personas_from_language_models() -> None:
     text = (Path(agentnb.__file__).parents[1] / "docs" / "personas.md").read_text(encoding="utf-8")
     assert "not language models" in text and "say nothing about real ones" in text

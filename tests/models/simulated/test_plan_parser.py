@@ -35,11 +35,11 @@ def test_any_markdown_list_is_a_plan(subtests: pytest.Subtests) -> None:
             assert read_plan(f"Please\n\n{mark}load it `load('x')`\n") == (PlanItem("load it load('x')", ("load('x')",)),)
 
 
-def test_items_of_all_lists_stand_in_order() -> None:
+def test_items_of_all_lists_are_in_order() -> None:
     assert [item.title for item in read_plan("- a\n- b\n\nThen:\n\n1. c\n2. d\n")] == ["a", "b", "c", "d"]
 
 
-def test_an_item_stands_before_the_items_of_its_own_list() -> None:
+def test_item_precedes_its_sublist() -> None:
     assert [item.title for item in read_plan("- a\n  - a1\n  - a2\n- b\n")] == ["a", "a1", "a2", "b"]
 
 
@@ -48,7 +48,7 @@ def test_an_item_may_have_several_lines_and_paragraphs() -> None:
     assert item == PlanItem("one now() two three load('x')", ("now()", "load('x')"))
 
 
-def test_literal_arguments_are_read_as_json_has_them(subtests: pytest.Subtests) -> None:
+def test_literal_arguments_become_json_values(subtests: pytest.Subtests) -> None:
     cases = [
         ("load('a.csv')", {"path": "a.csv"}),
         ("load('a.csv', ';', 3)", {"path": "a.csv", "sep": ";", "rows": 3}),
@@ -90,7 +90,7 @@ def test_only_tool_calls_with_literals_are_parsed(subtests: pytest.Subtests) -> 
             assert calls(code) == []
 
 
-def test_calls_stand_in_the_order_of_the_text() -> None:
+def test_calls_are_in_text_order() -> None:
     assert [call.name for call in calls("now()", "nonsense", "load('x')")] == ["now", "load"]
 
 

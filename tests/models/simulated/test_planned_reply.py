@@ -89,7 +89,7 @@ def test_query_without_calls_is_answered_in_words(snapshot: Snapshot) -> None:
 
 
 @pytest.mark.req("R1.28", "R1.43")
-def test_missing_arguments_are_asked_for_once(snapshot: Snapshot) -> None:
+def test_missing_arguments_are_requested_once(snapshot: Snapshot) -> None:
     query = "- Look there `look(day=2)`\n- `fetch()`"
     look, fetch = ("look", {"day": 2}), ("fetch", {})
     assert calls(reply(query)) == [look, fetch]
@@ -118,6 +118,6 @@ def test_long_list_is_planned_in_parts() -> None:
     assert len(calls(reply(query, [result(name, args) for name, args in first]))) == 2
 
 
-def test_arguments_that_json_does_not_hold_are_planned() -> None:
+def test_arguments_outside_json_are_planned() -> None:
     ((_, arguments),) = calls(reply(r"- `look('\ud800', day={1e999})`"))
     assert arguments["where"] != r"\ud800" and arguments["day"] == [None]

@@ -68,7 +68,7 @@ def test_planner_writes_steps_and_marks_each_before_and_after(snapshot: Snapshot
     assert not any(guidance.cell == "intervention" for one in run.rounds for guidance in one.guidance)
 
 
-def test_the_marks_stand_before_the_work_of_the_same_reply() -> None:
+def test_marks_precede_the_work_of_the_same_reply() -> None:
     assert [call.name for call in reply(MODEL, 2).message.calls] == [TODO_TOOL, "add"]
 
 
@@ -130,7 +130,7 @@ def test_without_a_list_planner_stops_before_extending_a_failure_loop() -> None:
     assert work_of(listed) == [-1, -2, -3, -4, 5], "a list can say what is blocked"
 
 
-def test_a_step_that_fails_is_tried_twice_at_most() -> None:
+def test_failing_step_is_tried_twice_at_most() -> None:
     prompt = "- `fails(-1)`\n- `fails(1)`\n- `fails(2)`"
     tries = [work_of(do(f"simulated:early-stopper?p=0.9&seed={seed}", prompt, tools=[fails])).count(-1) for seed in range(8)]
     assert max(tries) == 2
@@ -177,7 +177,7 @@ def work_of(run: Run) -> list[int]:
     return [call.arguments["a"] for one in run.rounds for call in one.calls if call.name != TODO_TOOL]
 
 
-def test_a_step_that_the_person_has_completed_is_passed_over() -> None:
+def test_step_completed_by_the_person_is_skipped() -> None:
     board = TodoBoard()
 
     def help_along(a: int) -> int:
@@ -191,7 +191,7 @@ def test_a_step_that_the_person_has_completed_is_passed_over() -> None:
     assert run.text.startswith("Done: 2 steps") and not open_todos(board.read())
 
 
-def test_what_somebody_reopened_is_marked_again_at_the_end() -> None:
+def test_reopened_todo_is_marked_again_at_the_end() -> None:
     board = TodoBoard()
 
     def undo(a: int) -> int:
@@ -247,7 +247,7 @@ def test_words_without_a_list_after_the_answer_get_the_introduction() -> None:
     assert "no language model" in one.message.text
 
 
-def test_the_introduction_says_how_a_language_model_is_used() -> None:
+def test_introduction_explains_language_model_setup() -> None:
     told = ask(MODEL, *after_the_answer(said="Who are you?"), tools=conversation(0)[1]).message.text
     assert "set the key of its provider" in told and " anthropic:NAME" in told and " ollama:NAME" in told
 
@@ -268,7 +268,7 @@ def test_step_whose_call_was_stopped_earlier_is_blocked(subtests: pytest.Subtest
             assert asked.status == "blocked" and asked.blocked_reason
 
 
-def test_everything_that_it_cannot_do_is_reported_as_left_out() -> None:
+def test_impossible_steps_are_reported_as_omitted() -> None:
     prompt = (
         "- Add `add(1)` into `total`\n- A typo: `ad(2)`\n- Think about it\n- Not literal: `add(x)`\n"
         "- These:\n  - `add(3)` and `gone()`"
@@ -341,7 +341,7 @@ def test_ineffective_mark_is_not_repeated_forever() -> None:
     assert not ask(MODEL, *messages, one.message, Message("tool", (still,)), tools=tools).message.calls
 
 
-def test_a_blocked_repetition_says_nothing_new_of_the_list() -> None:
+def test_result_of_a_blocked_repetition_is_ignored() -> None:
     old = ToolResult(
         "r",
         TODO_TOOL,
