@@ -1,4 +1,4 @@
-"""Settings of an `Agent` that stands for an agent of others."""
+"""Settings of an `Agent` backed by an external agent."""
 
 from __future__ import annotations
 

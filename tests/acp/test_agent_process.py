@@ -1,4 +1,4 @@
-"""Processes of agents: nothing survives the run, its stop, or the kernel."""
+"""Agent processes: none survives the run, a stop, or the kernel."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def marked(word: str) -> list[int]:
 
 
 def wait_until_gone(word: str) -> list[int]:
-    """Wait until no process has this word, and return those that still have it when the time is over."""
+    """Wait until no process has this word; return the remaining ones on timeout."""
     until = time.monotonic() + SECONDS
     while (left := marked(word)) and time.monotonic() < until:
         time.sleep(0.02)
@@ -90,7 +90,7 @@ def test_nothing_survives_or_is_lost_when_the_kernel_is_killed(word: str, tmp_pa
             assert kernel.stdout is not None
             heard = [kernel.stdout.readline() for _ in range(lines)]
             if number == 0:
-                assert len(marked(word)) >= 4  # the kernel, the guard, the agent, and what has left its group
+                assert len(marked(word)) >= 4  # the kernel, the guard, the agent, and its detached process
             os.kill(kernel.pid, signal.SIGKILL)
             heard += kernel.stdout.readlines()
         assert not wait_until_gone(word)
@@ -114,7 +114,7 @@ def ready(tmp_path: Path) -> Path:
 def test_nothing_of_a_command_survives_a_stop(fake: Callable[..., Agent], word: str, ready: Path) -> None:
     live = fake().start("shell " + TREE.format(word=word), approve="auto")
     ready.read_text()
-    assert len(marked(word)) >= 3  # the guard, the agent, and what has left the group of the command
+    assert len(marked(word)) >= 3  # the guard, the agent, and the detached process of the command
     live.stop()
     assert live.result(SECONDS).status == "cancelled"
     assert not wait_until_gone(word)

@@ -1,4 +1,4 @@
-"""Functions of the notebook that an agent calls: the run judges and logs each once."""
+"""Notebook functions called by an agent: the run judges and logs each call once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents of others as variants of an experiment: folders of their own, walls around them, and the same tables."""
+"""External agents as experiment variants: own folders, sandboxes, and the same tables."""
 
 from __future__ import annotations
 

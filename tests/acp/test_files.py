@@ -1,4 +1,4 @@
-"""Files that agentnb reads and writes for an agent: rules, confinement and undo reach them."""
+"""Files that agentnb reads and writes for an agent: rules, confinement and undo apply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is installed of an agent."""
+"""Detection of installed agents."""
 
 from __future__ import annotations
 

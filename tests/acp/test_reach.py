@@ -1,4 +1,4 @@
-"""What permissions reach of an agent that asks nobody."""
+"""Permissions of an agent that asks nobody."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_person_is_warned_about_unasked_effects(fake: Callable[..., Agent]) -> N
 
 @pytest.fixture(params=["never tried", "tried in another version"])
 def unsure(request: pytest.FixtureRequest, table: dict[str, KnownAgent], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make ``fake`` an agent of which nobody knows whether it asks."""
+    """Make ``fake`` an agent with an unknown asking behavior."""
     monkeypatch.setattr(reach, "installed", lambda agent: Installed(Path(agent.command[0]), "1.2"))
     is_tried = request.param != "never tried"
     table["fake"] = replace(table["fake"], asks=is_tried, tried="1.1", install="npm install -g fake@latest")

@@ -1,4 +1,4 @@
-"""Terminals of an agent: its commands run in the house's shell, once they are allowed, and end with the run."""
+"""Terminals of an agent: allowed commands run in the configured shell, and end with the run."""
 
 from __future__ import annotations
 

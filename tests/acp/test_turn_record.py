@@ -1,4 +1,4 @@
-"""The record of an agent's turns: batches of words, and usage by the way in which an agent counts."""
+"""The record of an agent's turns: batches of text, and usage by each agent's way of counting."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_content_streamed_before_a_kill_is_logged(
     table["fake"] = replace(table["fake"], command=(*table["fake"].command, misbehaviour))
     (tmp_path / "go").touch()
     again = asyncio.run(recover(cut.id, agent=fake(), store=store))
-    # It loads the session, and is told to continue; one that cannot is told the prompt again.
+    # Loads the session and continues; without session loading the prompt is sent again.
     assert [current.text for current in again.rounds] == ["Half", "Half and half." if misbehaviour else ""]
     check_events(again.events, "the log")
 

@@ -1,4 +1,4 @@
-"""The look at the working folder: what changed there although agentnb did not write it is named, and not undone."""
+"""Watching the working folder: changes made by the agent itself are named, and not undone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHANGED = "Changed while acp:fake ran, but not written by agentnb, so not undone
 
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path) -> None:
-    """The files that the agent changes by itself."""
+    """Files that the agent changes by itself."""
     for name, text in {"old.txt": "older", "touched.txt": "same", "gone.txt": "gone"}.items():
         (tmp_path / name).write_text(text)
 
@@ -70,7 +70,7 @@ def test_agentnb_writes_are_undone_and_not_named(fake: Make, tmp_path: Path, pla
 
 def test_change_after_ours_is_named_and_kept(fake: Make, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
-    run = fake().run_sync("through alone", approve="auto", store=store)  # writes a file of the name alone, then the others
+    run = fake().run_sync("through alone", approve="auto", store=store)  # writes the named file first, then the others
     assert _warnings(run) == [CHANGED]
     assert "Deleted, as the run created it: alone" in undo_text(undo_run(store, run.id))
 
@@ -100,7 +100,7 @@ def test_folders_of_programs_are_left_out(tmp_path: Path, left_out: str) -> None
 
 @pytest.fixture
 def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The notebook that this process is the kernel of, as far as the tools know."""
+    """Notebook whose kernel this process claims to be."""
     path = tmp_path / "open.ipynb"
     path.write_text(json.dumps({"cells": [{"cell_type": "code", "source": "1 + 1", "outputs": []}]}))
     kernel = Kernel(SimpleNamespace(user_ns={"__session__": str(path)}))

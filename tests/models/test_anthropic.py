@@ -113,7 +113,7 @@ def test_thinking_and_unknown_blocks_are_sent_back_unchanged(subtests: pytest.Su
 
 
 def test_trailing_thinking_of_a_reply_is_not_sent_back(subtests: pytest.Subtests) -> None:
-    """The API refuses it; it comes so when a reply was cut off, or is nothing but thinking."""
+    """The API refuses it; replies that were cut off or hold only thinking end like this."""
     for last, blank in product([THOUGHT, REDACTED], [(), ("  ",)]):
         with subtests.test(last=last, blank=blank):
             thought = Thinking("", {"anthropic": last})

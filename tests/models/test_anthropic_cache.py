@@ -1,4 +1,4 @@
-"""``anthropic:`` marks the beginning of a conversation that stays the same, so that the provider reads it from its cache."""
+"""``anthropic:`` marks the stable beginning of a conversation for the provider's prompt cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MARK = {"type": "ephemeral"}
 
 
 def marks(body: Any) -> list[tuple[Any, ...]]:
-    """Where marks stand: in the tools, in the system prompt, or at (message, block)."""
+    """Return the positions of cache marks: tools, system prompt, or (message, block)."""
     found: list[tuple[Any, ...]] = [("tools", i) for i, tool in enumerate(body.get("tools", [])) if "cache_control" in tool]
     found += [("system", i) for i, block in enumerate(body.get("system", [])) if "cache_control" in block]
     for at, message in enumerate(body["messages"]):
@@ -39,7 +39,7 @@ def test_cache_marks_are_on_system_prompt_and_last_lasting_block() -> None:
 
 
 def test_each_request_marks_the_last_mark_of_its_predecessor() -> None:
-    """What a request has written into the cache is what the next one looks for."""
+    """The next request looks up the cache entry of its predecessor."""
     bodies = [wire_of(request) for request in requests_of_a_run(8)]
     for before, after in pairwise(bodies):
         assert marks(before)[-1] in marks(after)
@@ -47,7 +47,7 @@ def test_each_request_marks_the_last_mark_of_its_predecessor() -> None:
 
 
 def test_each_request_reads_the_cache_of_its_predecessor(subtests: pytest.Subtests) -> None:
-    """Also where a reply asks for more calls at once than the provider looks back blocks."""
+    """Also for a reply with more calls than the provider's lookback of blocks."""
     for rounds in [3, 30]:
         with subtests.test(rounds=rounds):
             cache = PromptCache()

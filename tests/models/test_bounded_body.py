@@ -1,4 +1,4 @@
-"""A server that sends a line, or a body, without an end: it is given up while there is still memory."""
+"""Endless lines and bodies of a server: abandoned before memory runs out."""
 
 from __future__ import annotations
 

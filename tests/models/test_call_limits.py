@@ -1,4 +1,4 @@
-"""The limiters of accounts may be of another making, such as those that several processes share."""
+"""Custom account limiters, such as limiters shared by several processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.testing import LoopbackServer
 
 
 class Noting:
-    """A limiter that only notes what it is told."""
+    """A limiter that only records its calls."""
 
     def __init__(self, account: Account) -> None:
         self.name = account.provider

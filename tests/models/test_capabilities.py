@@ -1,4 +1,4 @@
-"""What is known of a model besides its replies: whether it can be asked for a summary, its window, its price."""
+"""Model capabilities: summaries, context window, price."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_table_is_not_read_just_to_know(monkeypatch: pytest.MonkeyPatch) -> 
     assert capabilities_of(make_model("anthropic:claude-sonnet-4-5?price=3/15")) == Capabilities(has_price=True)
 
 
-# What a reply that broke off has used
+# Usage of an interrupted reply
 
 REQUEST = Request("You count.", (user("Count to a thousand, please."),))
 HEARD = Message("assistant", (Text("One, two, three, " * 40),))

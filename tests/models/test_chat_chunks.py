@@ -1,4 +1,4 @@
-"""The reader of chat chunks: calls whose fragments are marked oddly, arguments that are no plain JSON, thinking in tags."""
+"""The reader of chat chunks: oddly marked call fragments, arguments in invalid JSON, thinking in tags."""
 
 from __future__ import annotations
 
@@ -340,7 +340,7 @@ def test_usage_counts_at_any_position(subtests: pytest.Subtests) -> None:
             assert read(*chunks)[1].usage == usage
 
 
-# Cuttings and faults
+# Splits and faults
 
 
 WHOLE = {
@@ -365,13 +365,13 @@ WHOLE = {
 
 
 def cut(draw: random.Random, text: str) -> list[str]:
-    """The text in random pieces."""
+    """Return the text in random pieces."""
     cuts = sorted(draw.randrange(len(text) + 1) for _ in range(draw.randrange(6)))
     return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
 
 def cuttings(draw: random.Random) -> Iterator[Any]:
-    """The chunks of `WHOLE`, cut at random: calls come one after the other or in turn, and are marked in one of four ways."""
+    """Return the chunks of `WHOLE`, split at random: calls sequential or interleaved, marked in one of four ways."""
     message = WHOLE["choices"][0]["message"]  # type: ignore[index]
     yield from (chunk(content=piece) for piece in cut(draw, message["content"]))
     marks = draw.choice(["index", "index and id", "id", "id once"])
@@ -423,7 +423,7 @@ END = len(b"".join(EVENTS[:-1])) - len(b"\n\n")
 
 
 class Broken(httpx2.AsyncByteStream):
-    """The first bytes of a stream; then the connection breaks, or closes in order."""
+    """Sends the first bytes of a stream; then the connection breaks, or closes normally."""
 
     def __init__(self, *data: bytes, breaks: bool) -> None:
         self._data, self._breaks = data, breaks
@@ -488,7 +488,7 @@ def test_stream_with_end_marker_needs_no_stop_reason_if_readable(subtests: pytes
 
 @pytest.fixture
 def answer_with(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Reply]:
-    """Return the reply that a body of a stream is read as; it ends in order, or with ``breaks`` the connection breaks."""
+    """Return the reply read from a stream body that ends normally or, with ``breaks``, with a broken connection."""
     sent: list[Broken] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:

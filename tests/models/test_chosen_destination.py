@@ -1,4 +1,4 @@
-"""What a name that a file holds may choose, and what the person's word is."""
+"""Destinations chosen by a model name from a file, and the person's permission."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAR = "https://far.example"
 
 @pytest.fixture(autouse=True)
 def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A person who has three keys and has allowed nothing; their own folder."""
+    """Folder of a person with three keys and no permissions yet."""
     monkeypatch.setattr(allowed_urls, "_allowed_here", set())
     for variable in ("AGENTNB_ALLOW_URLS", *settings.URL_VARIABLES.values()):
         monkeypatch.delenv(variable, raising=False)
@@ -36,7 +36,7 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def goes_to(name: str) -> tuple[str | None, str]:
-    """Where the calls of a model go that a file names, and the variable whose key goes with them."""
+    """Return the URL and key variable of a model named by a file."""
     model = make_model(FileModelName(name))
     assert isinstance(model, RemoteModel)
     endpoint = model._endpoint
@@ -44,7 +44,7 @@ def goes_to(name: str) -> tuple[str | None, str]:
 
 
 def refused(name: str) -> list[str]:
-    """What the person would have to allow for a model that a file names."""
+    """Return the permission required for a model named by a file."""
     with pytest.raises(UrlNotAllowed) as caught:
         make_model(FileModelName(name))
     return [str(one) for one in caught.value.destinations]
@@ -81,7 +81,7 @@ def test_file_may_name_no_other_address_and_no_key(subtests: pytest.Subtests) ->
         with subtests.test(name):
             settings._held.asked_for.clear()
             assert refused(name) == [missing]
-            assert not settings._held.asked_for, "no key is searched for before the person has spoken"
+            assert not settings._held.asked_for, "no key is looked up before the person allows it"
 
 
 def test_ambiguous_address_is_refused_only_from_a_file() -> None:

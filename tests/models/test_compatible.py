@@ -1,4 +1,4 @@
-"""``compatible:`` and ``ollama:``: only the fields that all servers know, and patience with what they answer."""
+"""``compatible:`` and ``ollama:``: only universal fields in requests, and tolerance for replies."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_text_may_come_as_a_list_of_parts() -> None:
 
 
 def test_another_name_begins_another_call() -> None:
-    """With one index for all and no ids, the first would be run with the arguments of the second."""
+    """With one shared index and no ids, the first call would run with the arguments of the second."""
     given = [fragment(0, None, "delete_old", ""), fragment(0, None, "list_new", '{"days": 365}')]
     for fragments in (given, [given[0], fragment(0, None, "list_new", ""), fragment(0, None, None, '{"days": 365}')]):
         one = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))

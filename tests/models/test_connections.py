@@ -1,4 +1,4 @@
-"""The connections to providers: whose they are, and when they end."""
+"""Connections to providers: ownership and lifetime."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Client:
 
 
 class Library:
-    """Hands out clients and remembers them."""
+    """Creates clients and records them."""
 
     def __init__(self) -> None:
         self.clients: list[Client] = []
@@ -137,7 +137,7 @@ def test_an_account_has_one_limiter() -> None:
     assert limiter_of(HERE) is not limiter_of(Endpoint("anthropic", HERE.url, None))
 
 
-# What a client sends, and what not
+# Headers and secrets of a client
 
 SECRET = "own-never-to-be-seen-0123456789"
 KEY = Key("MY_KEY", SECRET, "here")
@@ -153,7 +153,7 @@ FOR_THE_PROVIDER = {
 
 
 def headers_of(provider: str, url: str | None) -> dict[str, str]:
-    """What a client for this place sends with each request, by names in small letters."""
+    """Return the headers of each request of a client, by lower-case name."""
     client = REMOTE[provider].sdk.client(url, KEY, 1.0)
     options = (anthropic if provider == "anthropic" else openai)._models.FinalRequestOptions
     return dict(client._build_request(options.construct(method="post", url="/x")).headers.items())
@@ -193,10 +193,10 @@ def test_local_servers_bypass_the_proxy(subtests: pytest.Subtests) -> None:
             with LoopbackServer(["Here."]) as server:
                 assert asyncio.run(reply_of(quick(server.model(wire)))).message.text == "Here."
             other = REMOTE[wire].sdk.client(OTHERS_URL, KEY, 1.0)
-            assert any(one is not None for one in other._client._mounts.values())  # others are asked through it
+            assert any(one is not None for one in other._client._mounts.values())  # other servers are reached through it
 
 
-# What cannot be made
+# Impossible clients
 
 
 def test_environment_preventing_a_client_is_reported_once_without_secrets(subtests: pytest.Subtests) -> None:
@@ -273,7 +273,7 @@ def test_calls_of_one_loop_reuse_a_connection(subtests: pytest.Subtests) -> None
 
 
 def answered_by(threads: list[int]) -> Callable[[Any], str]:
-    """A line that notes the thread in which it is said: each connection has one of its own."""
+    """Return a line that records its thread: each connection has its own."""
     return lambda body: threads.append(threading.get_ident()) or "Here."
 
 
@@ -283,7 +283,7 @@ async def five_in_turn(model: RemoteModel) -> None:
 
 
 async def streamed(agent: Agent, until: str = "") -> None:
-    """Listens to a run, up to the first event of this name if one is given."""
+    """Stream a run, optionally only up to the first event of this name."""
     async for event in agent.stream("go"):
         if type(event).__name__ == until:
             break
@@ -312,7 +312,7 @@ def test_no_connection_stays_open_after_any_kind_of_run(subtests: pytest.Subtest
 
 
 def threads_since(before: set[threading.Thread]) -> list[threading.Thread]:
-    """Threads of ours: one in which a run's loop runs, one in which the server listens, and one for each connection."""
+    """Return our new threads: the loop of a run, the server listener, and each connection."""
     return [one for one in set(threading.enumerate()) - before if one.name in ("agentnb", LISTENS)]
 
 
@@ -335,10 +335,10 @@ for wire in WIRES:
 @pytest.mark.nightly("by day connections are closed with their loop")
 @pytest.mark.slow("a script in a Python of its own, with the libraries of the providers")
 def test_a_script_ends_without_a_word_of_warning() -> None:
-    """Takes over 2 s: in a Python of its own, which imports the libraries of all providers."""
+    """Takes over 2 s: a separate Python imports the libraries of all providers."""
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", SCRIPT.replace("WIRES", repr(FORMATS))]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    # Of steps that took long asyncio tells in this mode: importing a library on a busy machine is one.
+    # In this mode asyncio reports slow steps, such as importing a library on a busy machine.
     told = [line for line in done.stderr.splitlines() if not line.startswith("Executing <Task")]
     assert (done.stdout.split(), told, done.returncode) == (list(FORMATS), [], 0)
 

@@ -1,4 +1,4 @@
-"""``AGENT_MAX_TOKENS``: how long a reply may be where the name of the model does not say it."""
+"""``AGENT_MAX_TOKENS``: the default reply limit for model names without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Destinations: which addresses are of this machine, and which are read at all."""
+"""Destinations: local addresses, and valid ones."""
 
 from __future__ import annotations
 

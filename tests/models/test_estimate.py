@@ -1,4 +1,4 @@
-"""Token counts where nobody has counted."""
+"""Estimated token counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the errors of providers, and of the way to them, mean."""
+"""The meaning of provider and connection errors."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ def kinds_of(kind: type) -> Iterator[type]:
 
 
 def load_all(package: Any) -> None:
-    """Import what declares errors: some of them hide in modules that nobody has imported yet."""
+    """Import all modules that declare errors."""
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if found.name.rpartition(".")[2].endswith(("_error", "_errors", "_exceptions")):
             import_module(found.name)
 
 
 def library_error(kind: type, status: int) -> Any:
-    """An exception of this class, as the library would raise it."""
+    """Return an exception of this class, as raised by the library."""
     answer = httpx2.Response(status, request=ASKED)
     for how in (
         lambda: kind("No.", response=answer, body={"error": {"type": "some_error", "message": "No."}}),
@@ -125,7 +125,7 @@ def library_error(kind: type, status: int) -> Any:
 
 @cache
 def status_kinds() -> list[tuple[str, Any]]:
-    """The classes of the errors with a status, each with its provider."""
+    """Return the error classes with a status, each with its provider."""
     for package in SDKS.values():
         load_all(package)
     return [(name, kind) for name, sdk in SDKS.items() for kind in dict.fromkeys(kinds_of(sdk.APIStatusError))]
@@ -133,7 +133,7 @@ def status_kinds() -> list[tuple[str, Any]]:
 
 @cache
 def other_kinds() -> list[tuple[str, Any]]:
-    """The same of all others."""
+    """Return all other error classes, each with its provider."""
     known = status_kinds()
     every = [(name, kind) for name, sdk in SDKS.items() for kind in dict.fromkeys(kinds_of(sdk.APIError))]
     return [one for one in every if one not in known]
@@ -429,7 +429,7 @@ def test_overflow_text_with_another_status_is_no_overflow(subtests: pytest.Subte
             assert not isinstance(said(status, message="context window").error, ContextOverflow)
 
 
-# What a person reads
+# Messages
 
 
 def test_message_is_one_line_with_provider_problem_and_command(subtests: pytest.Subtests) -> None:
@@ -510,7 +510,7 @@ def test_error_while_reading_a_stream_is_a_provider_failure() -> None:
     assert (type(found.error), found.status, found.transient) == (RateLimited, 429, True)
 
 
-# How long to wait
+# Retry times
 
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -627,7 +627,7 @@ def test_spent_budget_with_rate_limit_status_is_permanent() -> None:
     assert not failure(Refusal("anthropic", "m", 429, "enforced_spend_limit_reached", "No.")).transient
 
 
-# The way there
+# Connection failures
 
 
 def test_tls_failure_is_explained_and_rarely_transient(subtests: pytest.Subtests) -> None:

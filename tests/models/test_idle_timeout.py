@@ -1,4 +1,4 @@
-"""A reply that does not come on although its connection is open: silence, or signs of life and nothing else."""
+"""A reply that stalls on an open connection: silence, or keepalives only."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ CALL = ToolCall("add", {"a": "a long argument", "b": "and another one"})
 
 
 def in_the_middle(wire: str) -> int:
-    """Events of a reply of some words after which the first words have come, and not the last."""
+    """Event positions between the first and the last words of a reply."""
     return {"anthropic": 5, "openai-responses": 6}.get(wire, 3)
 
 
 def limits(pings: str) -> dict[str, Any]:
-    """Where there are signs of life only the limit of a stall may end the call, else only that of silence."""
+    """Return the options: with keepalives only the stall limit may end the call, otherwise only the silence timeout."""
     return {"timeout": 60, "stall": LIMIT} if pings else {"timeout": LIMIT, "stall": 60}
 
 
@@ -97,11 +97,11 @@ def test_stall_limit_defaults_to_twice_the_timeout() -> None:
     assert Options(timeout=7.0).longest_stall == 14 and Options(stall=3.0).longest_stall == 3
 
 
-# What counts as the reply
+# Content and keepalives
 
 
 class Slow:
-    """Chunks of which each takes so many seconds of a clock."""
+    """Chunks that each take so many seconds of a clock."""
 
     def __init__(self, *chunks: Any, each: float) -> None:
         self._chunks, self._each, self.clock, self.closed = chunks, each, Clock(), False
@@ -123,7 +123,7 @@ ARGUMENTS = {"type": "content_block_delta", "index": 0, "delta": {"type": "input
 
 
 def heard_of(slow: Slow, seconds: float) -> list[Any]:
-    """The chunks that come before the stall."""
+    """Return the chunks before the stall."""
     heard: list[Any] = []
 
     async def listen() -> None:

@@ -1,4 +1,4 @@
-"""How many calls go to a provider at once."""
+"""The limit of parallel calls to a provider."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from agentnb.settings import Key
 
 
 class Place:
-    """Counts who is inside, from all threads, and remembers the order of coming in."""
+    """Counts holders of slots in all threads, and records their order."""
 
     def __init__(self, limiter: Limiter) -> None:
         self.limiter = limiter
@@ -51,7 +51,7 @@ class Place:
 
 
 def run(make: Callable[[], Awaitable[Any]]) -> Any:
-    """On a loop of its own; a test that hangs fails."""
+    """Run a coroutine on a new loop, with a timeout."""
 
     async def patiently() -> Any:
         async with asyncio.timeout(PATIENCE):
@@ -257,7 +257,7 @@ def test_waiter_cancelled_at_admission_passes_its_slot_on() -> None:
         leaver, next_one = asyncio.ensure_future(place.stay("leaver")), asyncio.ensure_future(place.stay("next"))
         await turns()
         go.set()
-        holder.add_done_callback(lambda _: leaver.cancel())  # in the very turn in which it was let in
+        holder.add_done_callback(lambda _: leaver.cancel())  # in the same loop turn as the admission
         await asyncio.wait([holder, leaver, next_one])
         assert leaver.cancelled()
 
@@ -267,7 +267,7 @@ def test_waiter_cancelled_at_admission_passes_its_slot_on() -> None:
 
 
 def abandoned_waiter(limiter: Limiter) -> tuple[asyncio.AbstractEventLoop, list[Any]]:
-    """One that waits on a loop which then is closed without a word to it."""
+    """Start a waiter on a loop that is then closed without cancelling it."""
     loop = asyncio.new_event_loop()
     coming = limiter.place().__aenter__()
     tasks = [loop.create_task(coming)]
@@ -287,7 +287,7 @@ def test_waiter_of_a_closed_loop_neither_blocks_nor_returns_slots(when: str) -> 
         async with limiter.place():
             kept = [await asyncio.to_thread(abandoned_waiter, limiter) for _ in range(3)]
             for loop, _ in kept:
-                loop.set_exception_handler(lambda *about: logged.append(about))  # it says that a task was destroyed
+                loop.set_exception_handler(lambda *about: logged.append(about))  # asyncio reports a destroyed task
             if when == "swept away before":
                 kept.clear()
                 gc.collect()
@@ -320,7 +320,7 @@ def test_slots_stay_exact_through_cancellations_refusals_and_admissions(subtests
 
 
 async def storm(place: Place, chance: random.Random) -> None:
-    """Sixty that come one after the other, while some are cancelled, some refused and some let in."""
+    """Sixty sequential arrivals; some are cancelled, some refused and some admitted."""
     tasks: list[asyncio.Task[None]] = []
     for _ in range(60):
         stay = chance.choice([0.0, 0.0, 0.0005])
@@ -336,11 +336,11 @@ async def storm(place: Place, chance: random.Random) -> None:
     await asyncio.wait(tasks)
 
 
-# Loops that end without a word
+# Loops that end without cleanup
 
 
 def left_behind(place: Place, count: int = 40) -> asyncio.AbstractEventLoop:
-    """A loop on which calls took places and waited for more; it does not run any more."""
+    """Return a stopped loop whose calls hold slots and wait for more."""
     loop = asyncio.new_event_loop()
     tasks = [loop.create_task(place.stay(until=lambda: asyncio.sleep(1000))) for _ in range(count)]
     loop.run_until_complete(turns())
@@ -366,10 +366,10 @@ def test_slots_of_a_loop_ended_during_calls_are_reused(how: str) -> None:
         loop.close()
     loops.clear()
     del loop
-    gc.collect()  # what was swept away gives nothing back a second time
+    gc.collect()  # collected waiters return no slot twice
     assert run(lambda: free_places(place.limiter)) == MAX_AT_ONCE
     gc.collect()
-    assert not any(ref() for ref in known), "a limiter keeps no loop that was closed"
+    assert not any(ref() for ref in known), "a limiter keeps no closed loop"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -416,7 +416,7 @@ def test_a_place_is_not_had_by_two_when_looking_again(monkeypatch: pytest.Monkey
     assert all(abs(turn - number) <= 4 for turn, number in enumerate(place.order))  # none lost its turn
 
 
-# How long is waited
+# Waiting times
 
 
 @pytest.mark.req("K0.12")
@@ -460,7 +460,7 @@ def test_joint_refusals_close_once_but_every_provider_wait_counts(
     assert limiter.closed_for == LONGEST_CLOSED
 
 
-# Whose it is
+# Ownership
 
 
 @pytest.mark.req("R2.40")

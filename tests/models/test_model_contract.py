@@ -1,4 +1,4 @@
-"""What holds for every model, scripted, simulated or of a provider: one suite over all of them."""
+"""The contract of every model, scripted, simulated or remote."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def kind(request: pytest.FixtureRequest) -> Iterator[Kind]:
 
 @pytest.fixture(params=[name for name in KINDS if "simulated" not in name])
 def scriptable(request: pytest.FixtureRequest) -> Iterator[Kind]:
-    """The kinds that say what a test wants; the simulated model says what it wants."""
+    """The kinds that follow a script; the simulated model does not."""
     with kind_of(request.param) as made:
         yield made
 
@@ -67,7 +67,7 @@ def do(model: Model, prompt: str | Message = PROMPT, **where: Any) -> Run:
 
 
 def shape(run: Run) -> list[Any]:
-    """Rounds and messages without what differs from run to run: times, and the ids that calls and replies were given."""
+    """Return rounds and messages without times and ids."""
     order = {record.call.id: str(number) for number, record in enumerate(r for one in run.rounds for r in one.records)}
 
     def plain(part: Any) -> Any:
@@ -90,7 +90,7 @@ def shape(run: Run) -> list[Any]:
 
 
 def refusals(kind: Kind) -> list[str]:
-    """What the strict server had to say against our requests."""
+    """Return the problems that the strict server found in our requests."""
     return [problem for server in kind.servers for received in server.requests for problem in received.problems]
 
 
@@ -148,7 +148,7 @@ def test_text_thinking_and_calls_arrive_unchanged(scriptable: Kind) -> None:
 def test_streamed_and_whole_give_the_same_rounds_and_messages(kind: Kind) -> None:
     streamed, whole = do(kind.model(SCRIPT)), do(Whole(kind.model(SCRIPT)))
     assert shape(streamed) == shape(whole)
-    # Its script has a call that fails: a model that keeps a list says that this step is blocked.
+    # The script has a failing call: a model with a todo list marks this step as blocked.
     assert streamed.status == ("completed" if kind.follows_scripts else "stopped") and len(streamed.rounds) >= 3
 
 
@@ -234,7 +234,7 @@ def test_refused_answer_stops_the_run_with_a_message(scriptable: Kind) -> None:
 
 @cache
 def first_run(name: str) -> Run:
-    """A run of this kind of model, with which others go on; nothing changes it."""
+    """Return a run of this kind of model that other runs continue, unchanged."""
     with kind_of(name) as kind:
         return do(kind.model(SCRIPT))
 

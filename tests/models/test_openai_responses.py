@@ -125,7 +125,7 @@ def test_reasoning_without_encrypted_content_is_not_sent() -> None:
 
 
 def test_trailing_reasoning_is_not_sent() -> None:
-    """The API refuses it without the item that it led to; it comes so when a reply was cut off."""
+    """The API refuses reasoning without its following item; replies that were cut off end like this."""
     thought = Thinking("hm", {"openai-responses": REASONING})
     assert len(items(user("Go"), assistant(thought), user("On"))) == 2
     assert items(user("Go"), assistant(thought, "So", thought, " "), user("On"))[1:3] == [

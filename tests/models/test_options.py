@@ -1,4 +1,4 @@
-"""What stands behind ``?`` in the name of a model."""
+"""Options after ``?`` in the name of a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALL = sorted({option for provider in REMOTE.values() for option in provider.opti
 
 
 def options(given: str, provider: str = "anthropic") -> Options:
-    """The options of a model with this behind the ``?``, on this machine so that it needs no key."""
+    """Return the options of a local model, which needs no key, with this text after ``?``."""
     model = make_model(f"{provider}:m-1?{given}" + ("" if "url=" in given else f"&{HERE}"))
     assert isinstance(model, RemoteModel)
     return model.options

@@ -1,4 +1,4 @@
-"""The schema of a run's answers in the requests to providers: sent where the provider's own server takes it."""
+"""Output schemas in provider requests: sent if the provider's own server accepts them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FITS = '{"birds": 12}'
 
 
 def sends(provider: str, schema: dict[str, Any], url: str = "") -> bool:
-    """Whether the wire form of a run's request holds the schema in a field of its own, besides the system prompt."""
+    """Return True if the wire form of a request has the schema in a field of its own."""
     request = Agent("simulated:disciplined", output=schema).first_request("go")
     name = f"{provider}:m" + (f"?url={url}" if url else "")
     body = json.loads(wire_form(name, request) or b"")

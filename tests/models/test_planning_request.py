@@ -1,4 +1,4 @@
-"""A planner's request: what the simulated model reads of it is not sent to any provider."""
+"""A planner's request: fields for the simulated model are not sent to providers."""
 
 from __future__ import annotations
 

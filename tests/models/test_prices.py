@@ -1,4 +1,4 @@
-"""What a call costs: the same as the price table says, and unknown where it is unknown."""
+"""The cost of a call: as in the price table, or unknown."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SIZES = (0, 1, 99_999, 100_000, 100_001, 199_999, 200_000, 200_001, 272_000, 272
 
 
 def table_cost(usage: Usage, model: str, at: datetime = NOW, **where: Any) -> float:
-    """What the table itself makes of it, in its own slow way."""
+    """Return the cost computed by the price library itself."""
     given = {
         "input_tokens": usage.input,
         "output_tokens": usage.output,

@@ -82,7 +82,7 @@ def test_other_providers_get_only_the_text_of_anthropic_content() -> None:
 
 def test_anthropic_request_equals_the_recording_except_its_tools() -> None:
     request = recorded("anthropic.request.json")
-    del request["mcp_servers"]  # tools that run at the provider are none of ours
+    del request["mcp_servers"]  # tools that run at the provider are not ours
     model = request.pop("model")
     made = sent(ANTHROPIC, user(PROMPT), max_tokens=4096, thinking="3000", cache="no")
     assert made.pop("model") == "m" and model == "claude-sonnet-4-5"
@@ -103,7 +103,7 @@ TOOL = ToolSpec(
 
 
 def conversation(provider: Any) -> list[Any]:
-    """The recorded conversation in our messages, with the reply to it as we read it."""
+    """Return the recorded conversation as our messages, with its reply."""
     earlier = ToolCall("get_capital", {"country": "France"}, "pyd_ai_504f8147f83f44f3a5f14d87bfd01bda")
     messages = [
         user("What is the capital of France?"),
@@ -135,7 +135,7 @@ def test_our_requests_to_openai_are_the_recorded_ones(subtests: pytest.Subtests)
             request = recorded(f"openai.{number}.request.json")
             messages = conversation(provider)[:length]
             made = sent(provider, *messages, tools=(TOOL,), settings={"tool_choice": "auto"}, stream=False)
-            # We shorten no id that the API gave or accepts, and write the null that others leave out.
+            # We keep valid ids of the API, and write the null that others omit.
             made["messages"] = [{key: value for key, value in one.items() if value is not None} for one in made["messages"]]
             assert made == {key: value for key, value in request.items() if key not in ("model", "n", "stream")} | {
                 "model": "m"

@@ -1,4 +1,4 @@
-"""From a name to a model."""
+"""Creating models from names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model behind a provider's API, on the wire: what is tried again, what is told, and how it is stopped."""
+"""Provider models on the wire: retries, errors and stops."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def retries_of(told: list[Any]) -> list[Retry]:
     return [item for item in told if isinstance(item, Retry)]
 
 
-# What is tried again
+# Retries
 
 
 @pytest.mark.req("R0.10", "R2.40", "KX.3")
@@ -92,7 +92,7 @@ def test_no_retries_without_ours(subtests: pytest.Subtests) -> None:
 
 
 def refusals(server: LoopbackServer, wire: str, stream: str, retries: RetryPolicy, count: int) -> list[ModelError]:
-    """The errors of so many calls, one after the other."""
+    """Return the errors of so many sequential calls."""
 
     async def some() -> list[ModelError]:
         model = quick(server.model(wire, stream=stream), retries)
@@ -137,7 +137,7 @@ def test_account_without_credit_gets_one_request(subtests: pytest.Subtests) -> N
 
 @dataclass(frozen=True)
 class Gone(Misbehaviour):
-    """A reply that begins, and then these bytes."""
+    """The start of a reply, followed by these bytes."""
 
     end: bytes
 
@@ -180,7 +180,7 @@ def test_requested_retry_time_is_waited(subtests: pytest.Subtests) -> None:
 
 
 def noted(at: list[float], line: Any) -> Any:
-    """The line, of which is noted when it was asked for."""
+    """Return the line as a function that records its request times."""
     return lambda body: at.append(time.monotonic()) or line
 
 
@@ -314,12 +314,12 @@ def without_ids(reply: Reply) -> list[Any]:
     return [replace(part, id="") if isinstance(part, ToolCall) else part for part in reply.message.parts]
 
 
-# What is no stream, although one was asked for
+# Bodies that are not streams
 
 
 @contextmanager
 def serving(status: int, body: bytes = b"", kind: str = "", **headers: str) -> Iterator[tuple[str, list[Any]]]:
-    """A server that answers everything alike: its URL, and the headers of what it was asked."""
+    """Run a server with one answer for everything; yield its URL and the request headers."""
     asked: list[Any] = []
 
     class Alike(Handler):
@@ -335,7 +335,7 @@ def serving(status: int, body: bytes = b"", kind: str = "", **headers: str) -> I
 
 
 def ask_at(url: str, wire: str, stream: str = "yes") -> Any:
-    """What comes last of one call."""
+    """Return the last item of a call."""
     told: list[Any] = []
     try:
         told += asyncio.run(items_of(quick(f"{wire}:m?url={url}&stream={stream}")))
@@ -498,7 +498,7 @@ def test_retried_continuation_keeps_the_earlier_text() -> None:
     assert "".join(item.text for item in begun) == told[-1].message.text == "First half, second half."
 
 
-# What it needs
+# Requirements
 
 
 def test_model_name_recreates_the_model() -> None:
@@ -516,7 +516,7 @@ def test_model_name_is_sent_unchanged(subtests: pytest.Subtests) -> None:
             assert server.requests[0].body["model"] == "hf.co/some/model:Q4#main"
 
 
-# What it costs where the server counts nothing
+# Costs without server counts
 
 
 @pytest.mark.req("KX.2", "KX.9")

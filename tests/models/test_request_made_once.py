@@ -1,4 +1,4 @@
-"""What is sent is made once in a conversation: a request costs what is new in it, however long the history is."""
+"""Incremental encoding: a request encodes only its new messages, however long the history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLOSING = b'"]}'
 
 
 class Maker:
-    """Makes something of a message, and knows of which it did."""
+    """Encodes messages and records which."""
 
     def __init__(self) -> None:
         self.of: list[Message] = []
@@ -34,7 +34,7 @@ class Maker:
 
 
 def unchanged(before: bytes, after: bytes) -> int:
-    """How many bytes both begin with."""
+    """Return the length of the common prefix."""
     return next((at for at, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before))
 
 
@@ -106,7 +106,7 @@ def test_model_options_are_respected_later_in_a_conversation(subtests: pytest.Su
 
 
 def test_request_in_a_conversation_equals_a_standalone_one(subtests: pytest.Subtests) -> None:
-    """What is kept must not show. (Marks for a cache stand on what lasts, which a request alone does not know.)"""
+    """Caching must not show. (Cache marks are excluded: a standalone request does not know its lasting part.)"""
     for name, provider in PROVIDERS.items():
         with subtests.test(name):
             for request in requests_of_a_run():
@@ -116,7 +116,7 @@ def test_request_in_a_conversation_equals_a_standalone_one(subtests: pytest.Subt
 
 
 def test_lasting_part_of_a_request_starts_the_next_unchanged(subtests: pytest.Subtests) -> None:
-    """Providers keep beginnings of requests: one changed byte, and all behind it is paid for again."""
+    """Providers cache prefixes of requests: after one changed byte everything is paid again."""
     for name, provider in PROVIDERS.items():
         with subtests.test(name):
             requests = requests_of_a_run(8)
@@ -138,7 +138,7 @@ def test_encoding_work_per_round_does_not_grow_with_history(subtests: pytest.Sub
 
 
 def counting(encode: Callable[[Any], bytes], sizes: list[int]) -> Callable[[Any], bytes]:
-    """The function, of which the sizes of what it makes are noted."""
+    """Wrap the function and record the sizes of its results."""
 
     def counted(value: Any) -> bytes:
         made = encode(value)
@@ -149,7 +149,7 @@ def counting(encode: Callable[[Any], bytes], sizes: list[int]) -> Callable[[Any]
 
 
 def sizes_of_rounds(provider: Provider, sizes: list[int]) -> Iterator[int]:
-    """What is encoded in each round of a conversation."""
+    """Return the encoded sizes of each round of a conversation."""
     items: list[Message] = [user("0" * 100)]
     kept: dict[Any, Any] = {}
     options, tools, settings = Options(), (), {}
@@ -180,7 +180,7 @@ def test_standalone_request_can_be_continued() -> None:
 
 
 def test_called_tools_are_collected_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent without tools goes on from a conversation with calls: the API wants to know the tools."""
+    """An agent without tools continues a conversation with calls: the API requires their tools."""
     looked: list[str] = []
     monkeypatch.setattr("agentnb.models.providers.anthropic.safe_name", lambda name: looked.append(name) or name)
     items, kept = [user("Go")], {}

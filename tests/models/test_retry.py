@@ -1,4 +1,4 @@
-"""What is tried again, when, and how often."""
+"""Retries: conditions, times and limits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def asked(seconds: float, status: int = 429) -> Failure:
 
 
 def waits(failure: Failure, draw: float = 0.5, policy: RetryPolicy = POLICY) -> list[float]:
-    """The waits of a call of which every attempt fails like this."""
+    """Return the waits of a call whose attempts all fail like this."""
     told: list[float] = []
     while (seconds := policy.wait(failure, len(told) + 1, sum(told), draw)) is not None:
         told.append(seconds)
@@ -123,11 +123,11 @@ def test_whatever_fails_attempts_and_waits_are_bounded(policy: RetryPolicy, told
     assert waited <= policy.most_waiting
 
 
-# What becomes of it
+# Outcomes
 
 
 class Attempts:
-    """Attempts that fail like this, one after the other, each after a word; then one that goes well."""
+    """Attempts that fail like this, each after some text; then a successful one."""
 
     def __init__(self, *failures: Failure) -> None:
         self.failures = list(failures)
@@ -146,7 +146,7 @@ class Attempts:
 
 
 def heard(attempts: Attempts, policy: RetryPolicy, limiter: Limiter | None = None, clock: Clock | None = None) -> list[object]:
-    """What a call yields, the error last if it ends with one; by this clock, if one is given."""
+    """Return the items of a call, with a final error last; optionally by this clock."""
     told: list[object] = []
 
     async def listen() -> None:
@@ -203,7 +203,7 @@ def test_retry_wait_is_cancelled_at_once_and_holds_no_slot() -> None:
         waiting = asyncio.ensure_future(anext(stream))
         await asyncio.sleep(0.01)
         assert not waiting.done()
-        async with limiter.place():  # another call goes meanwhile
+        async with limiter.place():  # another call runs meanwhile
             waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
@@ -246,7 +246,7 @@ def test_rate_limits_and_nothing_else_close_the_limiter() -> None:
     heard(Attempts(TROUBLE, CUT_OFF), RetryPolicy(trouble_first=0.0001), limiter)
     assert limiter.allowed == 8
     heard(Attempts(LIMITED), RetryPolicy(rate_limit_first=0.0001), limiter)
-    assert limiter.allowed == 5  # half as many, and one more for the attempt that went well
+    assert limiter.allowed == 5  # half as many, plus one for the successful attempt
 
 
 # Many calls of one provider that refuses
@@ -268,7 +268,7 @@ class Refusing:
 
 
 class Ended(NamedTuple):
-    """How a call ended."""
+    """The outcome of a call."""
 
     error: RateLimited | None
     after: float
@@ -306,7 +306,7 @@ def test_many_refused_calls_all_end_within_the_wait_cap(subtests: pytest.Subtest
             found = run_at_once(clock, crowd(attempt, policy, limiter, count))
             assert len(found) == count and all(one.error is not None for one in found)
             for one in found:
-                # What it did not wait is its attempts, and the look in which the first was refused.
+                # The rest is its attempts, and the turn of the first refusal.
                 assert one.after <= policy.most_waiting + 6 * takes + LOOK_AGAIN
                 assert sum(retry.seconds for retry in one.retries) <= policy.most_waiting
             assert len(attempt.asked_at) <= count * 6
@@ -321,7 +321,7 @@ def test_call_delayed_by_others_fails_with_the_reason(monkeypatch: pytest.Monkey
     limiter.was_refused(0.0)
 
     async def late() -> Ended:
-        async with limiter.place():  # the one that is allowed, and does not end
+        async with limiter.place():  # the only allowed one, which does not end
             return await ended(Refusing(clock, LIMITED), POLICY, limiter)
 
     one = run_at_once(clock, late())

@@ -1,4 +1,4 @@
-"""A guess at the tokens of a conversation that grows: the same as all at once, and what is settled is counted once."""
+"""Token estimates of a growing conversation: equal to a full count, with settled messages counted once."""
 
 from __future__ import annotations
 

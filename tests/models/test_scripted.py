@@ -1,4 +1,4 @@
-"""A model that says what it was told to say."""
+"""The scripted model."""
 
 from __future__ import annotations
 

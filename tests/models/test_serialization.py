@@ -91,7 +91,7 @@ def test_cut_off_nested_quotes_are_kept_unchanged_quickly(subtests: pytest.Subte
     for cut_off in ('\\"', "'", '"\\', "\\'"):
         with subtests.test(cut_off):
             text = '{"html": "' + cut_off * 45_000
-            assert repair_arguments(text) == (text, "")  # in no time, where each quote might begin a text
+            assert repair_arguments(text) == (text, "")  # quickly, although each quote might start a string
 
 
 def test_arguments_of_any_depth_are_read_or_kept_as_text() -> None:

@@ -1,4 +1,4 @@
-"""Servers by name: each one's particular wire is kept to, or learnt from its first refusal."""
+"""Named servers: their wire variants are known, or learnt from a first refusal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def add(a: int, b: int) -> int:
 
 
 def run_at(server: LoopbackServer, provider: str = "", **options: Any) -> Run:
-    """A run with a tool and a reminder behind its result."""
+    """Return a run with a tool and a reminder after its result."""
     return Agent(server.model(provider, **options), tools=[add]).run_sync("What is 1 + 2?")
 
 

@@ -1,4 +1,4 @@
-"""Calls of a provider that are stopped, at any moment, and many at once."""
+"""Provider calls stopped at any moment, and many at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from agentnb.testing import Cut, LoopbackServer, Stall, Status
 
 @contextmanager
 def full_port() -> Iterator[int]:
-    """A port at which connections are not taken any more, so that one more has to wait."""
+    """Yield a port with a full backlog, where another connection has to wait."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -45,7 +45,7 @@ def full_port() -> Iterator[int]:
 
 
 async def stopped(name: str, retries: RetryPolicy, when: Callable[[list[Any]], bool], **around: Any) -> list[Any]:
-    """What was told until ``when``, after which the call is stopped, within patience."""
+    """Stop a call once ``when`` holds, and return its items."""
     told: list[Any] = []
 
     with counted_limiters() as limiters:
@@ -69,12 +69,12 @@ def assert_all_are_free(limiters: list[CountedLimiter]) -> None:
 
 
 def has_told(kind: type) -> Callable[[list[Any]], bool]:
-    """Whether something of this kind was told."""
+    """Return a condition: an item of this kind has arrived."""
     return lambda told: any(isinstance(item, kind) for item in told)
 
 
 def has_asked(server: LoopbackServer) -> Callable[[list[Any]], bool]:
-    """Whether the server was asked."""
+    """Return a condition: the server has a request."""
     return lambda _: bool(server.requests)
 
 
@@ -124,7 +124,7 @@ def test_calls_stopped_at_any_moment_leave_nothing_behind(subtests: pytest.Subte
 
 
 async def eight_stopped(server: LoopbackServer, chance: random.Random) -> None:
-    """Calls at once, each stopped a moment after the one before."""
+    """Run parallel calls, each stopped a moment after the previous."""
     model = quick(server.model(chance.choice(WIRES)), RetryPolicy(rate_limit_first=0.01, trouble_first=0.01))
     with counted_limiters() as limiters:
         async with asyncio.timeout(PATIENCE):
@@ -141,7 +141,7 @@ async def eight_stopped(server: LoopbackServer, chance: random.Random) -> None:
 
 
 class Crowd:
-    """Counts the requests that a server is at, and may refuse the first."""
+    """Counts the active requests of a server, and may refuse the first."""
 
     def __init__(self, refused: int = 0, seconds: float = 0.02) -> None:
         self.now = self.most = self.count = 0
@@ -156,7 +156,7 @@ class Crowd:
             refused = self.count <= self._refused
             if self.now > 1:
                 self._two_at_once.set()
-        self._two_at_once.wait(PATIENCE)  # on a busy machine the second may be long in coming
+        self._two_at_once.wait(PATIENCE)  # on a busy machine the second may be slow
         time.sleep(self._seconds)
         with self._lock:
             self.now -= 1
@@ -194,4 +194,4 @@ def test_many_calls_refused_together_succeed_with_few_requests() -> None:
 
     with LoopbackServer(crowd) as server:
         assert len(asyncio.run(many(server.model("anthropic")))) == 50
-    assert crowd.count == 70  # each refusal is tried again once or so, and not by all at once
+    assert crowd.count == 70  # each refusal causes about one retry, not one for each call

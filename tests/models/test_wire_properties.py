@@ -1,4 +1,4 @@
-"""What holds for any conversation, any reply and any nonsense, on every wire."""
+"""Properties of every wire for any conversation, reply and nonsense."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _spoken(draw: st.DrawFn, calls: Any) -> Message:
 
 
 def problems(provider: Any, body: Any) -> list[str]:
-    """What a strict server would have against it."""
+    """Return the problems that a strict server would find."""
     if provider is ANTHROPIC:
         return rules_messages.problems(body, Memory(), "2026-10-21")
     if provider is RESPONSES:
@@ -85,13 +85,13 @@ REPLIES = st.builds(
 
 
 def pieces(draw: st.DrawFn, text: str) -> list[str]:
-    """The text in pieces, some of them empty."""
+    """Return the text in pieces, some of them empty."""
     cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=4)))
     return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
 
 def mixed(draw: st.DrawFn, *streams: list[Any]) -> Iterator[Any]:
-    """The streams as one, each in its order."""
+    """Merge the streams, each in its order."""
     order = draw(st.permutations([number for number, stream in enumerate(streams) for _ in stream]))
     rest = [iter(stream) for stream in streams]
     return (next(rest[number]) for number in order)
@@ -132,7 +132,7 @@ def as_chat(draw: st.DrawFn, message: Message) -> Iterator[Any]:
         else:
             field = "content" if isinstance(part, Text) else draw(st.sampled_from(["reasoning", "reasoning_content"]))
             streams.append([{field: piece} for piece in pieces(draw, part.text)])
-    # Calls begin in their order, whatever comes between their pieces.
+    # Calls start in order, whatever their fragments are mixed with.
     begun = [stream.pop(0) for stream in streams]
     for delta in (*begun, *mixed(draw, *streams)):
         yield {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
@@ -165,7 +165,7 @@ def written(provider: Any, draw: st.DrawFn, message: Message) -> list[Any]:
 
 
 def plain(message: Message) -> Message:
-    """Without what the provider wants back with its thinking."""
+    """Return the message without provider metadata of thinking."""
     return Message("assistant", tuple(Thinking(p.text) if isinstance(p, Thinking) else p for p in message.parts))
 
 
@@ -204,7 +204,7 @@ NONSENSE: Any = st.recursive(
 
 @st.composite
 def spoiled(draw: st.DrawFn, provider: Any) -> list[Any]:
-    """The pieces of a good reply, in some of which something stands that does not belong there."""
+    """Return the pieces of a valid reply, some with invalid values."""
     chunks = written(provider, draw, draw(REPLIES))
     for _ in range(draw(st.integers(1, 3))):
         here = chunks[draw(st.integers(0, len(chunks) - 1))]
@@ -218,7 +218,7 @@ def spoiled(draw: st.DrawFn, provider: Any) -> list[Any]:
 
 
 def take_all(provider: Any, chunks: list[Any]) -> None:
-    """Reads them; what comes of it is a reply as it should be, or an error that is foreseen."""
+    """Read the pieces; the result must be a valid reply or a foreseen error."""
     try:
         deltas, reply = read(provider, chunks)
     except MAPPED:

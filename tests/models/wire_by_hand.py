@@ -55,7 +55,7 @@ def results(*parts: str | AnyPart) -> Message:
 
 
 def sent(provider: Provider, *messages: Message, **given: Any) -> Any:
-    """What the provider sends: ``system``, ``tools`` and ``settings`` of the request, and options of the model."""
+    """Return the wire form of a request with this ``system``, ``tools``, ``settings`` and model options."""
     request = Request(given.pop("system", ""), messages or (user("Hi"),), given.pop("tools", ()), given.pop("settings", {}))
     return json.loads(provider.body("m", request, Options(**given)))
 
@@ -71,13 +71,13 @@ def reply(provider: Provider, *chunks: Any) -> Reply:
 
 
 def joined(deltas: Sequence[Delta]) -> tuple[str, str]:
-    """The text of the deltas, and the thinking."""
+    """Return the text and the thinking of the deltas."""
     told = {kind: "".join(one.text for one in deltas if type(one) is kind) for kind in (TextDelta, ThinkingDelta)}
     return told[TextDelta], told[ThinkingDelta]
 
 
 def requests_of_a_run(rounds: int = 5, **settings: Any) -> list[Request]:
-    """The requests of a real run with guidance in each: rounds of one call, then of two, and so on, then an answer."""
+    """Return the requests of a real run with guidance: rounds of one call, two calls, and so on, then an answer."""
     script: list[Any] = [
         [f"Now {number}.", *(ToolCall("add", {"a": a}) for a in range(number + 1))] for number in range(rounds)
     ]

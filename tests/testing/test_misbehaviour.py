@@ -1,4 +1,4 @@
-"""Each thing that can go wrong, as it goes over the line."""
+"""Every misbehaviour of the loopback server, on the wire."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_the_libraries_raise_the_errors_of_streams() -> None:
 
 @pytest.fixture
 def five_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A silence of 0.1 s is five looks at the client, by a clock that only looks put forward, on a busy machine too."""
+    """A silence of 0.1 s is five polls of the client; only polls advance the clock, so a busy machine does not matter."""
     monkeypatch.setattr(loopback, "LOOK_EVERY", 0.0001)
     monkeypatch.setattr(loopback, "time", SimpleNamespace(monotonic=partial(next, count(0.0, 0.02))))
 
@@ -284,7 +284,7 @@ def test_broken_json_comes_in_the_middle_of_a_stream(subtests: pytest.Subtests) 
             answered = answer(BrokenJson(after=after, line="x"), wire, streamed(wire))
             broken = [index for index, line in enumerate(answered.raw.decode().split("\n\n")) if line.endswith('"ind')]
             good = len(answer("x", wire, streamed(wire)).events)
-            # The messages library does not read pings, and one would stand here.
+            # The messages library skips the ping at this position.
             assert broken == [min(after + (wire == "messages"), good - 1)]
 
 

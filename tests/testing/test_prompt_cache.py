@@ -1,4 +1,4 @@
-"""What is told of prompt caches, so that a test can see whether they hold."""
+"""Simulated prompt caches: reported usage shows tests whether caching works."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def body(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def counted(cache: PromptCache, request: dict[str, Any]) -> tuple[int, int, int]:
-    """Tokens read, written and neither."""
+    """Return tokens read, written, and uncached."""
     count = cache.of_messages(request)
     cache.keep(count)
     usage = count.usage

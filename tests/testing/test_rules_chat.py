@@ -1,4 +1,4 @@
-"""One case for each thing that Chat Completions refuses, and some that it takes."""
+"""A case for every refusal of Chat Completions, and some accepted requests."""
 
 from __future__ import annotations
 

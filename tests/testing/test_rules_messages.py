@@ -1,4 +1,4 @@
-"""One case for each thing that the Messages API refuses, and some that it takes."""
+"""A case for every refusal of the Messages API, and some accepted requests."""
 
 from __future__ import annotations
 
@@ -343,7 +343,7 @@ def test_older_version_accepts_sampling_options(subtests: pytest.Subtests) -> No
 
 
 def goes_on(line: Any, change: Callable[[dict[str, Any]], Any] = lambda message: None, *after: dict[str, Any]) -> int:
-    """The status of a request that continues with a reply of this line, after something was changed in it."""
+    """Return the status of a request that continues a reply to this line, after a change to it."""
     with LoopbackServer(lambda _: line) as server:
         body = {"model": "m", "max_tokens": 9, "messages": [user(text())]}
         content = post(server, "messages", body).body["content"]

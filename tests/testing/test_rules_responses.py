@@ -1,4 +1,4 @@
-"""One case for each thing that the Responses API refuses, and some that it takes."""
+"""A case for every refusal of the Responses API, and some accepted requests."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_the_responses_wire_takes(subtests: pytest.Subtests) -> None:
 
 
 def goes_on(line: Any, change: Callable[[list[dict[str, Any]]], Any] = lambda sent: None) -> str:
-    """What is said of a request that continues with a reply of this line, after something was changed in it."""
+    """Return the problems of a request that continues a reply to this line, after a change to it."""
     with LoopbackServer(lambda _: line) as server:
         body = {"model": "m", "store": False, "input": [user()]}
         sent = post(server, "responses", body).body["output"]

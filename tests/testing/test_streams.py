@@ -1,4 +1,4 @@
-"""The streams in their exact order, and as the libraries of the providers read them."""
+"""Streams in their exact order, and as the provider libraries read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The faults of the personas: what each looks like, and where it cannot show."""
+"""The faults of the personas: their effects, and where they cannot occur."""
 
 from __future__ import annotations
 

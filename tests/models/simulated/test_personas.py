@@ -1,4 +1,4 @@
-"""The personas: how often something goes wrong, and what makes them heed."""
+"""The personas: rates of faults, and reactions to guidance."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_always_heeding_persona_closes_the_list_on_request(subtests: pytest.Subt
             assert (heeding.stop_reason, open_todos(heeding.todos)) == ("natural", ())
 
 
-# What is kept
+# Recorded decisions
 
 
 def test_fault_decision_is_kept_with_the_reply() -> None:
@@ -243,7 +243,7 @@ def test_default_option_given_explicitly_makes_the_default_model() -> None:
         assert make_model(caught.value.hint.rpartition(" ")[2]).name == f"simulated:{persona}"
 
 
-# What is written about them
+# Documentation
 
 
 def table() -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""The simulated model as a planner: the calls in the list of the query are one plan, and their results the answer."""
+"""The simulated model as a planner: calls in the query's list form one plan, and their results the answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUERY = "Please:\n\n- Fetch both, `fetch('brest')` and `fetch('cork')`\n- Look, 
 
 
 def reply(query: str, results: Sequence[dict[str, Any]] = (), persona: str = "disciplined") -> str:
-    """What the persona replies to a planning request."""
+    """Return the persona's reply to a planning request."""
     request = Request("", (user("a template of somebody"),), TOOLS, {"planning": {"query": query, "results": results}})
 
     async def ask() -> Any:
@@ -47,7 +47,7 @@ def result(name: str, args: Any, output: Any = "ok", error: str | None = None) -
 
 
 def asked(name: str, action: str, content: Any = None) -> dict[str, Any]:
-    """What the person did when the arguments of a call were missing."""
+    """Return the person's responses about missing arguments."""
     told = {"action": action} | ({} if content is None else {"content": content})
     return result("elicitation", {"message": f'Tool "{name}" requires additional parameters.'}, json.dumps(told))
 

@@ -1,4 +1,4 @@
-"""What the simulated model does when it does everything right, with a list of todos to keep."""
+"""The simulated model without faults, keeping a todo list."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def told(text: str) -> Text:
 
 
 def of_the_list(run: Run) -> list[Any]:
-    """What was asked of the list, round by round: the ids and statuses of an update, otherwise the operation."""
+    """Return the todo calls by round: ids and statuses of updates, otherwise the operation."""
     return [
         [call.arguments.get("todoUpdates", call.arguments["operation"]) for call in one.calls if call.name == TODO_TOOL]
         for one in run.rounds
@@ -40,7 +40,7 @@ def whole(rounds: int, *more: Message) -> tuple[Message, ...]:
 
 
 def after_the_answer(reminder: str = "", board: str = "", *, said: str = "Please continue") -> tuple[Message, ...]:
-    """The whole run, its answer, a word of the person; if a board is given, one reading of it as well."""
+    """Return a whole run, its answer, a message of the person and, with a board, one reading of it."""
     run = do("simulated:disciplined")
     transient = (told(reminder),) if reminder else ()
     asked = Message("user", (Text(said), *(() if board else transient)))
@@ -137,7 +137,7 @@ def test_failing_step_is_tried_twice_at_most() -> None:
 
 
 def mended_after_a_failure() -> tuple[Agent, Any, Run]:
-    """An agent whose tool failed in the run that is returned, and works by now; and that tool."""
+    """Return an agent, its run with a failed tool, and that tool, which works by now."""
     broken = [True]
 
     def look(a: int) -> int:
@@ -173,7 +173,7 @@ def test_repeated_task_resumes_open_todos_with_the_same_titles() -> None:
 
 
 def work_of(run: Run) -> list[int]:
-    """The arguments of the work calls of a run."""
+    """Return the arguments of the work calls of a run."""
     return [call.arguments["a"] for one in run.rounds for call in one.calls if call.name != TODO_TOOL]
 
 

@@ -1,4 +1,4 @@
-"""The simulated model's answers when the agent wants a JSON Schema."""
+"""Answers of the simulated model for a JSON Schema."""
 
 from __future__ import annotations
 

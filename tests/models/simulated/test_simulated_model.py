@@ -1,4 +1,4 @@
-"""A model without a language model: it follows the list in the prompt. Here without a list of todos; with one in test_moves."""
+"""The simulated model follows the list in the prompt. Here without todos; with todos in test_planner."""
 
 from __future__ import annotations
 
