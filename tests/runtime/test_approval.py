@@ -1,4 +1,4 @@
-"""Calls that a gate asks about: the person's decision, or that of a function in their place."""
+"""Calls that a gate asks about: decided by the person, or by a function."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def asks(call: ToolCall, run: Run) -> Verdict:
 
 
 class Written:
-    """A tool that notes what it was called with."""
+    """A tool that records its arguments."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -219,7 +219,7 @@ def test_arguments_invalid_after_suspension_close_their_question(tmp_path: Any) 
     assert run.is_suspended and len(run.waiting) == 1
 
     def write_(folder: str) -> str:
-        """Takes another argument now."""
+        """Takes a different argument now."""
         return folder
 
     now = [tool(name="write")(write_), *Written().tools()[1:]]

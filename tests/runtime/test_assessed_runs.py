@@ -1,4 +1,4 @@
-"""The outcome that the expectations of a run give it when it ends, in its log and in the list of runs."""
+"""Outcomes of runs with expectations, in their logs and in the list of runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_run_meeting_all_expectations_passes_in_its_log(subtests: pytest.Subtest
             (line,) = store.summaries()
             assert line.assessment == said
             text = store.path(run.id).read_text("utf-8")
-            store.path(run.id).write_text(text.replace('"totals"', '"others"'), "utf-8")  # so that all of it is read
+            store.path(run.id).write_text(text.replace('"totals"', '"others"'), "utf-8")  # so that the whole file is read
             (line,) = store.summaries()
             assert line.assessment == said
             assert load_trace(store.path(run.id)).outcome == outcome

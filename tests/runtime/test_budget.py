@@ -1,4 +1,4 @@
-"""Money: what a run may spend, within what is left to whoever began it."""
+"""Budgets of runs, within the remaining budget of their caller."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_run_ends_with_its_budget_and_keeps_its_data() -> None:
 
 
 class Priceless(Summarising):
-    """A model of which nobody knows what it costs."""
+    """A model with an unknown price."""
 
     def __init__(self, replies: Any) -> None:
         super().__init__(replies, priced=False)
@@ -241,7 +241,7 @@ def test_following_run_in_the_same_task_has_its_own_budget() -> None:
     assert (ended(first)[0], ended(second)[0]) == ("limited", "completed")
 
 
-# A run inside a run that ends without it
+# Nested runs that outlive their parent
 
 
 def test_background_run_outlives_the_run_of_its_tool() -> None:
@@ -260,11 +260,11 @@ def test_background_run_outlives_the_run_of_its_tool() -> None:
     assert ended(live.result(PATIENCE)) == ("cancelled", "cancelled")
 
 
-# What runs inside have spent, when another process goes on
+# Nested spending after recovery
 
 
 def inside(run: Run) -> list[float]:
-    """For each round what runs that its tools began have spent."""
+    """Return the nested spending of each round."""
     rounds = [0.0]
     for event in run.events:
         if isinstance(event, ExtraUsage):

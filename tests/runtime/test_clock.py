@@ -1,4 +1,4 @@
-"""The time a run may take: it stands still while it is held, and its end comes once."""
+"""The clock of a run's time limit: it pauses while held, and rings once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentnb.runtime.clock import Clock, seconds_taken
 
 
 class OnQuickLoop:
-    """Time passes on the loop when nothing else is to be done; the clock is told the same time."""
+    """A loop and clock with shared fake time, which passes when the loop is idle."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.loop = VirtualTimeLoop()
@@ -29,7 +29,7 @@ class OnQuickLoop:
         self.rung.append(round(self.loop.time(), 3))
 
     def run(self, steps: Callable[[], Coroutine[Any, Any, None]]) -> list[float]:
-        """When the time was up, in seconds of the loop."""
+        """Return the loop times at which the clock rang."""
         try:
             self.loop.run_until_complete(steps())
         finally:
@@ -119,11 +119,11 @@ def test_without_a_limit_it_only_counts(quick: OnQuickLoop) -> None:
     assert quick.run(steps) == []
 
 
-# What a log says of the time
+# Elapsed time in logs
 
 
 def timed_events(*steps: tuple[float, type[e.Event], dict[str, Any]]) -> list[e.AnyEvent]:
-    """The events of a run: how many seconds after the one before each of them came."""
+    """Return the events of a run, each so many seconds after the previous."""
     at, found = START, [opening()]
     for seq, (seconds, kind, fields) in enumerate(steps, 1):
         at += timedelta(seconds=seconds)

@@ -1,4 +1,4 @@
-"""What a compaction cannot make shorter, what outlives it without a summary, and what its own call may do wrong."""
+"""Repeated compaction: content that stays long, todos without a summary, and failing summary calls."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ PROMPT = "You heed this. " * 400
 """More tokens than the window has."""
 
 
-# What does not get shorter
+# Content that stays long
 
 
 def lengths(n: int, size: int) -> str:
-    """Gives as much as it is asked for."""
+    """Returns the requested number of characters."""
     return f"{n} " + "x" * size
 
 
 def filled(sizes: list[int], **settings: Any) -> tuple[Run, Summarising]:
-    """A run whose calls give so many characters, one a round, and whose prompt and tools alone are too long."""
+    """Return a run with results of these lengths, one per round, and an overlong prompt and tools."""
     calls = [ToolCall("lengths", {"n": number, "size": size}) for number, size in enumerate(sizes)]
     model = Summarising([*calls, "Done."], window=WINDOW)
     run = bare(model, [lengths], system=PROMPT, history="auto", **settings).run_sync("Make all.")
@@ -71,17 +71,17 @@ def test_much_new_content_triggers_another_summary_at_once() -> None:
     assert any(later - before < ROUNDS_BETWEEN for before, later in pairwise(found))
 
 
-# The list, when there is no summary
+# Todos without a summary
 
 
 def listing() -> list[Any]:
-    """A script that makes a list and has done one of its three parts in the end."""
+    """Return a script that writes a list of three todos and completes one."""
     script: list[Any] = [write("Read", "Count", "Write"), start(1), do(1), do(2), do(3), complete(1), start(2)]
     return [*script, do(4), do(5), do(6), do(7)]
 
 
 def lists_then(run: Run) -> list[tuple[str, str]]:
-    """The open list as it stood when each request was sent, and at the last compaction before it."""
+    """Return the open todos at each request, and at the last compaction before it."""
     folded, found, noted = Run(), [], ""
     for event in run.events:
         if type(event).__name__ == "ModelReplied":
@@ -160,7 +160,7 @@ def test_ephemeral_text_follows_the_list_of_a_truncated_request() -> None:
     assert len(seen.request.messages) <= 9
 
 
-# The call for the summary
+# The summary call
 
 
 def exits() -> BaseException:

@@ -1,4 +1,4 @@
-"""Runs whose conversation is compacted: what is sent, what is kept, what it costs, and what happens when it goes wrong."""
+"""Compaction of conversations: requests, records, costs and failures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SMALL = History(compact_above=6, keep_recent=2)
 def running(
     count: int, *, summaries: Any = ("What was done.",), history: Any = SMALL, **settings: Any
 ) -> tuple[Run, Summarising]:
-    """A run of so many calls, one a round, and an answer."""
+    """Return a run of so many calls, one per round, and an answer."""
     model = Summarising([*[do(number) for number in range(count)], "Done."], summaries)
     run = bare(model, [work], history=history, **settings).run_sync("Make all.")
     checked(run)
@@ -149,7 +149,7 @@ def test_non_language_model_gets_a_factual_summary_without_a_request() -> None:
     assert_made_again(run, model.requests)
 
 
-# The record stays
+# Records
 
 
 @pytest.mark.req("R2.35")
@@ -329,7 +329,7 @@ def test_budget_counts_summaries() -> None:
 
 
 def talking(window: int | None, used: list[int], *, history: Any = "auto") -> tuple[Run, Summarising]:
-    """A run whose provider reports so many tokens of input for each round."""
+    """Return a run whose provider reports these input tokens for each round."""
     replies = [priced(do(number), tokens=(tokens, 10)) for number, tokens in enumerate(used)]
     model = Summarising([*replies, "Done."], window=window)
     run = bare(model, [work], history=history).run_sync("Make all.")
@@ -493,7 +493,7 @@ def test_ephemeral_text_is_never_counted() -> None:
         assert passing == [request.messages[-1]]
 
 
-# Ways out of the middle of it
+# Interrupted compactions
 
 
 def assert_left_in_the_middle(run: Run) -> None:
@@ -531,7 +531,7 @@ def test_failed_summary_attempts_are_reported_and_logged() -> None:
 
 
 def test_summary_text_reaches_no_watcher_or_message() -> None:
-    """Words of a summary are no words of the run."""
+    """The text of a summary is not text of the run."""
     told: list[Any] = []
     model = Summarising([do(1), do(2), do(3), "Done."], ["Secret summary words."])
     run = bare(model, [work], history=SMALL).run_sync("go", watch=told.append)

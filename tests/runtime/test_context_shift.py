@@ -1,4 +1,4 @@
-"""Shifts of the context in results: only of tools that declare them, and only what a log and a prompt can take."""
+"""Context shifts in results: only by tools that declare them, and only with valid values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOK = ToolCall("look", {}, "c1")
 
 
 def shifted(result: Any, entity: str = "p-1", **settings: Any) -> Run:
-    """A run about a project, in which a tool that may shift the context returns or raises this, in two rounds."""
+    """Return a run about a project whose context-shifting tool returns or raises this, in two rounds."""
 
     @tool(shifts_context=True)
     def look() -> Any:

@@ -1,4 +1,4 @@
-"""Arguments nested deeper than a bound are refused where calls come in, and what is logged can be read from a deep stack."""
+"""Deeply nested arguments are refused on arrival, and logs can be read from a deep stack."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FRAMES = 120
 
 
 def nested(depth: int) -> Any:
-    """An object in which lists stand in lists: so many levels in all."""
+    """Return an object of nested lists, with so many levels in all."""
     value: Any = 1
     for _ in range(depth - 1):
         value = [value]
@@ -39,22 +39,22 @@ def nested(depth: int) -> Any:
 
 
 def text_of(depth: int) -> str:
-    """The same as JSON."""
+    """Return nested lists as JSON."""
     return '{"deep":' + "[" * (depth - 1) + "1" + "]" * (depth - 1) + "}"
 
 
 def deeper(frames: int, do: Callable[[], T]) -> T:
-    """What ``do`` gives that many frames further down."""
+    """Call ``do`` that many frames deeper."""
     return do() if not frames else deeper(frames - 1, do)
 
 
 def take(deep: list[Any]) -> str:
-    """Takes lists in lists."""
+    """Takes nested lists."""
     return "taken"
 
 
 class Whatever:
-    """A tool that takes everything."""
+    """A tool that accepts any arguments."""
 
     spec = ToolSpec("whatever")
     effects = None
@@ -152,7 +152,7 @@ def test_depth_is_counted_in_levels_of_objects_and_lists() -> None:
     assert not any(map(is_too_deep, ("text", None, 1, {}, [], [[]], {"a": list(range(1_000))})))
     shared: Any = []
     for _ in range(60):
-        shared = [shared, (shared,)]  # 2**60 ways to the innermost
+        shared = [shared, (shared,)]  # 2**60 paths to the innermost value
     assert is_too_deep(shared)
     endless: list[Any] = []
     endless.append(endless)

@@ -1,4 +1,4 @@
-"""In which order the calls of one reply run, which run at the same time, and in which order they are answered."""
+"""Dispatch of the calls in a reply: order, parallelism and order of results."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_calls_start_in_request_order_and_only_safe_ones_overlap() -> None:
 
     names = ["look", "step", "ask", "look", "step", "ask"]
     run = run_with([ask, step, look], *[ToolCall(name, {"name": f"{name} {n}"}) for n, name in enumerate(names)])
-    # The third look follows a call that waits for the person, and does not wait for it.
+    # The third look follows a call that waits for the person, without waiting itself.
     in_turn = ["look 0", "step 1", "step 1 over", "ask 2", "look 3", "ask 2 over"]
     assert order == [*in_turn, "step 4", "step 4 over", "ask 5", "ask 5 over"]
     assert [result.text for result in results(run)] == ["look 0", "step 1", "ask 2", "look 3", "step 4", "ask 5"]
@@ -75,7 +75,7 @@ def test_safe_async_calls_overlap_and_results_keep_request_order() -> None:
     @tool(parallel_safe=True)
     async def first() -> str:
         async with asyncio.timeout(LONG):
-            while not second_ended.is_set():  # never comes about if the calls run one after the other
+            while not second_ended.is_set():  # blocks forever if the calls run sequentially
                 await asyncio.sleep(0.001)
         return "1"
 
@@ -266,7 +266,7 @@ def test_no_tool_starts_after_one_that_swallows_its_cancellation() -> None:
 
 
 def test_abandoned_call_frees_its_slot_and_lets_the_process_exit() -> None:
-    """Seventy calls that never end, then one more; in a process of its own, which must end."""
+    """Seventy endless calls, then one more; in a separate process, which must end."""
     code = """
 import threading
 from agentnb import Agent, ToolCall, tool
@@ -289,7 +289,7 @@ print([result.error_code for result in run.rounds[0].results].count("timeout"), 
 
 @pytest.mark.req("R0.72")
 def test_waiting_for_a_thread_does_not_count_as_tool_time(skipped: SkippedClock) -> None:
-    """The first call is given up and still holds the thread; the second must not be told that it was slow."""
+    """The first call is abandoned and still holds the thread; the second must not be reported as slow."""
     second = threading.Event()
 
     @tool(timeout=60)

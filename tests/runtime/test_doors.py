@@ -1,4 +1,4 @@
-"""Every door that starts a run takes the same options, and every door that resumes one checks its gates."""
+"""All entry points: those that start a run share their options, those that resume one check its gates."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_workflow_takes_gates_of_its_own_at_every_door(subtests: pytest.Subtests
 
 
 class Own:
-    """A policy of one's own, whose gate changes the call that it judges."""
+    """A custom policy whose gate changes the judged call."""
 
     name = "own"
 

@@ -1,4 +1,4 @@
-"""Tools that ask the person in the middle of a call, and a run that waits for the answer."""
+"""Tools that ask the person during a call, and runs that wait for the answer."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ every_way = pytest.mark.parametrize("asks", [ask, ask_plainly, ask_beside], ids=
 
 
 def begin(*tools: Any, replies: Any = (), waiting: int = 1, **how: Any) -> LiveRun:
-    """A run that has just asked: by default one call of each tool, then "Done."."""
+    """Return a run that has just asked: by default one call of each tool, then "Done."."""
     script = replies or [[ToolCall(one.__name__) for one in tools], "Done."]
     live = Agent(ScriptedModel(script), tools=tools, guidance="off", todos=False).start("go", **how)
     wait_until(lambda: len(live.run.waiting) >= waiting or live.done)
@@ -175,7 +175,7 @@ async def ask_both(context: ToolContext) -> str:
 def test_without_a_name_the_oldest_open_question_is_answered() -> None:
     live = begin(ask_both, waiting=2)
     live.answer("first")
-    live.answer("second")  # also when the loop has not heard of the first yet
+    live.answer("second")  # even before the loop has processed the first
     assert results(live.result(LONG))[0].text == "first and second"
 
 
@@ -263,7 +263,7 @@ def test_plain_tool_on_the_waiting_thread_receives_its_answer() -> None:
     assert (results(run)[0].text, threads) == ("here", [threading.current_thread().name])
 
 
-# Where nobody is
+# Without a person
 
 
 @pytest.mark.req("KX.5")
@@ -478,7 +478,7 @@ def test_open_question_is_in_the_log_when_the_process_dies(tmp_path: Path) -> No
     (path,) = (tmp_path / "runs").rglob("*.jsonl")
     left = tmp_path / "left" / path.name
     left.parent.mkdir()
-    left.write_bytes(path.read_bytes())  # what a process leaves that dies now
+    left.write_bytes(path.read_bytes())  # the log of a process that dies now
     found = Store(left.parent).load(live.run_id)
     assert (found.status, found.waiting) == ("interrupted", live.run.waiting)
     live.answer("red")
@@ -511,7 +511,7 @@ def test_question_of_an_abandoned_call_is_withdrawn() -> None:
     async def deaf(context: ToolContext) -> str:
         asked.append(asyncio.ensure_future(context.ask("Which colour?")))
         while not gate.is_set():
-            with suppress(asyncio.CancelledError):  # as a tool that swallows its cancellation
+            with suppress(asyncio.CancelledError):  # like a tool that swallows its cancellation
                 await asyncio.sleep(0.01)
         asked.append(asyncio.ensure_future(context.ask("And now?")))
         await asyncio.wait(asked)

@@ -1,4 +1,4 @@
-"""Replies that never end: counted while they stream, and cut off at a limit of the run, or where no model can write more."""
+"""Endless replies: counted while they stream, and cut off at the run's limit or the model maximum."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_endless_reply_is_cut_off_at_the_run_limit(wire: str, subtests: pytest.S
                 store = Store(tmp_path / what / reason)
                 with LoopbackServer([Endless(line)]) as server:
                     run = bare(server.model(wire, price="3/15"), [work], **settings).run_sync("go", store=store)
-                    wait_until(lambda: server.requests[0].hung_up)  # called before the next one is made
+                    wait_until(lambda: server.requests[0].hung_up)  # called before the next chunk
                 assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", reason, 1)
                 assert run.rounds[0].stop_reason == OVER_LIMIT and not run.rounds[0].calls
                 assert len(run.text) <= MOST + 1_000 and bool(run.text) == (what == "text")
@@ -98,7 +98,7 @@ def test_stop_ends_an_endless_reply_with_an_estimate(
 
 
 def endless_parts(wire: str) -> list[dict[str, Any]]:
-    """Chunks that each begin another part, with nothing in it."""
+    """Chunks that each begin an empty part."""
     numbers = range(1_000)
     if wire == "anthropic":
         return [{"type": "content_block_start", "index": one, "content_block": {"type": "text", "text": ""}} for one in numbers]
@@ -250,7 +250,7 @@ def test_count_is_checked_at_growing_intervals() -> None:
 
 @pytest.mark.req("KX.2")
 def test_an_attempt_after_a_retry_is_counted_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each attempt is short enough to be a reply, or a summary, and both together are not."""
+    """Each attempt is within the limit for a reply or summary; both together exceed it."""
     monkeypatch.setattr(reply_limit, "MAX_REPLY", SPARE_OF_AN_END + 4_000)
 
     class Retried(Summarising):

@@ -1,4 +1,4 @@
-"""The log while it is written: stored, folded, told, in this order."""
+"""Writing the log: an event is stored, folded and sent to watchers, in this order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentnb.runtime.event_log import EventLog
 
 
 class Memory:
-    """A store and its writer: keeps events in a list, and has a disk that is full from event ``fails_at`` on."""
+    """A store and its writer: keeps events in a list, with a full disk from event ``fails_at`` on."""
 
     def __init__(self, fails_at: int | None = None) -> None:
         self.kept: list[e.AnyEvent] = []
@@ -41,7 +41,7 @@ class Memory:
 
 
 def an_agent() -> Agent:
-    """Two rounds, eleven events."""
+    """Return an agent with two rounds and eleven events."""
     return Agent(ScriptedModel([["See.", ToolCall("add", {"a": 1, "b": 2})], "Three."]), tools=[add])
 
 
@@ -143,7 +143,7 @@ def test_store_failure_stops_the_run_and_watchers_miss_no_event(
             run = caught.value.run
             assert run is not None
             numbers = [item.seq for item in told if isinstance(item, e.Event)]
-            assert numbers == list(range(len(numbers)))  # without a gap, so that a view can fold them
+            assert numbers == list(range(len(numbers)))  # without gaps, so that a view can fold them
             assert len(numbers) == len(run.events)
             assert [event.seq for event in store.kept] == list(range(fails_at))
             assert store.closed == 1
@@ -157,7 +157,7 @@ def test_run_in_memory_stays_usable_after_a_store_failure(subtests: pytest.Subte
                 do(an_agent(), Memory(fails_at))
             run = caught.value.run
             assert run is not None
-            kept = min(fails_at + 1, len(KINDS) - 1)  # an end that was not written is not the run's
+            kept = min(fails_at + 1, len(KINDS) - 1)  # an unwritten end is not part of the run
             assert [type(event) for event in run.events[:kept]] == KINDS[:kept]
             assert Run.from_events(run.events) == run
             assert not run.should_continue

@@ -1,4 +1,4 @@
-"""Where a run failed, as its log says it: the part that failed, what that was doing, and with which tool."""
+"""The failure location in a run's log: component, stage and tool."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LISTEN = called("listen", "c2")
 
 
 def logged(run: Run) -> tuple[str, str, str, str]:
-    """The place that the error of a run has in its log."""
+    """Return the failure location of a run's error in its log."""
     (event,) = [event for event in run.events if isinstance(event, e.ErrorRaised)]
     return event.where, event.component, event.stage, event.tool
 
@@ -70,7 +70,7 @@ def failed(step: str, error: str = "down", status: str = "failed") -> Fact:
 
 
 def of_step(facts: list[Fact], step: str) -> list[Fact]:
-    """The same of a call that this step makes."""
+    """Return the failure location of a call made by this step."""
     return [(kind, {**fields, "step": step}) for kind, fields in facts]
 
 

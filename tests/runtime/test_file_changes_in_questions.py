@@ -1,4 +1,4 @@
-"""Questions about the file tools: the change is shown, the file is watched, and files that may hold keys are left out."""
+"""Questions about file tools: they show the change, watch the file, and omit files that may hold keys."""
 
 from __future__ import annotations
 

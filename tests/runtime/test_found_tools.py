@@ -1,4 +1,4 @@
-"""Tools of MCP servers that are too many for each request: found by words, offered from then on."""
+"""Search for MCP tools that are too many for each request: found tools are offered from then on."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def mine(word: str) -> str:
 
 
 def own(name: str) -> Any:
-    """Return a tool of the person's own with this name."""
+    """Return a user's tool with this name."""
 
     def function(word: str) -> str:
         return word
@@ -209,7 +209,7 @@ def run_tools(own: Iterable[Any] = (mine,), log: EventLog | None = None) -> tupl
 
 
 def numbered(*counts: int) -> list[str]:
-    """Return names of tools."""
+    """Return numbered tool names."""
     return [f"t{number}" for number in range(*counts)]
 
 
@@ -223,7 +223,7 @@ def test_server_tools_may_change_during_a_run() -> None:
     tools.take_server_tools(of_server(*numbered(37)))
     assert offered(tools) == ["mine", *numbered(37)]
 
-    tools.take_server_tools(of_server(*numbered(45)))  # what was offered stays, the others can be found
+    tools.take_server_tools(of_server(*numbered(45)))  # offered tools stay, the others can be found
     assert offered(tools) == ["mine", *numbered(37), FIND_TOOLS]
     assert tools.get("mcp_bench_t44") is not None
     search = tools.offered_tools()[-1].spec

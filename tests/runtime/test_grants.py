@@ -1,4 +1,4 @@
-"""Grants: what a session and the runs around a run allow is copied into its log, until it is taken back."""
+"""Grants of a session or a parent run are copied into the log of a run, until revoked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def agent(*replies: Any, after: Callable[[], Any] = lambda: None) -> Agent:
 
 
 def delegating(inner: Agent, *replies: Any) -> Agent:
-    """An agent whose tool ``delegate`` begins a run of another agent, and whose tool ``write`` writes."""
+    """An agent with a tool ``delegate`` that starts another agent, and a tool ``write``."""
 
     async def delegate(context: ToolContext) -> str:
         return str((await context.start_run(inner, "go")).text)

@@ -1,4 +1,4 @@
-"""Half characters (lone surrogates) in a reply that is estimated: an emoji cut in two, or a half alone."""
+"""Half characters (lone surrogates) in an estimated reply: an emoji cut in two, or a single half."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNCOUNTED = Miscount(["AAA BBB"], NOT_COUNTED, NOT_COUNTED)
 
 @dataclass(frozen=True)
 class Halves(Misbehaviour):
-    """The reply, with these bytes of JSON in the place of its two words."""
+    """A reply with these JSON bytes in place of its two words."""
 
     good: Misbehaviour
     halves: tuple[bytes, bytes]

@@ -1,4 +1,4 @@
-"""The host: what a run takes from where it starts, and what its nested runs take from it."""
+"""The host: defaults for a run, inherited by its nested runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agentnb.tools.tool import ToolContext
 
 
 class Seen:
-    """A watcher that keeps the beginnings of the runs nested in its run."""
+    """A watcher that records the starts of nested runs."""
 
     def __init__(self) -> None:
         self.items: list[Any] = []
@@ -195,7 +195,7 @@ def test_runs_nested_in_a_resumed_run_log_beside_it(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
     run = session.recover(cut.id, lambda found: outer(delegate)).result()
     nested = [each for each in map(session.store.load, session.store.ids()) if each.parent_id == cut.id]
-    assert run.status == "completed" and len(nested) == 2  # that of the first process, and that of the second
+    assert run.status == "completed" and len(nested) == 2  # one from each process
 
 
 def test_many_session_runs_leave_no_handles(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs whose model falls silent in the middle of its reply: what came is kept, and the conversation goes on."""
+"""Runs whose model falls silent during a reply: the partial reply is kept, and the conversation continues."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ADD = ToolCall("add", {"a": 1, "b": 2})
 
 
 class Silence:
-    """Skips the time for which servers are silent; their signs of life go on meanwhile."""
+    """Skips server silences; keepalives continue."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, clock: SkippedClock) -> None:
         self._clock = clock
@@ -56,7 +56,7 @@ class Silence:
         monkeypatch.setattr(_Handler, "_write", noted_write)
 
     def skip(self, live: LiveRun, pings: str) -> Run:
-        """The run, whose model falls silent twice: each attempt is given up for its time, not for want of signs of life."""
+        """Return a run whose model falls silent twice: each attempt times out despite keepalives."""
         for attempt in (1, 2):
             assert self._begun.acquire(timeout=PATIENCE)
             given_up = partial(has_given_up, live, attempt)
@@ -89,7 +89,7 @@ def agent_of(server: LoopbackServer, wire: str, pings: str) -> Agent:
 
 
 def stalls(wire: str, line: Any, pings: Any) -> Stall:
-    """One in the middle of what the line says."""
+    """Return stalls in the middle of the line."""
     return Stall(600, {"anthropic": 5, "openai-responses": 6}.get(wire, 3), line, pings)
 
 

@@ -48,7 +48,7 @@ def agent(*calls: ToolCall, tools: Any = (add, fails, total), **settings: Any) -
 
 
 def checked(run: Run) -> Run:
-    """Every call, whoever made it, was answered once, and the log makes the same run."""
+    """Check that every call was answered once, and that the log recreates the run."""
     assert_closed(run)
     assert Run.from_events(run.events) == run
     assert Run.from_events([decode(encode(event)) for event in run.events]) == run
@@ -226,7 +226,7 @@ def test_unawaited_inner_call_is_cancelled_with_its_tool() -> None:
 
 
 def left_calls(count: int, *, parallel_safe: bool) -> tuple[Run, list[asyncio.Future[Any]]]:
-    """Return a run in which a tool ends before so many calls of ``slow`` that it makes, and these calls."""
+    """Return a run whose tool ends before its calls of ``slow``, and these calls."""
     kept: list[asyncio.Future[Any]] = []
     begun, released = asyncio.Event(), asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""Interludes: the work of extensions between two rounds, with questions to the person."""
+"""Interludes: extensions working between two rounds, with questions to the person."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def question() -> Any:
 
 
 def agent(ending: Callable[[Any], Any], *replies: Any, **settings: Any) -> Agent:
-    """An agent whose runs have this ending."""
+    """Return an agent whose runs have this ending."""
     made = Extension(name="asks", endings=(ending,), **settings)
     return Agent(ScriptedModel([*replies]), extensions=[made], todos=False, instructions=False)
 
 
 def asking(answers: list[Any]) -> Callable[[Any], Any]:
-    """An ending that asks until it has an answer, and keeps what it gets."""
+    """Return an ending that asks until answered, and keeps the answers."""
 
     async def work(inside: Any, ask: Any) -> None:
         answers.append(await ask(question()))

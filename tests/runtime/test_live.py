@@ -23,7 +23,7 @@ LONG = 30
 
 
 class Gate:
-    """A tool that tells when it was entered and waits until it is let go."""
+    """A tool that signals its start and waits for its release."""
 
     def __init__(self) -> None:
         self.entered, self.release = threading.Event(), threading.Event()
@@ -77,7 +77,7 @@ def test_stop_twice_is_as_good_as_once(gate: Gate) -> None:
     try:
         live.stop()
     except SettingsError:
-        assert live.done  # the first was that quick
+        assert live.done  # the first may have been that quick
     run = live.result(LONG)
     assert run.status == "cancelled"
     assert_closed(run)

@@ -1,4 +1,4 @@
-"""Connections to MCP servers: when they begin and end, what a dead server means, what a stop reaches."""
+"""Connections to MCP servers: lifetime, dead servers and stops."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_connection_ends_with_its_run_or_a_stop() -> None:
     (live,) = held.used
     held.close()
     assert not is_alive(second)
-    with pytest.raises(ServerFailed):  # a call that was left behind starts nothing that nobody would end
+    with pytest.raises(ServerFailed):  # an abandoned call starts no server that would outlive it
         asyncio.run(live.start())
 
 
@@ -95,7 +95,7 @@ def test_no_server_outlives_its_process() -> None:
         printed, errors = process.communicate()
         assert printed, errors
         server = process_of(printed.strip())
-        if way == "killed":  # then the server reads the end of its input
+        if way == "killed":  # then the server reads EOF
             wait_until_ended(server)
         assert not is_alive(server), (way, errors)
 
@@ -228,7 +228,7 @@ def test_restarted_http_server_is_reconnected(monkeypatch: pytest.MonkeyPatch) -
 
 
 def of_mode(make: Any, mode: str) -> Any:
-    """Return what makes a client that speaks the newest protocol, or the older one."""
+    """Return a client factory for the newest or the older protocol."""
     return lambda *given, **options: make(*given, **{**options, "mode": mode})
 
 
@@ -260,7 +260,7 @@ def test_missing_program_is_distinguished_from_a_forbidden_one(tmp_path: Path) -
     (tmp_path / "mine").touch()
     for error, is_missing in (
         (FileNotFoundError(2, "", "gone"), True),
-        (PermissionError(13, "", "no-such-program"), True),  # a folder of PATH may not be searched
+        (PermissionError(13, "", "no-such-program"), True),  # a folder of PATH may be unreadable
         (PermissionError(13, "", str(tmp_path / "mine")), False),
         (PermissionError(13, ""), False),
         (ValueError("gone"), False),

@@ -1,4 +1,4 @@
-"""MCP servers that break the protocol: they end no run, hang none, and are usable again afterwards."""
+"""MCP servers that break the protocol: runs neither end nor hang, and the servers stay usable."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ tools += [{"name": "deep", "inputSchema": deep}, {"name": "odd", "inputSchema": 
 
 
 class Forgetful(LoopbackThread):
-    """An MCP server over HTTP that can forget its sessions, and that may never answer a farewell."""
+    """An MCP server over HTTP that can forget its sessions, and may not answer their end."""
 
     def __init__(self) -> None:
         self.sessions, self.called = 0, 0
@@ -155,7 +155,7 @@ def test_restarted_http_server_is_reconnected_and_called_once(servers: Servers, 
         ):
             with subtests.test(str(forgotten)):
                 there.forgotten = forgotten
-                there.sessions += 1  # it has forgotten the one before
+                there.sessions += 1  # the server has forgotten the previous session
                 new, before = f"session {there.sessions + 1}", there.called
                 run = played([calls(("go", {})), calls(("go", {}))], [server], servers)
                 assert texts(run) == [new, new] and not any(result.is_error for result in results(run))

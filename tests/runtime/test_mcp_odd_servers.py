@@ -1,4 +1,4 @@
-"""Servers that are not quite right cost what is wrong with them, and no run."""
+"""MCP servers with defects: only the defective parts are lost."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_unusable_tool_named_alone_does_not_end_the_run(snapshot: Snapshot) -> N
 def test_denial_covers_all_spellings_and_allowance_one_tool(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    use_own_folder(monkeypatch, tmp_path)  # another server of this name was seen before: allowances would ask
+    use_own_folder(monkeypatch, tmp_path)  # another server of this name was seen before, so permissions would ask
     dotted, plain = wire_names([("odd", "get.it"), ("odd", "get_it")]).values()
     every = ("mcp_odd_get_it", "mcp__odd__get_it", "mcp:odd/get_it", "odd/get_it", "mcp__odd__*", "mcp__odd", "mcp:odd")
     ran: dict[str, list[tuple[str, list[str]]]] = {
@@ -143,7 +143,7 @@ def test_server_without_a_list_of_tools_is_a_warning() -> None:
 
 
 def answer_to(asked: dict[str, Any], results: dict[str, Any]) -> str:
-    """Return the answer of a server that knows these methods to a message."""
+    """Return the answer to a message by a server with these methods."""
     known = asked["method"] in results
     answer = {"result": results[asked["method"]]} if known else {"error": {"code": -32601, "message": "no"}}
     return json.dumps({"jsonrpc": "2.0", "id": asked.get("id"), **answer})

@@ -1,4 +1,4 @@
-"""Permissions for tools of MCP servers: asked by default, and given to the server as configured and the tool as first seen."""
+"""Permissions for MCP tools: asked by default, and granted to the configured server and the tool as first seen."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ OTHER = bench("--other")
 
 @pytest.fixture(autouse=True)
 def first_sight(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of the person that has seen no server yet."""
+    """A user folder without known servers."""
     return use_own_folder(monkeypatch, tmp_path_factory.mktemp("person") / "agentnb")
 
 
 class Answers:
-    """Answers the questions of a run in their order, and keeps them."""
+    """Answers the questions of a run in order, and records them."""
 
     def __init__(self, *answers: Any) -> None:
         self.questions: list[WaitingOnUser] = []
@@ -62,7 +62,7 @@ class Answers:
 def play(
     replies: list[Any], servers: Servers, *answers: Any, grants: SessionGrants | None = None, tools: Any = None, **options: Any
 ) -> tuple[Run, list[str]]:
-    """Return a run in which a person answers, and the tools that they were asked about."""
+    """Return a run with a person who answers, and the tools in their questions."""
     asked = Answers(*answers)
     given = {name: options.pop(name) for name in ("permissions", "gates") if name in options}
     agent = Agent(ScriptedModel([*replies, "Done."]), tools=tools or [bench()], todos=False, **given)
@@ -72,12 +72,12 @@ def play(
 
 
 def grow(name: str) -> list[ToolCall]:
-    """Return a reply that makes the server offer a tool, or change it: its description counts the others."""
+    """Return a reply that makes the server add or change a tool: its description counts the others."""
     return [ToolCall("mcp_bench_grow", {"name": name})]
 
 
 def called(name: str) -> list[ToolCall]:
-    """Return a reply that calls such a tool, as no reply before did."""
+    """Return a reply with a new call of an added tool."""
     return [ToolCall(f"mcp_bench_{name}", {"value": str(next(_values))})]
 
 
@@ -238,11 +238,11 @@ def test_gate_of_an_agent_lifts_no_question_about_a_change(servers: Servers) -> 
 
 def of(servers: Servers, server: MCPServer) -> LiveServer:
     """Return the connection of a server that a run has used."""
-    return next(live for live in reversed([*servers.used]) if live.server == server)  # others are of earlier folders
+    return next(live for live in reversed([*servers.used]) if live.server == server)  # others belong to earlier folders
 
 
 def accept_now(servers: Servers, server: MCPServer) -> list[str]:
-    """Accept a server as it is; return the tools of which something had changed."""
+    """Accept a server as it is; return its changed tools."""
     live = of(servers, server)
     tools = compare_tools(live, live.tools)
     changed = [tool.tool_name for tool in tools if tool.origin.changed]
@@ -319,7 +319,7 @@ def test_resumed_run_asks_again_about_changed_tools(servers: Servers, tmp_path: 
                 cut_log(store.path(run.id), end, 1)
                 if changes:
                     play([grow(tool)], servers, approve="auto")
-                shutil.rmtree(settings.personal_folder() / FOLDER)  # only the log knows how the tool was
+                shutil.rmtree(settings.personal_folder() / FOLDER)  # only the log has the earlier tool
                 forget()
                 asked, replies = Answers(), [called(tool), "Done."] if end == "tool_finished" else ["Done."]
                 answers = {run.questions[-1].question.id: "approve"} if end == "question_asked" else {}
@@ -337,7 +337,7 @@ def test_resumed_run_asks_again_about_another_server(servers: Servers, tmp_path:
             store = Store(tmp_path / f"{name}{server.identity}")
             run, _ = play([[ADD]], servers, answer, store=store, **options)
             cut_log(store.path(run.id), "tool_finished")
-            shutil.rmtree(settings.personal_folder() / FOLDER)  # only the log knows how the server was
+            shutil.rmtree(settings.personal_folder() / FOLDER)  # only the log has the earlier server
             forget()
             asked = Answers()
             agent = Agent(ScriptedModel([[other_value], "Done."]), tools=[server], todos=False, **options)

@@ -1,4 +1,4 @@
-"""Questions of MCP servers: what the person is asked, what the server gets, what is never passed on."""
+"""Questions of MCP servers: the person's question, the server's answer, and redaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resources and prompts of MCP servers as tools of a run, and what servers say of themselves, which no model reads."""
+"""Resources and prompts of MCP servers as tools; models do not read the server instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that have ended and that nobody holds are not in memory: no cycle waits for Python to collect its garbage."""
+"""Ended and unreferenced runs are freed at once, without reference cycles."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_finished_plan_leaves_no_data_in_memory() -> None:
 
 
 def held(reason: Any) -> int:
-    """Return how many steps with this reason are in memory."""
+    """Count the steps with this reason in memory."""
     return sum(isinstance(one, dict) and one.get("reason") == reason for one in gc.get_objects())
 
 
@@ -89,7 +89,7 @@ def test_idle_thread_of_plain_tools_keeps_no_run_in_memory() -> None:
         return "x"
 
     before = logs()
-    for _ in range(2):  # in a new thread, and in one that is idle
+    for _ in range(2):  # in a new thread, and in an idle one
         run = asyncio.run(agent_of(ToolCall("plain"), "Done.", tools=[plain]).run("Go"))
         assert run.rounds[0].results[0].text == "x"
         del run

@@ -1,4 +1,4 @@
-"""Code that a model wrote: it cannot do what only the person may, in whatever thread; its tools are inner calls."""
+"""Code written by a model: it lacks the person's privileges in any thread, and its tools are inner calls."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _outside = ThreadPoolExecutor(1)
 
 
 def compiled(source: str, scope: CodeScope, **names: Any) -> Any:
-    """Run source as code of a model and return its variable ``found``."""
+    """Run source as model code and return its variable ``found``."""
     variables = {"scope": scope, **names}
     exec(compile(source, scope.filename, "exec"), variables)
     return variables.get("found")
 
 
 def coded(source: str, **names: Any) -> Any:
-    """A tool that runs this source as code of a model."""
+    """A tool that runs this source as model code."""
 
     @tool(effects=["read"])
     async def act(context: ToolContext) -> ToolOutcome:
@@ -80,7 +80,7 @@ def agent(source: str, *others: Any, names: dict[str, Any] | None = None, **sett
 
 
 def nested(**options: Any) -> Run:
-    """A run that begins where this is called, and writes."""
+    """Start a run here that writes."""
     inner = Agent(ScriptedModel([ToolCall("write"), "Done."]), tools=[write], todos=False, guidance="off")
     return inner.run_sync("go", **options)
 
@@ -129,7 +129,7 @@ def in_loop_of_thread(attempt: Callable[[], str], do: Callable[[], Any]) -> str:
 
 
 def _in(start: Callable[[Callable[[], None]], Any], do: Callable[[], Any]) -> str:
-    """Do it in a thread whose stack has nothing of the code."""
+    """Call it in a thread whose stack has no frames of the code."""
     ended: Future[str] = Future()
 
     def work() -> None:
@@ -177,7 +177,7 @@ DOORS: dict[str, Callable[[LiveRun, Session], Any]] = {
 def test_code_cannot_use_privileges_of_the_person(tmp_path: Path, subtests: pytest.Subtests) -> None:
     live: list[LiveRun] = []
     open_one = Agent(ScriptedModel([ToolCall("write"), "Done."]), tools=[write], todos=False).start("go", approve="ask")
-    wait_until(lambda: bool(open_one.run.waiting))  # of another run: it is for no code of a model
+    wait_until(lambda: bool(open_one.run.waiting))  # belongs to another run, not to model code
     session = Session(Store(tmp_path))
     for door, do in DOORS.items():
         for way, function in WAYS.items():
@@ -198,7 +198,7 @@ def test_refusals_in_code_have_advice(snapshot: Snapshot) -> None:
 
 
 def test_run_started_by_code_permits_no_more_than_its_parent(subtests: pytest.Subtests) -> None:
-    """The options of the inner run would allow all; its question goes to the person of the outer run, who is not there."""
+    """The inner options would allow everything; its question goes to the absent person of the outer run."""
     for way, function in WAYS.items():
         with subtests.test(way):
             source = "found = way(lambda: inner(), inner)"
@@ -221,7 +221,7 @@ def test_functions_of_code_belong_to_it_until_its_run_ends() -> None:
     told: list[str] = []
 
     def call_later() -> str:
-        """A tool of the person's, which the model calls after the code has ended."""
+        """A user's tool that the model calls after the code has ended."""
         try:
             kept["later"]()
         except SettingsError as error:
@@ -233,7 +233,7 @@ def test_functions_of_code_belong_to_it_until_its_run_ends() -> None:
     Agent(ScriptedModel(replies), tools=[act, call_later], todos=False).run_sync("go")
     assert len(told) == 1 and "is up to the person" in told[0]
     for act in (kept["later"], lambda: contextvars.Context().run(kept["later"])):
-        with pytest.raises(SettingsError, match="is up to the person"):  # what holds for later runs never is the code's
+        with pytest.raises(SettingsError, match="is up to the person"):  # code never sets defaults for later runs
             act()
     session.allow_always("write", ["write"])
     assert [grant["tool"] for grant in session.grants.in_force()] == ["write"]
@@ -291,7 +291,7 @@ def test_no_tool_is_called_after_the_code_ends() -> None:
 
 @pytest.mark.req("KX.5")
 def test_a_question_of_an_inner_call_has_no_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Nobody there is a denial, or an error of the tool; the run is never suspended."""
+    """Without a person the call is denied or fails; the run is never suspended."""
     for name, other, code in (("write", write, DENIED), ("asks", asks, "nobody_to_ask")):
         with subtests.test(name):
             source = f"try:\n    scope.call('{name}', {{}})\nexcept Exception as error:\n    found = error.error_code"
@@ -325,7 +325,7 @@ def _answer(live: LiveRun, told: list[str]) -> None:
 
 
 def _with_schedule(made: Agent, served: queue.SimpleQueue[Callable[[], None]]) -> Agent:
-    """The agent, whose code runs when the main thread takes it from the queue."""
+    """The agent; its code runs when the main thread takes it from the queue."""
 
     @tool(effects=["read"])
     async def act(context: ToolContext) -> ToolOutcome:
@@ -380,7 +380,7 @@ def test_busy_main_thread_is_an_error(snapshot: Snapshot) -> None:
 
 
 def test_code_within_code_and_with_own_loop_is_refused(snapshot: Snapshot) -> None:
-    """The main thread is held by the first code; the event loop of an awaited run by the code itself."""
+    """The first code occupies the main thread; in an awaited run the code occupies its event loop."""
     run = agent("found = scope.call('act', {}).value").run_sync("go")
     assert results(run)[0].text == snapshot("within code")
     run = asyncio.run(agent("found = scope.call('add', {'a': 1, 'b': 2}).value", add).run("go"))

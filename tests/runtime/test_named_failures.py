@@ -1,4 +1,4 @@
-"""The failures this is built against, each as a scripted run: what the model did wrong, and what now comes of it."""
+"""Known failures of models as scripted runs, and their outcomes with agentnb."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TALK = [
 
 
 def assert_alternates(request: Request) -> None:
-    """Assistant and others in turn, nothing empty, the last one not the assistant's."""
+    """Check that roles alternate, no message is empty, and the last is not the assistant's."""
     of_assistant = [message.role == "assistant" for message in request.messages]
     assert all(one != other for one, other in pairwise(of_assistant))
     assert not of_assistant[0]
@@ -40,13 +40,13 @@ def assert_alternates(request: Request) -> None:
 
 
 def assert_no_two_answers_in_a_row(run: Run) -> None:
-    """Between two replies of words alone stands a call or a message of the user."""
+    """Check that a call or user message separates any two text-only replies."""
     roles = [message.role for message in run.messages if not message.calls]
     assert ("assistant", "assistant") not in pairwise(roles)
 
 
 def mentions_of(run: Run, number: int) -> list[str]:
-    """The statuses a todo has had, one after the other."""
+    """Return the statuses of a todo, in order."""
     lists = [event.todos for event in run.events if isinstance(event, TodosChanged)]
     found = [one.status for todos in lists for one in todos if one.id == number]
     return [status for index, status in enumerate(found) if index == 0 or found[index - 1] != status]

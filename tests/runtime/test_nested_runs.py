@@ -16,7 +16,7 @@ from agentnb.policies.gates import Ask
 
 
 class CountingStore(Store):
-    """A store that notes which logs it loads."""
+    """A store that records the loaded logs."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -1,4 +1,4 @@
-"""A run that a tool begins is paid from the budget of the tool's run, wherever the tool runs."""
+"""Nested runs spend from the budget of the tool's run, on any thread."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def inner_agent() -> Agent:
 
 
 def tools(inner: list[Run], threads: list[str]) -> dict[str, Callable[..., Any]]:
-    """A tool for each place that tools run in; each begins runs of its own."""
+    """Return a tool for each kind of thread; each starts runs."""
 
     def plain(count: int) -> str:
         """Ask another agent, so many times."""
@@ -58,7 +58,7 @@ def tools(inner: list[Run], threads: list[str]) -> dict[str, Callable[..., Any]]
 
 
 def outer_agent(calls: list[ToolCall], inner: list[Run], threads: list[str], **settings: Any) -> Agent:
-    """Makes these calls, one a round, and pays for its last words only."""
+    """Return an agent that makes these calls, one per round, and pays for its last reply only."""
     model = ScriptedModel([*calls, paid("outer")])
     return Agent(model, tools=list(tools(inner, threads).values()), guidance="off", todos=False, **settings)
 

@@ -1,4 +1,4 @@
-"""Replies made fit for the log: an id of its own for every call, nothing that cannot be written."""
+"""Normalized replies for the log: a unique id for every call, and only serializable content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends that nobody expects: GeneratorExit from code of others, a log that cannot be begun, a tool that was left behind."""
+"""Unexpected endings: GeneratorExit from foreign code, a log that cannot be created, an abandoned tool."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_run_closed_from_outside_is_cancelled_if_its_loop_continues(subtests: py
                 loop.run_until_complete(closed(life))
             loop.close()
             life.close()
-            gc.collect()  # the task of a loop that is closed
+            gc.collect()  # the task of a closed loop
             assert [one.status for one in store.summaries()] == [status]
 
 
@@ -203,6 +203,6 @@ def test_run_collected_after_its_loop_closed_prints_nothing() -> None:
     loop.set_exception_handler(lambda *_: None)
     inner = loop.run_until_complete(until_it_waits())
     loop.close()
-    for task in inner:  # in whatever order they are collected, the run's own comes before its caller
+    for task in inner:  # in any order of collection the run's generator precedes its caller
         task.get_coro().close()  # type: ignore[union-attr]
     outer.get_coro().close()  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Functions of the person that raise what ends tasks or processes: the run ends well, with an end in its log."""
+"""User functions that raise exceptions ending tasks or processes: the run ends properly, with its end logged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_raising_program_gives_no_answer(subtests: pytest.Subtests) -> None:
 
         for name, program in {"plain": fail, "async": fail_later}.items():
             if kind is StopIteration and name == "async":
-                continue  # Python makes a RuntimeError of it
+                continue  # Python turns it into a RuntimeError
             for door in ("approve", "answer"):
                 with subtests.test(f"{door} {name} {kind.__name__}"):
                     options: dict[str, Any] = {door: program}

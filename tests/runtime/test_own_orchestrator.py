@@ -1,4 +1,4 @@
-"""`runtime` runs anything: an orchestrator that is no part of agentnb has all that an agent's run has."""
+"""`runtime` runs any orchestrator: a custom one has all features of an agent's run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COST = 0.25
 
 
 class Steady:
-    """Makes one call after the other and then answers, by what the conversation holds: also in another process."""
+    """Makes its calls in sequence, then answers, based on the conversation alone: also in another process."""
 
     def __init__(self, name: str, *calls: ToolCall, error: Exception | None = None) -> None:
         self.name = f"scripted:{name}"
@@ -55,7 +55,7 @@ class Steady:
 
 
 def worker(name: str, *tools: Callable[..., Any], **settings: Any) -> Agent:
-    """An agent that calls each of its tools once."""
+    """Return an agent that calls each of its tools once."""
     model = Steady(name, *[ToolCall(one.__name__, {}) for one in tools])
     return bare(model, tools, unpriced=True, **settings)
 
@@ -70,7 +70,7 @@ async def noted() -> str:
 
 
 def played(what: Orchestration, watch: Callable[[LiveRun, Any], Any] = lambda live, item: None, **options: Any) -> Run:
-    """The run of an orchestration, on a loop on which nothing happens before its handle is here."""
+    """Run an orchestration on a loop where nothing happens before its handle is returned."""
 
     async def play() -> Run:
         here = OnThisLoop(asyncio.get_running_loop())
@@ -162,7 +162,7 @@ def test_paused_run_starts_no_step_until_resumed() -> None:
             going_on.append(asyncio.ensure_future(go_on(live)))
 
     async def go_on(live: LiveRun) -> None:
-        for _ in range(20):  # steps that could begin have begun by then
+        for _ in range(20):  # all runnable steps have started by then
             await asyncio.sleep(0)
         seen.append(len(begun))
         live.resume()
@@ -280,7 +280,7 @@ def test_step_id_used_again_is_refused(tmp_path: Path) -> None:
 
 
 def finished_in(folder: Path) -> Counter[str]:
-    """How often each tool of each agent has done its work, by the logs in a folder."""
+    """Count the completed calls of each tool of each agent in the logs of a folder."""
     runs = [Store(folder).load(run_id) for run_id in Store(folder).ids()]
     return Counter(
         f"{run.agent} {event.result.name}"
@@ -420,7 +420,7 @@ def test_log_that_starts_a_step_twice_does_its_work_once(tmp_path: Path) -> None
     after = next(n for n, event in enumerate(whole.events) if isinstance(event, StepFinished))
     log = store.kept[after] / f"{whole.id}.jsonl"
     first, started, *others = [json.loads(line) for line in log.read_text().splitlines()]
-    lines = [first, started, started, *others]  # as earlier versions did for a step that a death had cut off
+    lines = [first, started, started, *others]  # as earlier versions did for a step interrupted by the death of the process
     log.write_text("".join(json.dumps({**line, "seq": number}) + "\n" for number, line in enumerate(lines)))
     run = asyncio.run(recover(whole.id, agent=Orchestration(make=Once), store=Store(store.kept[after]), trust_log=True))
     assert (run.status, run.step_records["one"].output, done) == ("completed", "kept", ["here"])

@@ -1,4 +1,4 @@
-"""Money that was spent although nothing came of it, or although the process died: it counts, in the log too."""
+"""Money spent on lost replies or dead processes counts, also in the log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SMALL = History(compact_above=5, keep_recent=2)
 
 
 class Reckons(Summarising):
-    """What breaks off costs a dollar a part, and a thousandth a character."""
+    """Estimates an interrupted reply at a dollar per part and a thousandth per character."""
 
     def used_until_cut(self, request: Request, heard: Message) -> Usage:
         characters = sum(len(part.text) for part in heard.parts if isinstance(part, Text | Thinking))
@@ -38,12 +38,12 @@ class Reckons(Summarising):
 
 
 def ended(model: Any, **settings: Any) -> Run:
-    """The run, also one that failed in its first round."""
+    """Return the run, even if it failed in its first round."""
     return even_failed(lambda: bare(model, [work], **settings).run_sync("go"))
 
 
 def streaming(*items: Any) -> Reckons:
-    """A model that streams these, of which an exception is raised."""
+    """Return a model that streams these items and raises exceptions among them."""
     return Reckons([Streamed(*items)])
 
 
@@ -56,7 +56,7 @@ def test_interrupted_thinking_is_paid_with_and_without_text() -> None:
     assert tables.usage(run)[["output_tokens", "cost", "estimated"]].values.tolist() == [[11, 1.011, True]]
     run = ended(streaming(ThinkingDelta("Well."), TextDelta("Yes"), gone))
     assert (run.cost, run.text) == (2.008, "Yes") and run.rounds[0].usage == run.usage
-    assert ended(streaming(gone)).cost == 0.0  # it was refused, as far as anybody can say
+    assert ended(streaming(gone)).cost == 0.0  # presumably refused
 
 
 @pytest.mark.req("KX.9")
@@ -76,7 +76,7 @@ def test_reported_summary_usage_counts_although_the_connection_fails_afterwards(
 
 
 def summing_up(*items: Any) -> Reckons:
-    """A model that does three calls and answers; asked for a summary, it streams these."""
+    """Return a model with three calls and an answer, which streams these items as its summary."""
     return Reckons([do(1), do(2), do(3), "Done."], [Streamed(*items)])
 
 
@@ -137,7 +137,7 @@ def test_nested_run_cost_is_logged_before_its_call_ends(where: str, tmp_path: Pa
     assert sum(event.inside for event in spent) == pytest.approx(0.5) == run.counters.spent_inside
     assert (run.own_cost, run.cost) == (pytest.approx(0.2), pytest.approx(0.7))
     if told:
-        assert told == [pytest.approx(0.5)]  # the very moment it is spent: the process may die in the next
+        assert told == [pytest.approx(0.5)]  # at once: the process may die at any moment
     cut = tmp_path / f"{run.id}.jsonl"
     until = max(place for place, event in enumerate(run.events) if isinstance(event, ExtraUsage)) + 1
     cut.write_bytes(marked(run.events[:until]))

@@ -1,4 +1,4 @@
-"""Permissions of runs that begin from a log: it loosens no mode of the person, and what is denied now does not run again."""
+"""Permissions of runs that start from a log: the person's mode is not loosened, and denied calls do not repeat."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CALL = ToolCall("poll", {})
 
 
 def agent(done: list[str], **settings: Any) -> Agent:
-    """An agent that calls a repeatable tool once."""
+    """Return an agent that calls a repeatable tool once."""
 
     @tool(effects=["execute"], repeatable=True)
     async def poll() -> str:
@@ -33,10 +33,10 @@ def agent(done: list[str], **settings: Any) -> Agent:
 
 
 def cut(folder: Path) -> tuple[Store, Run]:
-    """A log that ends when its call has begun, with permission for everything."""
+    """Return a log that ends after the start of its call, with permission for everything."""
     run = agent([]).run_sync("go", store=Store(folder), approve="auto")
     cut_log(folder / f"{run.id}.jsonl", "tool_started")
-    consent._begun_here.discard(run.id)  # as in another process
+    consent._begun_here.discard(run.id)  # like another process
     return Store(folder), run
 
 

@@ -1,4 +1,4 @@
-"""Permissions of runs: what is asked where, who says them, what a log may say, and a file that changes meanwhile."""
+"""Permissions of runs: questions, sources, logs, and files that change meanwhile."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def no_mode(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class Desk:
-    """Tools that note what they did in a folder, and agents that have them."""
+    """Tools that record their effects in a folder, and agents with them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.done = folder, list[str]()
@@ -74,7 +74,7 @@ def desk(tmp_path: Path) -> Desk:
 
 
 def answered(live: LiveRun, *answers: Any) -> Run:
-    """The run, whose questions were answered so, in their order."""
+    """Return the run after answering its questions, in order."""
     for place, answer in enumerate(answers):
         wait_until(lambda place=place: len(live.run.questions) > place or live.done)
         live.answer(answer)
@@ -151,7 +151,7 @@ def test_always_in_the_session_reaches_other_runs_until_revoked(desk: Desk) -> N
         assert codes(desk.agent([STATUS]).run_sync("go", RunOptions(can_ask=False))) == [DENIED]
     lone = desk.agent([STATUS]).start("go")
     wait_until(lambda: bool(lone.run.waiting))
-    with pytest.raises(SettingsError):  # no session could remember it
+    with pytest.raises(SettingsError):  # no session to remember it
         lone.answer({"always": "bash(git status *)", "reach": "session"})
     with pytest.raises(SettingsError):  # of another tool
         lone.answer({"always": "save", "reach": "run"})
@@ -162,7 +162,7 @@ def test_permission_granted_in_a_run_can_be_revoked_during_it(desk: Desk) -> Non
     live: list[LiveRun] = []
 
     async def stop_allowing() -> None:
-        """Take it back."""
+        """Revoke the permission."""
         live[0].withdraw(live[0].run.grants[0].grant_id)
 
     model = ScriptedModel([[STATUS], [ToolCall("stop_allowing")], [STATUS], "Done."])
@@ -300,7 +300,7 @@ def test_own_gates_and_rules_ask_even_in_mode_auto(desk: Desk) -> None:
     assert [one.question.about and one.question.about.command for one in run.questions] == ["", "git log", "$X"]
     assert desk.done == ["measure", "git log", "git status -s", "save data/a.txt"]
     run = desk.agent([SAVE], gates=[careful]).run_sync("go", approve="ask")
-    assert codes(run) == [None]  # a gate that allows lifts what only the mode or a default asks
+    assert codes(run) == [None]  # an allowing gate lifts questions of the mode or a default
 
 
 def test_nested_runs_tool_calls_and_steps_obey_outer_rules(subtests: pytest.Subtests, desk: Desk) -> None:
@@ -358,7 +358,7 @@ def test_nested_runs_tool_calls_and_steps_obey_outer_rules(subtests: pytest.Subt
 
 
 def freer_agent(desk: Desk) -> Agent:
-    """An agent that allows itself more than the runs around it may."""
+    """Return an agent with more permissions than its parent runs."""
     return desk.agent([STATUS, SAVE, MEASURE], permissions={"bash": "allow", "save": "allow"}, approve="auto", name="inner")
 
 
@@ -370,17 +370,17 @@ def calling(desk: Desk, tool_of_tools: Any) -> Agent:
     return Agent(ScriptedModel([[ToolCall("through")], "Done."]), tools=[*desk.tools(), tool_of_tools], todos=False)
 
 
-# Only the person loosens
+# Loosening by the person
 
 
 @pytest.fixture
 def another_process(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Forget what was said in this process, as another one does."""
+    """Forget the permissions of this process, like a new process."""
     return lambda: monkeypatch.setattr(consent, "_begun_here", set())
 
 
 def cut_run(desk: Desk, store: Store, **how: Any) -> tuple[str, Path]:
-    """A run that was begun with these options, and whose process died before its call was made; its id and log."""
+    """Return the id and log of a run with these options whose process died before its call."""
     desk.done.clear()
     run = desk.agent([STATUS]).run_sync("go", store=store, **how)
     (path,) = [one for one in store.folder.glob("*.jsonl") if one.stem == run.id]
@@ -456,7 +456,7 @@ def test_log_prohibitions_and_questions_hold_in_resumed_forked_continued_runs(
             another_process()
             freer = desk.agent(permissions={"bash": "allow"})
             again = asyncio.run(recover(run_id, agent=freer, store=store))
-            assert codes(again) == [None if how.get("approve") == "auto" else DENIED]  # said here, before the rule that asks
+            assert codes(again) == [None if how.get("approve") == "auto" else DENIED]  # set here, before the asking rule
             run = desk.agent([MEASURE]).run_sync("go", **how)
             model = ScriptedModel([[STATUS], "Done."])
             assert codes(asyncio.run(fork(run, 2, model=model, tools=desk.tools())))[-1] == DENIED

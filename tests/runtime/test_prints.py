@@ -1,4 +1,4 @@
-"""What a call keeps of what its tool prints."""
+"""Printed output of tools, kept with their calls."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_long_output_keeps_its_end_and_the_omitted_count(subtests: pytest.Subtes
 def test_cut_text_contains_no_part_of_a_key(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     for behind in (MAX_KEPT, 2 * MAX_KEPT, 4 * MAX_KEPT):
-        for end in ("", "\rend"):  # the end replaces the line before it: what was cut far above is shown
+        for end in ("", "\rend"):  # the end replaces the previous line: the text cut far above is shown
             with subtests.test(behind=behind, end=end):
                 assert "k3Y" not in kept("x" * 3 * MAX_KEPT, f"{KEY}\n", "." * (behind - 30), end)
 

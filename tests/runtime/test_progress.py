@@ -1,4 +1,4 @@
-"""Tools that say how far they have come: told to watchers while they run, kept with their result."""
+"""Progress of tools: sent to watchers while they run, kept with their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The book of questions: answers of a process that died are served again to the same question, or told to the model."""
+"""The question book: answers from a dead process are served to the same question again, or given to the model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NUMBER = {"type": "integer"}
 
 
 class Person:
-    """Answers every question with a number that counts up, or declines; remembers what was asked."""
+    """Answers every question with an increasing number, or declines; records the questions."""
 
     def __init__(self, first: int = 1, declines: Sequence[str] = ()) -> None:
         self.asked: list[str] = []
@@ -49,7 +49,7 @@ class Person:
 
 
 def asking(plan: Sequence[str], *, repeatable: bool = True) -> Any:
-    """A tool that asks these questions and returns the answers."""
+    """Return a tool that asks these questions and returns the answers."""
 
     @tool(repeatable=repeatable)
     async def asks(context: ToolContext) -> list[Any]:
@@ -69,7 +69,7 @@ def agent_with(value: Any, **settings: Any) -> Agent:
 
 
 def died(store: Store, agent: Agent, person: Person, ended_with: str = "tool_finished") -> Run:
-    """A run whose process died just before the first event of this kind."""
+    """Return a run whose process died just before the first event of this kind."""
     run = asyncio.run(agent.run("go", RunOptions(store=store, answer=person.answer)))
     cut_log(store.path(run.id), ended_with, before=True)
     return run
@@ -136,7 +136,7 @@ def test_interrupted_tool_without_questions_mentions_no_answers(tmp_path: Path) 
 
 
 def asked(question: WaitingOnUser, outcome: Outcome, answer: Any) -> list[tuple[type[Event], dict[str, Any]]]:
-    """The events of a question that an earlier process asked."""
+    """Return the events of a question from an earlier process."""
     events: list[tuple[type[Event], dict[str, Any]]] = [(e.QuestionAsked, {"question": question})]
     if outcome != "open":
         ends = {
@@ -150,7 +150,7 @@ def asked(question: WaitingOnUser, outcome: Outcome, answer: Any) -> list[tuple[
 
 
 def book_of(events: Iterable[tuple[type[Event], dict[str, Any]]], **settings: Any) -> QuestionBook:
-    """The book of a run that is resumed after these events."""
+    """Return the question book of a run resumed after these events."""
     log = EventLog("r-1")
     log.append(opening())
     log.emit(e.RoundStarted, index=0, reason="prompt")

@@ -1,4 +1,4 @@
-"""A question reaches the person, or who answers for them, from wherever it is asked: also from a nested run."""
+"""Questions from anywhere, including nested runs, reach the person or the answering function."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_answering_function_also_decides_approvals() -> None:
 
 
 def nesting(inner: list[Run], **settings: Any) -> dict[str, Any]:
-    """A tool for each way in which a tool may run an agent that asks."""
+    """Return a tool for each way to run an asking agent."""
 
     async def awaits() -> str:
         inner.append(await agent(colour, **settings).run("inner"))

@@ -1,4 +1,4 @@
-"""Runs whose calls of the model fail and are made again."""
+"""Runs with failing and retried model calls."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ADD = ToolCall("add", {"a": 1, "b": 2})
 
 @pytest.fixture
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting for a retry or for others takes no time: the clock of both goes forward instead."""
+    """Skip the waits for retries and limiters by advancing their clock."""
     passed, sleep = 0.0, asyncio.sleep
 
     async def skip(seconds: float) -> None:
@@ -68,7 +68,7 @@ def scheduled(run: Run) -> list[RetryScheduled]:
     return [event for event in run.events if isinstance(event, RetryScheduled)]
 
 
-# What is told
+# Reports
 
 
 @each_format
@@ -193,7 +193,7 @@ def test_many_refused_runs_end_with_every_attempt_logged(wire: str) -> None:
     assert sum(len(run.rounds[0].retries) for run in runs) == 8
 
 
-# Held up by others
+# Delayed by other calls
 
 
 @each_format
@@ -202,7 +202,7 @@ def test_run_waiting_for_others_reports_attempt_0_and_counts_one(wire: str, no_w
     store = Store(tmp_path / "runs")
     with LoopbackServer(["Warm.", Status(503), "Here."]) as server, counted_limiters() as limiters:
         agent = agent_of(server, wire)
-        agent.run_sync("go")  # what it imports takes its time
+        agent.run_sync("go")  # imports are slow
         limiters[0].was_refused(LONG_WAIT)
         run = agent.run_sync("go", store=store)
     assert [one.attempt for one in run.rounds[0].retries] == [0, 1] and run.text == "Here."

@@ -1,4 +1,4 @@
-"""Steps of an agent's run: nested runs that an extension begins between two rounds."""
+"""Steps of an agent's run: nested runs started by an extension between two rounds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEP = "step-1"
 
 
 class Refusing:
-    """What cannot be run."""
+    """A runnable that refuses to run."""
 
     async def run(self, prompt: str, options: Any = None) -> Any:
         raise SettingsError("It has no model", "Give one")
@@ -41,7 +41,7 @@ def mend_net(name: str) -> str:
 
 
 def agent(inner: Any, *replies: Any, seconds: float | None = None, **parts: Any) -> Agent:
-    """An agent whose runs have one step before they end: this nested run."""
+    """Return an agent whose runs end with this nested run as a step."""
 
     def output(run: Any) -> dict[str, Any]:
         return {"text": run.text}
@@ -77,7 +77,7 @@ def nested(*replies: Any, **settings: Any) -> Mending:
 
 
 def steps(run: Any) -> list[Any]:
-    """The events of the steps of a run."""
+    """Return the step events of a run."""
     return [event for event in run.events if isinstance(event, StepStarted | StepFinished)]
 
 

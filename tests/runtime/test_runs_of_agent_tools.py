@@ -1,4 +1,4 @@
-"""Calls of agents, workflows and orchestrations as tools: their nested runs, and what the model gets of them."""
+"""Agents, workflows and orchestrations as tools: nested runs and results for the model."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def fails() -> str:
 
 
 def helper(*replies: Any, tools: Any = (noted,), **settings: Any) -> Agent:
-    """An agent named helper with this script."""
+    """Return an agent named helper with this script."""
     return bare(ScriptedModel(replies), tools, **{"name": "helper", **settings})
 
 
@@ -64,16 +64,16 @@ def asks(prompt: str = "Find it.", name: str = "helper") -> ToolCall:
 
 
 def outer(called: Any, *calls: ToolCall, **settings: Any) -> Agent:
-    """An agent that calls this tool."""
+    """Return an agent that calls this tool."""
     return bare(ScriptedModel([*(calls or (asks(),)), "Done."]), [tool(called, name="helper")], **settings)
 
 
 def nested(run: Run, store: Store) -> list[Run]:
-    """The runs nested in a run."""
+    """Return the runs nested in a run."""
     return [one for one in map(store.load, sorted(store.ids())) if one.parent_id == run.id]
 
 
-# What the model gets
+# Results for the model
 
 
 @dataclass
@@ -122,7 +122,7 @@ def test_arguments_without_a_prompt_are_refused_without_a_run(subtests: pytest.S
 
 
 class StoppedAlone:
-    """A runnable of one's own whose run is stopped, and not the run around it."""
+    """A custom runnable whose run is stopped without its parent."""
 
     tool_offer = ToolOffer("helper", "Finds.")
 
@@ -244,7 +244,7 @@ def test_calls_overlap_only_if_the_tool_is_parallel_safe(subtests: pytest.Subtes
             assert (codes(run), most) == ([None, None], 2 if safe else 1)
 
 
-# Where tools are named
+# References to tools
 
 
 def test_workflow_agents_and_steps_run_an_agent_as_a_tool(subtests: pytest.Subtests, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs with an approval mode: what is asked, what is denied, and that nested and resumed runs keep it."""
+"""Approval modes: questions and denials, also in nested and resumed runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agentnb.tools.tool import ToolContext
 
 
 class Desk:
-    """Tools that note what they were called with, and agents that have them."""
+    """Tools that record their arguments, and agents with them."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -54,7 +54,7 @@ WRITE, SEND, LOOK = ToolCall("write", {"path": "a"}), ToolCall("send", {"to": "a
 
 
 def answered(live: LiveRun, *answers: Any) -> Run:
-    """The run, whose questions were answered so, in their order."""
+    """Return the run after answering its questions, in order."""
     for place, answer in enumerate(answers):
         wait_until(lambda place=place: len(live.run.questions) > place or live.done)
         live.answer(answer)
@@ -93,7 +93,7 @@ def test_agentnb_tools_are_not_asked_about_and_auto_asks_nothing() -> None:
     run = desk.agent([WRITE]).run_sync("go", approve="auto")
     assert desk.done == ["write a"] and run.settings["approve"] == "auto" and not run.questions
     run = desk.agent([WRITE]).run_sync("go")
-    assert desk.done == ["write a"] * 2 and "approve" not in run.settings  # a function that declares nothing runs
+    assert desk.done == ["write a"] * 2 and "approve" not in run.settings  # a function without declared effects runs
 
 
 def test_mode_ask_without_a_person_denies_like_any_gate(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_mode_read_only_denies_other_calls_without_a_question() -> None:
 
 
 def begun_inside(kind: str, inner: Agent, **how: Any) -> Callable[..., Any]:
-    """A tool that begins a nested run."""
+    """Return a tool that starts a nested run."""
 
     async def started(context: ToolContext) -> str:
         return str((await context.start_run(inner, "go")).text)
@@ -201,7 +201,7 @@ def test_recovered_run_keeps_its_mode_unless_another_is_given(subtests: pytest.S
     cases: dict[str | None, tuple[list[str], str]] = {
         None: (["write a"], "ask"),
         "auto": (["write a", "send ann"], "auto"),
-        "read_only": ([], "read_only"),  # what was approved is judged again
+        "read_only": ([], "read_only"),  # approved calls are judged again
     }
     for word, (done, mode) in cases.items():
         with subtests.test(str(word)):

@@ -1,4 +1,4 @@
-"""A budget of one's own making, which runs share that know nothing of each other."""
+"""Custom budgets shared by independent runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Reached(NamedTuple):
 
 
 class Purse:
-    """As an experiment would have it in another process: nothing of agentnb's, a number and a lock."""
+    """A budget as an experiment keeps it in another process: without agentnb code, a number and a lock."""
 
     def __init__(self, limit: float | None) -> None:
         self.limit = limit
@@ -55,7 +55,7 @@ def paid(part: ToolCall | Text) -> Reply:
 
 
 def spending(calls: int) -> Agent:
-    """An agent that makes so many calls and pays for each."""
+    """Return an agent that makes so many calls and pays for each."""
     parts = [paid(ToolCall("work", {"n": number})) for number in range(calls)]
     return bare(ScriptedModel([*parts, paid(Text("Done."))]), [work], unpriced=True)
 
@@ -64,7 +64,7 @@ def test_parallel_runs_spend_one_budget_and_end_with_it(tmp_path: Path) -> None:
     begun = threading.Event()
 
     class Held(Purse):
-        """It takes nothing before both runs have begun: the first may be quick."""
+        """A budget that accepts no payment before both runs have started: the first may be quick."""
 
         def pay(self, dollars: float) -> None:
             assert begun.wait(30)
@@ -76,7 +76,7 @@ def test_parallel_runs_spend_one_budget_and_end_with_it(tmp_path: Path) -> None:
     runs = [live.result(30) for live in lives]
     assert {(run.status, run.stop_reason) for run in runs} == {("limited", "experiment")}
     assert purse.spent == pytest.approx(sum(run.spent for run in runs))
-    assert 6 * COST <= purse.spent <= 7 * COST  # a reply that was under way is paid for
+    assert 6 * COST <= purse.spent <= 7 * COST  # a running reply is paid for
 
 
 def test_run_without_remaining_budget_is_refused(snapshot: Snapshot) -> None:
@@ -109,7 +109,7 @@ def test_invalid_budget_is_refused() -> None:
 
 def test_error_names_the_failing_budget_and_the_run_is_closed(subtests: pytest.Subtests) -> None:
     class Broken(Purse):
-        """As an experiment may have it, whose other process is gone."""
+        """The budget of an experiment whose other process is gone."""
 
         def __repr__(self) -> str:
             return "Broken()"
@@ -124,7 +124,7 @@ def test_error_names_the_failing_budget_and_the_run_is_closed(subtests: pytest.S
             with pytest.raises(
                 SettingsError, match=r"The budget Broken\(\) failed \(ValueError: the ledger is closed\)"
             ) as caught:
-                if name == "left":  # a run asks for it only to show it
+                if name == "left":  # a run reads it only for display
                     Budget(within=purse).left()
                 spending(0).start("go", RunOptions(budget=purse)).result(30)
             assert "pay, left, exhausted, has_limit" in str(caught.value)

@@ -1,4 +1,4 @@
-"""One call of several that fails, quits or takes too long: the others keep their results, and the model is told what to try."""
+"""A failing, exiting or slow call: its siblings keep their results, and the model gets advice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Tools = list[Any]
 
 
 class Turns:
-    """Lets a call wait until another has ended, as whoever watches is told."""
+    """Lets a call wait until watchers see the end of another."""
 
     def __init__(self) -> None:
         self.begun, self.failed = threading.Event(), threading.Event()
@@ -100,7 +100,7 @@ each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
 
 def siblings(turns: Turns) -> Tools:
-    """Two that begin before the other fails and end only after it has: one on the loop, one in a thread."""
+    """Return two calls that start before the failure and end after it: one on the loop, one in a thread."""
 
     @tool(parallel_safe=True)
     async def slow(name: str) -> str:

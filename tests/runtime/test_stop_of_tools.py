@@ -1,4 +1,4 @@
-"""`LiveRun.stop` while the main thread waits and runs a plain tool: the tool is interrupted, and who waits gets the run."""
+"""`LiveRun.stop` while the main thread runs a plain tool: the tool is interrupted, and the waiter gets the run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ pytestmark = [
 
 
 class Nap:
-    """A plain tool that sleeps until it is interrupted, and counts its naps and the interrupts in them."""
+    """A plain tool that sleeps until it is interrupted, and counts naps and interrupts."""
 
     def __init__(self) -> None:
         self.naps = 0
@@ -55,9 +55,9 @@ class Nap:
 
     def nap(self) -> str:
         try:
-            self.naps += 1  # no event: an interrupt while it is set would leave it locked
+            self.naps += 1  # not an event: an interrupt during `set` would leave it locked
             for _ in range(100 * LONG):
-                time.sleep(0.01)  # an interrupt a moment before a call that blocks does not end that call
+                time.sleep(0.01)  # an interrupt just before a blocking call does not end it
         except KeyboardInterrupt:
             self.interrupts += 1
             raise
@@ -66,13 +66,13 @@ class Nap:
 
 
 def agent(*tools: Any, calls: int = 1) -> Agent:
-    """One that calls the first tool so often in one reply."""
+    """Return an agent that calls the first tool so often in one reply."""
     name = getattr(tools[0], "__name__", "") or tools[0].spec.name
     return Agent(ScriptedModel([[ToolCall(name)] * calls, "Done."]), tools=tools)
 
 
 def waited_for(made: Agent, lives: list[LiveRun]) -> Run:
-    """As `Agent.run_sync`, with the handle put in the list."""
+    """Like `Agent.run_sync`; appends the handle to the list."""
     foreground = Foreground()
 
     def start() -> LiveRun:
@@ -85,7 +85,7 @@ def waited_for(made: Agent, lives: list[LiveRun]) -> Run:
 
 @contextmanager
 def meanwhile(act: Callable[[], Any]) -> Iterator[None]:
-    """Do this in a thread of its own."""
+    """Call this in another thread."""
     errors: list[BaseException] = []
 
     def work() -> None:
@@ -103,7 +103,7 @@ def meanwhile(act: Callable[[], Any]) -> Iterator[None]:
 
 
 def stopped_in(made: Agent, begun: Callable[[], bool], act: Callable[[LiveRun], Any] = LiveRun.stop) -> Run:
-    """The run, after this was done to its handle when this had begun."""
+    """Return the run after a stop of its handle once the tool has begun."""
     lives: list[LiveRun] = []
 
     def stop() -> None:
@@ -213,7 +213,7 @@ def test_swallowed_stop_ends_the_run_and_next_stop_interrupts_again() -> None:
     def stop(live: LiveRun) -> None:
         live.stop()
         assert live.result(LONG).status == "cancelled"
-        wait_until(sleeper.begun_again)  # the tool is still at it
+        wait_until(sleeper.begun_again)  # the tool is still running
         live.stop()
 
     run = stopped_in(agent(stubborn), sleeper.begun, stop)
@@ -241,7 +241,7 @@ def test_stop_frees_the_waiter_of_a_tool_its_run_abandoned() -> None:
 def test_interrupt_after_a_swallowed_stop_is_raised_at_the_waiter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(foreground_module, "ATTEMPTS", 0)  # a signal of the stop that came late would be the second interrupt
+    monkeypatch.setattr(foreground_module, "ATTEMPTS", 0)  # a late signal of the stop would be the second interrupt
     sleeper = Nap()
 
     def stubborn() -> str:
@@ -285,7 +285,7 @@ def test_stop_of_nested_runs_ends_its_target_and_inner_runs(which: int) -> None:
 
 
 def raced(length: float, moment: float) -> Run:
-    """The run whose tool works so many seconds and is stopped after so many, seen after the next cell."""
+    """Return a run stopped after so many seconds of its tool's work, after the next cell."""
     begun, lives = threading.Event(), list[LiveRun]()
 
     def spend(seconds: float) -> None:
@@ -336,7 +336,7 @@ def test_simultaneous_stops_are_one_and_never_an_interrupt() -> None:
 
 
 def stopped_before_its_tool() -> bool:
-    """Whether the tool ran of a run that was stopped when its call had been admitted."""
+    """Stop a run after the admission of its call; return True if the tool ran."""
     ran, ready, lives = threading.Event(), threading.Event(), list[LiveRun]()
     foreground = Foreground()
 

@@ -28,8 +28,8 @@ def agent_of(*replies: Any) -> Agent:
 
 
 def written(do: Callable[[], object], *, to: io.StringIO | None = None) -> str:
-    """What it writes to standard error, by default a terminal."""
-    # Not a fixture: pytest puts its own standard error in place before the test itself.
+    """Return the output on standard error, by default a terminal."""
+    # Not a fixture: pytest replaces standard error before the test itself.
     with redirect_stderr(to or Terminal()) as err:
         do()
     return err.getvalue()

@@ -1,4 +1,4 @@
-"""Where tools run: on the thread that waits, in a pool, on the event loop; and what they see there."""
+"""Threads of tools: the waiting thread, a pool or the event loop; and their context."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_whatever_a_function_raises_in_a_thread_comes_back(subtests: pytest.Subt
         async def main() -> BaseException | None:
             try:
                 await call_in_thread(fails)
-            except RuntimeError as wrapped:  # what a coroutine makes of StopIteration
+            except RuntimeError as wrapped:  # StopIteration becomes this in a coroutine
                 return wrapped.__cause__
             except BaseException as raised:
                 return raised
@@ -275,7 +275,7 @@ def test_job_abandoned_before_its_turn_does_not_run() -> None:
 
 
 class RecordingTimers(VirtualTimeLoop):
-    """Keeps the delays of its timers."""
+    """A loop that records the delays of its timers."""
 
     def __init__(self) -> None:
         super().__init__()

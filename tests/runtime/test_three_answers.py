@@ -1,4 +1,4 @@
-"""Accept, decline and cancel as three answers of a question, who asks, and questions with an address."""
+"""Accept, decline and cancel as answers; askers; and questions with a URL."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def agent(asks: Any, arguments: dict[str, Any] | None = None) -> Agent:
 
 
 def asked(asks: Any, arguments: dict[str, Any] | None = None) -> LiveRun:
-    """A run that has just asked."""
+    """Return a run that has just asked."""
     live = agent(asks, arguments).start("go")
     wait_until(lambda: bool(live.run.waiting) or live.done)
     return live

@@ -1,4 +1,4 @@
-"""Keeping the list of a run true to its board, whatever hangs there and whether it can be read or not."""
+"""Syncing the todos of a run with its board, for any board content and unreadable boards."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ DOING, DONE = "in-progress", "completed"
 
 
 def checked(board: Any, *todos: Todo) -> tuple[TodoSync, EventLog]:
-    """A check of a run that began with these todos."""
+    """Return a sync check of a run that started with these todos."""
     log = EventLog("r-1")
     log.append(opening(todos=todos))
     return TodoSync(board, log), log
 
 
-# The check alone
+# Sync checks alone
 
 
 @pytest.mark.req("R0.43")

@@ -1,4 +1,4 @@
-"""Limits on tokens and money hold also where a model does not count what it uses, or only one side of it."""
+"""Token and cost limits for models that count no usage, or one side only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROUNDS = 30
 def run_against(
     wire: str, stream: str = "yes", price: str | None = "3/15", session_budget: Budget | None = None, **how: Any
 ) -> Run:
-    """A run of which every reply is miscounted like this and calls a tool; it would go on for 30 rounds."""
+    """Return a run with miscounted replies that each call a tool, for up to 30 rounds."""
     limits = {name: how.pop(name) for name in ("budget", "max_tokens", "unpriced") if name in how}
 
     def line(body: Any) -> Miscount:

@@ -1,4 +1,4 @@
-"""The question about a call that writes a file says if the change cannot be undone, because a key is in the file."""
+"""Questions about file writes note changes that cannot be undone because of a key in the file."""
 
 from __future__ import annotations
 

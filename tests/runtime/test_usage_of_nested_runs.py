@@ -1,4 +1,4 @@
-"""What nested runs use is part of what the run around them used: live, from its log alone, after a kill, and in every sum."""
+"""Usage of nested runs counts for the parent run: live, from its log, after a kill, and in every sum."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def in_script(outer: Agent) -> Callable[[RunOptions], Run]:
 
 
 def calling(tool: Any) -> Agent:
-    """An agent that pays for a call of this tool and for its last words."""
+    """Return an agent that pays for a call of this tool and for its last reply."""
     return agent(priced(ToolCall(tool.__name__), cost=COST, tokens=TOKENS), said(), tools=(tool,))
 
 
 def ways(folder: Path) -> dict[str, tuple[Callable[[RunOptions], Run], int, int]]:
-    """How runs begin others, how many model calls all of them make, and how many of these the outermost makes itself."""
+    """Return the ways to start nested runs, the total of model calls, and the outermost run's own."""
     (folder / "inner.yaml").write_text("workflow: [{type: agent, name: a}, {type: workflow, file: innermost.yaml}]\n")
     (folder / "innermost.yaml").write_text("workflow: [{type: agent, name: a}, {type: agent, name: a}]\n")
 
@@ -183,7 +183,7 @@ def test_nested_usage_rows_give_way_to_rows_of_their_runs(tmp_path: Path) -> Non
 
 
 def cut_after(store: Store, run: Run, count: int, nested: dict[str, bytes]) -> None:
-    """Leave the log of a run as a process leaves it that dies after this many events; the logs of nested runs are whole."""
+    """Cut the log of a run after this many events, like a dying process; logs of nested runs stay whole."""
     events: list[AnyEvent] = [*run.events]
     for run_id, log in nested.items():
         store.path(run_id).write_bytes(log)

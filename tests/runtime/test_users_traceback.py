@@ -1,4 +1,4 @@
-"""The traceback the person sees of a tool of theirs: their frames, none of ours."""
+"""Tracebacks of user tools: the user's frames only."""
 
 from __future__ import annotations
 

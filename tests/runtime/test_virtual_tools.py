@@ -1,4 +1,4 @@
-"""Handlers of extensions answer calls before any tool does: without a check of arguments, and logged like calls."""
+"""Handlers of extensions answer calls before tools: without argument checks, and logged like calls."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_handlers_are_asked_first_with_unchanged_arguments() -> None:
     assert taken[0] == ({"to": ["Brest", 3]}, "c1") and taken[1][0] == {"n": "x", "odd": True}
     kinds = [type(event) for event in run.events if isinstance(event, ToolStarted | ToolFinished)]
     assert kinds.count(ToolStarted) == kinds.count(ToolFinished) == 2
-    assert [one.name for one in run.tools] == ["work"]  # a handler alone is offered to no model
+    assert [one.name for one in run.tools] == ["work"]  # a handler alone is not offered to models
     assert run.settings["extensions"] == [{"name": "trips"}]
 
 

@@ -1,4 +1,4 @@
-"""Plain functions in worker threads: a stop interrupts them at their next step in Python, and nothing else of their thread."""
+"""Plain functions in worker threads: a stop interrupts only them, at their next Python step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agentnb.tools.function import tool
 
 LONG = 30
 TRIES = size(200, nightly=2_000)
-"""How often a race is run."""
+"""Repetitions of a race."""
 
 
 class Save:
@@ -135,7 +135,7 @@ def test_interrupt_at_function_end_hits_nothing_later() -> None:
 
 
 def test_process_can_be_traced_after_a_late_interrupt() -> None:
-    """In a process of its own: Python 3.11 hangs here if it believes that something waits to be raised."""
+    """In a separate process: Python 3.11 hangs here if it believes that an exception is pending."""
     code = """
 import sys
 from agentnb.runtime.workers.worker_calls import WorkerCall, worker_call
