@@ -37,7 +37,7 @@ class Agent:
         self.reason = "end_turn"
         self.client: dict[str, Any] = {}
         self.argument = ""
-        """The prompt behind its first word."""
+        """The prompt after its first word."""
 
     def send(self, **message: Any) -> None:
         """Send a message."""

@@ -34,7 +34,7 @@ tell = lambda item: print(getattr(item, "seq", "words"), flush=True)
 Agent(acp="fake").run_sync({prompt!r}, watch=tell, store=Store("runs"), approve="auto")
 """
 HEARD = 21
-"""Lines that the kernel prints before the agent heeds nothing any more."""
+"""Lines printed by the kernel before the agent ignores everything."""
 
 
 def marked(word: str) -> list[int]:
@@ -100,7 +100,7 @@ def test_nothing_survives_or_is_lost_when_the_kernel_is_killed(word: str, tmp_pa
 
 
 TREE = "export LANG={word}; setsid sh -c 'echo > ready; exec /bin/sleep 600' & wait"
-"""A command of which a process that has left its group says when it is there."""
+"""A command whose detached process reports its start."""
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from agentnb.models import ScriptedModel
 from agentnb.tools.builtin.shell import sandbox
 
 TESTS = Path(__file__)
-"""A file elsewhere than in a home."""
+"""A file outside any home."""
 
 
 def wrote(run: Run, row: Mapping[str, Any]) -> bool:

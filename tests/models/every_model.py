@@ -21,7 +21,7 @@ class End(NamedTuple):
 
 REASONS = {"cut": "max_tokens", "refused": "refusal"}
 PROMPT = "Please:\n\n- add `add(1, 2)` and `add(a=3, b=4)`\n- fail `fail('because')`\n"
-"""The plan that the simulated model follows, and the prompt of all."""
+"""The plan of the simulated model, and the prompt for all models."""
 
 
 class Whole:

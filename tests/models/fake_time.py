@@ -19,7 +19,7 @@ from agentnb.models.transport import limiter, retry
 from agentnb.testing import listener as loopback
 
 LIMIT = 5.0
-"""Seconds of silence that a test allows whose silences are skipped: what does come has so long, on a busy machine too."""
+"""Silence timeout in tests with skipped silences: long enough for real replies on a busy machine."""
 
 
 class Clock:

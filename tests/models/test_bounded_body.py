@@ -52,7 +52,7 @@ class Large(Misbehaviour):
 
     size: int
     level: int | None = None
-    """How much it is compressed."""
+    """Compression ratio."""
     status: int = 200
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:

@@ -45,7 +45,7 @@ FIELDS = {
     "stop",
     "response_format",
 }
-"""That Ollama, vLLM and llama.cpp know."""
+"""Fields known to Ollama, vLLM and llama.cpp."""
 ROLES = {"system", "user", "assistant", "tool"}
 
 

@@ -296,7 +296,7 @@ WAYS: dict[str, Callable[[Agent], Any]] = {
     "stream": lambda agent: asyncio.run(streamed(agent)),
     "left early": lambda agent: asyncio.run(streamed(agent, "RoundFinished")),
 }
-"""How an agent is set to work, and the text of the run where there is one."""
+"""Ways to start an agent; each returns the text of the run, if any."""
 
 
 def test_no_connection_stays_open_after_any_kind_of_run(subtests: pytest.Subtests) -> None:

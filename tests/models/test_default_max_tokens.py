@@ -24,7 +24,7 @@ FIELD = {
     **dict.fromkeys(("vllm", "lmstudio", "llamacpp", "mlx"), "max_tokens"),
     **dict.fromkeys(("groq", "azure"), "max_completion_tokens"),
 }
-"""What each wire calls it."""
+"""The name of the limit on each wire."""
 
 HELLO = Request("", (user("Hello."),))
 

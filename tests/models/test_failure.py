@@ -69,7 +69,7 @@ MEANT: dict[int, type[ModelError]] = {
     504: ProviderTimedOut,
     505: RequestRefused,
 }
-"""What a status means; others below 500 are refusals, and those from 500 on trouble."""
+"""Errors by status; other statuses below 500 are refusals, from 500 on trouble."""
 TRANSIENT = {408, 429, *range(500, 600)} - {501, 505}
 SDKS = {"anthropic": anthropic, "openai": openai}
 

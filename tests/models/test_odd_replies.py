@@ -31,7 +31,7 @@ def nested(depth: int) -> Any:
 
 
 ODD = [("half a character", "x \ud83d"), ("nested", nested(600))]
-"""By day the places take turns with them."""
+"""By day the places alternate between these values."""
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -58,7 +58,7 @@ from agentnb.testing import (
 from agentnb.testing.replies.reply_format import Asked, Delivery, Wire
 
 CARELESS = ("openai", "compatible", "ollama")
-"""Those of whose servers some report no usage."""
+"""Wires with servers that report no usage."""
 
 
 def retries_of(told: list[Any]) -> list[Retry]:

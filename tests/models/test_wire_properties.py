@@ -22,7 +22,7 @@ from agentnb.testing.requests import rules_chat, rules_messages, rules_responses
 
 every_wire = pytest.mark.parametrize("provider", [ANTHROPIC, OPENAI, RESPONSES, COMPATIBLE], ids=lambda provider: provider.name)
 MAPPED = (KeyError, TypeError, AttributeError, ValueError, IndexError, Refused, CutOff)
-"""What `remote.failure_of` makes a failure of the model of; anything else would be a bug of ours."""
+"""Exceptions that `remote.failure_of` turns into model failures; others would be bugs of ours."""
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 JSON: Any = st.recursive(

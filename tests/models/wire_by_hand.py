@@ -23,14 +23,14 @@ PNG = Image("image/png", b"\x89PNG not really")
 TIFF = Image("image/tiff", b"II*")
 NO_DATA = Image("image/png", b"")
 NO_COUNTS = ["five", "-5", "5" * 5000, 1.5, float("nan"), float("inf"), -1, 10**30, True, None, [3], {"a": 3}]
-"""What servers send where a number of tokens should be."""
+"""Values that servers send in place of token counts."""
 URL = "data:image/png;base64,iVBORyBub3QgcmVhbGx5"
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 ADD = ToolSpec("add", "Adds.", SCHEMA, ("network", "read"))
-"""With effects, which no wire is to carry."""
+"""With effects, which no wire sends."""
 NOW = ToolSpec("now", "Says the time.", {})
 ODD = 'émoji 👀 עברית \u202e \x00 \x07 \\ " </x> {{ y }} \u2028'
-"""A text with all that is easily broken on its way."""
+"""A text with characters that are easily corrupted."""
 
 
 def user(*parts: str | AnyPart) -> Message:

@@ -29,7 +29,7 @@ from agentnb.runtime.defaults import ROUNDS_BETWEEN
 SMALL = History(compact_above=6, keep_recent=2)
 WINDOW = 1_000
 PROMPT = "You heed this. " * 400
-"""More tokens than the window has."""
+"""More tokens than the context window."""
 
 
 # Content that stays long

@@ -21,7 +21,7 @@ from agentnb.runtime.threads import LoopThread
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
 PATIENCE = 30
-"""Seconds after which a process is taken to hang; those that work take milliseconds."""
+"""Seconds after which a process counts as hanging; normally it takes milliseconds."""
 TEXT = """
 workflow:
   - {id: look, type: tool, name: look}

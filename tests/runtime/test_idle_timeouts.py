@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("own_limiters")
 each_format = pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses", "compatible"])
 each_sign = pytest.mark.parametrize("pings", ["", "comments", "events"])
 LIMIT = 60.0
-"""Seconds of silence after which an attempt is given up."""
+"""Seconds of silence after which an attempt is abandoned."""
 MAX_SKIPS = 16
 SAID = "One two three four"
 ADD = ToolCall("add", {"a": 1, "b": 2})

@@ -92,7 +92,7 @@ class Forgetful(LoopbackThread):
     def __init__(self) -> None:
         self.sessions, self.called = 0, 0
         self.forgotten: tuple[int, Any] = 404, None
-        """The status and body for a session that it does not know."""
+        """The status and body for an unknown session."""
         self.answers_farewell = threading.Event()
         outer = self
 

@@ -188,7 +188,7 @@ def test_server_configured_otherwise_asks_again(servers: Servers, snapshot: Snap
         assert play([[ADD]], servers, "always in session", tools=[OTHER], grants=session)[1] == ["bench_add"]
         assert play([[ADD], [STATS]], servers, tools=[OTHER], grants=session)[1] == []
         assert play([[ADD]], servers, grants=session)[1] == ["bench_add"], "and to no other"
-        assert play([[ADD]], servers, permissions=RULES)[1] == [], "the one seen first is the same as ever"
+        assert play([[ADD]], servers, permissions=RULES)[1] == [], "the tool seen first is unchanged"
 
 
 def test_tool_changing_during_a_run_asks_again(servers: Servers, subtests: pytest.Subtests) -> None:

@@ -95,7 +95,7 @@ WAYS: dict[Callable[..., Any], tuple[str, tuple[str, ...]]] = {
     takes_too_long: ("timeout", ("did not finish within 0.05 seconds", "Ask for less at once, or use another tool")),
     takes_too_long_plainly: ("timeout", ("did not finish within 0.05 seconds", "Ask for less at once, or use another tool")),
 }
-"""How a call fails: its code, and what the model is told: what went wrong, and what to try."""
+"""Failures of a call by code, with the problem and advice in the message to the model."""
 each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
 

@@ -29,7 +29,7 @@ from agentnb.tools.function import tool
 
 LONG = 30
 TRIES = size(60, nightly=300)
-"""How often a race is run: it is seldom lost."""
+"""Repetitions of a race, which is seldom lost."""
 
 pytestmark = [
     pytest.mark.skipif(

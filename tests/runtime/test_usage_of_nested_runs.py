@@ -106,7 +106,7 @@ def test_a_run_has_the_usage_of_its_nested_runs(tmp_path_factory: pytest.TempPat
             expected = (calls * COST, calls * COST, calls * 100, calls * 20, own * COST, own * 100, own * 20)
             assert sums(run) == expected
             runs, used = tables.runs(store), tables.usage(store)
-            assert len(runs) > 1, "nested runs keep their logs beside that of the run around them"
+            assert len(runs) > 1, "nested runs keep their logs beside their parent's"
             assert runs.own_cost.sum() == pytest.approx(calls * COST) == used.cost.sum()
             assert runs.own_input_tokens.sum() == calls * 100 == used.input_tokens.sum() and len(used) == calls
             for path in store.folder.glob("*.jsonl"):

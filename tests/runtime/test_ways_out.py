@@ -66,11 +66,11 @@ class Cell:
         self.thread = LoopThread()
         self.seen: list[e.AnyEvent] = []
         self.heard = ""
-        """The text that its watcher got while it came."""
+        """The text streamed to its watcher."""
         self.task: asyncio.Task[Run] | None = None
         self.requests = 0
         self.tools = 0
-        """Tools that had begun when it was ended."""
+        """Tools already started when the run was ended."""
         self._started = threading.Event()
         self._errors: list[BaseException] = []
 
