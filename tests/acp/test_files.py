@@ -20,7 +20,10 @@ Make = Callable[..., Agent]
 def test_written_file_can_be_undone(fake: Make, tmp_path: Path, prompt: str, file: str, text: str | None) -> None:
     store = Store(tmp_path / "runs")
     run = fake().run_sync(prompt, approve="auto", store=store)
-    made = [(one.call.name, Path(one.call.arguments["path"]).name, one.result and one.result.is_error) for one in _records(run)]
+    made = [
+        (record.call.name, Path(record.call.arguments["path"]).name, record.result and record.result.is_error)
+        for record in _records(run)
+    ]
     assert made[0] == ("write_file", file, False)
     assert text is None or run.text == text
     assert (tmp_path / file).exists()

@@ -56,7 +56,7 @@ def test_words_and_thoughts_stream_and_are_logged(fake: Make) -> None:
 def test_calls_have_their_arguments_results_and_rounds(fake: Make, prompt: str, calls: list[object], text: str) -> None:
     run = fake().run_sync(prompt, approve="auto")
     made = [record for current in run.rounds for record in current.records]
-    assert [(one.call.name, one.call.arguments, one.result.text) for one in made if one.result] == calls
+    assert [(item.call.name, item.call.arguments, item.result.text) for item in made if item.result] == calls
     assert (run.text, len(run.rounds)) == (text, 2)
     check_events(run.events, "the log")
 

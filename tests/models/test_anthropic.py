@@ -257,7 +257,7 @@ def end(reason: str | None = "end_turn", **fields: Any) -> dict[str, Any]:
 
 
 def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
-    deltas, one = read(
+    deltas, answer = read(
         ANTHROPIC,
         [
             START,
@@ -285,16 +285,16 @@ def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
     )
     assert deltas == [ThinkingDelta("h"), ThinkingDelta("m"), TextDelta("So"), TextDelta(" it is")]
     thought = Thinking("hm", {"anthropic": {"type": "thinking", "thinking": "hm", "signature": "sig"}})
-    assert one.message == Message(
+    assert answer.message == Message(
         "assistant", (thought, Text("So it is"), ToolCall("add", {"a": 1}, "t1"), ToolCall("now", {}, "t2"))
     )
-    assert one.stop_reason == "tool_use"
-    assert one.metadata == {"id": "msg_1", "model": "claude-x"}
-    assert one.usage == Usage(input=3, output=5)
+    assert answer.stop_reason == "tool_use"
+    assert answer.metadata == {"id": "msg_1", "model": "claude-x"}
+    assert answer.usage == Usage(input=3, output=5)
 
 
 def test_whole_block_is_shown_at_once() -> None:
-    deltas, one = read(
+    deltas, answer = read(
         ANTHROPIC,
         [
             begin(0, type="thinking", thinking="hm", signature="s"),
@@ -305,7 +305,7 @@ def test_whole_block_is_shown_at_once() -> None:
         ],
     )
     assert deltas == [ThinkingDelta("hm"), TextDelta("All"), TextDelta(" of it")]
-    assert one.message.text == "All of it" and one.message.calls == (ToolCall("add", {"a": 1}, "t"),)
+    assert answer.message.text == "All of it" and answer.message.calls == (ToolCall("add", {"a": 1}, "t"),)
 
 
 def test_unknown_kinds_are_ignored() -> None:
@@ -313,16 +313,16 @@ def test_unknown_kinds_are_ignored() -> None:
         *(START, {"type": "new_event", "x": 1}, {}, {"type": None}, begin(0, type="text", text=""), text(0, "a")),
         *(piece(0, "new_delta", x=1), {"type": "content_block_delta", "index": 9, "delta": {}}, end("brand_new_reason")),
     ]
-    one = reply(ANTHROPIC, *chunks)
-    assert one.message == assistant("a") and one.stop_reason == "brand_new_reason"
+    answer = reply(ANTHROPIC, *chunks)
+    assert answer.message == assistant("a") and answer.stop_reason == "brand_new_reason"
 
 
 def test_streamed_input_of_a_provider_tool_is_sent_back() -> None:
     for kind in ("server_tool_use", "mcp_tool_use", "some_new_tool_use"):
         block = begin(0, type=kind, id="s", name="web_search", input={})
-        one = reply(ANTHROPIC, START, block, part_of_input(0, '{"q": '), part_of_input(0, '"x"}'), end())
+        answer = reply(ANTHROPIC, START, block, part_of_input(0, '{"q": '), part_of_input(0, '"x"}'), end())
         own = {"type": kind, "id": "s", "name": "web_search", "input": {"q": "x"}}
-        assert one.message.parts == (Text("", {"anthropic": own}),)
+        assert answer.message.parts == (Text("", {"anthropic": own}),)
 
 
 def test_an_empty_reply_has_no_parts() -> None:
@@ -347,24 +347,24 @@ def test_incomplete_call_of_a_cut_reply_is_dropped_and_named(subtests: pytest.Su
                 begin(1, type="tool_use", id="t", name="add", input={}),
                 *fragment,
             ]
-            one = reply(ANTHROPIC, *chunks, end(reason))
-            assert one.message == assistant("So")
-            assert one.metadata["cut_call"] == "add"
+            answer = reply(ANTHROPIC, *chunks, end(reason))
+            assert answer.message == assistant("So")
+            assert answer.metadata["cut_call"] == "add"
 
 
 def test_complete_calls_of_a_cut_reply_are_kept() -> None:
     whole = [begin(0, type="tool_use", id="t", name="add", input={}), part_of_input(0, '{"a": 1}')]
     for rest in ([], [begin(1, type="tool_use", id="u", name="add", input={}), part_of_input(1, "{")]):
-        one = reply(ANTHROPIC, START, *whole, *rest, end("max_tokens"))
-        assert one.message.calls == (ToolCall("add", {"a": 1}, "t"), *([ToolCall("add", "{", "u")] if rest else []))
-        assert ("cut_call" in one.metadata) == bool(rest)
+        answer = reply(ANTHROPIC, START, *whole, *rest, end("max_tokens"))
+        assert answer.message.calls == (ToolCall("add", {"a": 1}, "t"), *([ToolCall("add", "{", "u")] if rest else []))
+        assert ("cut_call" in answer.metadata) == bool(rest)
 
 
 def test_refusal_reason_is_kept() -> None:
     details = {"category": "cyber", "explanation": "no"}
-    one = reply(ANTHROPIC, START, end("refusal", stop_details=details, stop_sequence=None))
-    assert one.stop_reason == "refusal"
-    assert one.metadata == {"id": "msg_1", "model": "claude-x", "stop_details": details}
+    answer = reply(ANTHROPIC, START, end("refusal", stop_details=details, stop_sequence=None))
+    assert answer.stop_reason == "refusal"
+    assert answer.metadata == {"id": "msg_1", "model": "claude-x", "stop_details": details}
 
 
 def test_stop_sequence_is_kept() -> None:
@@ -424,8 +424,8 @@ def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
         *(begin(5, type="text", text=""), text(5, "Then")),
         {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": usage},
     ]
-    (deltas, one), (deltas_of_whole, one_of_whole) = read(ANTHROPIC, streamed), read(ANTHROPIC, as_stream(whole))
-    assert one == one_of_whole
+    (deltas, answer), (deltas_of_whole, one_of_whole) = read(ANTHROPIC, streamed), read(ANTHROPIC, as_stream(whole))
+    assert answer == one_of_whole
     assert joined(deltas) == joined(deltas_of_whole) == ("Über " + ODD + "Then", "hm")
 
 
@@ -441,9 +441,9 @@ def test_invalid_count_is_unknown_and_the_reply_is_kept(subtests: pytest.Subtest
 
             def usage_of(**usage: Any) -> Usage:
                 chunks = ({"type": "message_start", "message": {}}, begin(0, type="text", text="So"), {**end(), "usage": usage})
-                one = reply(ANTHROPIC, *chunks)
-                assert one.message == assistant("So")
-                return one.usage
+                answer = reply(ANTHROPIC, *chunks)
+                assert answer.message == assistant("So")
+                return answer.usage
 
             assert usage_of(input_tokens=value, output_tokens=5) == Usage(output=5)
             counts = {"input_tokens": 3, "cache_read_input_tokens": value, "cache_creation_input_tokens": value}
@@ -453,10 +453,10 @@ def test_invalid_count_is_unknown_and_the_reply_is_kept(subtests: pytest.Subtest
 
 def test_text_and_thinking_need_no_beginning() -> None:
     thought = (piece(0, "thinking_delta", thinking="hm"), piece(0, "signature_delta", signature="sig"))
-    deltas, one = read(ANTHROPIC, [START, *thought, text(1, "So"), text(1, " it is"), end()])
+    deltas, answer = read(ANTHROPIC, [START, *thought, text(1, "So"), text(1, " it is"), end()])
     assert joined(deltas) == ("So it is", "hm")
     own = {"type": "thinking", "thinking": "hm", "signature": "sig"}
-    assert one.message == assistant(Thinking("hm", {"anthropic": own}), "So it is")
+    assert answer.message == assistant(Thinking("hm", {"anthropic": own}), "So it is")
 
 
 def test_arguments_without_a_call_are_not_a_reply() -> None:
@@ -473,5 +473,5 @@ def test_ended_call_without_arguments_is_kept_in_a_cut_reply(subtests: pytest.Su
     cases = {"empty": [part_of_input(0, "{}")], "stop": [{"type": "content_block_stop", "index": 0}]}
     for name, rest in cases.items():
         with subtests.test(name):
-            one = reply(ANTHROPIC, START, begin(0, type="tool_use", id="t", name="now", input={}), *rest, end("max_tokens"))
-            assert one.message.calls == (ToolCall("now", {}, "t"),) and "cut_call" not in one.metadata
+            answer = reply(ANTHROPIC, START, begin(0, type="tool_use", id="t", name="now", input={}), *rest, end("max_tokens"))
+            assert answer.message.calls == (ToolCall("now", {}, "t"),) and "cut_call" not in answer.metadata

@@ -54,7 +54,7 @@ def test_calls_of_an_account_use_its_limiter(made: list[Noting]) -> None:
     with LoopbackServer(["Hello.", "Hello."]) as server:
         ask(server, "compatible")
         ask(server, "compatible")
-    assert [one.told for one in made] == [["comes", "leaves", "went well"] * 2]
+    assert [item.told for item in made] == [["comes", "leaves", "went well"] * 2]
 
 
 def test_limiter_is_created_once_per_account_without_its_key(made: list[Noting]) -> None:

@@ -102,8 +102,8 @@ def test_unmarked_fragments_belong_to_the_first_open_call(subtests: pytest.Subte
 
 def test_a_call_in_the_former_field_is_a_call() -> None:
     pieces = [{"name": "add", "arguments": '{"a"'}, {"arguments": ":1}"}]
-    _, one = read(*(chunk(function_call=piece) for piece in pieces), chunk("function_call"))
-    assert one.message.calls == (ToolCall("add", {"a": 1}),)
+    _, answer = read(*(chunk(function_call=piece) for piece in pieces), chunk("function_call"))
+    assert answer.message.calls == (ToolCall("add", {"a": 1}),)
 
 
 # Arguments
@@ -152,9 +152,9 @@ KEPT = [
 def test_arguments_with_one_reading_are_repaired_and_the_repair_recorded(subtests: pytest.Subtests) -> None:
     for name, text in MENDED.items():
         with subtests.test(name):
-            _, one = read(*calls(fragment(0, "a", "add", text)), chunk("tool_calls"))
-            assert one.message.calls == (ToolCall("add", {"a": 1}, "a"),)
-            (told,) = one.metadata[ARGUMENTS_MENDED]
+            _, answer = read(*calls(fragment(0, "a", "add", text)), chunk("tool_calls"))
+            assert answer.message.calls == (ToolCall("add", {"a": 1}, "a"),)
+            (told,) = answer.metadata[ARGUMENTS_MENDED]
             assert told.startswith("add: ") and len(told) > len("add: ")
     with subtests.test("a line break in a text"):
         assert calls_of(fragment(0, "a", "add", '{"a": "x\ny"}'))[0].arguments == {"a": "x\ny"}
@@ -174,8 +174,8 @@ def test_arguments_with_one_reading_are_repaired_and_the_repair_recorded(subtest
 def test_unreadable_or_ambiguous_arguments_are_kept_to_be_refused(subtests: pytest.Subtests) -> None:
     for text in KEPT:
         with subtests.test(text=text[:30]):
-            _, one = read(*calls(fragment(0, "a", "add", text)), chunk("tool_calls"))
-            assert not isinstance(one.message.calls[0].arguments, dict) and ARGUMENTS_MENDED not in one.metadata
+            _, answer = read(*calls(fragment(0, "a", "add", text)), chunk("tool_calls"))
+            assert not isinstance(answer.message.calls[0].arguments, dict) and ARGUMENTS_MENDED not in answer.metadata
 
 
 # Thinking in tags
@@ -206,9 +206,9 @@ def test_leading_tags_are_thinking_on_request_however_split(subtests: pytest.Sub
             cuts = [(), *combinations(range(1, len(text)), 2)] if len(text) < 30 else [(7,), tuple(range(1, len(text)))]
             for cut in cuts:
                 pieces = [text[start:end] for start, end in zip((0, *cut), (*cut, len(text)), strict=True)]
-                deltas, one = read(*(chunk(content=piece) for piece in pieces), chunk("stop"), tags=True)
+                deltas, answer = read(*(chunk(content=piece) for piece in pieces), chunk("stop"), tags=True)
                 parts = [Thinking(thought)] * bool(thought) + [Text(said)] * bool(said)
-                assert one.message == Message("assistant", tuple(parts))
+                assert answer.message == Message("assistant", tuple(parts))
                 assert "".join(delta.text for delta in deltas if isinstance(delta, ThinkingDelta)) == thought
                 assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == said
             assert read(chunk(content=text), chunk("stop"))[1].message.text == text
@@ -228,8 +228,8 @@ ENDED = {
 def test_text_before_closing_tag_is_thinking_after_a_prompted_opening(subtests: pytest.Subtests) -> None:
     for text, (thought, said) in ENDED.items():
         with subtests.test(text):
-            _, one = read(*(chunk(content=letter) for letter in text), chunk("stop"), tags=True)
-            assert one.message.parts == (*[Thinking(thought)] * bool(thought), *[Text(said)] * bool(said))
+            _, answer = read(*(chunk(content=letter) for letter in text), chunk("stop"), tags=True)
+            assert answer.message.parts == (*[Thinking(thought)] * bool(thought), *[Text(said)] * bool(said))
             assert read(chunk(content=text), chunk("stop"))[1].message.text == text
 
 
@@ -247,16 +247,16 @@ THOUGHTS: dict[str, dict[str, Any]] = {
 def test_thinking_is_shown_in_any_form(subtests: pytest.Subtests) -> None:
     for name, delta in THOUGHTS.items():
         with subtests.test(name):
-            deltas, one = read(chunk(**delta), chunk(content=[{"type": "output_text", "text": "So"}]), chunk("stop"))
+            deltas, answer = read(chunk(**delta), chunk(content=[{"type": "output_text", "text": "So"}]), chunk("stop"))
             assert deltas == [ThinkingDelta("hm"), TextDelta("So")]
-            assert [part.text for part in one.message.parts if isinstance(part, Thinking | Text)] == ["hm", "So"]
+            assert [part.text for part in answer.message.parts if isinstance(part, Thinking | Text)] == ["hm", "So"]
 
 
 def test_thinking_fragments_are_joined_up_to_their_signature() -> None:
     pieces = [{"thinking": "h"}, {"thinking": "m"}, {"thinking": "", "signature": "s"}, {"thinking": "So"}]
     blocks = [{"type": "thinking", **piece} for piece in pieces]
-    _, one = read(*(chunk(thinking_blocks=[block]) for block in blocks), chunk(content="So"), chunk("stop"))
-    (thinking, _) = one.message.parts
+    _, answer = read(*(chunk(thinking_blocks=[block]) for block in blocks), chunk(content="So"), chunk("stop"))
+    (thinking, _) = answer.message.parts
     kept = [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "thinking", "thinking": "So"}]
     assert thinking == Thinking("hmSo", {"compatible": {"thinking_blocks": kept}})
 
@@ -403,8 +403,8 @@ def test_reply_is_the_same_for_any_split() -> None:
     assert [call.id for call in expected.message.calls] == ["a", "b", "c"] and expected.message.text == "I add: 1 < 2."
     for _ in range(size(1_000, nightly=20_000)):
         chunks = list(cuttings(draw))
-        deltas, one = read(*chunks, tags=True)
-        assert (one.message, one.usage, one.stop_reason) == (expected.message, expected.usage, "tool_calls"), chunks
+        deltas, answer = read(*chunks, tags=True)
+        assert (answer.message, answer.usage, answer.stop_reason) == (expected.message, expected.usage, "tool_calls"), chunks
         assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == expected.message.text
 
 

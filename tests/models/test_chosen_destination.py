@@ -47,7 +47,7 @@ def refused(name: str) -> list[str]:
     """Return the permission required for a model named by a file."""
     with pytest.raises(UrlNotAllowed) as caught:
         make_model(FileModelName(name))
-    return [str(one) for one in caught.value.destinations]
+    return [str(destination) for destination in caught.value.destinations]
 
 
 def test_file_may_name_usual_servers_and_keyless_local_ones(subtests: pytest.Subtests) -> None:
@@ -158,7 +158,7 @@ def test_answer_is_kept_in_a_private_file_of_the_person(person: Path) -> None:
     with_consent(lambda: check_destinations(names), None)
     assert (person / FILE).read_text("utf-8").split() == [f"{FAR}&key=MY_KEY", "https://b.example"]
     assert asked == [question(read_destination(f"{FAR}&key=MY_KEY")), question(read_destination("https://b.example"))]
-    assert [one.name for one in person.iterdir()] == [FILE]
+    assert [path.name for path in person.iterdir()] == [FILE]
     if os.name == "posix":
         assert stat.S_IMODE((person / FILE).stat().st_mode) == 0o600
         assert stat.S_IMODE(person.stat().st_mode) == 0o700

@@ -155,8 +155,8 @@ def test_calls_are_distinguished_by_index_and_id(subtests: pytest.Subtests) -> N
     for (name, fragments), together in product(FRAGMENTS.items(), [False, True]):
         with subtests.test(name, together=together):
             chunks = [chunk(tool_calls=fragments)] if together else calls(*fragments)
-            one = reply(COMPATIBLE, *chunks, chunk("tool_calls"))
-            assert one.message.calls == (ToolCall("add", {"a": 1}, "a"), ToolCall("add", {"a": 2}, "b"))
+            answer = reply(COMPATIBLE, *chunks, chunk("tool_calls"))
+            assert answer.message.calls == (ToolCall("add", {"a": 1}, "a"), ToolCall("add", {"a": 2}, "b"))
 
 
 def test_calls_without_ids_are_separated_by_names_and_ends(subtests: pytest.Subtests) -> None:
@@ -176,14 +176,14 @@ def test_calls_without_ids_are_separated_by_names_and_ends(subtests: pytest.Subt
     }
     for name, fragments in cases.items():
         with subtests.test(name):
-            one = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
-            assert one.message.calls == (ToolCall("add", {"a": 1}), ToolCall("add", {"a": 2})), "the loop gives the ids"
+            answer = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
+            assert answer.message.calls == (ToolCall("add", {"a": 1}), ToolCall("add", {"a": 2})), "the loop gives the ids"
 
 
 def test_name_starts_a_call_without_index_and_id() -> None:
     named = calls(fragment(name="now"), fragment(name="now"), fragment(name="add", arguments='{"a":1}'))
-    one = reply(COMPATIBLE, *named, chunk("stop"))
-    assert one.message.calls == (ToolCall("now"), ToolCall("now"), ToolCall("add", {"a": 1}))
+    answer = reply(COMPATIBLE, *named, chunk("stop"))
+    assert answer.message.calls == (ToolCall("now"), ToolCall("now"), ToolCall("add", {"a": 1}))
 
 
 def test_calls_sharing_an_id_stay_two() -> None:
@@ -202,8 +202,8 @@ def test_call_end_repeating_its_name_starts_no_call() -> None:
 
 
 def test_call_without_name_or_function_is_left_to_the_loop() -> None:
-    one = reply(COMPATIBLE, *calls({"index": 0, "id": "a"}), chunk("tool_calls"))
-    assert one.message.calls == (ToolCall("", {}, "a"),)
+    answer = reply(COMPATIBLE, *calls({"index": 0, "id": "a"}), chunk("tool_calls"))
+    assert answer.message.calls == (ToolCall("", {}, "a"),)
 
 
 def test_stream_without_a_stop_reason_was_cut_off(subtests: pytest.Subtests) -> None:
@@ -222,9 +222,9 @@ def test_stream_without_a_stop_reason_was_cut_off(subtests: pytest.Subtests) -> 
 
 
 def test_thinking_under_both_names_counts_once() -> None:
-    deltas, one = read(COMPATIBLE, [chunk(reasoning="hm", reasoning_content="hm"), chunk(content="a"), chunk("stop")])
+    deltas, answer = read(COMPATIBLE, [chunk(reasoning="hm", reasoning_content="hm"), chunk(content="a"), chunk("stop")])
     assert deltas == [ThinkingDelta("hm"), TextDelta("a")]
-    assert one.message.parts[0] == Thinking("hm", {"compatible": {"reasoning_content": None}})
+    assert answer.message.parts[0] == Thinking("hm", {"compatible": {"reasoning_content": None}})
 
 
 def test_text_may_come_as_a_list_of_parts() -> None:
@@ -236,14 +236,14 @@ def test_another_name_begins_another_call() -> None:
     """With one shared index and no ids, the first call would run with the arguments of the second."""
     given = [fragment(0, None, "delete_old", ""), fragment(0, None, "list_new", '{"days": 365}')]
     for fragments in (given, [given[0], fragment(0, None, "list_new", ""), fragment(0, None, None, '{"days": 365}')]):
-        one = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
-        assert one.message.calls == (ToolCall("delete_old"), ToolCall("list_new", {"days": 365}))
+        answer = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
+        assert answer.message.calls == (ToolCall("delete_old"), ToolCall("list_new", {"days": 365}))
 
 
 def test_name_repeated_in_each_fragment_starts_no_call() -> None:
     for pieces in (['{"a":', ' {"b": 1}', "}", " "], ['{"a":', "{", '"b": 1}', "}", ""], ['{"a": "x}', '{y"', "}"]):
-        one = reply(COMPATIBLE, *calls(*(fragment(0, None, "add", piece) for piece in pieces)), chunk("tool_calls"))
-        assert one.message.calls == (ToolCall("add", json.loads("".join(pieces))),)
+        answer = reply(COMPATIBLE, *calls(*(fragment(0, None, "add", piece) for piece in pieces)), chunk("tool_calls"))
+        assert answer.message.calls == (ToolCall("add", json.loads("".join(pieces))),)
 
 
 def test_pieces_are_not_read_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,6 +257,6 @@ def test_pieces_are_not_read_again_and_again(monkeypatch: pytest.MonkeyPatch) ->
     for piece in ("x", "{", "}", "}{"):
         looked.clear()
         fragments = [fragment(0, "a", "add", text) for text in ('{"a": "', *list(piece) * 500, '"}')]
-        one = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
-        assert one.message.calls == (ToolCall("add", {"a": piece * 500}, "a"),)
+        answer = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
+        assert answer.message.calls == (ToolCall("add", {"a": piece * 500}, "a"),)
         assert len(looked) <= MAX_LOOKS + 1

@@ -64,7 +64,7 @@ class Library:
 
 
 async def clients(library: Library, *endpoints: Endpoint) -> list[Client]:
-    return [await client_of(one, library) for one in endpoints]
+    return [await client_of(endpoint, library) for endpoint in endpoints]
 
 
 def test_a_loop_has_one_client_for_each_place_and_key() -> None:
@@ -193,7 +193,9 @@ def test_local_servers_bypass_the_proxy(subtests: pytest.Subtests) -> None:
             with LoopbackServer(["Here."]) as server:
                 assert asyncio.run(reply_of(quick(server.model(wire)))).message.text == "Here."
             other = REMOTE[wire].sdk.client(OTHERS_URL, KEY, 1.0)
-            assert any(one is not None for one in other._client._mounts.values())  # other servers are reached through it
+            assert any(
+                transport is not None for transport in other._client._mounts.values()
+            )  # other servers are reached through it
 
 
 # Impossible clients
@@ -307,13 +309,13 @@ def test_no_connection_stays_open_after_any_kind_of_run(subtests: pytest.Subtest
             with LoopbackServer(script) as server:
                 text = WAYS[how](Agent(server.model(wire), tools=[add], todos=False))
                 assert text == (None if how in ("stream", "left early") else "It is 3.")
-                wait_until(lambda before=before: [one.name for one in threads_since(before)] == [LISTENS])
+                wait_until(lambda before=before: [thread.name for thread in threads_since(before)] == [LISTENS])
             gc.collect()  # a connection that is still open would warn now, and warnings are errors
 
 
 def threads_since(before: set[threading.Thread]) -> list[threading.Thread]:
     """Return our new threads: the loop of a run, the server listener, and each connection."""
-    return [one for one in set(threading.enumerate()) - before if one.name in ("agentnb", LISTENS)]
+    return [thread for thread in set(threading.enumerate()) - before if thread.name in ("agentnb", LISTENS)]
 
 
 SCRIPT = """

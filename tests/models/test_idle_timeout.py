@@ -41,8 +41,8 @@ def test_reply_stopping_within_its_text_is_abandoned_after_streaming_it(subtests
     for wire, pings in product(FORMATS, ["", "comments", "events"]):
         with subtests.test(wire=wire, pings=pings):
             with LoopbackServer([Stall(600, in_the_middle(wire), WORDS, pings)]) as server:
-                *told, error = ask(server, wire, NEVER, **limits(pings))
-            heard = "".join(item.text for item in told)
+                *items, error = ask(server, wire, NEVER, **limits(pings))
+            heard = "".join(item.text for item in items)
             assert heard and WORDS.startswith(heard) and heard != WORDS
             assert isinstance(error, ProviderTrouble) and error.what.startswith((f"{wire}: nothing ", f"{wire}: no part "))
             assert ("stall=SECONDS" if pings else "timeout=SECONDS") in error.hint and "--continue" in in_notebook(error.advice)
@@ -54,10 +54,10 @@ def test_reply_stopping_within_a_call_is_abandoned(subtests: pytest.Subtests) ->
     for wire, pings in product(FORMATS, ["", "comments", "events"]):
         with subtests.test(wire=wire, pings=pings):
             with LoopbackServer([Stall(600, in_the_middle(wire) + 1, CALL, pings), "Never mind."]) as server:
-                told = ask(server, wire, **limits(pings))
-            assert [type(item) for item in told[:1]] == [Retry] and isinstance(told[-1], Reply)
-            assert not told[-1].message.calls
-            assert told[-1].message.text == "Never mind." and len(server.requests) == 2
+                items = ask(server, wire, **limits(pings))
+            assert [type(item) for item in items[:1]] == [Retry] and isinstance(items[-1], Reply)
+            assert not items[-1].message.calls
+            assert items[-1].message.text == "Never mind." and len(server.requests) == 2
 
 
 @pytest.mark.req("R2.40")
@@ -66,11 +66,11 @@ def test_keepalives_alone_are_no_reply_with_or_without_streaming(subtests: pytes
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             with LoopbackServer([Stall(600, 0, WORDS, "comments"), "Here."]) as server:
-                told = ask(server, wire, timeout=60, stall=LIMIT, stream=stream)
-            retry = told[0]
+                items = ask(server, wire, timeout=60, stall=LIMIT, stream=stream)
+            retry = items[0]
             told_of = f"no part of the reply came for {LIMIT:g} s, although the connection is open"
             assert isinstance(retry, Retry) and retry.reason.endswith(told_of)
-            assert told[-1].message.text == "Here."
+            assert items[-1].message.text == "Here."
 
 
 @pytest.mark.slow("loads the libraries of the providers, where it is the first to")
@@ -78,8 +78,8 @@ def test_reply_continuing_after_keepalives_is_whole(subtests: pytest.Subtests) -
     for wire, pings in product(FORMATS, ["comments", "events"]):
         with subtests.test(wire=wire, pings=pings):
             with LoopbackServer([Stall(0.2, in_the_middle(wire), WORDS, pings)]) as server:
-                told = ask(server, wire, NEVER, timeout=60, stall=60)
-            assert told[-1].message.text == WORDS and not [item for item in told if isinstance(item, Retry)]
+                items = ask(server, wire, NEVER, timeout=60, stall=60)
+            assert items[-1].message.text == WORDS and not [item for item in items if isinstance(item, Retry)]
 
 
 @pytest.mark.usefixtures("skipped_silence")
@@ -273,7 +273,7 @@ def test_thinking_and_arguments_are_streamed_and_end_no_call(subtests: pytest.Su
     for wire in FORMATS:
         with subtests.test(wire):
             with LoopbackServer([[Thinking("Let me see now"), CALL]]) as server:
-                told = ask(server, wire, timeout=60, stall=60)
-            assert [call.name for call in told[-1].message.calls] == ["add"]
-            assert not any(isinstance(item, TextDelta) for item in told)
-            assert {type(item) for item in told[:-1]} <= {ThinkingDelta}
+                items = ask(server, wire, timeout=60, stall=60)
+            assert [call.name for call in items[-1].message.calls] == ["add"]
+            assert not any(isinstance(item, TextDelta) for item in items)
+            assert {type(item) for item in items[:-1]} <= {ThinkingDelta}

@@ -68,7 +68,7 @@ def do(model: Model, prompt: str | Message = PROMPT, **where: Any) -> Run:
 
 def shape(run: Run) -> list[Any]:
     """Return rounds and messages without times and ids."""
-    order = {record.call.id: str(number) for number, record in enumerate(r for one in run.rounds for r in one.records)}
+    order = {record.call.id: str(number) for number, record in enumerate(r for round_ in run.rounds for r in round_.records)}
 
     def plain(part: Any) -> Any:
         if isinstance(part, ToolCall):
@@ -80,11 +80,11 @@ def shape(run: Run) -> list[Any]:
     messages = [Message(message.role, tuple(map(plain, message.parts))) for message in run.messages]
     rounds = [
         [
-            *(one.index, one.reason, one.status, one.text, one.stop_reason, one.usage),
-            {key: value for key, value in one.metadata.items() if key != "id"},
-            *((plain(record.call), plain(record.result)) for record in one.records),
+            *(round_.index, round_.reason, round_.status, round_.text, round_.stop_reason, round_.usage),
+            {key: value for key, value in round_.metadata.items() if key != "id"},
+            *((plain(record.call), plain(record.result)) for record in round_.records),
         ]
-        for one in run.rounds
+        for round_ in run.rounds
     ]
     return [messages, rounds, run.status, run.stop_reason, run.text, run.usage]
 
@@ -133,14 +133,14 @@ def test_reply_is_an_assistant_message_with_a_stop_reason(kind: Kind) -> None:
 def test_text_thinking_and_calls_arrive_unchanged(scriptable: Kind) -> None:
     run = do(scriptable.model(SCRIPT))
     assert refusals(scriptable) == []
-    assert [one.text for one in run.rounds] == [SCRIPT[0][1], "", "Hm. ", SCRIPT[3]]
+    assert [round_.text for round_ in run.rounds] == [SCRIPT[0][1], "", "Hm. ", SCRIPT[3]]
     assert [(call.name, call.arguments) for call in run.rounds[0].calls] == [
         ("add", {"a": 1, "b": 2}),
         ("add", {"a": 3, "b": 4}),
     ]
     assert [result.text for result in run.rounds[0].results] == ["3", "7"]
     assert [part.text for part in run.rounds[0].reply.parts if isinstance(part, Thinking)] == ["hm, hm"]
-    assert [one.records[0].result.error_code for one in run.rounds[1:3]] == ["tool_error", "unknown_tool"]
+    assert [round_.records[0].result.error_code for round_ in run.rounds[1:3]] == ["tool_error", "unknown_tool"]
     assert run.status == "completed" and run.text == SCRIPT[3]
 
 
@@ -167,8 +167,8 @@ def test_every_scriptable_model_makes_the_same_run() -> None:
         with kind_of(name) as kind:
             if kind.follows_scripts:
                 run = do(kind.model(SCRIPT))
-                calls = [(r.call.name, r.call.arguments, r.result.text) for one in run.rounds for r in one.records]
-                shapes[name] = [run.text, run.status, run.stop_reason, calls, [one.text for one in run.rounds]]
+                calls = [(r.call.name, r.call.arguments, r.result.text) for round_ in run.rounds for r in round_.records]
+                shapes[name] = [run.text, run.status, run.stop_reason, calls, [round_.text for round_ in run.rounds]]
     assert len(shapes) == 12
     assert all(shape == shapes["scripted"] for shape in shapes.values())
 

@@ -117,7 +117,7 @@ def test_pictures_of_results_follow_in_a_message_of_the_user() -> None:
     both = (assistant(call(1), call(2)), results(result(1, "plot", PNG), result(2, PNG), "Well?"))
     made = messages(user("See", PNG), *both)
     assert made[0]["content"] == [{"type": "text", "text": "See"}, picture]
-    assert [one["content"] for one in made[2:4]] == ["plot", "(shown below)"]
+    assert [item["content"] for item in made[2:4]] == ["plot", "(shown below)"]
     assert made[4]["content"] == [
         *({"type": "text", "text": "What add returned for call_1:"}, picture),
         *({"type": "text", "text": "What add returned for call_2:"}, picture),
@@ -125,7 +125,7 @@ def test_pictures_of_results_follow_in_a_message_of_the_user() -> None:
     ]
     blind = messages(user("See", PNG), *both, images=False)
     assert blind[0]["content"] == f"See\n\n{words_for(PNG)}"
-    assert [one["content"] for one in blind[2:]] == [f"plot\n{words_for(PNG)}", words_for(PNG), "Well?"]
+    assert [item["content"] for item in blind[2:]] == [f"plot\n{words_for(PNG)}", words_for(PNG), "Well?"]
 
 
 def test_empty_result_says_so() -> None:
@@ -137,7 +137,7 @@ def test_empty_result_says_so() -> None:
 
 def test_odd_text_arrives_unchanged() -> None:
     made = messages(user(ODD), assistant(ODD, call(1, **{ODD: ODD})), results(result(1, ODD)), system=ODD)
-    assert [one["content"] for one in made] == [ODD] * 4
+    assert [item["content"] for item in made] == [ODD] * 4
     assert json.loads(made[2]["tool_calls"][0]["function"]["arguments"]) == {ODD: ODD}
 
 
@@ -187,11 +187,11 @@ def fragment(index: int | None = None, call_id: str | None = None, name: str | N
 
 
 def calls(*fragments: Any) -> list[Any]:
-    return [chunk(tool_calls=[one]) for one in fragments]
+    return [chunk(tool_calls=[piece]) for piece in fragments]
 
 
 def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
-    deltas, one = read(
+    deltas, answer = read(
         OPENAI,
         [
             {"id": "c1", "choices": [], "prompt_filter_results": []},
@@ -208,12 +208,12 @@ def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
         ],
     )
     assert deltas == [ThinkingDelta("h"), ThinkingDelta("m"), TextDelta("So"), TextDelta(" it is")]
-    assert one.message.parts == (
+    assert answer.message.parts == (
         *(Thinking("hm", {"openai": {"reasoning_content": None}}), Text("So it is")),
         *(ToolCall("add", {"a": 1}, "a"), ToolCall("now", {}, "b")),
     )
-    assert (one.stop_reason, one.usage) == ("tool_calls", Usage(input=3, output=5))
-    assert one.metadata["id"] == "c1"
+    assert (answer.stop_reason, answer.usage) == ("tool_calls", Usage(input=3, output=5))
+    assert answer.metadata["id"] == "c1"
 
 
 def test_unknown_fields_are_ignored() -> None:
@@ -223,9 +223,9 @@ def test_unknown_fields_are_ignored() -> None:
 
 
 def test_a_refusal_is_text_and_the_reason_of_the_end() -> None:
-    deltas, one = read(OPENAI, [chunk(refusal="I can"), chunk(refusal="not"), chunk("stop")])
-    assert joined(deltas) == ("I cannot", "") and one.message == assistant("I cannot")
-    assert one.stop_reason == "refusal"
+    deltas, answer = read(OPENAI, [chunk(refusal="I can"), chunk(refusal="not"), chunk("stop")])
+    assert joined(deltas) == ("I cannot", "") and answer.message == assistant("I cannot")
+    assert answer.stop_reason == "refusal"
 
 
 def test_stop_reason_is_kept_in_the_words_of_the_api() -> None:
@@ -244,16 +244,16 @@ def test_incomplete_call_of_a_cut_reply_is_named(subtests: pytest.Subtests) -> N
     for came in ['{"a": ', ""]:
         with subtests.test(came):
             half = fragment(1, "b", "now", came)
-            one = reply(OPENAI, chunk(content="So"), *calls(fragment(0, "a", "add", '{"a": 1}'), half), chunk("length"))
-            assert one.message == assistant("So", ToolCall("add", {"a": 1}, "a"), ToolCall("now", came, "b"))
-            assert one.metadata["cut_call"] == "now"
+            answer = reply(OPENAI, chunk(content="So"), *calls(fragment(0, "a", "add", '{"a": 1}'), half), chunk("length"))
+            assert answer.message == assistant("So", ToolCall("add", {"a": 1}, "a"), ToolCall("now", came, "b"))
+            assert answer.metadata["cut_call"] == "now"
             alone = reply(OPENAI, chunk(content="So"), *calls(fragment(0, "b", "now", came)), chunk("length"))
             assert alone.message == assistant("So") and alone.metadata["cut_call"] == "now"
 
 
 def test_complete_calls_of_a_cut_reply_are_kept() -> None:
-    one = reply(OPENAI, *calls(fragment(0, "a", "add", '{"a": 1}')), chunk("length"))
-    assert one.message.calls == (ToolCall("add", {"a": 1}, "a"),) and "cut_call" not in one.metadata
+    answer = reply(OPENAI, *calls(fragment(0, "a", "add", '{"a": 1}')), chunk("length"))
+    assert answer.message.calls == (ToolCall("add", {"a": 1}, "a"),) and "cut_call" not in answer.metadata
 
 
 def test_a_stream_without_an_end_was_cut_off(subtests: pytest.Subtests) -> None:
@@ -320,8 +320,8 @@ def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
         *calls(fragment(0, "a", "add", '{"a"'), fragment(1, "b", "add"), fragment(0, None, None, ":1}")),
         *(*calls(fragment(1, arguments='{"a":1}')), chunk("tool_calls"), {"choices": [], "usage": usage}),
     ]
-    (deltas, one), (deltas_of_whole, one_of_whole) = read(OPENAI, streamed), read(OPENAI, as_stream(whole))
-    assert one == one_of_whole
+    (deltas, answer), (deltas_of_whole, one_of_whole) = read(OPENAI, streamed), read(OPENAI, as_stream(whole))
+    assert answer == one_of_whole
     assert joined(deltas) == joined(deltas_of_whole) == ("Über " + ODD, "hm")
 
 
@@ -329,8 +329,8 @@ def test_invalid_count_is_unknown_and_the_reply_is_kept(subtests: pytest.Subtest
     for value in NO_COUNTS:
         with subtests.test(value=value):
             usage = {"prompt_tokens": value, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": value}}
-            one = reply(OPENAI, chunk("stop", content="So"), {"choices": [], "usage": usage})
-            assert one.message == assistant("So") and one.usage == Usage(output=5)
+            answer = reply(OPENAI, chunk("stop", content="So"), {"choices": [], "usage": usage})
+            assert answer.message == assistant("So") and answer.usage == Usage(output=5)
             usage = {"prompt_tokens": 3, "prompt_tokens_details": value, "completion_tokens_details": [value]}
             assert reply(OPENAI, chunk("stop"), {"choices": [], "usage": usage}).usage == Usage(input=3)
             assert reply(OPENAI, chunk("stop"), {"choices": [], "usage": value}).usage == Usage()
@@ -344,8 +344,8 @@ def test_unsupported_picture_is_sent_as_text(subtests: pytest.Subtests) -> None:
                 user("See", picture), assistant(call(1), call(2)), results(result(1, "plot", picture), result(2, PNG))
             )
             assert made[0]["content"] == f"See\n\n{told}"
-            assert [one["content"] for one in made[2:4]] == [f"plot\n{told}", "(shown below)"]
-            assert [one["type"] for one in made[4]["content"]] == ["text", "image_url"]
+            assert [item["content"] for item in made[2:4]] == [f"plot\n{told}", "(shown below)"]
+            assert [item["type"] for item in made[4]["content"]] == ["text", "image_url"]
 
 
 def test_the_text_of_broken_pieces_is_read_with_patience() -> None:
@@ -354,8 +354,8 @@ def test_the_text_of_broken_pieces_is_read_with_patience() -> None:
         chunk(content=[None, {"type": "text", "text": None}, {"type": "text"}, {"type": "text", "text": "it is"}]),
         chunk("stop", tool_calls=[None, "x"]),
     ]
-    deltas, one = read(OPENAI, strange)
-    assert joined(deltas) == ("So it is", "") and one.message == assistant("So it is")
+    deltas, answer = read(OPENAI, strange)
+    assert joined(deltas) == ("So it is", "") and answer.message == assistant("So it is")
 
 
 def test_of_several_replies_the_first_counts() -> None:
@@ -364,8 +364,8 @@ def test_of_several_replies_the_first_counts() -> None:
         return {"choices": [zero, {"index": 1, "delta": {"content": second}, "finish_reason": "length"}]}
 
     other = {"choices": [{"index": 1, "delta": {"content": "X"}, "finish_reason": "length"}]}
-    one = reply(OPENAI, both("a", "x"), other, both("b", "y"), other, chunk("stop"), other)
-    assert one.message == assistant("ab") and one.stop_reason == "stop"
+    answer = reply(OPENAI, both("a", "x"), other, both("b", "y"), other, chunk("stop"), other)
+    assert answer.message == assistant("ab") and answer.stop_reason == "stop"
     whole = {"choices": [None, *({"index": n, "message": {"content": str(n)}, "finish_reason": "stop"} for n in (0, 1))]}
     assert reply(OPENAI, *as_stream(whole)).message == assistant("0")
 
@@ -378,5 +378,5 @@ def test_numeric_id_is_accepted() -> None:
 
 
 def test_call_with_empty_arguments_is_kept_in_a_cut_reply() -> None:
-    one = reply(OPENAI, *calls(fragment(0, "a", "now", "{"), fragment(0, arguments="} ")), chunk("length"))
-    assert one.message.calls == (ToolCall("now", {}, "a"),) and "cut_call" not in one.metadata
+    answer = reply(OPENAI, *calls(fragment(0, "a", "now", "{"), fragment(0, arguments="} ")), chunk("length"))
+    assert answer.message.calls == (ToolCall("now", {}, "a"),) and "cut_call" not in answer.metadata

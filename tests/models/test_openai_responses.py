@@ -121,7 +121,7 @@ def test_reasoning_returns_unchanged_before_its_items() -> None:
 def test_reasoning_without_encrypted_content_is_not_sent() -> None:
     said = reply(RESPONSES, end({**REASONING, "encrypted_content": None}, message("So."))).message
     assert said.parts[0] == Thinking("hm")
-    assert [one["type"] for one in items(user("Go"), said, user("On"))] == ["message"] * 3
+    assert [item["type"] for item in items(user("Go"), said, user("On"))] == ["message"] * 3
 
 
 def test_trailing_reasoning_is_not_sent() -> None:
@@ -149,7 +149,7 @@ def test_thinking_and_blocks_of_other_providers_are_not_sent(subtests: pytest.Su
             )
             answered = results(ToolResult("functions.web:0", "web.search"))
             made = items(user("Go"), assistant(Thinking("hm", metadata), Text("", metadata), other), answered)
-            assert [one["type"] for one in made] == ["message", "function_call", "function_call_output"]
+            assert [item["type"] for item in made] == ["message", "function_call", "function_call_output"]
             assert set(made[1]) == {"type", "call_id", "name", "arguments"} and made[1]["name"] == "web_search"
             assert made[1]["call_id"] == made[2]["call_id"] != "functions.web:0"
 
@@ -187,7 +187,7 @@ def test_blank_text_is_not_sent() -> None:
 def test_odd_text_arrives_unchanged() -> None:
     body = sent(RESPONSES, user(ODD), assistant(ODD), results(result(1, ODD)), system=ODD)
     assert body["instructions"] == ODD
-    assert [one["content"][0]["text"] for one in body["input"][:2]] == [ODD, ODD] and body["input"][2]["output"] == ODD
+    assert [item["content"][0]["text"] for item in body["input"][:2]] == [ODD, ODD] and body["input"][2]["output"] == ODD
 
 
 SETTINGS = [
@@ -226,7 +226,7 @@ def test_model_without_reasoning_is_not_asked_for_it() -> None:
 
 def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
     reasoning = {**REASONING, "summary": [{"type": "summary_text", "text": "h"}, {"type": "summary_text", "text": "m"}]}
-    deltas, one = read(
+    deltas, answer = read(
         RESPONSES,
         [
             {"type": "response.created", "response": response(status="in_progress")},
@@ -255,15 +255,15 @@ def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
         *(TextDelta("So"), TextDelta(" it is")),
     ]
     thought = Thinking("h\n\nm", {"openai-responses": reasoning})
-    assert one.message.parts == (thought, Text("So it is"), ToolCall("add", {"a": 1}, "c1"))
-    assert (one.stop_reason, one.usage) == ("completed", Usage(input=3, output=5))
-    assert one.metadata == {"id": "resp_1", "model": "gpt-x"}
+    assert answer.message.parts == (thought, Text("So it is"), ToolCall("add", {"a": 1}, "c1"))
+    assert (answer.stop_reason, answer.usage) == ("completed", Usage(input=3, output=5))
+    assert answer.metadata == {"id": "resp_1", "model": "gpt-x"}
 
 
 def test_reasoning_in_the_clear_is_thinking() -> None:
     item = {"type": "reasoning", "id": "rs", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]}
-    deltas, one = read(RESPONSES, [{"type": "response.reasoning_text.delta", "delta": "hm"}, end(item, message("4"))])
-    assert deltas == [ThinkingDelta("hm")] and one.message == assistant(Thinking("hm"), "4")
+    deltas, answer = read(RESPONSES, [{"type": "response.reasoning_text.delta", "delta": "hm"}, end(item, message("4"))])
+    assert deltas == [ThinkingDelta("hm")] and answer.message == assistant(Thinking("hm"), "4")
 
 
 def test_items_missing_in_the_last_event_come_from_earlier_events() -> None:
@@ -281,11 +281,11 @@ def test_items_without_an_index_keep_their_order() -> None:
 
 
 def test_a_refusal_is_text_and_the_reason_of_the_end() -> None:
-    deltas, one = read(
+    deltas, answer = read(
         RESPONSES, [{"type": "response.refusal.delta", "delta": "I cannot"}, end(message("I cannot", kind="refusal"))]
     )
-    assert deltas == [TextDelta("I cannot")] and one.message == assistant("I cannot")
-    assert one.stop_reason == "refusal"
+    assert deltas == [TextDelta("I cannot")] and answer.message == assistant("I cannot")
+    assert answer.stop_reason == "refusal"
 
 
 def test_invalid_json_arguments_are_kept_as_text(subtests: pytest.Subtests) -> None:
@@ -298,14 +298,14 @@ def test_incomplete_call_of_a_cut_reply_is_named(subtests: pytest.Subtests) -> N
     for reason, came in product(["max_output_tokens", "content_filter"], ['{"a": ', ""]):
         with subtests.test(reason=reason, came=came):
             output = (message("So"), function('{"a":1}', "c0"), function(came))
-            one = reply(RESPONSES, end(*output, status="incomplete", incomplete_details={"reason": reason}))
-            assert one.message == assistant("So", ToolCall("add", {"a": 1}, "c0"), ToolCall("add", came, "c1"))
-            assert one.stop_reason == reason and one.metadata["cut_call"] == "add"
+            answer = reply(RESPONSES, end(*output, status="incomplete", incomplete_details={"reason": reason}))
+            assert answer.message == assistant("So", ToolCall("add", {"a": 1}, "c0"), ToolCall("add", came, "c1"))
+            assert answer.stop_reason == reason and answer.metadata["cut_call"] == "add"
 
 
 def test_complete_calls_of_a_cut_reply_are_kept() -> None:
-    one = reply(RESPONSES, end(function('{"a":1}'), status="incomplete", incomplete_details={"reason": "max_output_tokens"}))
-    assert one.message.calls == (ToolCall("add", {"a": 1}, "c1"),) and "cut_call" not in one.metadata
+    answer = reply(RESPONSES, end(function('{"a":1}'), status="incomplete", incomplete_details={"reason": "max_output_tokens"}))
+    assert answer.message.calls == (ToolCall("add", {"a": 1}, "c1"),) and "cut_call" not in answer.metadata
 
 
 def test_unknown_stop_reason_is_kept_unchanged() -> None:
@@ -377,19 +377,19 @@ def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
         *({"type": "response.output_text.delta", "delta": text} for text in ("Über ", ODD[:3], ODD[3:], "Then")),
         {"type": "response.completed", "response": whole},
     ]
-    (deltas, one), (deltas_of_whole, one_of_whole) = read(RESPONSES, streamed), read(RESPONSES, as_stream(whole))
-    assert one == one_of_whole
+    (deltas, answer), (deltas_of_whole, one_of_whole) = read(RESPONSES, streamed), read(RESPONSES, as_stream(whole))
+    assert answer == one_of_whole
     assert joined(deltas) == joined(deltas_of_whole) == ("Über " + ODD + "Then", "h\n\nm")
 
 
 def test_invalid_count_is_unknown_and_the_reply_is_kept(subtests: pytest.Subtests) -> None:
     for value in NO_COUNTS:
         with subtests.test(value=value):
-            one = reply(
+            answer = reply(
                 RESPONSES,
                 end(message("So"), usage={"input_tokens": value, "output_tokens": 5, "input_tokens_details": [value]}),
             )
-            assert one.message == assistant("So") and one.usage == Usage(output=5)
+            assert answer.message == assistant("So") and answer.usage == Usage(output=5)
 
 
 def test_unsupported_picture_is_sent_as_text(subtests: pytest.Subtests) -> None:
@@ -401,14 +401,14 @@ def test_unsupported_picture_is_sent_as_text(subtests: pytest.Subtests) -> None:
             )
             assert made[0]["content"] == [{"type": "input_text", "text": told}]
             assert made[3]["output"] == f"plot\n{told}"
-            assert [one["type"] for one in made[4]["output"]] == ["input_image", "input_text"]
+            assert [item["type"] for item in made[4]["output"]] == ["input_image", "input_text"]
 
 
 def test_streamed_text_is_the_text_of_a_reply_without_items() -> None:
     told = [{"type": "response.output_text.delta", "delta": text} for text in ("So", "", " it is")]
     last = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": None}}
-    deltas, one = read(RESPONSES, [*told, last])
-    assert joined(deltas) == ("So it is", "") and one.message == assistant("So it is")
+    deltas, answer = read(RESPONSES, [*told, last])
+    assert joined(deltas) == ("So it is", "") and answer.message == assistant("So it is")
 
 
 def test_null_among_message_contents_is_ignored() -> None:
@@ -422,8 +422,8 @@ def test_ended_call_without_arguments_is_kept_in_a_cut_reply() -> None:
     done = {"type": "response.output_item.done", "output_index": 0, "item": bare}
     last = end(**cut)
     for chunks in ([done, last], [end({**bare, "status": "completed"}, **cut)], [end({**bare, "arguments": "{}"}, **cut)]):
-        one = reply(RESPONSES, *chunks)
-        assert one.message.calls == (ToolCall("now", {}, "c1"),) and "cut_call" not in one.metadata
+        answer = reply(RESPONSES, *chunks)
+        assert answer.message.calls == (ToolCall("now", {}, "c1"),) and "cut_call" not in answer.metadata
     half = {**bare, "status": "incomplete"}
     for chunks in ([end(half, **cut)], [{**done, "item": half}, last]):
         assert reply(RESPONSES, *chunks).metadata["cut_call"] == "now"

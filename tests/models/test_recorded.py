@@ -136,7 +136,7 @@ def test_our_requests_to_openai_are_the_recorded_ones(subtests: pytest.Subtests)
             messages = conversation(provider)[:length]
             made = sent(provider, *messages, tools=(TOOL,), settings={"tool_choice": "auto"}, stream=False)
             # We keep valid ids of the API, and write the null that others omit.
-            made["messages"] = [{key: value for key, value in one.items() if value is not None} for one in made["messages"]]
+            made["messages"] = [{key: value for key, value in item.items() if value is not None} for item in made["messages"]]
             assert made == {key: value for key, value in request.items() if key not in ("model", "n", "stream")} | {
                 "model": "m"
             }
@@ -169,7 +169,7 @@ def test_responses_request_resembles_the_recording() -> None:
     said = read(RESPONSES, RESPONSES.as_stream(recorded("openai-responses.1.response.json")))[1].message
     made = sent(RESPONSES, user(PROMPT), said, user(AFTERWARDS), system="You are a helpful assistant.")
     assert (made["include"], made["instructions"]) == (request["include"], request["instructions"])
-    assert [one.get("type", "message") for one in made["input"]] == [one.get("type", "message") for one in request["input"]]
+    assert [item.get("type", "message") for item in made["input"]] == [item.get("type", "message") for item in request["input"]]
     for ours, theirs in zip(made["input"], request["input"], strict=True):
         if theirs.get("type") == "reasoning":
             assert ours == theirs

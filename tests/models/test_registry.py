@@ -237,7 +237,7 @@ def test_a_key_is_in_no_message_and_in_no_log(monkeypatch: pytest.MonkeyPatch, t
             with pytest.raises(ModelError) as caught:
                 agent.run_sync("hello", store=store)
             said += [str(caught.value), repr(caught.value), repr(caught.value.__cause__)]
-    said += [run.text, repr(run), *(store.path(one).read_text(encoding="utf-8") for one in store.ids())]
+    said += [run.text, repr(run), *(store.path(run_id).read_text(encoding="utf-8") for run_id in store.ids())]
     assert run.text == "Here." and not any(SECRET in words for words in said) and len(said) > len(PROVIDERS)
 
 

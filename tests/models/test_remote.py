@@ -73,11 +73,11 @@ def test_the_server_sees_one_request_for_each_attempt(subtests: pytest.Subtests)
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             with LoopbackServer([Status(500), Status(429), Status(529), "Here."]) as server:
-                told = ask(server, wire, stream=stream)
-            assert told[-1].message.text == "Here."
-            assert [(one.attempt, one.status) for one in retries_of(told)] == [(1, 500), (2, 429), (3, 529)]
-            assert [one.answered for one in server.requests] == [500, 429, 529, 200]
-            assert len({one.raw for one in server.requests}) == 1
+                items = ask(server, wire, stream=stream)
+            assert items[-1].message.text == "Here."
+            assert [(retry.attempt, retry.status) for retry in retries_of(items)] == [(1, 500), (2, 429), (3, 529)]
+            assert [request.answered for request in server.requests] == [500, 429, 529, 200]
+            assert len({request.raw for request in server.requests}) == 1
 
 
 @pytest.mark.req("KX.3", "K0.12")
@@ -87,7 +87,7 @@ def test_no_retries_without_ours(subtests: pytest.Subtests) -> None:
             statuses = [408, 409, 429, 500, 503, 529]
             with LoopbackServer([Status(status) for status in statuses] + ["never"]) as server:
                 errors = refusals(server, wire, stream, NEVER, len(statuses))
-            assert [one.answered for one in server.requests] == statuses
+            assert [request.answered for request in server.requests] == statuses
             assert [f"({status}" in error.what for status, error in zip(statuses, errors, strict=True)] == [True] * 6
 
 
@@ -111,9 +111,9 @@ def test_a_call_ends_after_so_many_attempts(subtests: pytest.Subtests) -> None:
     for wire, (status, attempts, kind) in product(WIRES, [(429, 6, RateLimited), (503, 5, ProviderTrouble)]):
         with subtests.test(wire=wire, status=status):
             with LoopbackServer([Status(status)] * 20) as server:
-                told = ask(server, wire)
-            assert len(server.requests) == attempts == len(told)
-            assert isinstance(told[-1], kind) and f"({status}, " in told[-1].what.replace(f"({status})", f"({status}, ")
+                items = ask(server, wire)
+            assert len(server.requests) == attempts == len(items)
+            assert isinstance(items[-1], kind) and f"({status}, " in items[-1].what.replace(f"({status})", f"({status}, ")
 
 
 @pytest.mark.req("R2.40")
@@ -123,7 +123,7 @@ def test_permanent_refusal_is_sent_once(subtests: pytest.Subtests) -> None:
             statuses = [400, 401, 402, 403, 404, 413, 422]
             with LoopbackServer([Status(status) for status in statuses] + ["never"]) as server:
                 errors = refusals(server, wire, stream, QUICK, len(statuses))
-            assert [one.answered for one in server.requests] == statuses
+            assert [request.answered for request in server.requests] == statuses
             assert [f"({status}" in error.what for status, error in zip(statuses, errors, strict=True)] == [True] * 7
 
 
@@ -131,8 +131,8 @@ def test_account_without_credit_gets_one_request(subtests: pytest.Subtests) -> N
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer([Status(429, type="insufficient_quota")] * 3) as server:
-                told = ask(server, wire)
-            assert len(server.requests) == 1 and "no credit left" in told[0].what
+                items = ask(server, wire)
+            assert len(server.requests) == 1 and "no credit left" in items[0].what
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,8 @@ def test_text_of_an_error_between_events_is_kept(subtests: pytest.Subtests) -> N
     ]
     for wire, end in product(FORMATS, ends):
         with subtests.test(wire=wire, end=end), LoopbackServer([Gone(end), "Here."]) as server:
-            told = ask(server, wire)
-            assert [retry.reason.endswith("upstream is gone") for retry in retries_of(told)] == [True]
+            items = ask(server, wire)
+            assert [retry.reason.endswith("upstream is gone") for retry in retries_of(items)] == [True]
 
 
 @pytest.mark.req("R2.40")
@@ -189,8 +189,8 @@ def test_overlong_provider_wait_ends_the_call_at_once(subtests: pytest.Subtests)
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer([Status(429, retry_after=3600)] * 3) as server:
-                told = ask(server, wire)
-            assert len(server.requests) == 1 and isinstance(told[0], RateLimited)
+                items = ask(server, wire)
+            assert len(server.requests) == 1 and isinstance(items[0], RateLimited)
 
 
 BROKEN = {
@@ -215,32 +215,32 @@ def test_broken_reply_is_retried_and_then_a_clear_error(subtests: pytest.Subtest
             make, kind = BROKEN[broken]
             options = {"stream": stream, "timeout": LIMIT} if "silence" in broken else {"stream": stream}
             with LoopbackServer([make(), "Here and whole."]) as server:
-                told = ask(server, wire, **options)
-            (retry,) = retries_of(told)
-            assert told[-1].message.text == "Here and whole." and len(server.requests) == 2
+                items = ask(server, wire, **options)
+            (retry,) = retries_of(items)
+            assert items[-1].message.text == "Here and whole." and len(server.requests) == 2
             assert retry.reason.startswith(f"{wire}: ")
-            begun = told[told.index(retry) + 1 : -1]
+            begun = items[items.index(retry) + 1 : -1]
             assert "".join(item.text for item in begun) == "Here and whole."
             with LoopbackServer([make()] * 2) as server:
-                told = ask(server, wire, NEVER, **options)
-            assert isinstance(told[-1], kind) and not retries_of(told)
-            assert told[-1].what == retry.reason and told[-1].hint and "\n" not in str(told[-1])
+                items = ask(server, wire, NEVER, **options)
+            assert isinstance(items[-1], kind) and not retries_of(items)
+            assert items[-1].what == retry.reason and items[-1].hint and "\n" not in str(items[-1])
 
 
 def test_reply_ending_normally_before_its_end_marker_is_cut_off(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer([EndEarly(1, "One two three"), EndEarly(1, "One two three")]) as server:
-                told = ask(server, wire, NEVER)
-            assert isinstance(told[-1], ProviderTrouble) and "ended before the reply did" in told[-1].what
+                items = ask(server, wire, NEVER)
+            assert isinstance(items[-1], ProviderTrouble) and "ended before the reply did" in items[-1].what
 
 
 def test_a_page_with_status_200_is_no_reply(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             with LoopbackServer([NotJson(200)] * 2) as server:
-                told = ask(server, wire, NEVER, stream=stream)
-            assert isinstance(told[-1], ProviderTrouble | BrokenReply) and told[-1].hint
+                items = ask(server, wire, NEVER, stream=stream)
+            assert isinstance(items[-1], ProviderTrouble | BrokenReply) and items[-1].hint
 
 
 def test_overlong_conversation_is_sent_once(subtests: pytest.Subtests) -> None:
@@ -248,17 +248,17 @@ def test_overlong_conversation_is_sent_once(subtests: pytest.Subtests) -> None:
     for (wire, minimal), stream in product(servers, ["yes", "no"]):
         with subtests.test(wire=wire, minimal=minimal, stream=stream):
             with LoopbackServer([overflow()] * 2, minimal=minimal) as server:
-                told = ask(server, wire, stream=stream)
-            assert len(server.requests) == 1 and isinstance(told[0], ContextOverflow)
+                items = ask(server, wire, stream=stream)
+            assert len(server.requests) == 1 and isinstance(items[0], ContextOverflow)
 
 
 def test_an_overflow_inside_a_stream_is_not_sent_again(subtests: pytest.Subtests) -> None:
     for failed, stream in product([False, True], ["yes", "no"]):
         with subtests.test(failed=failed, stream=stream):
             with LoopbackServer([ErrorInStream("context_length_exceeded", 1, failed=failed)] * 2) as server:
-                told = ask(server, "openai-responses", stream=stream)
+                items = ask(server, "openai-responses", stream=stream)
             if stream == "yes":
-                assert len(server.requests) == 1 and isinstance(told[-1], ContextOverflow)
+                assert len(server.requests) == 1 and isinstance(items[-1], ContextOverflow)
 
 
 def test_refused_key_error_does_not_contain_the_key(subtests: pytest.Subtests) -> None:
@@ -266,9 +266,9 @@ def test_refused_key_error_does_not_contain_the_key(subtests: pytest.Subtests) -
         with subtests.test(wire), pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setenv("MY_KEY", "sk-wrong-0123456789")
             with LoopbackServer(["Here."], key="sk-right-0123456789") as server:
-                told = ask(server, wire, key="MY_KEY")
-            assert isinstance(told[0], KeyRefused) and in_notebook(told[0].advice) == "Type in another: %agent key MY_KEY"
-            assert "0123456789" not in str(told[0]) and len(server.requests) == 1
+                items = ask(server, wire, key="MY_KEY")
+            assert isinstance(items[0], KeyRefused) and in_notebook(items[0].advice) == "Type in another: %agent key MY_KEY"
+            assert "0123456789" not in str(items[0]) and len(server.requests) == 1
             monkeypatch.setenv("MY_KEY", "sk-right-0123456789")
             with LoopbackServer(["Here."], key="sk-right-0123456789") as server:
                 assert ask(server, wire, key="MY_KEY")[-1].message.text == "Here."
@@ -460,14 +460,14 @@ def test_paused_reply_is_continued_into_one(subtests: pytest.Subtests) -> None:
     for stream in ["yes", "no"]:
         with subtests.test(stream):
             with LoopbackServer([PAUSED, PAUSED, REST]) as server:
-                told = ask(server, "anthropic", stream=stream)
-            reply = told[-1]
-            assert [type(item) for item in told].count(Reply) == 1
+                items = ask(server, "anthropic", stream=stream)
+            reply = items[-1]
+            assert [type(item) for item in items].count(Reply) == 1
             assert reply.message.text == "First half, First half, second half." and reply.stop_reason == "end_turn"
             assert (reply.usage.input, reply.usage.output) == (400, 40)
             assert reply.metadata[CONTEXT_TOKENS] == 220  # of the last turn alone: the others are in it
-            assert "".join(item.text for item in told if isinstance(item, TextDelta)) == reply.message.text
-            sent = [[message["role"] for message in one.body["messages"]] for one in server.requests]
+            assert "".join(item.text for item in items if isinstance(item, TextDelta)) == reply.message.text
+            sent = [[message["role"] for message in request.body["messages"]] for request in server.requests]
             assert sent == [["user"], ["user", "assistant"], ["user", "assistant", "assistant"]]
             assert server.requests[1].body["messages"][1]["content"][0]["text"] == "First "
 
@@ -492,10 +492,10 @@ def test_endlessly_paused_reply_ends() -> None:
 @pytest.mark.req("K2.1", "R2.40")
 def test_retried_continuation_keeps_the_earlier_text() -> None:
     with LoopbackServer([PAUSED, Cut(line="second quarter", after=4), REST]) as server:
-        told = ask(server, "anthropic")
-    (retry,) = retries_of(told)
-    begun = told[told.index(retry) + 1 : -1]
-    assert "".join(item.text for item in begun) == told[-1].message.text == "First half, second half."
+        items = ask(server, "anthropic")
+    (retry,) = retries_of(items)
+    begun = items[items.index(retry) + 1 : -1]
+    assert "".join(item.text for item in begun) == items[-1].message.text == "First half, second half."
 
 
 # Requirements
@@ -566,7 +566,9 @@ def test_budget_with_a_price_holds_without_server_counts(subtests: pytest.Subtes
                 assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", "budget", 3)
                 assert len(server.requests) == 3
                 assert (
-                    run.cost is not None and 2.5 <= run.cost < 4 and all(one.usage.estimated for one in run.rounds if one.usage)
+                    run.cost is not None
+                    and 2.5 <= run.cost < 4
+                    and all(round_.usage.estimated for round_ in run.rounds if round_.usage)
                 )
                 with pytest.raises(SettingsError, match="budget cannot be enforced"):
                     Agent(server.model(wire), tools=[look], budget=2.5).run_sync("Go.")

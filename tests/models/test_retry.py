@@ -165,31 +165,31 @@ def heard(attempts: Attempts, policy: RetryPolicy, limiter: Limiter | None = Non
 def test_each_retried_attempt_is_reported_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry.random, "random", lambda: 0.5)
     policy = RetryPolicy(rate_limit_first=0.002, trouble_first=0.001)
-    told = heard(Attempts(LIMITED, TROUBLE, CUT_OFF), policy)
-    assert [item for item in told if isinstance(item, Retry)] == [
+    items = heard(Attempts(LIMITED, TROUBLE, CUT_OFF), policy)
+    assert [item for item in items if isinstance(item, Retry)] == [
         Retry(1, 0.002, "too many", 429),
         Retry(2, 0.002, "overloaded", 529),
         Retry(3, 0.004, "cut off", None),
     ]
-    assert [item.text for item in told if isinstance(item, TextDelta)] == ["word 1", "word 2", "word 3", "word 4"]
-    assert told[-1] == DONE
+    assert [item.text for item in items if isinstance(item, TextDelta)] == ["word 1", "word 2", "word 3", "word 4"]
+    assert items[-1] == DONE
 
 
 @pytest.mark.req("K0.12", "KX.3")
 def test_last_failure_is_raised_without_a_retry_event() -> None:
     attempts, limiter = Attempts(*[LIMITED] * 9), Limiter()
-    told = heard(attempts, RetryPolicy(rate_limit_first=0.0001, rate_limit_retries=2), limiter)
+    items = heard(attempts, RetryPolicy(rate_limit_first=0.0001, rate_limit_retries=2), limiter)
     assert (attempts.made, attempts.closed) == (3, 3)
-    assert [type(item) for item in told] == [TextDelta, Retry, TextDelta, Retry, TextDelta, RateLimited]
-    assert told[-1] is LIMITED.error
+    assert [type(item) for item in items] == [TextDelta, Retry, TextDelta, Retry, TextDelta, RateLimited]
+    assert items[-1] is LIMITED.error
 
 
 @pytest.mark.req("K0.12")
 def test_actual_waiting_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = Attempts(*[LIMITED] * 99)
     policy = RetryPolicy(rate_limit_first=4, rate_limit_retries=99, longest_wait=2, most_waiting=10)
-    told = heard(attempts, policy, clock=fake_clock(monkeypatch))
-    assert 2 <= attempts.made <= 6 and isinstance(told[-1], RateLimited)
+    items = heard(attempts, policy, clock=fake_clock(monkeypatch))
+    assert 2 <= attempts.made <= 6 and isinstance(items[-1], RateLimited)
 
 
 @pytest.mark.req("R0.78")

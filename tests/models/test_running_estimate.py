@@ -17,7 +17,7 @@ def test_estimate_is_the_message_sum_however_often_requested(texts: list[str], a
     messages = [user(text) for text in texts]
     running = RunningEstimate("a system prompt of many words", ())
     before = tokens_of_text("a system prompt of many words")
-    for count in sorted(min(one, len(messages)) for one in asked):
+    for count in sorted(min(question, len(messages)) for question in asked):
         assert running.of(messages[:count]) == before + sum(map(tokens_of_message, messages[:count]))
 
 

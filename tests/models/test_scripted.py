@@ -34,7 +34,7 @@ def reply_to(line: Any) -> Reply:
 
 def test_each_call_gets_the_next_reply() -> None:
     run = do(["One.", CALL], ["Two.", CALL], "Three.")
-    assert [one.text for one in run.rounds] == ["One.", "Two.", "Three."]
+    assert [round_.text for round_ in run.rounds] == ["One.", "Two.", "Three."]
 
 
 def test_list_is_one_reply_with_text_and_calls() -> None:

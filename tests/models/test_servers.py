@@ -42,7 +42,7 @@ def run_at(server: LoopbackServer, provider: str = "", **options: Any) -> Run:
 
 
 def bodies(server: LoopbackServer) -> list[dict[str, Any]]:
-    return [one.body for one in server.requests if one.answered == 200]
+    return [request.body for request in server.requests if request.answered == 200]
 
 
 def test_each_server_accepts_the_requests_under_its_name(subtests: pytest.Subtests) -> None:
@@ -196,8 +196,8 @@ def test_a_compaction_keeps_fields_of_thinking_beside_open_calls() -> None:
     with LoopbackServer(line, like="deepseek") as server:
         history = History(compact_above=6, keep_recent=2)
         run = Agent(server.model(), tools=[add], history=history, max_rounds=8, guidance="off").run_sync("Add often.")
-        assert sum(len(one.compactions) for one in run.rounds) >= 2 and server.problems == []
-        last = next(one.body for one in reversed(server.requests) if "tools" in one.body)
+        assert sum(len(round_.compactions) for round_ in run.rounds) >= 2 and server.problems == []
+        last = next(request.body for request in reversed(server.requests) if "tools" in request.body)
         assert "Conversation Summary" in json.dumps(last)
         called = [message for message in last["messages"] if message.get("tool_calls")]
         assert called and all(message["reasoning_content"] == "I should add." for message in called)
@@ -255,7 +255,7 @@ def test_content_beside_calls_becomes_text_after_a_refusal() -> None:
 
     with LoopbackServer(line, minimal=True, lenient=True) as server:
         run = run_at(server, "compatible")
-        assert run.text == "Three." and [one.answered for one in server.requests] == [200, 400, 200]
+        assert run.text == "Three." and [request.answered for request in server.requests] == [200, 400, 200]
         assert "text_content=yes" in str(run.warnings[0])
 
 

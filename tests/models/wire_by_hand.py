@@ -72,7 +72,7 @@ def reply(provider: Provider, *chunks: Any) -> Reply:
 
 def joined(deltas: Sequence[Delta]) -> tuple[str, str]:
     """Return the text and the thinking of the deltas."""
-    told = {kind: "".join(one.text for one in deltas if type(one) is kind) for kind in (TextDelta, ThinkingDelta)}
+    told = {kind: "".join(delta.text for delta in deltas if type(delta) is kind) for kind in (TextDelta, ThinkingDelta)}
     return told[TextDelta], told[ThinkingDelta]
 
 

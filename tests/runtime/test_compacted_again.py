@@ -51,7 +51,7 @@ def filled(sizes: list[int], **settings: Any) -> tuple[Run, Summarising]:
 
 
 def compacted_in(run: Run) -> list[int]:
-    return [one.index for one in run.rounds if any(past.compacted is not None for past in one.compactions)]
+    return [round_.index for round_ in run.rounds if any(past.compacted is not None for past in round_.compactions)]
 
 
 @pytest.mark.req("R2.36")

@@ -158,7 +158,7 @@ def test_compacted_messages_stay_in_run_log_and_tables(tmp_path: Path) -> None:
     model = Summarising([*[do(number) for number in range(12)], "Done."])
     run = bare(model, [work], history=SMALL).run_sync("Make all.", store=store)
     assert len(model.asked) > 2
-    assert [result.text for one in run.rounds for result in one.results] == [f"made {number}" for number in range(12)]
+    assert [result.text for round_ in run.rounds for result in round_.results] == [f"made {number}" for number in range(12)]
     assert len(run.messages) == 26
     loaded = store.load(run.id)
     assert loaded == run and loaded.compacted == run.compacted == last_compaction(run)
@@ -241,9 +241,9 @@ def test_the_instructions_of_the_repository_are_in_every_system_prompt(tmp_path:
 def test_the_guard_against_repeats_counts_across_a_compaction() -> None:
     model = Summarising([do(1), do(2), do(3), do(9), do(9), do(9), "Done."])
     run = bare(model, [work], history=History(compact_above=8, keep_recent=1)).run_sync("Make all.")
-    compacted_in = [one.index for one in run.rounds if one.compactions]
+    compacted_in = [round_.index for round_ in run.rounds if round_.compactions]
     assert compacted_in == [4]
-    codes = [result.error_code for one in run.rounds for result in one.results]
+    codes = [result.error_code for round_ in run.rounds for result in round_.results]
     assert codes[-1] == "duplicate_call_blocked" and codes[:-1] == [None] * 5
 
 
@@ -260,7 +260,7 @@ def test_interventions_are_counted_across_a_compaction() -> None:
         model = Summarising([*script, *["So it is."] * 9])
         run = Agent(model, tools=[work], history=history, max_rounds=14).run_sync("go")
         assert bool(compactions(run)) is (history != "full")
-        told = [guidance.level for one in run.rounds for guidance in one.guidance if guidance.cell == "intervention"]
+        told = [guidance.level for round_ in run.rounds for guidance in round_.guidance if guidance.cell == "intervention"]
         return [*map(str, told), str(run.stop_reason), str(len(run.rounds))]
 
     assert attempts(History(compact_above=6, keep_recent=2)) == attempts("full")
@@ -340,7 +340,7 @@ def talking(window: int | None, used: list[int], *, history: Any = "auto") -> tu
 @pytest.mark.req("R2.36")
 def test_compaction_precedes_the_request_exceeding_its_share_by_counted_tokens() -> None:
     run, model = talking(10_000, [1_000, 4_000, 7_900, 8_100])
-    assert [bool(one.compactions) for one in run.rounds] == [False, False, False, False, True]
+    assert [bool(round_.compactions) for round_ in run.rounds] == [False, False, False, False, True]
     (event,) = compactions(run)
     assert event.why == "share"
     run, model = talking(10_000, [1_000, 4_000, 7_000, 7_900])
@@ -367,7 +367,7 @@ def test_content_since_the_last_count_is_counted() -> None:
     replies = [priced(do(1), tokens=(100, 10)), priced(ToolCall("large"), tokens=(6_500, 10)), "Done."]
     model = Summarising(replies, window=10_000)
     run = bare(model, [work, large]).run_sync("Make all.")
-    assert [bool(one.compactions) for one in run.rounds] == [False, False, True]
+    assert [bool(round_.compactions) for round_ in run.rounds] == [False, False, True]
 
 
 @pytest.mark.req("R2.36")
@@ -378,7 +378,7 @@ def test_uncounted_messages_are_estimated() -> None:
 
     model = Summarising([*[ToolCall("large", {"n": number}) for number in range(6)], "Done."], window=5_000)
     run = bare(model, [large]).run_sync("Make all.")
-    assert [bool(one.compactions) for one in run.rounds].index(True) == 4
+    assert [bool(round_.compactions) for round_ in run.rounds].index(True) == 4
     assert all(len(as_bytes(request)) / 3.5 < 5_000 for request in model.requests)
     assert_made_again(run, model.requests)
 
@@ -440,7 +440,7 @@ def test_overlong_first_request_cannot_be_shortened() -> None:
 
 
 def shapes_of(requests: list[Request]) -> list[list[tuple[str, str, int]]]:
-    return [[(one.role, one.text, len(one.parts)) for one in request.messages] for request in requests]
+    return [[(message.role, message.text, len(message.parts)) for message in request.messages] for request in requests]
 
 
 @pytest.mark.req("K2.4")
@@ -537,7 +537,9 @@ def test_summary_text_reaches_no_watcher_or_message() -> None:
     run = bare(model, [work], history=SMALL).run_sync("go", watch=told.append)
     assert "Secret" not in "".join(one.text for one in told if isinstance(one, TextDelta))
     assert run.text == "Done." and not any(isinstance(event, Warned) for event in run.events)
-    assert not any("Secret" in part.text for one in run.messages for part in one.parts if isinstance(part, Text | ToolResult))
+    assert not any(
+        "Secret" in part.text for message in run.messages for part in message.parts if isinstance(part, Text | ToolResult)
+    )
 
 
 def test_a_model_without_traits_is_taken_for_a_language_model() -> None:

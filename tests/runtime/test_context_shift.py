@@ -30,7 +30,7 @@ def shifted(result: Any, entity: str = "p-1", **settings: Any) -> Run:
 
 
 def shifts(run: Run) -> list[tuple[str, str, str]]:
-    return [(one.context_type, one.entity, one.reason) for one in run.events if isinstance(one, ContextShifted)]
+    return [(event.context_type, event.entity, event.reason) for event in run.events if isinstance(event, ContextShifted)]
 
 
 @pytest.mark.req("R3.4")

@@ -74,7 +74,7 @@ def assert_readable(run: Run, store: Store) -> None:
     path = store.path(run.id)
     assert deeper(FRAMES, lambda: load_trace(path)) == run
     assert deeper(FRAMES, lambda: len(tables.tool_calls(store))) == len(results(run))
-    assert [one.id for one in store.summaries()] == [run.id]
+    assert [summary.id for summary in store.summaries()] == [run.id]
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -193,7 +193,7 @@ def test_recovered_workflow_works_in_the_folder_of_its_recovery(tmp_path: Path) 
 
 
 def test_keywords_are_options_and_others_are_refused_by_name(subtests: pytest.Subtests) -> None:
-    options = {one.name for one in fields(RunOptions)}
+    options = {field.name for field in fields(RunOptions)}
     assert {*AgentRunKeywords.__annotations__, *ResumeKeywords.__annotations__} < options
     assert {*RunKeywords.__annotations__} < {*AgentRunKeywords.__annotations__}
     for name, door in DOORS.items():

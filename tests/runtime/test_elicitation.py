@@ -60,20 +60,20 @@ every_way = pytest.mark.parametrize("asks", [ask, ask_plainly, ask_beside], ids=
 
 def begin(*tools: Any, replies: Any = (), waiting: int = 1, **how: Any) -> LiveRun:
     """Return a run that has just asked: by default one call of each tool, then "Done."."""
-    script = replies or [[ToolCall(one.__name__) for one in tools], "Done."]
+    script = replies or [[ToolCall(tool_.__name__) for tool_ in tools], "Done."]
     live = Agent(ScriptedModel(script), tools=tools, guidance="off", todos=False).start("go", **how)
     wait_until(lambda: len(live.run.waiting) >= waiting or live.done)
     return live
 
 
 def answers(run: Run) -> list[tuple[Any, bool, bool]]:
-    return [(one.answer, one.declined, one.withdrawn) for one in run.events if isinstance(one, QuestionAnswered)]
+    return [(event.answer, event.declined, event.withdrawn) for event in run.events if isinstance(event, QuestionAnswered)]
 
 
 def assert_every_question_has_one_answer(run: Run) -> None:
-    asked = [one.question.id for one in run.events if isinstance(one, QuestionAsked)]
+    asked = [event.question.id for event in run.events if isinstance(event, QuestionAsked)]
     assert len(set(asked)) == len(asked)
-    assert sorted(one.question_id for one in run.events if isinstance(one, QuestionAnswered)) == sorted(asked)
+    assert sorted(event.question_id for event in run.events if isinstance(event, QuestionAnswered)) == sorted(asked)
     assert run.waiting == ()
 
 
@@ -90,7 +90,7 @@ def test_run_awaits_the_answer_and_passes_it_to_the_tool(asks: Any) -> None:
     assert live.run.status == "waiting_on_user"
     live.answer("blue")
     run = live.result(LONG)
-    assert (run.status, [one.text for one in results(run)]) == ("completed", ["They said blue"])
+    assert (run.status, [result.text for result in results(run)]) == ("completed", ["They said blue"])
     assert answers(run) == [("blue", False, False)]
     assert_every_question_has_one_answer(run)
 
@@ -147,7 +147,7 @@ def test_invalid_answer_is_refused_and_the_question_stays_open() -> None:
         live.answer("green")
     with pytest.raises(SettingsError, match="Please choose one of: red, blue"):
         live.answer_in_words("green")
-    assert [one.id for one in live.run.waiting] == ["q1"]
+    assert [question.id for question in live.run.waiting] == ["q1"]
     live.answer("red")
     assert results(live.result(LONG))[0].text == "They said red"
 
@@ -344,7 +344,7 @@ def test_tool_duration_excludes_the_wait_for_the_person(skipped: SkippedClock) -
     skipped.skip(2 * LONG)
     live.answer("red")
     run = live.result(LONG)
-    (finished,) = [one for one in run.events if isinstance(one, ToolFinished)]
+    (finished,) = [event for event in run.events if isinstance(event, ToolFinished)]
     assert finished.seconds < LONG
 
 
@@ -368,7 +368,7 @@ def test_stop_frees_a_tool_thread_whatever_it_catches() -> None:
     live.stop()
     assert live.result(LONG).status == "cancelled"
     assert freed.wait(LONG) and not caught
-    assert [one.question.message for one in live.run.events if isinstance(one, QuestionAsked)] == ["Well?"]
+    assert [event.question.message for event in live.run.events if isinstance(event, QuestionAsked)] == ["Well?"]
 
 
 def test_question_abandoned_by_its_tool_is_withdrawn_and_run_continues() -> None:
@@ -413,7 +413,7 @@ def test_plain_tool_withdraws_its_abandoned_question_and_continues() -> None:
         try:
             return str(context.ask_sync("Well?"))
         except Enough:
-            wait_until(lambda: any(isinstance(one, QuestionAnswered) for one in lives[0].run.events))
+            wait_until(lambda: any(isinstance(event, QuestionAnswered) for event in lives[0].run.events))
             return "no time"
 
     def start() -> LiveRun:
@@ -448,7 +448,7 @@ def test_tool_cannot_ask_after_its_call_has_ended() -> None:
         return f"cancelled: {tasks[0].cancelled()}"
 
     run = begin(leaves, wakes, replies=[ToolCall("leaves"), ToolCall("wakes"), "Done."]).result(LONG)
-    assert [one.text for one in results(run)] == ["left", "cancelled: True"]
+    assert [result.text for result in results(run)] == ["left", "cancelled: True"]
     assert "QuestionAsked" not in kinds(run)
 
 
@@ -526,8 +526,8 @@ def test_question_of_an_abandoned_call_is_withdrawn() -> None:
     assert_closed(run)
     events = len(run.events)
     gate.set()
-    wait_until(lambda: len(asked) == 2 and all(one.done() for one in asked))
-    assert all(one.cancelled() for one in asked) and len(run.events) == events
+    wait_until(lambda: len(asked) == 2 and all(question.done() for question in asked))
+    assert all(question.cancelled() for question in asked) and len(run.events) == events
     thread.close()
 
 

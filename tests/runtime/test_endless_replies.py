@@ -225,7 +225,7 @@ def test_raised_limit_lets_the_run_continue() -> None:
     with LoopbackServer([Endless(LINES["text"]), "Done."]) as server:
         options = RunOptions(budget=session, watch=watch)
         run = bare(server.model("compatible", price="3/15")).start("go", options).result(30)
-    assert (run.status, [one.stop_reason for one in run.rounds]) == ("completed", [OVER_LIMIT, "stop"])
+    assert (run.status, [round_.stop_reason for round_ in run.rounds]) == ("completed", [OVER_LIMIT, "stop"])
 
 
 def test_count_is_checked_at_growing_intervals() -> None:
@@ -266,4 +266,6 @@ def test_an_attempt_after_a_retry_is_counted_from_its_start(monkeypatch: pytest.
     small = History(compact_above=5, keep_recent=2)
     run = bare(Retried([do(1), do(2), do(3), "Done."]), [work], history=small).run_sync("go")
     assert (run.status, run.text, len(run.rounds), list(run.warnings)) == ("completed", "Done.", 4, [])
-    assert run.compacted is not None and [one.problem for each in run.rounds for one in each.compactions] == [""]
+    assert run.compacted is not None and [compaction.problem for round_ in run.rounds for compaction in round_.compactions] == [
+        ""
+    ]

@@ -163,7 +163,7 @@ def test_run_in_memory_stays_usable_after_a_store_failure(subtests: pytest.Subte
             assert not run.should_continue
             assert (run.status, run.stop_reason) == ("failed", "error")
             assert run.error is not None and run.error.type == "StoreError"
-            assert all(len(one.results) == len(one.calls) for one in run.rounds)
+            assert all(len(round_.results) == len(round_.calls) for round_ in run.rounds)
 
 
 def test_a_run_ends_once_also_when_the_store_failed(subtests: pytest.Subtests) -> None:

@@ -166,5 +166,5 @@ def test_fork_leaves_the_logs_of_its_parent_alone(tmp_path: os.PathLike[str]) ->
 
     run = Agent(ScriptedModel([ToolCall("fork"), "Done."]), tools=[fork]).run_sync("go", store=store)
     assert run.rounds[0].results[0].text == "seen"
-    assert sorted(one.status for one in map(store.load, store.ids())) == ["completed", "completed"]
+    assert sorted(stored.status for stored in map(store.load, store.ids())) == ["completed", "completed"]
     assert store.load(run.id).events == run.events

@@ -58,7 +58,7 @@ def test_session_grant_reaches_its_runs_and_their_nested_runs(tmp_path: Path) ->
     session.grants.give("delegate", by="program")
     options = RunOptions(approve="ask", can_ask=False)
     run = session.start(delegating(agent([WRITE]), [ToolCall("delegate")], [WRITE]), "go", options).result(30)
-    nested = next(one for one in map(session.store.load, session.store.ids()) if one.parent_id == run.id)
+    nested = next(stored for stored in map(session.store.load, session.store.ids()) if stored.parent_id == run.id)
     for one in (run, nested):
         assert codes(one) == [None] * len(codes(one)) and not one.questions
         assert grants(one)[0] == ("write", "session", "person", "") and Run.from_events(one.events) == one
@@ -114,7 +114,7 @@ def test_always_is_copied_into_runs_nested_at_any_depth(tmp_path: Path) -> None:
     run = asyncio.run(outer.run("go", options))
     assert [one.question.about.tool for one in run.questions if one.question.about] == ["write", "delegate"]
     assert grants(run) == [("write", "run", "program", ""), ("delegate", "run", "program", "")]
-    nested = [one for one in map(store.load, store.ids()) if one.id != run.id]
+    nested = [stored for stored in map(store.load, store.ids()) if stored.id != run.id]
     assert len(nested) == 2
     for one in nested:
         assert sorted(grants(one)) == [("delegate", "run", "program", run.id), ("write", "run", "program", run.id)]

@@ -38,7 +38,7 @@ class Halves(Misbehaviour):
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
         found = self.good.deliver(wire, asked)
         first, second = self.halves
-        return replace(found, chunks=[one.replace(FIRST, first).replace(SECOND, second) for one in found.chunks])
+        return replace(found, chunks=[chunk.replace(FIRST, first).replace(SECOND, second) for chunk in found.chunks])
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -83,7 +83,7 @@ def test_half_characters_of_an_interrupted_summary_are_estimated() -> None:
 
     model = Breaks([do(1), do(2), do(3), "Done."], [Streamed("\ud83d", OSError("gone"))])
     run = bare(model, [work], system="", instructions=False, history=History(compact_above=5, keep_recent=2)).run_sync("go")
-    (usage,) = [one.usage for each in run.rounds for one in each.compactions]
+    (usage,) = [compaction.usage for round_ in run.rounds for compaction in round_.compactions]
     assert usage.estimated and usage.output
 
 

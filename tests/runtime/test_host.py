@@ -194,7 +194,7 @@ def test_runs_nested_in_a_resumed_run_log_beside_it(tmp_path: Path) -> None:
     cut_log(Store(tmp_path).path(cut.id), 2)
     session = Session(Store(tmp_path))
     run = session.recover(cut.id, lambda found: outer(delegate)).result()
-    nested = [each for each in map(session.store.load, session.store.ids()) if each.parent_id == cut.id]
+    nested = [stored for stored in map(session.store.load, session.store.ids()) if stored.parent_id == cut.id]
     assert run.status == "completed" and len(nested) == 2  # one from each process
 
 

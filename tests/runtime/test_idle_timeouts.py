@@ -77,7 +77,7 @@ def silence(monkeypatch: pytest.MonkeyPatch, skipped: SkippedClock) -> Silence:
 
 
 def has_given_up(live: LiveRun, attempt: int) -> bool:
-    return live.done or sum(isinstance(one, RetryScheduled) for one in live.run.events) >= attempt
+    return live.done or sum(isinstance(event, RetryScheduled) for event in live.run.events) >= attempt
 
 
 def agent_of(server: LoopbackServer, wire: str, pings: str) -> Agent:

@@ -52,13 +52,13 @@ def checked(run: Run) -> Run:
     assert_closed(run)
     assert Run.from_events(run.events) == run
     assert Run.from_events([decode(encode(event)) for event in run.events]) == run
-    for one in run.rounds:
-        assert [result.call_id for result in one.results] == [asked.id for asked in one.calls]
+    for round_ in run.rounds:
+        assert [result.call_id for result in round_.results] == [asked.id for asked in round_.calls]
     answered = [event.result.call_id for event in run.events if isinstance(event, e.ToolFinished | e.CallBlocked)]
     assert max(Counter(answered).values(), default=0) <= 1
     started = {event.call.id for event in run.events if isinstance(event, e.ToolStarted)}
     assert started <= set(answered)
-    own = {asked.id for one in run.rounds for asked in one.calls}
+    own = {asked.id for round_ in run.rounds for asked in round_.calls}
     told = [part.call_id for message in run.messages for part in message.parts if isinstance(part, ToolResult)]
     assert set(told) == own
     return run
@@ -74,7 +74,7 @@ def test_inner_call_is_logged_and_never_sent() -> None:
     run = checked(Agent(model, tools=[add, total], todos=False).run_sync("go"))
     assert results(run)[0].text == "6"
     first = run.rounds[0].calls[0].id
-    assert [(one.call.id, one.call.arguments, one.success) for one in inner(run)] == [
+    assert [(record.call.id, record.call.arguments, record.success) for record in inner(run)] == [
         (f"{first}.1", {"a": 0, "b": 1}, True),
         (f"{first}.2", {"a": 1, "b": 2}, True),
         (f"{first}.3", {"a": 3, "b": 3}, True),
@@ -122,7 +122,7 @@ def test_failure_is_raised_in_the_tool_and_reported_unless_caught(subtests: pyte
 def test_gates_and_limits_apply_to_inner_calls() -> None:
     run = checked(agent(call(1, 2, 3), max_tool_calls=3).run_sync("go"))
     assert codes(run) == ["tool_error"] and MAX_TOOL_CALLS in results(run)[0].text
-    assert [one.success for one in inner(run)] == [True, True, False]
+    assert [record.success for record in inner(run)] == [True, True, False]
 
     def no_threes(asked: ToolCall, run: Run) -> Verdict:
         return Deny("No threes.", "odd") if asked.name == "add" and asked.arguments["b"] == 3 else None
@@ -249,7 +249,7 @@ def left_calls(count: int, *, parallel_safe: bool) -> tuple[Run, list[asyncio.Fu
 
 def test_call_ending_after_its_tool_keeps_one_result() -> None:
     run, kept = left_calls(1, parallel_safe=True)
-    assert [one.result.error_code for one in inner(run) if one.result is not None] == ["cancelled"]
+    assert [record.result.error_code for record in inner(run) if record.result is not None] == ["cancelled"]
     assert isinstance(kept[0].exception(), ToolFailed)
 
 
@@ -262,7 +262,7 @@ def test_queued_call_does_not_start_after_its_tool_ends() -> None:
 def test_model_call_id_never_equals_an_inner_call_id() -> None:
     calls = [ToolCall("total", {"numbers": [1]}, "a"), ToolCall("add", {"a": 2, "b": 2}, "a.1")]
     run = checked(agent(*calls).run_sync("go"))
-    assert [one.text for one in results(run)] == ["1", "4"]
+    assert [result.text for result in results(run)] == ["1", "4"]
     assert run.rounds[0].calls[0].id == "a" and inner(run)[0].call.id == "a.1" != run.rounds[0].calls[1].id
 
 
@@ -273,7 +273,7 @@ def test_open_inner_calls_are_answered_after_death_and_ids_continue() -> None:
     died = own_run(whole.events[: second.seq + 1])
     again = Agent(ScriptedModel(["Done."]), tools=[add, tool(repeatable=True)(total)], todos=False)
     run = checked(again.resume(died, options=RunOptions(can_ask=False)).result(PATIENCE))
-    found = [(one.call.id.rpartition(".")[2], one.result and one.result.error_code) for one in inner(run)]
+    found = [(record.call.id.rpartition(".")[2], record.result and record.result.error_code) for record in inner(run)]
     assert found == [("1", None), ("2", INTERRUPTED), ("3", None), ("4", None)]
     assert results(run)[0].text == "3"
 

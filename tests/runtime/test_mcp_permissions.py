@@ -90,7 +90,7 @@ def test_declared_read_only_tool_is_asked_about(servers: Servers, snapshot: Snap
     question = run.questions[0].question
     assert question.message.replace(PROGRAM, "PROGRAM").replace(bench().command_or_url, "PYTHON") == snapshot
     assert question.about is not None and question.about.origin is not None
-    origin, offered = question.about.origin, [(one.rule, one.reach) for one in question.about.grants]
+    origin, offered = question.about.origin, [(grant.rule, grant.reach) for grant in question.about.grants]
     assert (origin.server, origin.tool, origin.description, origin.changed) == ("bench", "add", "Add two numbers.", ())
     assert origin.server_identity == bench().identity
     assert offered == [("mcp_bench_add", "run"), ("mcp:bench", "run"), ("mcp:bench", "session")]
@@ -173,7 +173,7 @@ def test_server_configured_otherwise_asks_again(servers: Servers, snapshot: Snap
             assert play([[ADD]], servers, **dict(options))[1] == []
             run, asked = play([[ADD]], servers, tools=[OTHER], **dict(options))
             assert asked == ["bench_add"]
-            assert [one.is_other for one in run.events if isinstance(one, ServerChanged)] == [True]
+            assert [event.is_other for event in run.events if isinstance(event, ServerChanged)] == [True]
     message = run.questions[0].question.message
     assert message.replace(PROGRAM, "PROGRAM").replace(bench().command_or_url, "PYTHON") == snapshot
     with subtests.test("roots"):
@@ -210,7 +210,7 @@ def test_tool_changing_during_a_run_asks_again(servers: Servers, subtests: pytes
             about = run.questions[-1].question.about
             assert about is not None and about.origin is not None
             assert about.origin.changed == ("tool",) and "others" in about.origin.diff
-            changes = [one for one in run.events if isinstance(one, ServerChanged) and f"mcp_bench_{tool}" in one.tools]
+            changes = [event for event in run.events if isinstance(event, ServerChanged) and f"mcp_bench_{tool}" in event.tools]
             assert len(changes) == 2, "each change is logged once"
 
 
@@ -327,7 +327,9 @@ def test_resumed_run_asks_again_about_changed_tools(servers: Servers, tmp_path: 
                 with use_host(Host(servers=servers, grants=SessionGrants())):
                     resumed = asyncio.run(recover(run.id, agent=agent, store=store, answer=asked, answers=answers))
                 assert set(codes(resumed)) == {None}
-                assert [one.about.tool for one in asked.questions if one.about] == [f"mcp_bench_{tool}"] * changes
+                assert [question.about.tool for question in asked.questions if question.about] == [
+                    f"mcp_bench_{tool}"
+                ] * changes
 
 
 def test_resumed_run_asks_again_about_another_server(servers: Servers, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def no_collection() -> Iterator[None]:
 
 
 def logs() -> int:
-    return sum(isinstance(one, EventLog) for one in gc.get_objects())
+    return sum(isinstance(value, EventLog) for value in gc.get_objects())
 
 
 @pytest.mark.usefixtures("no_collection")
@@ -79,7 +79,7 @@ def test_finished_plan_leaves_no_data_in_memory() -> None:
 
 def held(reason: Any) -> int:
     """Count the steps with this reason in memory."""
-    return sum(isinstance(one, dict) and one.get("reason") == reason for one in gc.get_objects())
+    return sum(isinstance(value, dict) and value.get("reason") == reason for value in gc.get_objects())
 
 
 @pytest.mark.usefixtures("no_collection")

@@ -269,7 +269,7 @@ def test_ten_calls_of_code_are_one_round() -> None:
     source = "found = sum(scope.call('add', {'a': n, 'b': 1}).value for n in range(10))"
     run = agent(source, add).run_sync("go")
     assert results(run)[0].text == "55" and len(run.rounds) == 2
-    assert [(one.call.name, one.success) for one in run.rounds[0].records[0].inner] == [("add", True)] * 10
+    assert [(record.call.name, record.success) for record in run.rounds[0].records[0].inner] == [("add", True)] * 10
 
 
 def test_code_may_call_tools_from_threads_of_its_own() -> None:

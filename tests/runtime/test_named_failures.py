@@ -48,7 +48,7 @@ def assert_no_two_answers_in_a_row(run: Run) -> None:
 def mentions_of(run: Run, number: int) -> list[str]:
     """Return the statuses of a todo, in order."""
     lists = [event.todos for event in run.events if isinstance(event, TodosChanged)]
-    found = [one.status for todos in lists for one in todos if one.id == number]
+    found = [todo.status for todos in lists for todo in todos if todo.id == number]
     return [status for index, status in enumerate(found) if index == 0 or found[index - 1] != status]
 
 
@@ -129,7 +129,7 @@ def test_gpt_simple_fail_claiming_completion_does_not_end_clean_either() -> None
 @pytest.mark.req("R0.85", "R0.63")
 def test_gpt_simple_fail_is_in_the_discipline_record() -> None:
     run, _ = scripted(do(5), complete(5), "Done.", todos=four_done())
-    assert [[violation.rule for violation in one.todo_violations] for one in run.rounds] == [
+    assert [[violation.rule for violation in round_.todo_violations] for round_ in run.rounds] == [
         ["work_without_todo_in_progress"],
         ["completed_without_in_progress"],
         [],
@@ -182,8 +182,8 @@ def test_simple_workflow_completes_every_todo_and_ends_by_itself(mode: str) -> N
     assert {cell for said in cells(run) for cell, _ in said} == {"todos_tools", "tools"}
     assert {level for said in cells(run) for _, level in said} == {1}
     assert set(reasons(run)) == {"prompt", "tool_results"}
-    assert not any(one.todo_violations for one in run.rounds)
-    assert all(verdict.followed for one in run.rounds for verdict in one.followed)
+    assert not any(round_.todo_violations for round_ in run.rounds)
+    assert all(verdict.followed for round_ in run.rounds for verdict in round_.followed)
     assert not run.warnings
     for request in model.requests:
         assert_alternates(request)
@@ -195,4 +195,4 @@ def test_ten_todos_marked_worked_and_marked_bring_no_intervention() -> None:
     steps = [call for number in range(1, 11) for call in (start(number), do(number), complete(number))]
     run, _ = scripted(write(*titles), *steps, "Done.")
     assert not any(cell == "intervention" for said in cells(run) for cell, _ in said)
-    assert todo_statuses(run) == [one.status for one in todos_of(*["completed"] * 10)]
+    assert todo_statuses(run) == [todo.status for todo in todos_of(*["completed"] * 10)]

@@ -69,7 +69,7 @@ def test_foreign_code_leaving_the_run_ends_its_log(subtests: pytest.Subtests, tm
                 agent = bare(model, [work], gates=[gate] if name == "gate" else [])
                 with pytest.raises(BaseException):  # noqa: B017  # SystemExit of a model is its failure
                     asyncio.run(agent.run("go", store=store))
-                assert [one.status for one in store.summaries()] == ["failed"]
+                assert [summary.status for summary in store.summaries()] == ["failed"]
 
 
 def test_run_closed_from_outside_is_cancelled_if_its_loop_continues(subtests: pytest.Subtests, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_run_closed_from_outside_is_cancelled_if_its_loop_continues(subtests: py
             loop.close()
             life.close()
             gc.collect()  # the task of a closed loop
-            assert [one.status for one in store.summaries()] == [status]
+            assert [summary.status for summary in store.summaries()] == [status]
 
 
 def test_a_run_whose_log_cannot_be_begun_has_failed(subtests: pytest.Subtests, tmp_path: Path) -> None:

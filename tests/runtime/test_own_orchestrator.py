@@ -56,7 +56,7 @@ class Steady:
 
 def worker(name: str, *tools: Callable[..., Any], **settings: Any) -> Agent:
     """Return an agent that calls each of its tools once."""
-    model = Steady(name, *[ToolCall(one.__name__, {}) for one in tools])
+    model = Steady(name, *[ToolCall(tool_.__name__, {}) for tool_ in tools])
     return bare(model, tools, unpriced=True, **settings)
 
 
@@ -224,7 +224,7 @@ def test_an_orchestration_is_nested_like_an_agent(tmp_path: Path) -> None:
     run = outer.start("Go.", RunOptions(store=store)).result(30)
     inner = nested(store, run)["right"]
     assert (run.step_records["right"].status, inner.kind, inner.parent_id) == ("completed", "workflow", run.id)
-    assert {one.parent_id for one in nested(store, inner).values()} == {inner.id}
+    assert {nested_run.parent_id for nested_run in nested(store, inner).values()} == {inner.id}
     assert len(store.ids()) == 5
 
 
@@ -326,7 +326,9 @@ def test_killed_tree_recovers_from_any_event_without_repeating_work(tmp_path: Pa
             }
             assert done == Counter({"a fetch": 1, "b fetch": 1}) - finished + Counter({"join": not joined})
             assert here.load(run.id) == run
-            assert run.counters.spent_inside == pytest.approx(sum(one.spent for one in nested(here, run).values()))
+            assert run.counters.spent_inside == pytest.approx(
+                sum(nested_run.spent for nested_run in nested(here, run).values())
+            )
             for one in nested(here, run).values():
                 assert one.status == "completed" and one.parent_id == run.id
                 started = Counter(event.call.id for event in one.events if isinstance(event, ToolStarted))

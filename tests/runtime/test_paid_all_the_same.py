@@ -81,7 +81,7 @@ def summing_up(*items: Any) -> Reckons:
 
 
 def compaction_of(run: Run) -> Compaction:
-    (done,) = [one for each in run.rounds for one in each.compactions]
+    (done,) = [compaction for round_ in run.rounds for compaction in round_.compactions]
     return done
 
 

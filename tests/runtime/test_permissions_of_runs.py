@@ -86,7 +86,7 @@ def test_defaults_ask_about_declared_effects_and_run_functions(desk: Desk) -> No
     live = desk.agent([STATUS, SAVE, MEASURE]).start("go")
     run = answered(live, "approve", "deny: not there")
     assert desk.done == ["git status -s", "measure"] and codes(run) == [None, DENIED, None]
-    assert [one.question.about and one.question.about.tool for one in run.questions] == ["bash", "save"]
+    assert [question.question.about and question.question.about.tool for question in run.questions] == ["bash", "save"]
     assert "approve" not in run.settings and "permissions" not in run.settings
 
 
@@ -279,7 +279,7 @@ def test_run_option_precedes_agent_host_and_environment(
 def test_agent_function_decides_where_the_run_has_none(desk: Desk) -> None:
     agent = desk.agent([STATUS, SAVE], approve=lambda call, run: call.name == "bash")
     run = agent.run_sync("go")
-    assert codes(run) == [None, DENIED] and {one.by for one in run.questions} == {"program"}
+    assert codes(run) == [None, DENIED] and {question.by for question in run.questions} == {"program"}
     run = desk.agent([STATUS], approve=lambda call, run: True).run_sync("go", approve=lambda call, run: False)
     assert codes(run) == [DENIED]
     for wrong in ("free", 3):
@@ -295,9 +295,9 @@ def test_own_gates_and_rules_ask_even_in_mode_auto(desk: Desk) -> None:
     unclear = ToolCall("bash", {"command": "$X"})
     live = desk.agent([MEASURE, LOG, STATUS, SAVE, unclear], gates=[careful], permissions=rules).start("go", approve="auto")
     run = answered(live, "approve", "approve", "deny")
-    asked = [one.question.message.partition("? ")[0] for one in run.questions]
+    asked = [question.question.message.partition("? ")[0] for question in run.questions]
     assert asked == ["May it?", "May bash run", "May bash run"]
-    assert [one.question.about and one.question.about.command for one in run.questions] == ["", "git log", "$X"]
+    assert [question.question.about and question.question.about.command for question in run.questions] == ["", "git log", "$X"]
     assert desk.done == ["measure", "git log", "git status -s", "save data/a.txt"]
     run = desk.agent([SAVE], gates=[careful]).run_sync("go", approve="ask")
     assert codes(run) == [None]  # an allowing gate lifts questions of the mode or a default

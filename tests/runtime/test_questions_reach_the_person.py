@@ -34,7 +34,7 @@ def work() -> str:
 
 
 def agent(*tools: Any, **settings: Any) -> Agent:
-    return Agent(ScriptedModel([[ToolCall(one.__name__) for one in tools], "Done."]), tools=tools, todos=False, **settings)
+    return Agent(ScriptedModel([[ToolCall(tool_.__name__) for tool_ in tools], "Done."]), tools=tools, todos=False, **settings)
 
 
 def questions(run: Run) -> list[WaitingOnUser]:

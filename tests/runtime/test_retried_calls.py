@@ -87,7 +87,7 @@ def test_each_retried_attempt_is_an_event_with_its_reason(wire: str, tmp_path: P
     assert told[0].reason.startswith(f"{wire}: fails (503") and told[0].reason.endswith("Busy.")
     assert "too many requests (429" in told[1].reason and "the connection broke" in told[2].reason
     assert all(0 < event.seconds < 1 for event in told)
-    assert [[one.attempt for one in each.retries] for each in run.rounds] == [[1], [1, 2]]
+    assert [[one.attempt for one in round_.retries] for round_ in run.rounds] == [[1], [1, 2]]
     assert run.rounds[0].retries == (Retry(1, told[0].seconds, told[0].reason, 503, ""),)
     assert (run.text, run.status, run.rounds[0].results[0].text) == ("It is 3.", "completed", "3")
     assert store.load(run.id) == run == Run.from_events(run.events)

@@ -103,7 +103,7 @@ def test_step_is_cancelled_with_its_stopped_run() -> None:
     wait_until(lambda: steps(live.run))
     live.stop()
     run = live.result(PATIENCE)
-    assert run.status == "cancelled" and [one.status for one in run.step_records.values()] == ["cancelled"]
+    assert run.status == "cancelled" and [step.status for step in run.step_records.values()] == ["cancelled"]
 
 
 def test_waiting_step_stays_open_until_resumed_or_its_run_ends(tmp_path: Path) -> None:

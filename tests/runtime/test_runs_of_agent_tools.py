@@ -70,7 +70,7 @@ def outer(called: Any, *calls: ToolCall, **settings: Any) -> Agent:
 
 def nested(run: Run, store: Store) -> list[Run]:
     """Return the runs nested in a run."""
-    return [one for one in map(store.load, sorted(store.ids())) if one.parent_id == run.id]
+    return [stored for stored in map(store.load, sorted(store.ids())) if stored.parent_id == run.id]
 
 
 # Results for the model
@@ -157,7 +157,7 @@ def test_time_limit_of_the_tool_stops_its_run(tmp_path: Path) -> None:
     called = tool(helper(ToolCall("wait"), tools=[wait]), timeout=0.05)
     run = outer(called).run_sync("Go.", store=store)
     assert (run.status, codes(run)) == ("completed", ["timeout"])
-    assert [one.status for one in nested(run, store)] == ["cancelled"]
+    assert [nested_run.status for nested_run in nested(run, store)] == ["cancelled"]
 
 
 def test_self_calling_agent_tool_ends_after_twenty_levels(tmp_path: Path, snapshot: Snapshot) -> None:
@@ -165,7 +165,7 @@ def test_self_calling_agent_tool_ends_after_twenty_levels(tmp_path: Path, snapsh
     again.toolbox.register(tool(again))
     store = Store(tmp_path)
     run = again.run_sync("Go.", store=store)
-    runs = [store.load(one) for one in store.ids()]
+    runs = [store.load(run_id) for run_id in store.ids()]
     assert run.status == "completed" and len(runs) == 20
     (innermost,) = [one for one in runs if codes(one) != [None]]
     assert codes(innermost) == ["too_many_nested_runs"] and results(innermost)[0].text == snapshot
@@ -213,7 +213,7 @@ def test_approval_mode_allows_the_tool_and_judges_its_run(subtests: pytest.Subte
         with subtests.test(mode):
             store = Store(tmp_path / mode)
             run = outer(helper(ToolCall("write"), "Done.", tools=[write])).run_sync("Go.", store=store, approve=mode)
-            assert codes(run) == [None] and [codes(one) for one in nested(run, store)] == [[code]]
+            assert codes(run) == [None] and [codes(nested_run) for nested_run in nested(run, store)] == [[code]]
     with subtests.test("ask"):
         live = outer(helper(ToolCall("write"), "Done.", tools=[write])).start("Go.", RunOptions(approval_mode="ask"))
         wait_until(lambda: live.run.waiting or live.done)
@@ -261,7 +261,7 @@ def test_workflow_agents_and_steps_run_an_agent_as_a_tool(subtests: pytest.Subte
             store = Store(tmp_path / case)
             run = Workflow.from_yaml(text, tools=[called]).run_sync("Go.", store=store, **how)
             assert run.step_context["steps"]["a"]["output"] == output
-            assert [one.prompt for one in map(store.load, store.ids()) if one.agent == "helper"] == ["Find it."]
+            assert [stored.prompt for stored in map(store.load, store.ids()) if stored.agent == "helper"] == ["Find it."]
 
 
 def test_failed_agent_step_has_the_reason() -> None:
@@ -284,7 +284,7 @@ def test_recovered_run_takes_its_agent_again(tmp_path: Path) -> None:
         asyncio.run(recover(asked.id, **again))
     run = asyncio.run(recover(asked.id, tools=[helper("Found it.")], **again))
     assert (run.status, results(run)[0].text) == ("completed", "Found it.")
-    assert [one.parent_id for one in nested(run, store)] == [run.id]
+    assert [nested_run.parent_id for nested_run in nested(run, store)] == [run.id]
 
 
 def test_agent_in_an_agent_travels_to_another_process() -> None:

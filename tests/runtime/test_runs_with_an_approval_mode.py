@@ -62,7 +62,7 @@ def answered(live: LiveRun, *answers: Any) -> Run:
 
 
 def messages(run: Run) -> list[str]:
-    return [one.question.message.partition(" It ")[0] for one in run.questions]
+    return [question.question.message.partition(" It ")[0] for question in run.questions]
 
 
 def test_mode_ask_asks_about_each_call_beyond_reading(subtests: pytest.Subtests) -> None:
@@ -88,7 +88,7 @@ def test_agentnb_tools_are_not_asked_about_and_auto_asks_nothing() -> None:
     calls = [todos, ToolCall("ask_person", {"question": "Which?"})]
     live = Agent(ScriptedModel([calls, "Done.", "Done."]), tools=[ask_person], policy="minimal").start("go", approve="ask")
     run = answered(live, "the first")
-    assert [one.question.kind for one in run.questions] == ["elicitation"] and codes(run) == [None, None]
+    assert [question.question.kind for question in run.questions] == ["elicitation"] and codes(run) == [None, None]
     desk = Desk()
     run = desk.agent([WRITE]).run_sync("go", approve="auto")
     assert desk.done == ["write a"] and run.settings["approve"] == "auto" and not run.questions
@@ -174,7 +174,7 @@ def test_nested_run_combines_its_mode_with_its_parents(subtests: pytest.Subtests
             options = RunOptions(store=store, approval_mode=mode)
             run = answered(outer.start("go", options), *answers)
             assert desk.done == done
-            nested = [one for one in map(store.load, store.ids()) if one.parent_id == run.id]
+            nested = [stored for stored in map(store.load, store.ids()) if stored.parent_id == run.id]
             assert len(nested) == 1 and len(run.questions) == len(answers)
             assert all(one.settings["approve"] == words for one in nested)
 
@@ -231,7 +231,7 @@ def test_mode_never_withdraws_and_denies_a_pending_question(tmp_path: Path) -> N
     run = suspended(desk, store)
     run = asyncio.run(recover(run.id, agent=desk.agent([LOOK]), store=store, approve="never"))
     assert run.status == "completed" and codes(run) == [DENIED, None] and desk.done == ["look a"]
-    assert [one.outcome for one in run.questions] == ["withdrawn"]
+    assert [question.outcome for question in run.questions] == ["withdrawn"]
     closed = next(event for event in run.events if isinstance(event, e.QuestionAnswered))
     assert closed.seq < next(event.seq for event in run.events if isinstance(event, e.CallBlocked))
 
@@ -246,7 +246,7 @@ def test_fork_keeps_the_mode_and_replay_keeps_denials() -> None:
         model = ScriptedModel([[SEND], "Done."])
         freed = asyncio.run(fork(run, at_round, model=model, tools=desk.tools(), options=RunOptions(approve="auto")))
         assert codes(freed)[-1] is None and freed.settings["approve"] == "auto"
-    assert not any(one.differs for one in replay(run).rounds)
+    assert not any(round_.differs for round_ in replay(run).rounds)
     assert codes(asyncio.run(reproduce(run))) == codes(run)
 
 
@@ -256,7 +256,7 @@ def test_run_with_approved_calls_is_reproduced_with_its_answers() -> None:
     run = answered(live, "always", "deny: no", "approve")
     again = asyncio.run(reproduce(run))
     assert codes(again) == codes(run) == [None, DENIED, None, None]
-    assert [one.answer for one in again.questions] == [one.answer for one in run.questions]
+    assert [question.answer for question in again.questions] == [question.answer for question in run.questions]
 
 
 def test_invalid_mode_is_refused_before_anything_runs() -> None:

@@ -62,7 +62,7 @@ def test_budget_holds_with_one_uncounted_side(wire: str, stream: str, side: str)
     run = run_against(wire, stream, budget=0.02, **how)
     assert (run.status, run.stop_reason) == ("limited", "budget")
     assert 1 < len(run.rounds) < 6 and run.cost is not None and 0.02 <= run.cost < 0.04
-    assert all(one.usage is not None and one.usage.estimated for one in run.rounds)
+    assert all(round_.usage is not None and round_.usage.estimated for round_ in run.rounds)
     assert run.rounds[0].metadata[TOKENS_ESTIMATED] is True
     assert len(estimate_warnings(run)) == 1 and len(run.warnings) == 1
     assert tables.usage(run).estimated.all()
@@ -89,8 +89,8 @@ def test_zero_usage_replies_are_estimated_and_spend_the_budget(wire: str) -> Non
 @pytest.mark.req("KX.2")
 def test_counts_reported_by_the_server_are_kept(wire: str) -> None:
     run = run_against(wire, budget=0.02, input=None, output=900)
-    assert {one.usage.output for one in run.rounds if one.usage} == {900}
-    assert all(one.usage.input for one in run.rounds if one.usage)
+    assert {round_.usage.output for round_ in run.rounds if round_.usage} == {900}
+    assert all(round_.usage.input for round_ in run.rounds if round_.usage)
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -143,7 +143,7 @@ def test_max_tokens_holds_for_a_model_object_with_invalid_counts(tmp_path: Any) 
 def test_summaries_count_for_max_tokens_too() -> None:
     model = Summarising([do(number) for number in range(9)], [WORDS * 20])
     run = bare(model, [work], max_tokens=10_000, history=History(compact_above=5, keep_recent=2)).run_sync("go")
-    assert run.stop_reason == "max_tokens" and any(one.compactions for one in run.rounds)
+    assert run.stop_reason == "max_tokens" and any(round_.compactions for round_ in run.rounds)
 
 
 @pytest.mark.req("KX.2")

@@ -134,14 +134,16 @@ def test_unknown_price_of_a_nested_run_makes_the_sum_unknown(tmp_path: Path) -> 
     run = asyncio.run(outer.run("Go", RunOptions(store=store)))
     assert (run.cost, run.own_cost, run.spent, run.usage.input) == (None, COST, 0.5 + COST, 400)
     assert load_trace(store.path(run.id)).cost is None
-    assert {one.id: cost_words(one) for one in store.summaries()}[run.id] == "no price"
+    assert {summary.id: cost_words(summary) for summary in store.summaries()}[run.id] == "no price"
 
 
 def test_tokens_unreported_in_nested_runs_are_unknown(tmp_path: Path) -> None:
     begin = of_workflow("workflow: [{type: agent, name: a}]\n", tmp_path, a=agent(priced("Done.", cost=None), name="a"))
     run = begin(RunOptions(show=False))
     assert (run.cost, run.usage, run.own_usage) == (None, Usage(), Usage(0, 0, cost=0.0))
-    assert [(one.holds, one.has_value) for one in outcomes_of(run, ["input_tokens == 0", "cost < 1"])] == [(False, False)] * 2
+    assert [(outcome.holds, outcome.has_value) for outcome in outcomes_of(run, ["input_tokens == 0", "cost < 1"])] == [
+        (False, False)
+    ] * 2
 
 
 def test_usage_changing_no_sum_is_not_logged_again(tmp_path: Path) -> None:
@@ -165,7 +167,7 @@ def test_nested_usage_rows_give_way_to_rows_of_their_runs(tmp_path: Path) -> Non
 
     store = Store(tmp_path)
     outer = asyncio.run(calling(deeper).run("Go", RunOptions(store=store)))
-    by_parent = {one.parent_id: one.id for one in store.summaries()}
+    by_parent = {summary.parent_id: summary.id for summary in store.summaries()}
     middle, inner = by_parent[outer.id], by_parent[by_parent[outer.id]]
     logs = {run_id: store.path(run_id).read_bytes() for run_id in (outer.id, middle, inner)}
     cases = {"all": [], "innermost is gone": [inner], "middle is gone": [middle], "outer alone": [inner, middle]}
@@ -196,7 +198,7 @@ def test_a_recovered_workflow_counts_each_nested_run_once(tmp_path: Path, subtes
     made = Agent(ScriptedModel([said()] * 99), name="a", guidance="off")
     run = of_workflow(text, tmp_path, a=made)(RunOptions(store=store, show=False))
     assert (run.cost, run.usage.input) == (2 * COST, 200)
-    nested = {one.id: store.path(one.id).read_bytes() for one in store.summaries() if one.parent_id}
+    nested = {summary.id: store.path(summary.id).read_bytes() for summary in store.summaries() if summary.parent_id}
     before = [path.stem for path in store.folder.glob("*.jsonl")]
     for count in range(1, len(run.events)):
         with subtests.test(f"cut after {count} events"):
@@ -233,7 +235,7 @@ def test_log_with_only_dollars_of_nested_runs_counts_them(tmp_path: Path) -> Non
     older = ExtraUsage(seq=2, at=None, run_id=run.id, inside=0.75)
     events = [replace(one, seq=seq) for seq, one in enumerate([*run.events[:2], older, *run.events[2:]])]
     path = tmp_path / f"{run.id}.jsonl"
-    path.write_bytes(b"".join(encode(one) for one in events if not isinstance(one, RunFinished)))
+    path.write_bytes(b"".join(encode(event) for event in events if not isinstance(event, RunFinished)))
     found = load_trace(path)
     assert (found.cost, found.own_cost, found.spent, found.usage.input) == (0.75 + COST, COST, 0.75 + COST, 100)
     assert Store(tmp_path).summary(run.id).cost == 0.75 + COST

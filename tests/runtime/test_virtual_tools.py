@@ -48,14 +48,14 @@ def test_handlers_are_asked_first_with_unchanged_arguments() -> None:
     assert taken[0] == ({"to": ["Brest", 3]}, "c1") and taken[1][0] == {"n": "x", "odd": True}
     kinds = [type(event) for event in run.events if isinstance(event, ToolStarted | ToolFinished)]
     assert kinds.count(ToolStarted) == kinds.count(ToolFinished) == 2
-    assert [one.name for one in run.tools] == ["work"]  # a handler alone is not offered to models
+    assert [tool_.name for tool_ in run.tools] == ["work"]  # a handler alone is not offered to models
     assert run.settings["extensions"] == [{"name": "trips"}]
 
 
 def test_tools_without_a_handler_run_unchanged() -> None:
     run = agent([ToolCall("work", {"n": 1}, "c1"), ToolCall("nothing", {}, "c2")], "Done.", extensions=[trips(x=plan_trip)])
     run = run.run_sync("go")
-    assert [one.text.splitlines()[0] for one in run.rounds[0].results][:1] == ["made 1"]
+    assert [result.text.splitlines()[0] for result in run.rounds[0].results][:1] == ["made 1"]
     assert run.rounds[0].results[1].error_code == "unknown_tool"
 
 

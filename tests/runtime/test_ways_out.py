@@ -223,8 +223,8 @@ def assert_promises(cell: Cell, run: Run) -> None:
         cut_off = "time_limit" if way == "time" else "cancelled"
         assert codes(run) == [code and cut_off for code in place.codes]
         calls = [one for a_round in run.rounds for record in a_round.records for one in record.inner]
-        assert [one.result and one.result.error_code for one in calls] == [cut_off] * place.inner
-        assert run.waiting == () and {one.outcome for one in run.questions} <= {"withdrawn"}
+        assert [call.result and call.result.error_code for call in calls] == [cut_off] * place.inner
+        assert run.waiting == () and {question.outcome for question in run.questions} <= {"withdrawn"}
     assert {step.status for step in run.step_records.values()} <= {"cancelled"}
     assert run.prompt == "go"
     if not place.is_over:

@@ -26,14 +26,14 @@ def test_the_list_is_always_taken_down() -> None:
 
 @pytest.mark.req("R0.85")
 def test_forgetful_persona_continues_without_marking_finished_work() -> None:
-    one = reply(SimulatedModel("forgetful", p=1))
-    assert (updates(one), work(one)) == ([(2, "in-progress")], [2])
+    answer = reply(SimulatedModel("forgetful", p=1))
+    assert (updates(answer), work(answer)) == ([(2, "in-progress")], [2])
     assert updates(reply(SimulatedModel(), 2)) == [(1, "completed"), (2, "in-progress")]
 
 
 def test_forgetful_persona_answers_with_open_todos() -> None:
-    one = reply(SimulatedModel("forgetful", p=1), 4)
-    assert not one.message.calls and one.message.text.startswith("Done: 3 steps, 3 tool calls.")
+    answer = reply(SimulatedModel("forgetful", p=1), 4)
+    assert not answer.message.calls and answer.message.text.startswith("Done: 3 steps, 3 tool calls.")
     run = do("simulated:forgetful?p=1&heed=0")
     assert len(open_todos(run.todos)) == 3 and "Done: 3 steps" in run.rounds[4].text
 
@@ -44,8 +44,8 @@ def test_forgetful_persona_without_todos_forgets_nothing() -> None:
 
 
 def test_chatty_persona_announces_work_and_does_nothing() -> None:
-    one = reply(SimulatedModel("chatty", p=1))
-    assert not one.message.calls and "step 2 of 3 (Two add(2))" in one.message.text
+    answer = reply(SimulatedModel("chatty", p=1))
+    assert not answer.message.calls and "step 2 of 3 (Two add(2))" in answer.message.text
 
 
 def test_chatty_persona_varies_its_announcements() -> None:
@@ -57,7 +57,7 @@ def test_chatty_persona_varies_its_announcements() -> None:
         )
         assert all(fuzz.ratio(one, other) < MIN_SIMILARITY for one in said for other in said if one is not other)
     run = do("simulated:chatty?p=1&heed=0")
-    assert all(one.said_before is None for one in run.rounds) and not any(one.worked for one in run.rounds)
+    assert all(round_.said_before is None for round_ in run.rounds) and not any(round_.worked for round_ in run.rounds)
 
 
 def test_looping_persona_repeats_the_calls_of_its_last_step() -> None:
@@ -70,7 +70,7 @@ def test_looping_persona_repeats_the_calls_of_its_last_step() -> None:
 
 def test_looping_persona_keeps_its_position() -> None:
     run = do("simulated:looping?seed=2&p=0.4", max_rounds=40)
-    worked = [call.arguments["a"] for one in run.rounds for call in one.calls if call.name == "add"]
+    worked = [call.arguments["a"] for round_ in run.rounds for call in round_.calls if call.name == "add"]
     assert sorted(set(worked)) == [1, 2, 3] and worked == sorted(worked) and len(worked) > 3
     assert run.status == "completed"
 
@@ -85,21 +85,23 @@ def test_a_planner_reads_and_rewords_its_list_in_turn() -> None:
 
 def test_a_planner_only_plans() -> None:
     run = do("simulated:planner?p=1&heed=0", guidance="matrix")
-    assert all(one.is_planning_only for one in run.rounds) and run.stop_reason == "todo_intervention_exhausted"
-    assert not any(record.result is None or record.result.is_error for one in run.rounds[:3] for record in one.records)
+    assert all(round_.is_planning_only for round_ in run.rounds) and run.stop_reason == "todo_intervention_exhausted"
+    assert not any(record.result is None or record.result.is_error for round_ in run.rounds[:3] for record in round_.records)
 
 
 def test_planning_persona_uses_a_thinking_tool() -> None:
     spec = ToolSpec("think", "", {"properties": {"thought": {}}, "required": ["thought"]})
-    one = reply(SimulatedModel("planner", p=1), 1, todos=False, tools=(spec,))
-    assert [call.name for call in one.message.calls] == ["think"] and "step 2 of 3" in one.message.calls[0].arguments["thought"]
+    answer = reply(SimulatedModel("planner", p=1), 1, todos=False, tools=(spec,))
+    assert [call.name for call in answer.message.calls] == ["think"] and "step 2 of 3" in answer.message.calls[0].arguments[
+        "thought"
+    ]
     run = do("simulated:planner?p=1&heed=0", tools=[add, think], todos=False)
-    assert {call.name for one in run.rounds for call in one.calls} == {"think"}
+    assert {call.name for round_ in run.rounds for call in round_.calls} == {"think"}
 
 
 def test_planning_persona_without_a_tool_plans_in_text() -> None:
-    one = reply(SimulatedModel("planner", p=1), 1, todos=False)
-    assert not one.message.calls and "step 2 of 3 (Two add(2))" in one.message.text
+    answer = reply(SimulatedModel("planner", p=1), 1, todos=False)
+    assert not answer.message.calls and "step 2 of 3 (Two add(2))" in answer.message.text
 
 
 def test_early_stopper_answers_between_the_first_and_last_step() -> None:
@@ -114,7 +116,7 @@ def test_disciplined_model_continues_a_plan_abandoned_early() -> None:
     first = do("simulated:early-stopper?p=1&heed=0", todos=False)
     agent = Agent("simulated:disciplined", tools=[add], todos=False)
     second = agent.run_sync("Go on.", continue_from=first)
-    assert [[call.arguments["a"] for call in one.calls] for one in second.rounds] == [[2], [3], []]
+    assert [[call.arguments["a"] for call in round_.calls] for round_ in second.rounds] == [[2], [3], []]
     assert second.text.startswith("Done: 3 steps, 3 tool calls.")
 
 

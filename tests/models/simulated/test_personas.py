@@ -59,9 +59,9 @@ def test_mixed_persona_has_faults_at_their_rates_one_per_reply() -> None:
 def test_mixed_takes_a_probability_for_each_fault() -> None:
     zero = dict.fromkeys((fault.option for fault in FAULTS), 0.0)
     for fault in FAULTS:
-        one = reply(SimulatedModel("mixed", **{**zero, fault.option: 1.0}))
-        assert one.metadata["fault"] == fault.option
-        assert one.message == reply(SimulatedModel(fault.persona, p=1)).message
+        answer = reply(SimulatedModel("mixed", **{**zero, fault.option: 1.0}))
+        assert answer.metadata["fault"] == fault.option
+        assert answer.message == reply(SimulatedModel(fault.persona, p=1)).message
     assert reply(SimulatedModel("mixed", **zero)).message == right()
 
 
@@ -83,9 +83,9 @@ def test_every_fault_heeds_each_of_its_guidance_words_only() -> None:
     for fault in FAULTS:
         model = SimulatedModel(fault.persona, p=1, heed=1)
         for words in fault.heeds:
-            one = reply(model, reminder=f"PLEASE {' please '.join(words).upper()}!")
-            assert (one.metadata["asked"], one.metadata["heeded"]) == (True, True)
-            assert one.message == right()
+            answer = reply(model, reminder=f"PLEASE {' please '.join(words).upper()}!")
+            assert (answer.metadata["asked"], answer.metadata["heeded"]) == (True, True)
+            assert answer.message == right()
             if len(words) > 1:
                 assert reply(model, reminder=words[0]).metadata["asked"] is False
         deaf = reply(model, reminder="Be good. Round 3 of 50.")
@@ -108,15 +108,15 @@ def test_persona_heeds_at_its_configured_rate(subtests: pytest.Subtests) -> None
 
 def test_words_of_the_person_are_no_reminder() -> None:
     model = SimulatedModel("chatty", p=1, heed=1)
-    one = ask(model, user(f"{PROMPT}\n\nCall the tool, execute it."), tools=conversation(0, todos=False)[1])
-    assert one.metadata["asked"] is False and not one.message.calls
+    answer = ask(model, user(f"{PROMPT}\n\nCall the tool, execute it."), tools=conversation(0, todos=False)[1])
+    assert answer.metadata["asked"] is False and not answer.message.calls
 
 
 def test_a_reminder_of_an_earlier_request_is_not_heard_again() -> None:
     messages, tools = conversation(2)
     told = Message("user", (*messages[0].parts, Text("<system-reminder>call a tool</system-reminder>")))
-    one = ask(SimulatedModel("chatty", p=1, heed=1), told, *messages[1:], tools=tools)
-    assert one.metadata["asked"] is False
+    answer = ask(SimulatedModel("chatty", p=1, heed=1), told, *messages[1:], tools=tools)
+    assert answer.metadata["asked"] is False
 
 
 def test_a_list_in_a_reminder_is_no_plan() -> None:
@@ -167,7 +167,7 @@ def test_fault_decision_is_kept_with_the_reply() -> None:
     assert all(0 <= metadata[key] <= 1 and round(metadata[key], 4) == metadata[key] for key in ("draw", "heed"))
     assert msgspec.json.decode(msgspec.json.encode(metadata)) == metadata
     run = do(model, guidance="matrix")
-    assert [one.metadata.get("fault") for one in run.rounds if one.metadata] == ["chat"] * 4
+    assert [round_.metadata.get("fault") for round_ in run.rounds if round_.metadata] == ["chat"] * 4
 
 
 def test_reply_without_a_fault_keeps_no_decision() -> None:

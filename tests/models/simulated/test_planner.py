@@ -26,8 +26,8 @@ def told(text: str) -> Text:
 def of_the_list(run: Run) -> list[Any]:
     """Return the todo calls by round: ids and statuses of updates, otherwise the operation."""
     return [
-        [call.arguments.get("todoUpdates", call.arguments["operation"]) for call in one.calls if call.name == TODO_TOOL]
-        for one in run.rounds
+        [call.arguments.get("todoUpdates", call.arguments["operation"]) for call in round_.calls if call.name == TODO_TOOL]
+        for round_ in run.rounds
     ]
 
 
@@ -65,7 +65,7 @@ def test_planner_writes_steps_and_marks_each_before_and_after(snapshot: Snapshot
     assert [work(reply(MODEL, at)) for at in range(6)] == [[], [1], [2], [3], [], []]
     assert run.text == snapshot
     assert (run.stop_reason, open_todos(run.todos)) == ("natural", ())
-    assert not any(guidance.cell == "intervention" for one in run.rounds for guidance in one.guidance)
+    assert not any(guidance.cell == "intervention" for round_ in run.rounds for guidance in round_.guidance)
 
 
 def test_marks_precede_the_work_of_the_same_reply() -> None:
@@ -174,7 +174,7 @@ def test_repeated_task_resumes_open_todos_with_the_same_titles() -> None:
 
 def work_of(run: Run) -> list[int]:
     """Return the arguments of the work calls of a run."""
-    return [call.arguments["a"] for one in run.rounds for call in one.calls if call.name != TODO_TOOL]
+    return [call.arguments["a"] for round_ in run.rounds for call in round_.calls if call.name != TODO_TOOL]
 
 
 def test_step_completed_by_the_person_is_skipped() -> None:
@@ -187,7 +187,7 @@ def test_step_completed_by_the_person_is_skipped() -> None:
 
     prompt = "- `help_along(1)`\n- `help_along(2)`\n- `help_along(3)`"
     run = do("simulated:disciplined", prompt, tools=[help_along], todos=board)
-    assert [call.arguments["a"] for one in run.rounds for call in one.calls if call.name != TODO_TOOL] == [1, 2]
+    assert [call.arguments["a"] for round_ in run.rounds for call in round_.calls if call.name != TODO_TOOL] == [1, 2]
     assert run.text.startswith("Done: 2 steps") and not open_todos(board.read())
 
 
@@ -207,7 +207,7 @@ def test_reopened_todo_is_marked_again_at_the_end() -> None:
 def test_plan_with_list_operations_is_followed_literally() -> None:
     prompt = "- `todo_operations('write', [{'id': 1, 'title': 'Mine', 'status': 'in-progress'}])`\n- `add(1)`"
     run = do("simulated:disciplined", prompt)
-    assert [[call.name for call in one.calls] for one in run.rounds[:3]] == [[TODO_TOOL], ["add"], []]
+    assert [[call.name for call in round_.calls] for round_ in run.rounds[:3]] == [[TODO_TOOL], ["add"], []]
     assert "Wrote 1 todo" in run.rounds[2].text
 
 
@@ -218,7 +218,9 @@ def test_results_of_the_list_are_no_part_of_the_answer() -> None:
 def test_blocked_repetitions_are_no_part_of_the_answer() -> None:
     run = do("simulated:looping?p=1&heed=0", "- `add(1)`\n- `add(2)`")
     assert any(
-        record.result and record.result.error_code == "duplicate_call_blocked" for one in run.rounds for record in one.records
+        record.result and record.result.error_code == "duplicate_call_blocked"
+        for round_ in run.rounds
+        for record in round_.records
     )
     tools = Agent(MODEL, tools=[add]).first_request(PROMPT).tools
     messages = [
@@ -243,13 +245,13 @@ def test_words_without_a_list_change_no_open_plan(subtests: pytest.Subtests) -> 
 
 
 def test_words_without_a_list_after_the_answer_get_the_introduction() -> None:
-    one = ask(MODEL, *after_the_answer(said="Who are you?"), tools=conversation(0)[1])
-    assert "no language model" in one.message.text
+    answer = ask(MODEL, *after_the_answer(said="Who are you?"), tools=conversation(0)[1])
+    assert "no language model" in answer.message.text
 
 
 def test_introduction_explains_language_model_setup() -> None:
-    told = ask(MODEL, *after_the_answer(said="Who are you?"), tools=conversation(0)[1]).message.text
-    assert "set the key of its provider" in told and " anthropic:NAME" in told and " ollama:NAME" in told
+    text = ask(MODEL, *after_the_answer(said="Who are you?"), tools=conversation(0)[1]).message.text
+    assert "set the key of its provider" in text and " anthropic:NAME" in text and " ollama:NAME" in text
 
 
 def test_step_whose_call_was_stopped_earlier_is_blocked(subtests: pytest.Subtests) -> None:
@@ -279,8 +281,8 @@ def test_impossible_steps_are_reported_as_omitted() -> None:
 
 
 def test_planner_continuing_with_open_todos_reads_the_list_first() -> None:
-    one = ask(MODEL, *after_the_answer(OPEN), tools=conversation(0)[1])
-    assert one.message.calls == (ToolCall(TODO_TOOL, {"operation": "read"}),)
+    answer = ask(MODEL, *after_the_answer(OPEN), tools=conversation(0)[1])
+    assert answer.message.calls == (ToolCall(TODO_TOOL, {"operation": "read"}),)
     assert not ask(MODEL, *after_the_answer("Be good."), tools=conversation(0)[1]).message.calls
     assert not ask(MODEL, *after_the_answer(OPEN), tools=conversation(0, todos=False)[1]).message.calls
 
@@ -296,18 +298,18 @@ def test_own_open_todos_already_done_are_marked_at_once() -> None:
 def test_unreadable_list_is_not_requested_again() -> None:
     messages = after_the_answer(OPEN)
     tools = conversation(0)[1]
-    one = ask(MODEL, *messages, tools=tools)
+    answer = ask(MODEL, *messages, tools=tools)
     shown = Text(
         "duplicate_call_blocked: todo_operations was not run again.\n\nTodos (0 of 1 completed):\n9. [not-started] Old"
     )
     blocked = ToolResult("r", TODO_TOOL, (shown,), is_error=True, error_code="duplicate_call_blocked")
-    assert not ask(MODEL, *messages, one.message, Message("tool", (blocked, told(OPEN))), tools=tools).message.calls
+    assert not ask(MODEL, *messages, answer.message, Message("tool", (blocked, told(OPEN))), tools=tools).message.calls
 
 
 def test_own_work_reopened_by_others_is_marked_again() -> None:
     board = "1. [in-progress] One add(1)\n2. [completed] Two add(2)\n3. [not-started] Three add(3)"
-    one = ask(MODEL, *after_the_answer(OPEN, board), tools=conversation(0)[1])
-    assert updates(one) == [(3, "in-progress"), (1, "completed"), (3, "completed")] and not work(one)
+    answer = ask(MODEL, *after_the_answer(OPEN, board), tools=conversation(0)[1])
+    assert updates(answer) == [(3, "in-progress"), (1, "completed"), (3, "completed")] and not work(answer)
 
 
 def test_todos_of_the_person_are_done_or_blocked(snapshot: Snapshot) -> None:
@@ -318,8 +320,8 @@ def test_todos_of_the_person_are_done_or_blocked(snapshot: Snapshot) -> None:
     board.add("Count on", "with `add(40)` and `add(41)`")
     board.add("And `add(42)`")
     run = agent.run_sync("- `add(2)`", continue_from=first)
-    assert [one.text for one in run.rounds[4:]] == snapshot
-    assert [call.arguments["a"] for one in run.rounds for call in one.calls if call.name == "add"] == [2, 40, 41, 42]
+    assert [round_.text for round_ in run.rounds[4:]] == snapshot
+    assert [call.arguments["a"] for round_ in run.rounds for call in round_.calls if call.name == "add"] == [2, 40, 41, 42]
     assert [todo.status for todo in board.read()] == ["completed", "blocked", "completed", "completed", "completed"]
     assert "holds no call" in (board.read()[1].blocked_reason or "") and run.stop_reason == "blocked"
 
@@ -327,7 +329,7 @@ def test_todos_of_the_person_are_done_or_blocked(snapshot: Snapshot) -> None:
 def test_planner_works_on_a_board_without_a_plan_when_informed() -> None:
     board = TodoBoard(["Count `add(40)`", "Count `add(41)`"])
     run = do("simulated:disciplined", "Please do what is on the board.", todos=board, guidance="matrix")
-    assert [call.arguments["a"] for one in run.rounds for call in one.calls if call.name == "add"] == [40, 41]
+    assert [call.arguments["a"] for round_ in run.rounds for call in round_.calls if call.name == "add"] == [40, 41]
     assert (run.stop_reason, run.text) == ("natural", "Done: nothing is left on the list.")
 
 
@@ -335,10 +337,10 @@ def test_ineffective_mark_is_not_repeated_forever() -> None:
     board = "1. [in-progress] One add(1)"
     messages = after_the_answer(OPEN, board)
     tools = conversation(0)[1]
-    one = ask(MODEL, *messages, tools=tools)
-    assert updates(one) == [(1, "completed")]
+    answer = ask(MODEL, *messages, tools=tools)
+    assert updates(answer) == [(1, "completed")]
     still = ToolResult("u", TODO_TOOL, (Text(f"Not now.\n\nTodos (0 of 1 completed):\n{board}"),))
-    assert not ask(MODEL, *messages, one.message, Message("tool", (still,)), tools=tools).message.calls
+    assert not ask(MODEL, *messages, answer.message, Message("tool", (still,)), tools=tools).message.calls
 
 
 def test_result_of_a_blocked_repetition_is_ignored() -> None:

@@ -36,7 +36,7 @@ def do(prompt: str, *tools: Any) -> Run:
 
 
 def arguments(run: Run) -> list[list[tuple[str, Any]]]:
-    return [[(call.name, call.arguments) for call in one.calls] for one in run.rounds]
+    return [[(call.name, call.arguments) for call in round_.calls] for round_ in run.rounds]
 
 
 def reply_to(*messages: Message, tools: tuple[ToolSpec, ...] = ()) -> Reply:
@@ -53,7 +53,7 @@ def ask_model(model: SimulatedModel, request: Request) -> Reply:
 def test_model_follows_the_list_one_item_per_round() -> None:
     run = do("Please do this:\n\n1. First `add(1)`.\n2. Then `look('here')`\n\nThank you.")
     assert arguments(run) == [[("add", {"a": 1})], [("look", {"where": "here"})], []]
-    assert [one.text for one in run.rounds[:2]] == ["Step 1 of 2: First add(1).", "Step 2 of 2: Then look('here')."]
+    assert [round_.text for round_ in run.rounds[:2]] == ["Step 1 of 2: First add(1).", "Step 2 of 2: Then look('here')."]
 
 
 def test_answer_contains_the_tool_results(snapshot: Snapshot) -> None:
@@ -143,8 +143,8 @@ def test_model_follows_the_newest_prompt_of_a_conversation(snapshot: Snapshot) -
 def test_its_tokens_are_estimates_and_its_cost_is_zero() -> None:
     run = do("- `add(1)`")
     assert run.usage.estimated and run.cost == 0.0
-    assert all(one.usage is not None and one.usage.input and one.usage.output for one in run.rounds)
-    sent = [one.usage.input for one in run.rounds if one.usage is not None and one.usage.input is not None]
+    assert all(round_.usage is not None and round_.usage.input and round_.usage.output for round_ in run.rounds)
+    sent = [round_.usage.input for round_ in run.rounds if round_.usage is not None and round_.usage.input is not None]
     assert sent == sorted(sent) and sent[0] < sent[-1]
 
 
