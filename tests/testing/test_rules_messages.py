@@ -160,7 +160,7 @@ REFUSED = {
         with_tool(input_schema={"type": "object", "properties": {"a": {"minimum": 1, "exclusiveMinimum": True}}}),
         "tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12",
     ),
-    "a description that is no text": (with_tool(description=None), "description: Input should be a valid string"),
+    "a description that is not text": (with_tool(description=None), "description: Input should be a valid string"),
     "a picture in the system prompt": (with_fields(system=[image()]), "system.0.type: Input should be 'text'"),
     "an empty system prompt": (with_fields(system=""), "text content blocks must be non-empty"),
     "another role": (with_messages({"role": "tool", "content": "3"}), "messages.0.role: Input should be 'user' or 'assistant'"),
@@ -176,7 +176,7 @@ REFUSED = {
     "a text of spaces": (with_first(text(" \n")), "text content blocks must contain non-whitespace text"),
     "a marked empty text": (with_first(text("", cache_control=MARK)), "cache_control cannot be set for empty text blocks"),
     "an unknown block": (with_first({"type": "video"}), "Input tag 'video' found using 'type' does not match"),
-    "a block that is none": (with_first("Hi"), "Input tag 'None' found using 'type' does not match"),
+    "a block that is not an object": (with_first("Hi"), "Input tag 'None' found using 'type' does not match"),
     "an unknown field of a block": (with_first(text(colour="red")), "messages.0.content.0.text.colour: Extra inputs"),
     "a text that is a number": (with_first(text(7)), "messages.0.content.0.text.text: Input should be a valid string"),
     "a text without text": (with_first({"type": "text"}), "messages.0.content.0.text.text: Field required"),
@@ -312,7 +312,7 @@ ACCEPTED = {
     "pictures in a message and in a result": with_messages(
         user(text(), image()), assistant(call()), user(result(content=[image()]))
     ),
-    "nulls where they may stand": with_first(text(citations=None, cache_control=None)),
+    "nulls where they are allowed": with_first(text(citations=None, cache_control=None)),
     "all that can be set": with_fields(
         thinking={"type": "adaptive", "display": "summarized"},
         tool_choice={"type": "auto", "disable_parallel_tool_use": True},

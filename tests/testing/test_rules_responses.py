@@ -111,7 +111,7 @@ REFUSED = {
         "Tool choice 'sub' not found",
     ),
     "an unknown item": (items({"type": "item_reference", "id": "msg_1"}), "Invalid value: 'item_reference'"),
-    "an item that is none": (items("Hi"), "Invalid value: 'None'"),
+    "an item that is not an object": (items("Hi"), "Invalid value: 'None'"),
     "a call without arguments": (
         items(user(), {"type": "function_call", "call_id": "c1", "name": "add"}),
         "'input[1].arguments'",
@@ -134,7 +134,7 @@ REFUSED = {
         items(user([{"type": "input_text", "text": "x", "id": 1}])),
         "Unknown parameter: 'input[0].content[0].id'",
     ),
-    "a picture that is none": (
+    "an invalid picture": (
         items(user([{"type": "input_image", "image_url": "data:text/plain;base64,eA=="}])),
         "expected a valid URL",
     ),
