@@ -278,13 +278,13 @@ def test_conversation_continues_if_the_agent_can_load_it(fake: Make, table: dict
 
 
 def test_pause_holds_questions_while_the_turn_continues(fake: Make) -> None:
-    told: list[object] = []
+    items: list[object] = []
 
     def watch(item: object) -> None:
         if isinstance(item, TextDelta):
-            told.append(item.text)
+            items.append(item.text)
         elif isinstance(item, CommandReceived | QuestionAsked):
-            told.append(item.command if isinstance(item, CommandReceived) else "asked")
+            items.append(item.command if isinstance(item, CommandReceived) else "asked")
         if item == TextDelta("Hello "):
             live.pause()
         elif isinstance(item, CommandReceived) and item.command == "pause":
@@ -294,27 +294,27 @@ def test_pause_holds_questions_while_the_turn_continues(fake: Make) -> None:
     live = fake().start("hello unasked write", approve=lambda call, run: True, permissions=rules, watch=watch)
     run = live.result(20)
     assert run.text == "Written."
-    assert told == ["Hello ", "there.", "Ran.", "I will write.", "pause", "resume", "asked", "Written."]
+    assert items == ["Hello ", "there.", "Ran.", "I will write.", "pause", "resume", "asked", "Written."]
     check_events(run.events, "the log")
 
 
 def test_a_pause_holds_the_next_turn(fake: Make) -> None:
-    told: list[str] = []
+    items: list[str] = []
 
     def watch(item: object) -> None:
         if isinstance(item, CommandReceived):
-            told.append(item.command)
+            items.append(item.command)
             if item.command == "pause":
                 live.resume()
         elif item == TextDelta("Hello "):
             live.pause()
             live.say("mode")
         elif isinstance(item, TextDelta):
-            told.append(item.text)
+            items.append(item.text)
 
     live = fake().start("hello", watch=watch)
     assert live.result(20).text == "default"
-    assert told == ["there.", "pause", "say", "resume", "default"]
+    assert items == ["there.", "pause", "say", "resume", "default"]
 
 
 @pytest.mark.parametrize("prompt", ["sleep", "muse", "write"])

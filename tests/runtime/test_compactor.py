@@ -87,8 +87,8 @@ def test_summary_is_an_assistant_message_or_joins_the_first() -> None:
     assert list(before.messages) == history
     model = Summarising(["Done."])
     bare(model, [], history=History(compact_above=6, keep_recent=3)).run_sync("word 8", continue_from=before)
-    told = [(message.role, message.text) for message in model.requests[0].messages]
-    assert told == [
+    items = [(message.role, message.text) for message in model.requests[0].messages]
+    assert items == [
         ("user", "word 0"),
         ("assistant", "[Conversation Summary - 5 messages compacted]\n\nWhat was done."),
         ("user", "word 6"),
@@ -260,8 +260,8 @@ def test_interventions_are_counted_across_a_compaction() -> None:
         model = Summarising([*script, *["So it is."] * 9])
         run = Agent(model, tools=[work], history=history, max_rounds=14).run_sync("go")
         assert bool(compactions(run)) is (history != "full")
-        told = [guidance.level for round_ in run.rounds for guidance in round_.guidance if guidance.cell == "intervention"]
-        return [*map(str, told), str(run.stop_reason), str(len(run.rounds))]
+        levels = [guidance.level for round_ in run.rounds for guidance in round_.guidance if guidance.cell == "intervention"]
+        return [*map(str, levels), str(run.stop_reason), str(len(run.rounds))]
 
     assert attempts(History(compact_above=6, keep_recent=2)) == attempts("full")
 
@@ -532,10 +532,10 @@ def test_failed_summary_attempts_are_reported_and_logged() -> None:
 
 def test_summary_text_reaches_no_watcher_or_message() -> None:
     """The text of a summary is not text of the run."""
-    told: list[Any] = []
+    items: list[Any] = []
     model = Summarising([do(1), do(2), do(3), "Done."], ["Secret summary words."])
-    run = bare(model, [work], history=SMALL).run_sync("go", watch=told.append)
-    assert "Secret" not in "".join(one.text for one in told if isinstance(one, TextDelta))
+    run = bare(model, [work], history=SMALL).run_sync("go", watch=items.append)
+    assert "Secret" not in "".join(one.text for one in items if isinstance(one, TextDelta))
     assert run.text == "Done." and not any(isinstance(event, Warned) for event in run.events)
     assert not any(
         "Secret" in part.text for message in run.messages for part in message.parts if isinstance(part, Text | ToolResult)

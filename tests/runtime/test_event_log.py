@@ -106,16 +106,16 @@ def test_deltas_are_never_stored() -> None:
 
 
 def test_failing_watcher_is_dropped_and_the_run_continues(caplog: pytest.LogCaptureFixture) -> None:
-    told: list[Any] = []
+    items: list[Any] = []
 
     def bad(item: Any) -> None:
-        told.append(item)
-        if len(told) == 3:
+        items.append(item)
+        if len(items) == 3:
             raise ValueError("I broke")
 
     with caplog.at_level(logging.INFO, logger="agentnb"):
         run = do(an_agent(), watch=bad)
-    assert (run.status, len(told)) == ("completed", 3)
+    assert (run.status, len(items)) == ("completed", 3)
     assert [record.getMessage() for record in caplog.records] == [f"A watcher of run {run.id} failed and was dropped"]
 
 
@@ -137,12 +137,12 @@ def test_store_failure_stops_the_run_and_watchers_miss_no_event(
 ) -> None:
     for fails_at in range(len(KINDS)):
         with subtests.test(fails_at=fails_at):
-            store, told, agent = Memory(fails_at), [], an_agent()
+            store, items, agent = Memory(fails_at), [], an_agent()
             with pytest.raises(StoreError, match=r"could not be written: .*No space left on device") as caught:
-                do(agent, store, told.append)
+                do(agent, store, items.append)
             run = caught.value.run
             assert run is not None
-            numbers = [item.seq for item in told if isinstance(item, e.Event)]
+            numbers = [item.seq for item in items if isinstance(item, e.Event)]
             assert numbers == list(range(len(numbers)))  # without gaps, so that a view can fold them
             assert len(numbers) == len(run.events)
             assert [event.seq for event in store.kept] == list(range(fails_at))
@@ -202,15 +202,15 @@ def test_a_log_without_a_store_keeps_the_run_in_memory() -> None:
 
 
 def test_unstored_event_is_not_announced_before_the_store_failure() -> None:
-    told: list[int] = []
-    log = EventLog("run-1", watchers=[lambda item: told.append(item.seq)])  # type: ignore[union-attr]
+    numbers: list[int] = []
+    log = EventLog("run-1", watchers=[lambda item: numbers.append(item.seq)])  # type: ignore[union-attr]
     log.keep_in(Memory(1))
     log.emit(e.RunStarted, schema=1, prompt=user("x"), model="m")
     with pytest.raises(StoreError):
         log.emit(e.Warned, message="mind")
-    assert told == [0]
+    assert numbers == [0]
     log.emit(e.Warned, message="the log has failed")
-    assert told == [0, 1, 2]
+    assert numbers == [0, 1, 2]
 
 
 def test_closed_log_accepts_no_events() -> None:

@@ -218,20 +218,20 @@ def test_functions_of_code_belong_to_it_until_its_run_ends() -> None:
     kept: dict[str, Callable[[], Any]] = {}
     session = Session()
     source = "def later():\n    return session.allow_always('write')\nkept['later'] = later"
-    told: list[str] = []
+    errors: list[str] = []
 
     def call_later() -> str:
         """A user's tool that the model calls after the code has ended."""
         try:
             kept["later"]()
         except SettingsError as error:
-            told.append(error.what)
+            errors.append(error.what)
         return "called"
 
     act = coded(source, kept=kept, session=session)
     replies = [[ToolCall("act")], [ToolCall("call_later")], "Done."]
     Agent(ScriptedModel(replies), tools=[act, call_later], todos=False).run_sync("go")
-    assert len(told) == 1 and "is up to the person" in told[0]
+    assert len(errors) == 1 and "is up to the person" in errors[0]
     for act in (kept["later"], lambda: contextvars.Context().run(kept["later"])):
         with pytest.raises(SettingsError, match="is up to the person"):  # code never sets defaults for later runs
             act()
@@ -307,12 +307,12 @@ def test_inner_call_question_can_be_answered_but_not_deferred(tmp_path: Path) ->
     served: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
     made = _with_schedule(made, served)
     live = session.start(made, "go", RunOptions(approve="ask", can_ask=True, suspend=True))
-    answering = threading.Thread(target=_answer, args=(live, told := list[str]()))
+    answering = threading.Thread(target=_answer, args=(live, errors := list[str]()))
     answering.start()
     served.get(timeout=PATIENCE)()
     run = live.result(PATIENCE)
     answering.join(PATIENCE)
-    assert results(run)[0].text == "wrote x" and "waits for no approval" in told[0]
+    assert results(run)[0].text == "wrote x" and "waits for no approval" in errors[0]
 
 
 def _answer(live: LiveRun, told: list[str]) -> None:
@@ -349,12 +349,12 @@ def test_code_of_an_unawaited_run_uses_the_main_thread() -> None:
 
 def test_a_stop_ends_code_on_the_main_thread() -> None:
     served: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-    begun, told = threading.Event(), list[str]()
+    begun, errors = threading.Event(), list[str]()
 
     def forever(scope: CodeScope) -> ToolOutcome:
         begun.set()
         threading.Event().wait(5)
-        told.append("ended by itself")
+        errors.append("ended by itself")
         return success(None)
 
     @tool(effects=["read"])
@@ -367,7 +367,7 @@ def test_a_stop_ends_code_on_the_main_thread() -> None:
     served.get(timeout=PATIENCE)()
     run = live.result(PATIENCE)
     stopping.join(PATIENCE)
-    assert run.status == "cancelled" and not told
+    assert run.status == "cancelled" and not errors
     assert_closed(run)
 
 

@@ -206,16 +206,16 @@ def test_failed_step_ends_the_run_and_is_named(tmp_path: Path, subtests: pytest.
 
 
 def test_a_nested_run_has_options_of_its_own(tmp_path: Path) -> None:
-    told: list[str] = []
+    kinds: list[str] = []
 
     class Watched(StepOrchestrator):
         async def orchestrate(self) -> None:
-            options = RunOptions(tags=("inner",), watch=lambda item: told.append(type(item).__name__))
+            options = RunOptions(tags=("inner",), watch=lambda item: kinds.append(type(item).__name__))
             run = await self.run("one", worker("a"), "Go.", options)
             assert (run.tags, run.parent_id, run.id) == (("inner",), self.log.id, self.log.run.step_records["one"].nested)
 
     run = Orchestration(make=Watched).start("Go.", RunOptions(store=Store(tmp_path))).result(30)
-    assert (run.status, told[0], told[-1]) == ("completed", "RunStarted", "RunFinished")
+    assert (run.status, kinds[0], kinds[-1]) == ("completed", "RunStarted", "RunFinished")
 
 
 def test_an_orchestration_is_nested_like_an_agent(tmp_path: Path) -> None:

@@ -113,12 +113,12 @@ def test_stopped_summary_is_paid_by_run_table_log_and_session(tmp_path: Path) ->
 @pytest.mark.parametrize("where", ["on the loop of the run", "in a thread"])
 def test_nested_run_cost_is_logged_before_its_call_ends(where: str, tmp_path: Path) -> None:
     inner = bare(Summarising([priced(do(1), cost=0.25), priced("Done.", cost=0.25)]), [work])
-    told: list[float] = []
+    costs: list[float] = []
 
     async def awaited() -> str:
         """Begins a run."""
         run = await inner.run("inside")
-        told.append(purse_of_outer())
+        costs.append(purse_of_outer())
         return run.text
 
     def plain() -> str:
@@ -136,8 +136,8 @@ def test_nested_run_cost_is_logged_before_its_call_ends(where: str, tmp_path: Pa
     spent = [event for event in run.events if isinstance(event, ExtraUsage)]
     assert sum(event.inside for event in spent) == pytest.approx(0.5) == run.counters.spent_inside
     assert (run.own_cost, run.cost) == (pytest.approx(0.2), pytest.approx(0.7))
-    if told:
-        assert told == [pytest.approx(0.5)]  # at once: the process may die at any moment
+    if costs:
+        assert costs == [pytest.approx(0.5)]  # at once: the process may die at any moment
     cut = tmp_path / f"{run.id}.jsonl"
     until = max(place for place, event in enumerate(run.events) if isinstance(event, ExtraUsage)) + 1
     cut.write_bytes(marked(run.events[:until]))

@@ -69,7 +69,7 @@ def test_output_streams_while_the_tool_runs_without_watcher_prints(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    told: list[str] = []
+    texts: list[str] = []
     own: list[bool] = []
 
     class Shows:
@@ -77,19 +77,19 @@ def test_output_streams_while_the_tool_runs_without_watcher_prints(
 
         def __call__(self, item: object) -> None:
             if isinstance(item, ToolPrinted):
-                told.append(item.text)
+                texts.append(item.text)
                 own.append(current_call.get() is None)
 
     async def speak() -> None:
         call = current_call.get()
         assert call is not None
         assert call.printed("<one>\n") and call.printed("2%\r") and call.printed(f"3% {KEY[:12]}")
-        while len(told) < 2:
+        while len(texts) < 2:
             await asyncio.sleep(0)
         assert call.printed(KEY[12:])
 
     agent = Agent(ScriptedModel([ToolCall("speak"), "Done."]), tools=[speak], todos=False)
     run = agent.run_sync("go", watch=Shows())
-    assert told[:2] == ["<one>\n", "<one>\n3% "] and own[:2] == [True, True]
+    assert texts[:2] == ["<one>\n", "<one>\n3% "] and own[:2] == [True, True]
     assert run.rounds[0].records[0].printed == "<one>\n3% [key]"
     assert all("3% " not in str(message) for message in run.messages)

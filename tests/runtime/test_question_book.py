@@ -53,13 +53,13 @@ def asking(plan: Sequence[str], *, repeatable: bool = True) -> Any:
 
     @tool(repeatable=repeatable)
     async def asks(context: ToolContext) -> list[Any]:
-        told: list[Any] = []
+        answers: list[Any] = []
         for question in plan:
             try:
-                told.append(await context.ask(question, NUMBER))
+                answers.append(await context.ask(question, NUMBER))
             except Declined:
-                told.append("declined")
-        return told
+                answers.append("declined")
+        return answers
 
     return asks
 
@@ -90,7 +90,7 @@ def test_repeatable_tool_gets_earlier_answers_in_order_without_a_person(tmp_path
 
 
 def test_reordered_or_reworded_questions_are_asked_anew(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for plan, asked, told in [
+    for plan, asked, answers in [
         ("abc", "", "[1,2,3]"),
         ("abcd", "d", "[1,2,3,11]"),
         ("acb", "cb", "[1,11,12]"),
@@ -101,7 +101,7 @@ def test_reordered_or_reworded_questions_are_asked_anew(tmp_path: Path, subtests
             store, person = Store(tmp_path / plan), Person(11)
             run = died(store, agent_with(asking("abc")), Person())
             run = resumed(store, run, asking(plan), person.answer)
-            assert (person.asked, results(run)[0].text) == ([*asked], told)
+            assert (person.asked, results(run)[0].text) == ([*asked], answers)
 
 
 def test_open_question_is_asked_again_once_and_survives_another_death(tmp_path: Path) -> None:
@@ -124,8 +124,8 @@ def test_answers_to_unrepeated_tools_are_kept_for_the_model(tmp_path: Path) -> N
     assert person.asked == ["May it?", "a", "b"]
     run = resumed(store, run, asking("ab", repeatable=False), None, gates=gates)
     assert codes(run) == ["interrupted"] and person.asked == ["May it?", "a", "b"]
-    told = results(run)[0].text.splitlines()[-2:]
-    assert told == ["The person had answered '2' to: a", "The person had declined to answer: b"]
+    answers = results(run)[0].text.splitlines()[-2:]
+    assert answers == ["The person had answered '2' to: a", "The person had declined to answer: b"]
     assert "May it?" not in results(run)[0].text
 
 
