@@ -166,7 +166,7 @@ def assert_never_broken(played: Played) -> None:
 
 @pytest.mark.req("R0.25", "R0.26", "R0.27", "R0.28", "R0.29", "R2.30", "KX.11")
 @pytest.mark.parametrize("way", WAYS)
-def test_however_a_turn_is_left_all_requests_are_valid_on_every_wire(way: Way, player: Player) -> None:
+def test_every_interrupted_turn_gives_valid_requests_on_every_wire(way: Way, player: Player) -> None:
     left: list[bool] = []
 
     @seed(WAYS.index(way))
@@ -184,7 +184,7 @@ def test_however_a_turn_is_left_all_requests_are_valid_on_every_wire(way: Way, p
 
 
 @pytest.mark.req("R0.25", "KX.11")
-def test_a_server_as_strict_as_the_providers_takes_what_generated_conversations_send(player: Player) -> None:
+def test_strict_server_accepts_generated_conversations(player: Player) -> None:
     """Some of them, through the providers' libraries and over the line."""
     sent: list[Request] = []
 

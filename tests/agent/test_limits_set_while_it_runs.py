@@ -20,7 +20,7 @@ PATIENCE = 20
 
 
 @pytest.mark.req("KX.2", "K2.2")
-def test_a_budget_that_the_session_is_given_while_a_run_goes_on_ends_that_run() -> None:
+def test_session_budget_set_during_a_run_ends_it() -> None:
     budget = Budget(None, name="session_budget")
 
     def limit(n: int) -> str:
@@ -37,7 +37,7 @@ def test_a_budget_that_the_session_is_given_while_a_run_goes_on_ends_that_run() 
 
 @pytest.mark.req("K2.2", "KX.2", "KX.11")
 @pytest.mark.parametrize("on_limit", ["stop", "final_answer"])
-def test_who_waits_for_a_last_answer_that_a_tool_holds_up_is_told_that_there_is_none(on_limit: str) -> None:
+def test_missing_final_answer_is_reported_when_a_tool_blocks_it(on_limit: str) -> None:
     model = ScriptedModel([ToolCall("stubborn"), "This is what I have."])
     loop = VirtualTimeLoop()
 

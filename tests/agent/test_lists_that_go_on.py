@@ -19,7 +19,7 @@ def begun() -> Run:
 
 
 @pytest.mark.req("R0.62")
-def test_a_run_without_tools_hands_the_list_on_and_leaves_it_alone() -> None:
+def test_run_without_tools_carries_the_list_unchanged() -> None:
     between = Agent(ScriptedModel(["A word."])).run_sync("And?", continue_from=begun())
     assert (between.todos, between.stop_reason, between.warnings[:]) == ((), "natural", ())
     after = Agent(ScriptedModel([complete(1), complete(2), "Done."]), tools=[work]).run_sync("go", continue_from=between)
@@ -27,21 +27,21 @@ def test_a_run_without_tools_hands_the_list_on_and_leaves_it_alone() -> None:
     assert after.stop_reason == "natural"
 
 
-def test_an_agent_with_a_board_and_nothing_else_is_not_told_that_it_has_no_tools() -> None:
+def test_agent_with_only_a_board_has_tools() -> None:
     request = Agent(ScriptedModel([]), todos=TodoBoard(["Look"])).first_request("go")
     assert [tool.name for tool in request.tools] == ["todo_operations"]
     assert "no tools" not in request.system
 
 
 @pytest.mark.req("R0.44")
-def test_the_model_is_shown_a_list_that_others_hung_before_the_run() -> None:
+def test_model_sees_a_list_added_before_the_run() -> None:
     model = ScriptedModel(["Fine."])
     Agent(model, todos=TodoBoard(["Look around"]), max_rounds=1).run_sync("go")
     assert "Todos (0 of 1 completed):\n1. [not-started] Look around" in model.requests[0].messages[-1].text
 
 
 @pytest.mark.req("R0.44")
-def test_the_model_is_shown_once_what_others_change_meanwhile_also_that_nothing_is_left() -> None:
+def test_model_sees_outside_changes_once_even_an_emptied_list() -> None:
     board = TodoBoard(["Look", "See"])
 
     def other(what: str) -> str:
@@ -60,14 +60,14 @@ def test_the_model_is_shown_once_what_others_change_meanwhile_also_that_nothing_
     assert run.stop_reason == "natural"
 
 
-def test_what_only_informs_is_not_judged() -> None:
+def test_informative_guidance_is_not_judged() -> None:
     run = Agent(ScriptedModel(["Fine."]), todos=TodoBoard(["Look"]), max_rounds=1).run_sync("go")
     assert [event.guidance.cell for event in run.events if isinstance(event, GuidanceGiven)] == ["todo_list"]
     assert run.rounds[0].followed[0].followed is None
 
 
 @pytest.mark.req("R0.57")
-def test_once_it_has_seen_the_todos_of_others_a_model_may_write_the_list_anew() -> None:
+def test_model_may_rewrite_a_list_it_has_seen() -> None:
     board = TodoBoard(["First of others", "Second of others"])
     model = ScriptedModel([write("Mine"), write("Mine", "Second")])
     Agent(model, tools=[work], todos=board, max_rounds=2).run_sync("go")
@@ -75,7 +75,7 @@ def test_once_it_has_seen_the_todos_of_others_a_model_may_write_the_list_anew() 
 
 
 @pytest.mark.req("R0.57")
-def test_a_first_write_that_would_drop_unseen_todos_is_refused_with_the_list() -> None:
+def test_first_write_that_drops_unseen_todos_is_refused() -> None:
     board = TodoBoard(["First of others", "Second of others"])
     run = Agent(ScriptedModel([write("Mine")]), tools=[work], todos=board, max_rounds=1).run_sync("go")
     (result,) = run.rounds[0].results
@@ -84,7 +84,7 @@ def test_a_first_write_that_would_drop_unseen_todos_is_refused_with_the_list() -
 
 
 @pytest.mark.req("R0.57")
-def test_what_a_person_adds_before_the_first_list_is_kept_behind_it() -> None:
+def test_user_todos_added_before_the_first_list_are_kept() -> None:
     board = TodoBoard()
 
     def first(request: object) -> ToolCall:
@@ -102,7 +102,7 @@ def test_what_a_person_adds_before_the_first_list_is_kept_behind_it() -> None:
     assert not later.is_error and [one.title for one in board] == ["Mine"]
 
 
-def test_a_list_of_another_board_that_cannot_be_gone_on_with_is_said_to_be_that_of_the_run() -> None:
+def test_list_not_transferable_to_another_board_belongs_to_the_run() -> None:
     class Loose:
         """Keeps what it is given."""
 
@@ -122,7 +122,7 @@ def test_a_list_of_another_board_that_cannot_be_gone_on_with_is_said_to_be_that_
 
 
 @pytest.mark.req("R0.57")
-def test_a_first_write_that_gives_their_ids_to_other_todos_is_refused_too() -> None:
+def test_first_write_that_reuses_ids_of_unseen_todos_is_refused() -> None:
     board = TodoBoard(["First of others", "Second of others"])
     run = Agent(ScriptedModel([write("A", "B", "C")]), tools=[work], todos=board, max_rounds=1).run_sync("go")
     assert run.rounds[0].results[0].is_error and "todo 1: First of others" in run.rounds[0].results[0].text

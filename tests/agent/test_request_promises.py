@@ -145,7 +145,7 @@ BROKEN: dict[str, dict[str, tuple[str, Spoil]]] = {
 
 
 @pytest.mark.req("R0.25", "KX.11")
-def test_a_good_request_is_not_complained_about(subtests: pytest.Subtests) -> None:
+def test_valid_request_has_no_complaints(subtests: pytest.Subtests) -> None:
     for wire, good in GOOD.items():
         with subtests.test(wire):
             assert complaints(wire, good()) == []
@@ -163,7 +163,7 @@ def test_each_broken_promise_is_named(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.25", "KX.11")
-def test_what_a_provider_refuses_is_complained_about_too(subtests: pytest.Subtests) -> None:
+def test_request_that_a_provider_refuses_has_complaints(subtests: pytest.Subtests) -> None:
     for wire, good in GOOD.items():
         with subtests.test(wire):
             body = good()

@@ -98,7 +98,7 @@ CALLS: dict[str, tuple[Any, str, dict[str, Any], list[str], list[str]]] = {
 }
 
 
-def test_rules_of_reading_and_writing_hold_for_every_tool_that_does_so(desk: Path, subtests: pytest.Subtests) -> None:
+def test_file_rules_apply_to_every_reading_and_writing_tool(desk: Path, subtests: pytest.Subtests) -> None:
     for name, (rules, of_tool, arguments, words, others) in CALLS.items():
         with subtests.test(name):
             text = called(desk, ToolCall(of_tool, arguments), rules)
