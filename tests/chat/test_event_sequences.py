@@ -91,7 +91,7 @@ TURNS: dict[str, Callable[[], Run]] = {
 
 
 @pytest.mark.req("R3.13", "R3.14", "R3.28", "R3.29", "R3.30", "R3.31", "K3.1", "K3.2")
-def test_a_turn_has_the_events_of_the_documents_in_their_order(subtests: pytest.Subtests) -> None:
+def test_turn_has_the_documented_event_order(subtests: pytest.Subtests) -> None:
     for name, make in TURNS.items():
         with subtests.test(name):
             log, expected = [*make().events], sequence(name)
@@ -104,14 +104,14 @@ def test_a_turn_has_the_events_of_the_documents_in_their_order(subtests: pytest.
 
 
 @pytest.mark.req("R3.28", "R3.29", "KX.10")
-def test_each_kind_of_event_has_a_name_of_the_documents_or_is_known_to_have_none() -> None:
+def test_each_event_kind_has_a_documented_name_or_none() -> None:
     kinds = {kind.__struct_config__.tag for kind in KINDS}
     named = kinds & {*re.findall(r"\w+", str(loaded("event-names.yaml")))}
     assert named == kinds & NAMED.keys() - {"reply_given"} and kinds - NAMED.keys() == WITHOUT_NAME
     assert REMOVED < NAMES
 
 
-def test_a_turn_without_an_end_or_with_two_is_refused(subtests: pytest.Subtests) -> None:
+def test_turn_without_an_end_or_with_two_is_refused(subtests: pytest.Subtests) -> None:
     ended = e.RunFinished, {"status": "completed", "stop_reason": "natural", "seconds": 1.0}
     broken = e.ErrorRaised, {"error": e.RunError("ProviderTrouble", "down"), "where": "model"}
     assert document_events(RunBuilder().extend(*begun(0), broken).events)[-1] == "error ProviderTrouble error"
@@ -121,7 +121,7 @@ def test_a_turn_without_an_end_or_with_two_is_refused(subtests: pytest.Subtests)
             document_events(RunBuilder().round("Well.").extend(*facts).events)
 
 
-def test_events_of_plans_contexts_and_nested_runs_have_the_names_of_the_documents() -> None:
+def test_plan_context_and_nested_events_have_documented_names() -> None:
     built = RunBuilder(context_type="project", continued_from="r-0", settings={"entity_loaded": True}).extend(*begun(0))
     built.add(w.PlanProposed, plan_id="a", plan={"steps": [{}, {}]}).add(w.PlanReviewed, plan_id="a", verdict="approved")
     built.add(w.StepStarted, step="exec", step_kind="task", agent="llm/exec:run_plan")

@@ -51,7 +51,7 @@ def shifted(value: Any) -> Run:
 
 
 @pytest.mark.req("R3.4")
-def test_a_result_without_a_context_shifts_nothing_and_ends_no_run(subtests: pytest.Subtests) -> None:
+def test_result_without_a_context_shifts_nothing(subtests: pytest.Subtests) -> None:
     results: dict[str, Any] = {
         "a huge number": {"new_context": HUGE},
         "a huge entity": {"new_context": "task", "entity_id": HUGE},
@@ -70,7 +70,7 @@ def test_a_result_without_a_context_shifts_nothing_and_ends_no_run(subtests: pyt
             assert (run.status, run.contexts, run.entity, len(run.rounds)) == ("completed", ("project",), "p-1", 2)
 
 
-def test_texts_of_a_shift_are_short_and_hold_nothing_that_nobody_sees() -> None:
+def test_shift_texts_are_short_and_without_invisible_characters() -> None:
     run = shifted(
         {
             "new_context": " Task_Update\n",

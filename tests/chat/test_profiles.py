@@ -25,7 +25,7 @@ def deep_agent() -> Agent:
 
 
 @pytest.mark.req("R3.11")
-def test_the_models_of_an_experiment_and_the_replies_of_a_workflow_are_used_instead(subtests: pytest.Subtests) -> None:
+def test_experiment_models_and_workflow_replies_override_the_profile(subtests: pytest.Subtests) -> None:
     other, problems = scripted("other"), list[str]()
     changed: dict[str, Any] = {"own": {}, "changed": {"model": other}}
     variants = {one.name: one for one in read_variants(changed, deep_agent(), [], problems)}

@@ -33,7 +33,7 @@ def again(number: int) -> Any:
     return call(f"call_{number}", execution_mode="draft_only")
 
 
-def test_the_person_is_asked_about_the_newest_draft_of_a_turn_and_the_model_reads_only_what_they_decide() -> None:
+def test_user_decides_the_newest_draft_and_model_sees_the_decision() -> None:
     reviewed = call("call_0", execution_mode="agent_review")
     replies = [reviewed, TWO, CHANGES, DRAFT, TWO, again(2), TWO, "Shall it run?", again(3), TWO, "And so?", "High."]
     live = waiting(agent(*replies))
@@ -48,7 +48,7 @@ def test_the_person_is_asked_about_the_newest_draft_of_a_turn_and_the_model_read
     assert not any("replaced" in message.text for message in run.messages)
 
 
-def test_what_a_function_decides_about_a_draft_is_its_own() -> None:
+def test_decision_of_a_function_is_attributed_to_the_program() -> None:
     denied = drafting("So be it.").run_sync("Draft it", RunOptions(answer=lambda question: "deny"))
     assert (who(denied, PlanRejected), denied.status) == (["program"], "completed")
     left: list[Any] = [steps_of(step(1, "cork")), "approve"]
@@ -57,13 +57,13 @@ def test_what_a_function_decides_about_a_draft_is_its_own() -> None:
     assert [who(run, kind) for kind in (PlanEdited, PlanApproved, GrantGiven)] == [["program"]] * 3 and run.text == "High."
 
 
-def test_the_person_may_change_a_draft_as_often_as_they_like() -> None:
+def test_user_may_change_a_draft_repeatedly() -> None:
     changes = [steps_of(step(1, "cork", description=f"Step {number}")) for number in range(MAX_ANSWERS + 1)]
     run = answered(waiting(drafting("High.")), *changes, "approve")
     assert kinds(run).count("PlanEdited") == MAX_ANSWERS + 1 and run.text == "High."
 
 
-def test_words_after_a_refused_change_leave_nothing_of_it_in_the_next_question() -> None:
+def test_refused_change_is_forgotten_after_a_message() -> None:
     live = waiting(drafting("What do you mean?"))
     live.answer(steps_of(step(1, "cork", 7)))
     wait_until(lambda: len(live.run.questions) == 2)
@@ -75,7 +75,7 @@ def test_words_after_a_refused_change_leave_nothing_of_it_in_the_next_question()
     live.result(PATIENCE)
 
 
-def test_a_plan_that_cannot_begin_is_told_to_the_model(tmp_path: Path) -> None:
+def test_plan_that_cannot_start_is_reported_to_the_model(tmp_path: Path) -> None:
     store = Store(tmp_path)
     left = drafting().run_sync("Draft it", store=store)
     keyless = agent("It cannot begin.", plans={"model": "openai:gpt-5"})
@@ -85,9 +85,7 @@ def test_a_plan_that_cannot_begin_is_told_to_the_model(tmp_path: Path) -> None:
     assert (done.text, done.status) == ("It cannot begin.", "completed") and not done.grants
 
 
-def test_a_plan_that_cannot_be_read_is_not_asked_about_and_what_came_of_it_is_told(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_unreadable_plan_is_not_asked_about_and_result_is_reported(tmp_path: Path, subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[list[Any], str, str]] = {
         "not asked about": ([], "question_asked", "Shall it run?"),
         "told": (["High."], "step_finished", "High."),
@@ -106,7 +104,7 @@ def test_a_plan_that_cannot_be_read_is_not_asked_about_and_what_came_of_it_is_to
             assert (done.status, done.text) == ("completed", text), done.error
 
 
-def test_a_question_in_other_words_is_asked_anew_and_its_own_answer_counts(tmp_path: Path) -> None:
+def test_reworded_question_is_asked_anew_with_its_own_answer(tmp_path: Path) -> None:
     store = Store(tmp_path)
     left = drafting().run_sync("Draft it", store=store)
     bare = agent("That tool is gone.", tools=[tables_compare])
@@ -118,7 +116,7 @@ def test_a_question_in_other_words_is_asked_anew_and_its_own_answer_counts(tmp_p
     assert "tides_fetch" in asked.messages[-2].text and kinds(asked)[-1] == "PlanApproved"
 
 
-def test_a_compaction_keeps_the_draft_that_waits_and_of_approved_ones_the_last() -> None:
+def test_compaction_keeps_the_open_and_the_last_approved_draft() -> None:
     live = waiting(drafting(again(2), GALWAY, "And this?", "High."))
     kept = kept_plans(live.run)
     assert "has not approved" in kept and "brest" in kept
@@ -131,7 +129,7 @@ def test_a_compaction_keeps_the_draft_that_waits_and_of_approved_ones_the_last()
     assert "galway" in last and "brest" not in last and "has not approved" not in last
 
 
-def test_the_question_shows_what_does_each_step() -> None:
+def test_question_shows_the_executor_of_each_step() -> None:
     steps = [step(1, "brest"), step(2, "", 1, tools=["tables_compare"], executorRequired=True), step(3)]
     live = waiting(drafting(reply=plan(*steps)))
     lines = live.run.waiting[0].message.splitlines()[2:]
@@ -141,7 +139,7 @@ def test_the_question_shows_what_does_each_step() -> None:
     live.result(PATIENCE)
 
 
-def test_words_run_a_draft_as_it_was_changed_and_no_result_has_what_models_do_not_see() -> None:
+def test_message_runs_the_edited_draft_and_results_hide_internals() -> None:
     live = waiting(drafting(run_it, "High."))
     live.answer(steps_of(step(1, "cork")))
     wait_until(lambda: len(live.run.questions) == 2)
@@ -152,7 +150,7 @@ def test_words_run_a_draft_as_it_was_changed_and_no_result_has_what_models_do_no
     assert '"calls":' not in clicked.messages[-2].text and '"objective"' not in clicked.messages[-2].text
 
 
-def test_a_call_whose_process_died_gives_the_result_that_it_had(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_interrupted_call_returns_its_recorded_result(tmp_path: Path, subtests: pytest.Subtests) -> None:
     review = call(execution_mode="agent_review")
     late = plan(step(1, tools=["wait_for_tide"], args={}))
     cases: dict[str, tuple[list[Any], dict[str, Any], str, str, str]] = {

@@ -22,7 +22,7 @@ from agentnb.models.scripted import ScriptedModel
 
 
 @pytest.mark.req("KX.5")
-def test_where_nobody_can_answer_the_run_is_suspended_and_an_answer_resumes_it(tmp_path: Path) -> None:
+def test_unanswered_draft_suspends_the_run_and_an_answer_resumes(tmp_path: Path) -> None:
     store, fetched = Store(tmp_path), Fetched()
     run = drafting(tools=fetched.tools()).run_sync("Draft it", store=store)
     assert run.is_suspended and run.status == "waiting_on_user" and run.text == "Shall it run?"
@@ -36,7 +36,7 @@ def test_where_nobody_can_answer_the_run_is_suspended_and_an_answer_resumes_it(t
     assert kinds(done) == ["PlanProposed", "PlanApproved"]
 
 
-def test_a_draft_that_is_put_aside_is_suspended_and_answered_later(tmp_path: Path) -> None:
+def test_postponed_draft_is_suspended_and_answered_later(tmp_path: Path) -> None:
     store = Store(tmp_path)
     live = waiting(drafting(), store=store)
     live.suspend()
@@ -53,7 +53,7 @@ def test_a_draft_that_is_put_aside_is_suspended_and_answered_later(tmp_path: Pat
         recovered(run.id, store, agent("Never."), answers={again.id: "approve"})
 
 
-def test_without_a_store_the_run_waits_in_memory_and_a_message_continues_it() -> None:
+def test_run_without_a_store_waits_until_a_message() -> None:
     run = drafting().run_sync("Draft it")
     assert run.status == "waiting_on_user" and run.waiting
     plan_id = run.waiting[0].call_id
@@ -66,7 +66,7 @@ def test_without_a_store_the_run_waits_in_memory_and_a_message_continues_it() ->
     assert error_of(twice)[0] == "declined" and not twice.step_records  # the other run has it
 
 
-def test_of_two_places_that_go_on_with_a_draft_one_gets_it(tmp_path: Path) -> None:
+def test_concurrent_continuations_of_a_draft_have_one_winner(tmp_path: Path) -> None:
     store, fetched = Store(tmp_path), Fetched()
     tools: dict[str, Any] = {"tools": fetched.tools(), "approve": "auto"}
     run = drafting(**tools).run_sync("Draft it", store=store)
@@ -98,7 +98,7 @@ def test_of_two_places_that_go_on_with_a_draft_one_gets_it(tmp_path: Path) -> No
     assert kinds(live.result(PATIENCE)).count("PlanApproved") == 1
 
 
-def test_a_process_that_dies_at_any_event_of_a_draft_leaves_what_runs_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_crash_at_any_event_of_a_draft_runs_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     fetched = Fetched()
     three = plan(step(1, "brest"), step(2, "cork", 1), step(3, "galway", 2))
     whole = Store(tmp_path / "whole")
@@ -140,7 +140,7 @@ def _nested_of(run: Run) -> str:
 
 
 @pytest.mark.req("R2.32")
-def test_an_approved_plan_is_in_each_request_word_for_word_after_compactions_in_this_run_and_the_next() -> None:
+def test_approved_plan_is_in_each_request_after_compactions() -> None:
     exactly = "Exactly: 5 < 7 & 'so'"
     more: Any = [call(f"more_{number}", objective=" ", execution_mode="dry_run") for number in range(6)]
     model = ScriptedModel([DRAFT, TWO, "Shall it run?", *more, "High."])
@@ -158,9 +158,7 @@ def test_an_approved_plan_is_in_each_request_word_for_word_after_compactions_in_
             assert found and all('"station":"cork"' in text for text in found)
 
 
-def test_a_plan_that_ran_in_a_call_when_its_process_died_goes_on_where_it_was(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_plan_interrupted_in_a_call_resumes_where_it_was(tmp_path: Path, subtests: pytest.Subtests) -> None:
     fetched, whole = Fetched(), Store(tmp_path / "whole")
     reply = plan(step(1, "brest"), step(2, "cork", 1))
     made = agent(call(), reply, "High.", tools=fetched.tools(), approve="auto")
@@ -182,7 +180,7 @@ def test_a_plan_that_ran_in_a_call_when_its_process_died_goes_on_where_it_was(
             assert fetched.stations == stations
 
 
-def test_a_run_that_waits_is_resumed_from_its_log_alone_unless_its_plans_had_models_of_their_own(tmp_path: Path) -> None:
+def test_waiting_run_resumes_from_its_log_without_own_models(tmp_path: Path) -> None:
     store, fetched = Store(tmp_path), Fetched()
     for plans in ({}, {"reviewer": ScriptedModel([], name="scripted:reviewer")}):
         made = drafting(tools=fetched.tools(), plans={"max_tool_calls": 7, **plans})
@@ -198,7 +196,7 @@ def test_a_run_that_waits_is_resumed_from_its_log_alone_unless_its_plans_had_mod
         assert store.load(_nested_of(done)).status == "completed"
 
 
-def test_a_plan_whose_time_is_up_says_what_ran_and_takes_its_permissions_back(tmp_path: Path) -> None:
+def test_timed_out_plan_reports_its_results_and_withdraws_permissions(tmp_path: Path) -> None:
     @tool(effects={"write"})
     async def tides_fetch(station: str) -> str:
         """Fetch the tide table of a station; that of Cork never comes."""

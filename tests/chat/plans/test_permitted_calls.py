@@ -32,7 +32,7 @@ def asked_about(live: LiveRun, answer: Any = "deny") -> list[tuple[str, str]]:
         wait_until(lambda: question not in live.run.waiting)  # noqa: B023  # called at once
 
 
-def test_a_click_permits_the_calls_that_the_draft_shows_whole_and_takes_them_back_with_the_end_of_the_plan() -> None:
+def test_click_permits_fully_shown_calls_until_the_plan_ends() -> None:
     fetched = Fetched()
     again = ToolCall("tides_fetch", {"station": "brest"}, "call_2")
     live = waiting(drafting(again, "High.", reply=TWO, tools=fetched.tools(), approve="ask"))
@@ -47,7 +47,7 @@ def test_a_click_permits_the_calls_that_the_draft_shows_whole_and_takes_them_bac
 
 
 @pytest.mark.req("R3.19")
-def test_what_the_draft_does_not_show_whole_is_asked_about_as_ever(subtests: pytest.Subtests) -> None:
+def test_calls_not_fully_shown_are_asked_about(subtests: pytest.Subtests) -> None:
     referring = plan(step(1, "brest"), step(2, "$step[0].output", 1))
     executor = plan(step(1, "brest", executorRequired=True))
     inner = ToolCall("tides_fetch", {"station": "brest"}, "inner_1")
@@ -70,7 +70,7 @@ def test_what_the_draft_does_not_show_whole_is_asked_about_as_ever(subtests: pyt
             live.result(PATIENCE)
 
 
-def test_words_a_reviewer_and_a_model_permit_no_call(subtests: pytest.Subtests) -> None:
+def test_messages_reviewers_and_models_permit_no_call(subtests: pytest.Subtests) -> None:
     words = waiting(drafting(run_it, "High.", reply=TWO, tools=Fetched().tools(), approve="ask"))
     words.say("Go ahead")
     wait_until(lambda: words.run.questions[0].outcome == "withdrawn")
@@ -82,7 +82,7 @@ def test_words_a_reviewer_and_a_model_permit_no_call(subtests: pytest.Subtests) 
             assert result_of(live.result(PATIENCE))["status"] == "failed"
 
 
-def test_denies_rules_confirmations_and_gates_of_ones_own_keep_their_say(subtests: pytest.Subtests) -> None:
+def test_denies_rules_confirmations_and_own_gates_still_apply(subtests: pytest.Subtests) -> None:
     def own_gate(call: Any, run: Any) -> Any:
         return Ask("Really?") if call.name == "tides_fetch" else None
 
@@ -101,7 +101,7 @@ def test_denies_rules_confirmations_and_gates_of_ones_own_keep_their_say(subtest
             assert kinds(run)[-1] == "PlanApproved" and not fetched.stations
 
 
-def test_a_plan_that_waits_in_the_middle_keeps_its_permissions_and_gives_them_once(tmp_path: Path) -> None:
+def test_waiting_plan_keeps_its_permissions_and_grants_them_once(tmp_path: Path) -> None:
     fetched, store = Fetched(), Store(tmp_path)
     three = plan(step(1, "brest"), step(2, "$step[0].output", 1), step(3, "cork", 2))
     drafted = drafting(reply=three, tools=fetched.tools(), approve="ask").run_sync("Draft it", store=store)
@@ -117,7 +117,7 @@ def test_a_plan_that_waits_in_the_middle_keeps_its_permissions_and_gives_them_on
     assert len(events_of(done, GrantGiven)) == 2
 
 
-def test_a_call_is_permitted_whatever_the_order_of_its_arguments() -> None:
+def test_call_is_permitted_whatever_the_order_of_its_arguments() -> None:
     fetched = Fetched()
     compared = step(1, "", tools=["tables_compare"], args={"right": "b", "left": "a"})
     live = waiting(drafting("Compared.", reply=plan(compared), tools=fetched.tools(), approve="ask"))

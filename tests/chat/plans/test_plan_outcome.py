@@ -10,7 +10,7 @@ from agentnb.chat.plans.plan_outcome import pending
 
 
 @pytest.mark.req("R3.18")
-def test_summaries_and_findings_are_shortened_and_findings_are_those_of_a_plan_that_is_done() -> None:
+def test_plan_summaries_are_truncated_and_findings_need_completed_plans() -> None:
     steps = [step(1, "brest", executorRequired=True), *[step(number, description="x" * 200) for number in range(2, 40)]]
     summary = pending(Plan.read(plan(*steps)), {})["summary"]
     assert len(summary) == 4_000 and summary.startswith("1. Step 1 (executor)\n2. xxx")

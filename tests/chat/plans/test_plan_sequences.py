@@ -84,7 +84,7 @@ TURNS: dict[str, Callable[[Store], Run]] = {
 
 
 @pytest.mark.req("R3.18", "R3.19", "R3.20", "R3.28", "R3.30", "KX.10")
-def test_a_turn_with_a_plan_has_the_events_of_the_documents_in_their_order(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_turn_with_a_plan_has_the_documented_event_order(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for number, (name, make) in enumerate(TURNS.items()):
         with subtests.test(name):
             store = Store(tmp_path / str(number))
@@ -100,7 +100,7 @@ def test_a_turn_with_a_plan_has_the_events_of_the_documents_in_their_order(tmp_p
 
 
 @pytest.mark.req("R3.11", "R3.36", "R3.41", "KX.9")
-def test_the_model_calls_of_a_turn_with_a_plan_have_the_rows_of_the_documents(tmp_path: Path) -> None:
+def test_turn_with_a_plan_has_the_documented_usage_rows(tmp_path: Path) -> None:
     store, columns = Store(tmp_path), loaded("usage.json")["columns"]
     executing = plan(step(1, "brest", executorRequired=True))
     replies = [call(execution_mode="agent_review"), executing, APPROVED, "Fetched.", "High."]
@@ -119,7 +119,7 @@ def test_the_model_calls_of_a_turn_with_a_plan_have_the_rows_of_the_documents(tm
     assert sorted(own.where(own.notna(), "None").to_numpy().tolist()) == sorted(wanted)
 
 
-def test_a_plan_of_a_chat_has_one_row_with_the_calls_of_its_own_run(tmp_path: Path) -> None:
+def test_plan_of_a_chat_has_one_row_with_its_calls(tmp_path: Path) -> None:
     store = Store(tmp_path)
     failing = plan(step(1, "brest"), step(2, "vigo", 1), step(3, "cork", 2))
     run = agent(call(), failing, "Vigo is unknown.").run_sync("Compare them", store=store)

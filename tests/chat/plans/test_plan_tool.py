@@ -30,7 +30,7 @@ def compared(found: dict[str, Any], documented: dict[str, Any]) -> None:
 
 
 @pytest.mark.req("R3.15")
-def test_the_tool_has_the_documented_schema_and_is_offered_once() -> None:
+def test_plan_tool_has_the_documented_schema_and_is_offered_once() -> None:
     documented = loaded("agent_create_plan.tool.json")["function"]
     bare: Any = lambda schema: {key: one for key, one in schema.items() if key != "description"}  # noqa: E731
     properties = documented["parameters"]["properties"]
@@ -43,7 +43,7 @@ def test_the_tool_has_the_documented_schema_and_is_offered_once() -> None:
 
 
 @pytest.mark.req("R3.18", "R3.21")
-def test_a_plan_runs_at_once_as_a_nested_run_and_the_model_writes_the_answer() -> None:
+def test_plan_runs_as_a_nested_run_and_model_answers() -> None:
     three = plan(step(1, "brest"), step(2, "cork"), step(3, "", 1, 2))
     run = agent(call(), three, "Both are high at 05:10.", "They are high together.").run_sync("Compare them")
     documented, found = loaded("results.json")["executed"]["content"], result_of(run)
@@ -62,7 +62,7 @@ def test_a_plan_runs_at_once_as_a_nested_run_and_the_model_writes_the_answer() -
 
 
 @pytest.mark.req("R3.26")
-def test_a_failed_step_skips_what_depends_on_it_and_the_result_says_so() -> None:
+def test_failed_step_skips_its_dependents_and_result_says_so() -> None:
     three = plan(step(1, "brest"), step(2, "vigo"), step(3, "", 1, 2))
     run = agent(call(), three, "It failed.").run_sync("Compare them")
     documented, found = loaded("results.json")["executed in part"]["content"], result_of(run)
@@ -73,7 +73,7 @@ def test_a_failed_step_skips_what_depends_on_it_and_the_result_says_so() -> None
 
 
 @pytest.mark.req("R3.19")
-def test_a_draft_runs_nothing_and_runs_once_when_the_person_has_answered() -> None:
+def test_draft_runs_once_and_only_after_the_answer() -> None:
     drafted = agent(call(execution_mode="draft_only"), TWO, "Here is a draft.").run_sync("Draft it")
     documented, found = loaded("results.json")["pending_review"]["content"], result_of(drafted)
     assert found.keys() == documented.keys() and found["status"] == "pending_review"
@@ -90,7 +90,7 @@ def test_a_draft_runs_nothing_and_runs_once_when_the_person_has_answered() -> No
 
 
 @pytest.mark.req("K3.7")
-def test_a_model_cannot_approve_its_own_draft_nor_one_that_there_is_not() -> None:
+def test_model_cannot_approve_its_own_or_an_unknown_draft() -> None:
     run = agent(DRAFT, TWO, run_it, "Wait for the person.").run_sync("Draft it")
     assert error_of(run)[0] == "not_approved" and not any(isinstance(one, PlanApproved) for one in run.events)
     unknown = agent(call(plan_id="plan-70"), "There is none.").run_sync("Run it", continue_from=run)
@@ -99,7 +99,7 @@ def test_a_model_cannot_approve_its_own_draft_nor_one_that_there_is_not() -> Non
 
 
 @pytest.mark.req("R3.20", "R3.42", "K3.4", "K3.11")
-def test_a_reviewer_decides_and_one_that_fails_approves_nothing(subtests: pytest.Subtests) -> None:
+def test_reviewer_decides_and_a_failed_review_approves_nothing(subtests: pytest.Subtests) -> None:
     documented = loaded("results.json")
     cases: dict[str, tuple[Any, dict[str, Any], str, str]] = {
         "approved": (APPROVED, {}, "executed", "executed after review"),
@@ -133,7 +133,7 @@ def test_a_reviewer_decides_and_one_that_fails_approves_nothing(subtests: pytest
 
 
 @pytest.mark.req("R3.16", "R3.22")
-def test_what_cannot_be_planned_is_an_error_result_and_never_a_failed_run(subtests: pytest.Subtests) -> None:
+def test_invalid_plan_is_an_error_result_not_a_failed_run(subtests: pytest.Subtests) -> None:
     wrong = plan(step(1, tools=["tides_compare"], args={}))
     foreign = plan(step(1, tools=["write_file"], args={"path": "tides.txt", "content": "05:10"}))
     cases: dict[str, tuple[tuple[Any, ...], str, list[str]]] = {
@@ -169,19 +169,19 @@ def replace_arguments(arguments: Any) -> Any:
 
 
 @pytest.mark.req("R3.25")
-def test_a_plan_that_breaks_the_rules_of_its_context_is_made_again_and_then_refused() -> None:
+def test_rule_breaking_plan_is_retried_once_and_then_refused() -> None:
     run = agent(call(), TWO, TWO, "Well.", context="project_create").run_sync("Create one")
     code, text = error_of(run)
     assert code == "plan_rules" and "create_onto_project" in text
 
 
-def test_what_cannot_be_a_setting_is_refused() -> None:
+def test_invalid_plan_settings_are_refused() -> None:
     for settings in ({"review_failed": "maybe"}, {"max_tool_calls": 0}, {"max_seconds": 0}, {"model": "nobody:knows"}):
         with pytest.raises(SettingsError):
             agent(plans=settings)
 
 
-def test_personas_make_plans_of_the_list_of_the_person_and_review_as_they_are_told(subtests: pytest.Subtests) -> None:
+def test_personas_plan_the_listed_calls_and_review_as_configured(subtests: pytest.Subtests) -> None:
     listed = '- Plan `agent_create_plan(objective="Compare", execution_mode="agent_review")`\n- Fetch `tides_fetch("brest")`\n'
     for verdict, status in (("approved", "executed"), ("rejected", "rejected"), ("needs_changes", "needs_changes")):
         with subtests.test(verdict):
@@ -194,7 +194,7 @@ def test_personas_make_plans_of_the_list_of_the_person_and_review_as_they_are_to
     assert SimulatedModel(verdict="rejected").name == "simulated:disciplined?verdict=rejected"
 
 
-def test_a_persona_drafts_the_list_once_and_tells_what_came_of_it() -> None:
+def test_persona_drafts_the_list_once_and_reports_the_result() -> None:
     listed = '- Plan `agent_create_plan(objective=" ", execution_mode="draft_only")`\n- Fetch `tides_fetch("brest")`\n'
     live = Agent("simulated:disciplined", tools=[tides_fetch], extensions=[Plans()], todos=False).start(listed)
     wait_until(lambda: live.run.waiting)
@@ -209,7 +209,7 @@ def test_a_persona_drafts_the_list_once_and_tells_what_came_of_it() -> None:
 
 
 @pytest.mark.req("R3.18")
-def test_steps_that_do_not_depend_on_each_other_run_side_by_side_and_others_one_after_the_other() -> None:
+def test_independent_steps_run_in_parallel_and_others_in_order() -> None:
     here = asyncio.Barrier(2)
     order: list[str] = []
 
@@ -230,7 +230,7 @@ def test_steps_that_do_not_depend_on_each_other_run_side_by_side_and_others_one_
     )
 
 
-def test_calls_of_steps_are_asked_about_as_ever_and_a_denied_one_is_a_failed_step() -> None:
+def test_step_calls_are_asked_about_and_denial_fails_the_step() -> None:
     @tool(effects=["write"])
     async def delete_table(name: str) -> str:
         """Delete a table."""
@@ -251,7 +251,7 @@ def test_calls_of_steps_are_asked_about_as_ever_and_a_denied_one_is_a_failed_ste
     assert [one["status"] for one in result_of(run)["steps"]] == ["completed", "failed"] and run.status == "completed"
 
 
-def test_a_long_error_is_shortened_and_no_plan_makes_plans() -> None:
+def test_long_error_is_truncated_and_plans_do_not_nest() -> None:
     @tool
     async def fail() -> str:
         """Fail."""
@@ -265,7 +265,7 @@ def test_a_long_error_is_shortened_and_no_plan_makes_plans() -> None:
     assert len([found for found in run.model_calls if found.operation == "plan_generation"]) == 2
 
 
-def test_the_limit_of_tool_calls_is_that_of_the_whole_plan() -> None:
+def test_max_tool_calls_applies_to_the_whole_plan() -> None:
     stations: list[str] = []
 
     @tool(effects={"read"})
@@ -281,7 +281,7 @@ def test_the_limit_of_tool_calls_is_that_of_the_whole_plan() -> None:
     assert stations == ["vigo", "brest", "brest"] and result_of(run)["status"] == "executed" and run.text == "Done."
 
 
-def test_planner_executors_and_reviewer_are_the_models_of_the_settings() -> None:
+def test_planner_executors_and_reviewer_use_the_configured_models() -> None:
     reply = plan(step(1, "", tools=["tides_fetch"]))
     planner, reviewer = ScriptedModel([reply, "Fetched."], name="scripted:planner"), ScriptedModel([APPROVED])
     made = agent(call(execution_mode="agent_review"), "High.", plans={"model": planner, "reviewer": reviewer})
@@ -290,7 +290,7 @@ def test_planner_executors_and_reviewer_are_the_models_of_the_settings() -> None
     assert (len(planner.requests), len(reviewer.requests)) == (2, 1)
 
 
-def test_the_planner_is_told_what_is_wanted_where_and_the_rules_of_the_context() -> None:
+def test_planner_gets_objective_context_and_rules() -> None:
     asked = call(requested_outputs=["the hours"], priority_entities=["brest-7"], execution_mode="draft_only")
     intent = scripted(asked, TWO, "Shall it run?").requests[1].messages[0].text
     wanted = ['"contextType":"project"', '"entityId":"project-harbours"', '"requestedOutputs":["the hours"]']
@@ -300,7 +300,7 @@ def test_the_planner_is_told_what_is_wanted_where_and_the_rules_of_the_context()
     assert "create_onto_project" in scripted(call(), TWO, TWO, "Well.", context="project_create").requests[1].system
 
 
-def test_the_time_of_a_plan_does_not_count_for_the_turn(subtests: pytest.Subtests) -> None:
+def test_plan_time_does_not_count_for_the_turn(subtests: pytest.Subtests) -> None:
     @tool(timeout=600)
     async def wait_for_tide() -> str:
         """Wait."""

@@ -28,7 +28,7 @@ def compared(found: dict[str, Any], documented: dict[str, Any]) -> None:
 
 
 @pytest.mark.req("R3.19", "R3.27", "R3.40")
-def test_a_draft_is_stored_as_documented_and_so_the_model_gets_it() -> None:
+def test_draft_is_stored_and_sent_as_documented() -> None:
     asked = call(
         execution_mode="draft_only",
         requested_outputs=DOCUMENTED["requested_outputs"],
@@ -48,7 +48,7 @@ def test_a_draft_is_stored_as_documented_and_so_the_model_gets_it() -> None:
 
 
 @pytest.mark.req("R3.20", "R3.42", "R3.44")
-def test_what_became_of_a_plan_and_its_steps_is_stored(tmp_path: Path) -> None:
+def test_outcome_of_a_plan_and_its_steps_is_stored(tmp_path: Path) -> None:
     failing = plan(step(1, "brest"), step(2, "vigo", 1), step(3, "cork", 2))
     replies = [call(execution_mode="agent_review"), failing, APPROVED, "Vigo is unknown."]
     run = agent(*replies).run_sync("Go", store=Store(tmp_path))
@@ -65,7 +65,7 @@ def test_what_became_of_a_plan_and_its_steps_is_stored(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R3.24")
-def test_steps_have_numbers_of_their_own_and_depend_on_earlier_ones(subtests: pytest.Subtests) -> None:
+def test_steps_are_numbered_and_depend_on_earlier_ones(subtests: pytest.Subtests) -> None:
     cases: dict[str, list[dict[str, Any]]] = {
         "no step": [],
         "one number twice": [step(1), step(1)],

@@ -22,7 +22,7 @@ from agentnb.tools.tool import ToolContext
 
 
 @pytest.mark.req("R3.19", "R3.38", "KX.5")
-def test_an_approved_draft_runs_at_once_without_another_model_call_and_the_model_tells_what_came_of_it() -> None:
+def test_approved_draft_runs_at_once_and_model_reports_it() -> None:
     live = waiting(drafting("Both are high at 05:10."))
     (question,) = live.run.waiting
     assert (question.kind, live.run.status, live.run.text) == ("plan_review", "waiting_on_user", "Shall it run?")
@@ -36,7 +36,7 @@ def test_an_approved_draft_runs_at_once_without_another_model_call_and_the_model
     assert question.call_id in told and '"status":"executed"' in told and '"station":"brest"' in told
 
 
-def test_a_declined_draft_stays_closed_and_only_words_go_on_to_the_model(subtests: pytest.Subtests) -> None:
+def test_declined_draft_stays_closed_and_only_reasons_reach_the_model(subtests: pytest.Subtests) -> None:
     for answer, reason in [
         ("deny", ""),
         (NoAnswer.DECLINE, ""),
@@ -60,7 +60,7 @@ def test_a_declined_draft_stays_closed_and_only_words_go_on_to_the_model(subtest
             assert ("They said: too many" in error_of(later)[1]) is bool(reason)
 
 
-def test_an_edit_is_checked_and_an_event_and_what_is_approved_is_what_runs(subtests: pytest.Subtests) -> None:
+def test_edit_is_validated_logged_and_run_when_approved(subtests: pytest.Subtests) -> None:
     one = step(1, "cork")
     refused = {
         "an unknown tool": [step(1, "cork", tools=["tides_fetches"])],
@@ -94,7 +94,7 @@ def test_an_edit_is_checked_and_an_event_and_what_is_approved_is_what_runs(subte
     assert next(iter(run.step_records.values())).output["summary"] == "1 of 1 steps done."
 
 
-def test_words_in_place_of_an_answer_go_to_the_model_which_may_then_run_the_draft_once() -> None:
+def test_message_instead_of_an_answer_lets_model_run_once() -> None:
     made = drafting(run_it, "They are high together.")
     live = waiting(made)
     live.say("Yes, go ahead")
@@ -112,7 +112,7 @@ def test_words_in_place_of_an_answer_go_to_the_model_which_may_then_run_the_draf
     assert asked_again.result(PATIENCE).status == "completed"
 
 
-def test_words_that_are_no_clear_yes_approve_no_draft_and_are_asked_about_once(subtests: pytest.Subtests) -> None:
+def test_unclear_message_approves_no_draft_and_asks_once_more(subtests: pytest.Subtests) -> None:
     for words in ("no problem, run it", "Looks right to me, but leave out step 2", "What does it cost?"):
         with subtests.test("in the run", words=words):
             live = waiting(drafting(run_it, "It waits for you.", "High together."))
@@ -132,7 +132,7 @@ def test_words_that_are_no_clear_yes_approve_no_draft_and_are_asked_about_once(s
             assert len(run.questions) == 1 and not [one for one in run.events if isinstance(one, PlanApproved) and one.words]
 
 
-def test_a_clear_no_closes_a_draft_and_the_model_cannot_run_it(subtests: pytest.Subtests) -> None:
+def test_clear_no_closes_a_draft_for_the_model(subtests: pytest.Subtests) -> None:
     no = "No! Do not run it."
     with subtests.test("in the run"):
         live = waiting(drafting(run_it, "It stays closed."))
@@ -168,7 +168,7 @@ def test_a_clear_no_closes_a_draft_and_the_model_cannot_run_it(subtests: pytest.
             assert error_of(run)[0] == "declined" and no in error_of(run)[1] and not run.step_records
 
 
-def test_an_answer_to_another_question_approves_no_draft() -> None:
+def test_answer_to_another_question_approves_no_draft() -> None:
     @tool(blocking=True)
     async def ask_day(context: ToolContext) -> str:
         """Ask for the day."""

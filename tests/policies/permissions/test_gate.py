@@ -94,7 +94,7 @@ def judged(mode: str, name: str, run: Run | None = None, *, rules: Any = None, *
     return judge((gate,), ToolCall(name, arguments, "c1"), run or Run())
 
 
-def test_only_tools_that_do_more_than_read_are_held_up(subtests: pytest.Subtests) -> None:
+def test_only_tools_with_effects_beyond_reading_are_gated(subtests: pytest.Subtests) -> None:
     assert BOX.get("todo_operations") is not None
     for mode, held in {"auto": None, "ask": AskByRules, "read_only": Block}.items():
         with subtests.test(mode):
@@ -108,7 +108,7 @@ def test_only_tools_that_do_more_than_read_are_held_up(subtests: pytest.Subtests
     assert "only allows tools that read" in denied.result.text and "does not declare what it does" in denied.result.text
 
 
-def test_question_says_in_one_line_why_it_is_asked(snapshot: Snapshot) -> None:
+def test_question_states_its_reason_in_one_line(snapshot: Snapshot) -> None:
     found = judged("ask", "writes", path="a")
     assert isinstance(found, Ask) and found.question == snapshot("effects")
     by_rule = judged(RULES, "reads", rules={"reads": "ask"})
@@ -132,7 +132,7 @@ def asked(answer: Any, tool: str = "writes", rule: str = "ask", kind: Any = "app
     )
 
 
-def test_grant_allows_its_tool_until_it_is_taken_back() -> None:
+def test_grant_allows_its_tool_until_withdrawn() -> None:
     builder = RunBuilder().add(w.GrantGiven, grant_id="g1", tool="writes")
     assert judged("ask", "writes", builder.run) is None
     assert isinstance(judged("ask", "sends", builder.run), Ask) and isinstance(
@@ -143,7 +143,7 @@ def test_grant_allows_its_tool_until_it_is_taken_back() -> None:
     assert isinstance(judged("ask", "writes", builder.run), Ask) and not builder.run.grants
 
 
-def test_always_in_an_earlier_log_allows_this_tool_and_nothing_else(subtests: pytest.Subtests) -> None:
+def test_always_in_an_earlier_log_allows_only_this_tool(subtests: pytest.Subtests) -> None:
     always = asked("always")
     assert judged("ask", "writes", always) is None
     assert isinstance(judged("ask", "sends", always), Ask)
@@ -159,7 +159,7 @@ def test_always_in_an_earlier_log_allows_this_tool_and_nothing_else(subtests: py
             assert isinstance(judged("ask", "writes", run), Ask)
 
 
-def test_an_unknown_word_is_refused_with_the_modes() -> None:
+def test_unknown_mode_is_refused_with_the_modes() -> None:
     for word in ("perhaps", "", "ask+perhaps", 3):
         wrong: Any = word
         with pytest.raises(SettingsError, match="auto, ask, never, read_only"):
@@ -167,7 +167,7 @@ def test_an_unknown_word_is_refused_with_the_modes() -> None:
     assert [ApprovalMode.of(word).words for word in MODES] == list(MODES)
 
 
-def test_a_grant_of_a_pattern_allows_what_it_matches_and_lifts_no_denial(subtests: pytest.Subtests) -> None:
+def test_grant_of_a_pattern_allows_matches_but_lifts_no_denial(subtests: pytest.Subtests) -> None:
     run = RunBuilder().add(w.GrantGiven, grant_id="g1", tool="shell", rule="shell(git status *)").run
     assert not run.has_grant("shell")
     cases: list[tuple[str, Any, str, type]] = [
@@ -199,7 +199,7 @@ def test_a_grant_of_a_pattern_allows_what_it_matches_and_lifts_no_denial(subtest
     )
 
 
-def test_a_denial_says_why_in_the_words_of_the_flag_or_with_the_rule() -> None:
+def test_denial_names_its_flag_or_rule() -> None:
     denied = judged(RULES, "shell", rules={"shell(rm *)": "deny"}, line="ls; rm x")
     assert isinstance(denied, Block) and (denied.rule, denied.result.error_code) == ("permissions", DENIED)
     assert denied.result.text.startswith("denied: shell was not run: the rule shell(rm *) of this run denies it")
@@ -209,9 +209,7 @@ def test_a_denial_says_why_in_the_words_of_the_flag_or_with_the_rule() -> None:
 
 @examples(60)
 @given(ALL_MODES, ALL_MODES, ALL_MODES)
-def test_what_either_mode_forbids_is_forbidden_in_a_nested_run_and_a_log_keeps_it(
-    one: ApprovalMode, other: ApprovalMode, third: ApprovalMode
-) -> None:
+def test_nested_mode_is_the_strictest_and_survives_the_log(one: ApprovalMode, other: ApprovalMode, third: ApprovalMode) -> None:
     both = one.within(other)
     assert both == other.within(one) and both.within(third) == one.within(other.within(third))
     assert ApprovalMode.of(both.words) == both == ApprovalMode.logged(both.words)

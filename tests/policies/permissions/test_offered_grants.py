@@ -29,7 +29,7 @@ BASH, SAVE, FETCH, PLAIN = (
 )
 
 
-def test_each_grant_that_is_offered_allows_the_call_and_says_its_reach(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_each_offered_grant_allows_the_call_and_states_its_reach(subtests: pytest.Subtests, tmp_path: Path) -> None:
     work = tmp_path.resolve()
     (work / "data").mkdir()
     cases: list[tuple[FunctionTool, str, str | None]] = [
@@ -59,9 +59,7 @@ def test_each_grant_that_is_offered_allows_the_call_and_says_its_reach(subtests:
                 assert grants[-1].rule == name, "the widest is the last"
 
 
-def test_of_a_file_that_may_hold_keys_or_is_only_read_that_file_alone_is_offered(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_secret_or_read_file_is_offered_only_itself(tmp_path: Path, subtests: pytest.Subtests) -> None:
     work = (tmp_path / "desk").resolve()
     (work / "conf").mkdir(parents=True)
     (work / "conf" / "link").symlink_to(".env")
@@ -88,7 +86,7 @@ def test_of_a_file_that_may_hold_keys_or_is_only_read_that_file_alone_is_offered
             assert not any(is_allowed_by(one.rule, other, tool, work) for one in grants)
 
 
-def test_no_session_is_offered_for_all_calls_of_a_tool_with_a_subject(tmp_path: Path) -> None:
+def test_session_grant_is_not_offered_for_all_subjects(tmp_path: Path) -> None:
     for tool, what in ((BASH, "python x.py"), (BASH, "git log"), (SAVE, "a"), (FETCH, "ftp://x")):
         grants = grants_about(ToolCall(tool.spec.name, {"what": what}), tool, tmp_path, has_session=True)
         assert (tool.spec.name, "session") not in {(one.rule, one.reach) for one in grants}

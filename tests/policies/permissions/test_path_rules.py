@@ -17,7 +17,7 @@ from agentnb.policies.permissions.path_rules import (
 )
 
 
-def test_a_pattern_of_a_path_meets_the_resolved_path(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_path_pattern_matches_the_resolved_path(subtests: pytest.Subtests, tmp_path: Path) -> None:
     folder = (tmp_path / "work").resolve()
     (folder / "data" / "deep").mkdir(parents=True)
     (folder / "data" / "out").symlink_to(tmp_path)
@@ -53,7 +53,7 @@ def test_a_pattern_of_a_path_meets_the_resolved_path(subtests: pytest.Subtests, 
     assert re.fullmatch(home, str(Path.home() / "notes" / "a"))
 
 
-def test_the_folder_that_is_offered_holds_the_file_and_nothing_above(tmp_path: Path) -> None:
+def test_offered_folder_contains_the_file_and_nothing_above(tmp_path: Path) -> None:
     work = tmp_path.resolve()
     for path, pattern in (("data/a.txt", "/data/**"), ("a.txt", "/*"), ("data/deep/b", "/data/deep/**")):
         offered = offered_folder(work / path, work)
@@ -64,7 +64,7 @@ def test_the_folder_that_is_offered_holds_the_file_and_nothing_above(tmp_path: P
     assert offered_folder(Path("/vmlinuz"), work) == "" and offered_folder(work / "a*b" / "c", work) == ""
 
 
-def test_an_address_is_matched_by_scheme_host_and_path(subtests: pytest.Subtests) -> None:
+def test_address_is_matched_by_scheme_host_and_path(subtests: pytest.Subtests) -> None:
     pattern = "https://docs.example.org/3/**"
     cases = {
         "https://docs.example.org/3/library": True,
