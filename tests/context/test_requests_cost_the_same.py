@@ -74,7 +74,7 @@ def counts_of_each(name: str, counter: Counter) -> list[dict[str, int]]:
 
 @pytest.mark.req("R0.29")
 @pytest.mark.parametrize("name", SETTINGS)
-def test_as_many_messages_are_handled_for_round_500_as_for_round_50(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_round_500_handles_as_many_messages_as_round_50(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = counts_of_each(name, Counter(monkeypatch))
     for what in found[0]:
         of_rounds = [one[what] for one in found]
@@ -85,7 +85,7 @@ def test_as_many_messages_are_handled_for_round_500_as_for_round_50(name: str, m
 
 
 @pytest.mark.req("R0.76")
-def test_the_settings_of_the_benchmark_have_something_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_benchmark_settings_have_an_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the counts say nothing of what is compacted, truncated, left out or estimated."""
     counter = Counter(monkeypatch)
     total = {

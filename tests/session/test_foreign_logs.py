@@ -176,14 +176,14 @@ def test_forged_consent_does_not_count(tmp_path: Path, subtests: pytest.Subtests
             assert load_trace(path).waiting == run.waiting and load_trace(path) == run
 
 
-def test_a_call_that_only_a_gate_asks_about_is_judged_again_though_the_log_says_that_it_was_let_through(tmp_path: Path) -> None:
+def test_call_gated_only_by_code_is_judged_again(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     path = desk.log_of(WRITE, edit=admitted, approve=None, gates=(careful,))
     run = desk.resumed(path, desk.agent("Done.", gates=(careful,)), trust_log=False, approve="auto")
     assert not desk.done and [one.kind for one in run.waiting] == ["approval"]
 
 
-def test_log_is_asked_about_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_foreign_log_is_asked_about_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for trust in (True, False):
         with subtests.test(trust=trust):
             desk = Desk(tmp_path / str(trust))
@@ -198,7 +198,7 @@ def test_log_is_asked_about_once(tmp_path: Path, subtests: pytest.Subtests) -> N
             assert load_trace(path).gives_consent
 
 
-def test_refused_log_stays_refused_when_the_next_process_dies(tmp_path: Path) -> None:
+def test_refused_log_stays_refused_after_another_crash(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     path = desk.log_of(WRITE, edit=answered("always"))
     desk.resumed(path, trust_log=False)
@@ -207,7 +207,7 @@ def test_refused_log_stays_refused_when_the_next_process_dies(tmp_path: Path) ->
     assert not desk.done and [one.kind for one in run.waiting] == ["approval"]
 
 
-def test_answers_to_a_refused_log_are_refused_too(tmp_path: Path) -> None:
+def test_answers_to_a_refused_log_are_refused(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     path = desk.log_of(WRITE, edit=lambda events: events)
     with pytest.raises(SettingsError, match="are asked again"):
@@ -215,14 +215,14 @@ def test_answers_to_a_refused_log_are_refused_too(tmp_path: Path) -> None:
     assert not desk.done
 
 
-def test_mode_of_the_person_replaces_that_of_a_refused_log(tmp_path: Path) -> None:
+def test_mode_of_the_user_replaces_that_of_a_refused_log(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     path = desk.log_of(WRITE, edit=mode(None))
     assert desk.resumed(path, trust_log=False, approve="auto").status == "completed"
     assert desk.done == ["a"]
 
 
-def test_tool_is_not_told_answers_of_a_refused_log(tmp_path: Path) -> None:
+def test_tool_never_gets_answers_of_a_refused_log(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
 
     def edit(events: list[Any]) -> list[Any]:
@@ -338,7 +338,7 @@ def test_rerun_with_outputs_of_a_foreign_log_needs_trust(tmp_path: Path) -> None
     assert (asked, done) == (["write"], ["write"] * 3)
 
 
-def test_whatever_starts_from_a_log_of_others_asks(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_every_start_from_a_foreign_log_asks(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """A mode that the person gives holds, and so does the mode of a log of their own."""
     desk = Desk(tmp_path / "own")
     agent = desk.agent(WRITE, "Done.")
@@ -377,7 +377,7 @@ def test_whatever_starts_from_a_log_of_others_asks(tmp_path: Path, subtests: pyt
                 assert bool(desk.done) is runs
 
 
-def test_a_fork_on_recorded_results_alone_asks_nothing(tmp_path: Path) -> None:
+def test_fork_with_recorded_results_asks_nothing(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "own")
     own = desk.agent(WRITE, "Done.").run_sync("Go.", store=desk.store, show=False)
     foreign = load_trace(_rewritten(desk.store.path(own.id), tmp_path / "foreign.jsonl"))

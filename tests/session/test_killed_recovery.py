@@ -66,14 +66,14 @@ def outcomes(whole: Run, server: ForkServer, tmp_path_factory: pytest.TempPathFa
     return happens(server, faults_at(whole.events, every=AT_NIGHT), tmp_path_factory.mktemp("killed"))
 
 
-def test_the_run_that_is_killed_has_each_kind_of_event_of_a_run_that_comes_to_its_end_by_itself(whole: Run) -> None:
+def test_killed_run_has_each_event_of_a_completed_run(whole: Run) -> None:
     assert {type(event) for event in whole.events} == WANTED and whole.status == "completed"
     assert max(len(one.calls) for one in whole.rounds) >= 5
     assert {bool(event.problem) for event in whole.events if isinstance(event, e.ContextCompacted)} == {True, False}
 
 
 @pytest.mark.slow("starts the process that all killed runs are forked from")
-def test_it_is_killed_at_each_moment_of_each_kind_of_event(whole: Run, outcomes: list[Outcome]) -> None:
+def test_run_is_killed_at_each_moment_of_each_event(whole: Run, outcomes: list[Outcome]) -> None:
     assert {one.signal for one in outcomes} == {signal.SIGKILL}
     met = {(type(whole.events[one.fault.seq]), one.fault.moment) for one in outcomes}
     assert met == {(kind, moment) for kind in WANTED for moment in MOMENTS}
@@ -81,7 +81,7 @@ def test_it_is_killed_at_each_moment_of_each_kind_of_event(whole: Run, outcomes:
         assert {one.fault.seq for one in outcomes if one.fault.moment == "after"} == set(range(len(whole.events)))
 
 
-def test_nothing_that_was_told_is_lost_whenever_the_process_is_killed(whole: Run, outcomes: list[Outcome]) -> None:
+def test_reported_events_survive_every_kill(whole: Run, outcomes: list[Outcome]) -> None:
     for one in outcomes:
         at, moment = one.fault.seq, one.fault.moment
         told = at + 1 if moment == "told" else at
@@ -97,7 +97,7 @@ def test_nothing_that_was_told_is_lost_whenever_the_process_is_killed(whole: Run
         assert [type(event) for event in run.events] == [type(event) for event in whole.events[:kept]]
 
 
-def test_a_run_whose_process_was_killed_is_shown_as_interrupted_unless_it_was_over(outcomes: list[Outcome]) -> None:
+def test_killed_run_is_interrupted_unless_it_had_ended(outcomes: list[Outcome]) -> None:
     seen = Counter()
     for one in outcomes:
         shown = [(line.status, line.stop_reason) for line in Store(one.folder).summaries()]
@@ -112,7 +112,7 @@ def test_a_run_whose_process_was_killed_is_shown_as_interrupted_unless_it_was_ov
     assert seen["interrupted"] > 50 and seen["completed"] >= 2
 
 
-def test_a_tool_that_is_said_to_have_ended_has_done_its_work(outcomes: list[Outcome]) -> None:
+def test_finished_tool_has_done_its_work(outcomes: list[Outcome]) -> None:
     """What the log says of calls is never more than what they did: going on from it repeats none that ended."""
     for one in outcomes:
         if one.path.stat().st_size and one.told:
@@ -141,9 +141,7 @@ def assert_done_once(run: Run, path: Path) -> None:
 
 
 @pytest.mark.req("KX.11")
-def test_a_run_that_was_killed_in_any_event_is_gone_on_with_and_no_tool_does_its_work_twice(
-    whole: Run, outcomes: list[Outcome], tmp_path: Path
-) -> None:
+def test_killed_run_resumes_and_no_tool_works_twice(whole: Run, outcomes: list[Outcome], tmp_path: Path) -> None:
     last = len(whole.events) - 1
     for one in outcomes:
         kept = one.fault.seq + (one.fault.moment in ("after", "told"))
@@ -158,7 +156,7 @@ def test_a_run_that_was_killed_in_any_event_is_gone_on_with_and_no_tool_does_its
         assert_done_once(run, path)
 
 
-def test_a_conversation_goes_on_from_a_run_that_was_killed(outcomes: list[Outcome], tmp_path: Path) -> None:
+def test_conversation_continues_after_a_killed_run(outcomes: list[Outcome], tmp_path: Path) -> None:
     for one in outcomes[3::9]:
         before = load_file(one.path)
         folder = Path(shutil.copytree(one.folder, tmp_path / one.folder.name))
@@ -180,7 +178,7 @@ def begun_again(whole: Run, folder: Path, count: int) -> Path:
 
 
 @pytest.mark.slow("dozens of processes that die, and as many runs recovered")
-def test_who_goes_on_may_die_in_any_event_too(whole: Run, server: ForkServer, tmp_path: Path) -> None:
+def test_recovering_process_may_die_in_any_event(whole: Run, server: ForkServer, tmp_path: Path) -> None:
     template = begun_again(whole, tmp_path / "template", DIED_AT)
     ((told, ended_by, said),) = recoveries(server, [(template, Fault("never"))])
     assert (ended_by, said) == (0, "") and load_trace(template).status == "completed"
@@ -199,9 +197,7 @@ def test_who_goes_on_may_die_in_any_event_too(whole: Run, server: ForkServer, tm
         assert run.times_recovered == 1 + sum(isinstance(event, e.RunRecovered) for event in died.events)
 
 
-def test_a_disk_that_is_full_when_a_run_is_gone_on_with_costs_nothing_that_was_told(
-    whole: Run, server: ForkServer, tmp_path: Path
-) -> None:
+def test_full_disk_during_recovery_loses_no_reported_event(whole: Run, server: ForkServer, tmp_path: Path) -> None:
     logs = []
     for number, seq in enumerate((*range(DIED_AT, DIED_AT + 12), DIED_AT + 20)):
         path = begun_again(whole, tmp_path / str(seq), DIED_AT)
@@ -236,7 +232,7 @@ def rival(path: Path) -> Iterator[Callable[[], Rival]]:
         one.kill()
 
 
-def test_of_two_processes_that_go_on_with_one_run_exactly_one_does(whole: Run, path: Path, rival: Callable[[], Rival]) -> None:
+def test_exactly_one_of_two_recovering_processes_succeeds(whole: Run, path: Path, rival: Callable[[], Rival]) -> None:
     rivals = [rival(), rival()]
     for one in rivals:
         one.say()
@@ -253,7 +249,7 @@ def test_of_two_processes_that_go_on_with_one_run_exactly_one_does(whole: Run, p
 
 
 @pytest.mark.nightly("by day of two processes one goes on")
-def test_when_the_one_that_went_on_is_killed_the_next_may(path: Path, rival: Callable[[], Rival]) -> None:
+def test_killed_recovery_frees_the_run_for_the_next(path: Path, rival: Callable[[], Rival]) -> None:
     first = rival()
     first.say()
     assert first.hears() == "asked"

@@ -35,7 +35,7 @@ def later(events: list[e.AnyEvent], kind: type[e.Event], seconds: float) -> list
 @pytest.mark.parametrize(
     ("taken", "ends"), [(0.0, ("completed", "natural")), (LIMIT - LEFT, ("limited", "max_seconds"))], ids=["few", "nearly all"]
 )
-def test_the_seconds_that_a_run_took_before_its_process_died_count(taken: float, ends: Any, tmp_path: Path) -> None:
+def test_seconds_before_the_crash_count(taken: float, ends: Any, tmp_path: Path) -> None:
     @tool
     async def slow(n: int = 0) -> str:
         """Ends, unless it is the second call of a run that has nearly no time left."""
@@ -64,7 +64,7 @@ def large(n: int = 0) -> str:
 
 
 @pytest.mark.req("R2.35", "R2.36")
-def test_a_round_that_was_compacted_for_its_length_when_the_process_died_is_not_compacted_again(tmp_path: Path) -> None:
+def test_round_compacted_before_the_crash_is_not_compacted_again(tmp_path: Path) -> None:
     """The provider's last count is of the request that was too long, and says nothing of what is sent instead."""
     replies = [*[paid(ToolCall("large", {"n": n}), tokens=8_100 if n == 5 else 1_000) for n in range(6)], "Done."]
     settings: dict[str, Any] = {"tools": [large], "todos": False, "history": History(share=0.8, window=10_000)}

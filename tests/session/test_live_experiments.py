@@ -13,7 +13,7 @@ from agentnb.runtime.host.host import use_host
 from agentnb.session.session import Session
 
 
-def test_experiment_that_python_starts_is_live_until_it_ends() -> None:
+def test_experiment_started_from_python_is_live_until_it_ends() -> None:
     session = Session()
     seen: list[list[str]] = []
     experiment = small(2)
@@ -22,7 +22,7 @@ def test_experiment_that_python_starts_is_live_until_it_ends() -> None:
     assert [experiment.id] in seen and session.experiments() == []
 
 
-def test_experiment_that_fails_to_begin_is_not_live(tmp_path: object) -> None:
+def test_experiment_that_fails_to_start_is_not_live(tmp_path: object) -> None:
     session, experiment = Session(), small(2)
     records = experiment._records
 
@@ -35,7 +35,7 @@ def test_experiment_that_fails_to_begin_is_not_live(tmp_path: object) -> None:
     assert session.experiments() == []
 
 
-def test_newest_is_what_began_last_and_has_not_ended() -> None:
+def test_newest_experiment_is_the_last_started_still_running() -> None:
     session, first, second = Session(), Control("first", 2), Control("second", 2)
     with pytest.raises(SettingsError):
         session.newest()

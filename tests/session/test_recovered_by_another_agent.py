@@ -31,7 +31,7 @@ def after_one_round(run: Run, folder: Path) -> str:
 
 @pytest.mark.req("R0.76", "KX.11")
 @pytest.mark.parametrize("history", ["full", "auto", "documented"])
-def test_what_it_has_shortened_stays_short_and_can_be_read_whatever_the_agent_says(history: str, tmp_path: Path) -> None:
+def test_truncated_results_stay_truncated_and_readable_after_recovery(history: str, tmp_path: Path) -> None:
     whole = Agent(ScriptedModel([ToolCall("big"), "Done."]), tools=[big]).run_sync("go", store=Store(tmp_path / "whole"))
     run_id = after_one_round(whole, tmp_path)
     handle = whole.rounds[0].records[0].call.id
@@ -50,7 +50,7 @@ class Untitled(TodoBoard):
 
 
 @pytest.mark.req("KX.11")
-def test_a_list_of_other_rules_is_gone_on_with_on_its_board_and_else_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_custom_list_is_recovered_only_on_its_own_board(tmp_path: Path) -> None:
     def agent(**settings: Any) -> Agent:
         return Agent(ScriptedModel([ToolCall("big"), *["Done."] * 9]), tools=[big], policy="minimal", **settings)
 
@@ -63,7 +63,7 @@ def test_a_list_of_other_rules_is_gone_on_with_on_its_board_and_else_refused_wit
     assert not run.should_continue and [todo.id for todo in run.todos] == [7]
 
 
-def test_a_round_of_which_the_list_was_changed_is_not_left_out_as_failed(tmp_path: Path) -> None:
+def test_round_that_changed_the_list_is_not_failed(tmp_path: Path) -> None:
     write = ToolCall(
         "todo_operations", {"operation": "write", "todoList": [{"id": 1, "title": "Look", "status": "not-started"}]}
     )

@@ -55,9 +55,7 @@ def as_bytes(request: Request) -> bytes:
 
 @pytest.mark.req("R0.29")
 @pytest.mark.slow("29 runs, each recovered after every third of its events, at night after every one")
-def test_a_run_that_was_cut_off_after_any_event_does_all_that_it_would_have_done(
-    subtests: pytest.Subtests, played: Played, tmp_path: Path
-) -> None:
+def test_run_interrupted_after_any_event_does_all_its_work(subtests: pytest.Subtests, played: Played, tmp_path: Path) -> None:
     """And what the model saw can be made again, whichever process sent it."""
     for number, scene in enumerate(SCENES):
         with subtests.test(scene.name):
@@ -89,7 +87,7 @@ def cut_off(scene: Scene, whole: Run, sent_before: list[Request], counts: Iterab
 
 
 @pytest.mark.req("K2.2")
-def test_a_run_that_died_when_its_budget_was_spent_ends_at_that_limit(played: Played, tmp_path: Path) -> None:
+def test_run_interrupted_with_a_spent_budget_ends_at_it(played: Played, tmp_path: Path) -> None:
     scene = next(one for one in SCENES if one.name == "budget")
     whole, _ = played(scene)
     for count in range(1, len(whole.events)):
@@ -97,7 +95,7 @@ def test_a_run_that_died_when_its_budget_was_spent_ends_at_that_limit(played: Pl
         assert story(run) == story(whole), count
 
 
-def test_a_log_that_was_torn_at_any_byte_is_gone_on_with_after_its_last_whole_event(tmp_path: Path) -> None:
+def test_log_torn_at_any_byte_resumes_after_its_last_event(tmp_path: Path) -> None:
     whole = run_in(tmp_path / "whole")
     data, dice = marked(whole.events), random.Random(6)
     first, most = len(marked(whole.events[:1])), len(marked(whole.events[:-1]))
@@ -127,7 +125,7 @@ def assert_calls_are_answered_as_they_should(died: Run, run: Run) -> None:
 
 @examples(120)
 @given(plans, st.integers(0, 200), st.integers(0, 200))
-def test_whatever_a_run_did_it_can_be_gone_on_with_after_any_event_and_again(plan: Plan, first: int, second: int) -> None:
+def test_generated_run_can_be_recovered_twice_after_any_event(plan: Plan, first: int, second: int) -> None:
     with TemporaryDirectory() as folder:
         store = Store(Path(folder) / "runs")
         run = asyncio.run(run_plan(plan, plan.replies, store, None))
@@ -155,9 +153,7 @@ ORDERS: dict[str, tuple[list[str], int, list[str | None], list[int]]] = {
 
 
 @pytest.mark.req("KX.11", "KX.12")
-def test_of_the_calls_of_one_reply_only_those_that_were_running_are_told_as_interrupted(
-    subtests: pytest.Subtests, tmp_path: Path
-) -> None:
+def test_only_running_calls_of_a_reply_are_reported_interrupted(subtests: pytest.Subtests, tmp_path: Path) -> None:
     ran: list[int] = []
 
     async def one(n: int) -> str:

@@ -71,7 +71,7 @@ def at_once(session: Session, agents: list[Agent]) -> list[LiveRun]:
 
 
 @pytest.mark.usefixtures("take_turns")
-def test_runs_that_are_started_at_once_are_all_known(session: Session, let_go: threading.Event) -> None:
+def test_concurrently_started_runs_are_all_known(session: Session, let_go: threading.Event) -> None:
     started: list[LiveRun] = []
     for _ in range(3):
         started += at_once(session, [held(let_go) for _ in range(AT_ONCE)])
@@ -80,7 +80,7 @@ def test_runs_that_are_started_at_once_are_all_known(session: Session, let_go: t
     assert all(live.result(30).text == "done" for live in started)
 
 
-def test_runs_that_are_started_at_once_share_one_loop(session: Session) -> None:
+def test_concurrently_started_runs_share_one_loop(session: Session) -> None:
     seen: set[int] = set()
 
     async def where() -> str:
@@ -94,7 +94,7 @@ def test_runs_that_are_started_at_once_share_one_loop(session: Session) -> None:
     assert len(seen) == 1
 
 
-def test_a_run_that_ends_while_another_is_started_is_not_forgotten(
+def test_run_ending_during_another_start_is_not_forgotten(
     session: Session, let_go: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = session.start(held(let_go), "go")
