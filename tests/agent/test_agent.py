@@ -1,4 +1,4 @@
-"""An agent: its settings, and the ways to set it to work."""
+"""Agents: settings, and ways to run them."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_stream_of_failing_run_yields_events_and_then_raises() -> None:
 
 
 async def within(main: Callable[[], Awaitable[None]]) -> None:
-    """What would wait for ever if the rule were broken."""
+    """Run ``main`` with a timeout; a broken rule would block forever."""
     async with asyncio.timeout(LONG):
         await main()
 

@@ -1,4 +1,4 @@
-"""Detectors that ask a model: between rounds, with calls of their own in the log, and never again in a replay."""
+"""Detectors that ask a model: between rounds, logged, and not called again in a replay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.models.model import Reply
 
 
 class Judged:
-    """A model that works, and that judges when it is asked for a verdict."""
+    """A model that works, and gives verdicts when asked."""
 
     name = "scripted:judged"
 

@@ -1,4 +1,4 @@
-"""Replies that are no use: empty, or calls written as text, unknown or with arguments that are none. Each comes to an end."""
+"""Useless replies: empty, calls written as text, unknown tools, invalid arguments. Each ends."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OPEN = ToolCall("todo_operations", {"operation": "add", "newTodos": [{"title": "
 
 
 def ran(*replies: Line, prompt: str = "go", **settings: Any) -> tuple[Run, ScriptedModel]:
-    """The run of this script, which must be asked for to its end; equal to the one folded from its events."""
+    """Run this script, which must be used up, and check the run against its events."""
     model = ScriptedModel(replies)
     run = Agent(model, **{"tools": [add], **settings}).run_sync(prompt)
     assert len(model.requests) == len(replies), run
@@ -248,7 +248,7 @@ def test_simulated_personas_give_no_bad_replies(subtests: pytest.Subtests) -> No
                 assert not any("as text, which was not run" in warning for warning in run.warnings)
 
 
-# Without end
+# Endless bad replies
 
 BAD: dict[str, Line] = {
     "empty": reply(),
@@ -310,7 +310,7 @@ def test_call_without_any_tools_is_advised_to_use_text() -> None:
     assert "answer with text" in results(run)[0].text
 
 
-# Arguments that are none
+# Invalid arguments
 
 
 @pytest.mark.req("R2.10")

@@ -1,4 +1,4 @@
-"""Runs with built-in tools: what they log, and how they are found again."""
+"""Runs with built-in tools: their logs and recovery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Going on with a conversation, and what the person says in the middle of one."""
+"""Continuing a conversation, and user messages during a run."""
 
 from __future__ import annotations
 

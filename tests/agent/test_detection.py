@@ -1,4 +1,4 @@
-"""Detectors that look on while an agent works, and what follows from what they find."""
+"""Live detectors, and the consequences of their findings."""
 
 from __future__ import annotations
 

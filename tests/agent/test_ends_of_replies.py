@@ -1,4 +1,4 @@
-"""Replies that end a run: cut, refused, paused for ever, or without the calls they announce. None spins."""
+"""Replies that end a run: cut, refused, paused forever, or without announced calls."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_paused_reply_with_calls_runs_them() -> None:
     assert (run.text, [result.text for result in results(run)]) == ("It is 3.", ["3"])
 
 
-# Whole, and known or not
+# Known and unknown stop reasons
 
 
 @pytest.mark.req("K2.1")
@@ -202,7 +202,7 @@ def test_calls_with_an_unknown_stop_reason_are_run() -> None:
     assert not run.warnings
 
 
-# Calls that were announced
+# Announced calls
 
 
 @pytest.mark.req("R0.4", "K0.3")

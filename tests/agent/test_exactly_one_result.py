@@ -1,4 +1,4 @@
-"""Every call gets exactly one result, on every way out of a tool and of a run."""
+"""Every call gets exactly one result, however a tool or run ends."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ WAYS_OUT = [
 
 
 def beside(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same tool, safe beside others."""
+    """The same tool, parallel-safe."""
     return tool(name=function.__name__, parallel_safe=True, timeout=0.02 if function is takes_too_long else None)(
         _copy(function)
     )
@@ -192,7 +192,7 @@ def test_tool_that_interrupts_the_own_loop_leaves_closed_log(error: type[BaseExc
             "go", store=store
         )
 
-    if error is KeyboardInterrupt:  # it is the person's, who waits in this thread
+    if error is KeyboardInterrupt:  # of the user, who waits in this thread
         with pytest.raises(KeyboardInterrupt):
             asyncio.run(main())
     else:

@@ -1,4 +1,4 @@
-"""Another room, or a test, extends an agent by its parts, and the agent knows nothing of it."""
+"""Extensions add parts to an agent that knows nothing about them."""
 
 from __future__ import annotations
 

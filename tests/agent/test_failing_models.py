@@ -1,4 +1,4 @@
-"""What becomes of a run whose model does not answer."""
+"""Runs whose model fails."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_failure_in_first_round_raises_with_a_closed_run(tmp_path: Path) -> None
 
 
 class Own:
-    """A model of somebody's own, whose stream yields these things, of which the last may be an error."""
+    """A user-defined model that streams these items; the last may be an error."""
 
     name = "own:model"
 

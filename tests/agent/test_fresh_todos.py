@@ -1,4 +1,4 @@
-"""Todos in whole runs: read anew before every decision, never counted as a call, and whose doing each change was."""
+"""Todos in runs: read before every decision, not counted as calls, changes attributed."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_board_is_read_before_every_decision() -> None:
 
     run_with_board(board, [ToolCall("look", {"n": n}) for n in range(4)] + ["Done."], look)
     assert len(set(seen)) == 4 and seen == sorted(seen)
-    assert board.read_times > seen[-1] + 1  # after the last tool, and after the last words
+    assert board.read_times > seen[-1] + 1  # after the last tool and after the last reply
 
 
 @pytest.mark.req("R0.46")
@@ -143,7 +143,7 @@ def test_read_only_board_answers_changes_with_an_error() -> None:
     assert run.rounds[0].completed == () and run.todos == (Todo(1, "Look", DOING),)
 
 
-# Whose doing it was
+# Attribution of changes
 
 
 @pytest.mark.req("R0.63")

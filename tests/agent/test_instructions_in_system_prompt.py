@@ -1,4 +1,4 @@
-"""Where the instructions of a repository stand in what the model is told."""
+"""Repository instructions in the system prompt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECTION = "## Repository Instructions\n\nBe kind."
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
-    """A repository that is not the current folder."""
+    """A repository outside the current folder."""
     root = tmp_path / "repo"
     (root / ".git").mkdir(parents=True)
     (root / "inner").mkdir()

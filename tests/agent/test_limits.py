@@ -1,4 +1,4 @@
-"""Runs at their limits: what each is called, that nothing is lost, how the run goes on, and what `on_limit` makes of it."""
+"""Runs at their limits: names, kept results, continuation and `on_limit`."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from agentnb.tools.tool import ToolContext
 
 PATIENCE = 20
 SOON = 60.0
-"""Seconds that a run with a time limit may take; they are skipped when the tool has begun that takes too long."""
+"""Time limit of a run, in seconds; skipped when the slow tool has started."""
 
 
 class TimeUp:
-    """Lets the time of a run be up when its tool has begun; ``late``: the tool was not interrupted."""
+    """Exceeds the time limit when the tool has started; ``late``: the tool was not interrupted."""
 
     def __init__(self, clock: SkippedClock) -> None:
         self._clock = clock
@@ -48,7 +48,7 @@ class TimeUp:
 
 
 def waits(begun: Callable[[], None]) -> Any:
-    """A tool that takes longer than any run of these tests may."""
+    """Return a tool that exceeds every time limit."""
 
     async def slow() -> str:
         """Takes its time."""
@@ -244,7 +244,7 @@ def test_user_message_resets_the_calls_of_the_turn() -> None:
 
 
 class Dripping(ScriptedModel):
-    """Its first reply never comes to an end: its time is up after the first words."""
+    """Exceeds the time limit during its first reply."""
 
     def __init__(self, replies: list[Any], clock: SkippedClock) -> None:
         super().__init__(replies)
@@ -261,7 +261,7 @@ class Dripping(ScriptedModel):
 
 
 def blocks(begun: TimeUp) -> Any:
-    """A plain tool that waits for what never comes, and notes that nobody has interrupted it."""
+    """Return a sync tool that blocks, and notes if it was not interrupted."""
 
     def slow() -> str:
         """Takes its time."""
@@ -274,7 +274,7 @@ def blocks(begun: TimeUp) -> Any:
 
 
 def swallows(begun: TimeUp) -> Any:
-    """An async tool that makes nothing of its cancellation, and goes on for a while."""
+    """Return an async tool that ignores its cancellation for a while."""
 
     async def slow() -> str:
         """Takes its time."""
@@ -291,7 +291,7 @@ def swallows(begun: TimeUp) -> Any:
 
 
 def gives_in(begun: TimeUp) -> Any:
-    """An async tool that ends as soon as it is cancelled, and says so."""
+    """Return an async tool that ends when cancelled, with a result."""
 
     @tool(parallel_safe=True)
     async def slow() -> str:
@@ -307,7 +307,7 @@ def gives_in(begun: TimeUp) -> Any:
 
 
 def beside(begun: TimeUp) -> Any:
-    """A plain tool in a thread of its own."""
+    """Return a sync tool in its own thread."""
     return tool(parallel_safe=True)(blocks(begun))
 
 
@@ -323,7 +323,7 @@ TOOLS: dict[str, Callable[[TimeUp], Any]] = {
 def out_of_time(
     make: Callable[[TimeUp], Any], clock: SkippedClock, on_limit: Any = "stop", way: str = "run_sync"
 ) -> tuple[Run, ScriptedModel]:
-    """A run whose time is up when this tool has begun."""
+    """Return a run whose time limit is exceeded when this tool has started."""
     time_up = TimeUp(clock)
     made = make(time_up)
     model = ScriptedModel([[do(1), ToolCall("slow"), do(2)], "This is what I have.", "Too many."])
@@ -380,7 +380,7 @@ def test_max_seconds_on_own_loop_does_not_cancel_the_task(skipped: SkippedClock)
 
 
 def on_quick_loop(steps: Callable[[VirtualTimeLoop], Coroutine[Any, Any, Run]]) -> Run:
-    """On a loop whose time passes when nothing else is to be done, so that nobody waits for it."""
+    """Run on a loop with virtual time."""
     loop = VirtualTimeLoop()
     try:
         return checked(loop.run_until_complete(steps(loop)))
@@ -510,7 +510,7 @@ def test_final_answer_prompt_is_sent_only_once() -> None:
 
 
 class GoesOn:
-    """A policy that hands on no limits, and always wants another round."""
+    """A policy that drops the limits and always continues."""
 
     name = "goes_on"
 
@@ -519,7 +519,7 @@ class GoesOn:
 
 
 class HandsOn(GoesOn):
-    """One that hands on whatever limits it gets, first and last."""
+    """A policy that returns its limits twice, first and last."""
 
     name = "hands_on"
 

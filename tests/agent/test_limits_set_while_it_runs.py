@@ -1,4 +1,4 @@
-"""Limits that nobody foresaw when the run began: a budget that the session was given since, an end that a tool holds up."""
+"""Limits during a run: a session budget set later, a final answer blocked by a tool."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_missing_final_answer_is_reported_when_a_tool_blocks_it(on_limit: str) -
         agent = bare(model, [stubborn], max_seconds=5, on_limit=on_limit)
         run = await agent.start("go", RunOptions(thread=OnThisLoop(loop)))
         release.set()
-        await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})  # what was left behind
+        await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})  # the abandoned tool
         return run
 
     try:

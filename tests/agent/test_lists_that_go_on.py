@@ -1,4 +1,4 @@
-"""Todo lists live with their conversation, whoever carries it on."""
+"""Todo lists belong to their conversation."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_user_todos_added_before_the_first_list_are_kept() -> None:
 
     def first(request: object) -> ToolCall:
         board.add("Load")
-        board.add("second")  # as the model's own, in another case
+        board.add("second")  # a todo of the model in another case
         board.add("Plot", dependencies=[1])
         return write("Mine", "Second")
 

@@ -1,4 +1,4 @@
-"""Compaction and the last answer over the line, to a server as strict as the providers."""
+"""Compaction and the final answer with a server as strict as the providers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_for_a_summary(body: dict[str, Any]) -> bool:
 
 
 def answering(replies: list[Any], summaries: list[Any]) -> Callable[[dict[str, Any]], Any]:
-    """A script of two rows: what the rounds get, and what requests for a summary get."""
+    """Return a script of replies to rounds and to summary requests."""
     rounds, words = list(replies), list(summaries)
 
     def answer(body: dict[str, Any]) -> Any:
@@ -48,7 +48,7 @@ def model_of(server: LoopbackServer, provider: str, **options: Any) -> RemoteMod
 
 
 def told(server: LoopbackServer, *, refused: int = 0) -> tuple[list[Received], list[Received]]:
-    """The requests of the rounds and those for summaries; the server has refused none, and each keeps what is promised."""
+    """Return round and summary requests, after checking that all were valid and none refused."""
     for request in server.requests:
         assert request.problems == ()
         assert list(broken_promises(request.wire, request.body)) == []
@@ -58,7 +58,7 @@ def told(server: LoopbackServer, *, refused: int = 0) -> tuple[list[Received], l
 
 
 def count(request: Received) -> int:
-    """The messages of a request on the Messages wire, or as many on another."""
+    """Count the messages of a request, as on the Messages wire."""
     if request.wire == "messages":
         return len(request.body["messages"])
     return len(request.body.get("messages", request.body.get("input")))
@@ -193,7 +193,7 @@ def test_final_answer_request_describes_tools_but_forbids_calls(provider: str) -
     goes_well(run)
     rounds, _ = told(server)
     last = rounds[-1].body
-    if provider == "compatible":  # small servers need not know the field: they are told of no tools
+    if provider == "compatible":  # small servers may not know the field: no tools are sent
         assert not {"tools", "tool_choice"} & set(last)
     else:
         assert last["tools"] == rounds[0].body["tools"]

@@ -1,4 +1,4 @@
-"""The order of work, and what makes the loop go on or end."""
+"""The order of a round, and how the loop continues or ends."""
 
 from __future__ import annotations
 

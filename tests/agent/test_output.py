@@ -1,4 +1,4 @@
-"""Answers with a shape: `Agent(output=T)` holds every model to it, and `run.output` is the answer."""
+"""Typed answers: `Agent(output=T)` validates them, `run.output` returns them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Count(pydantic.BaseModel):
 
 
 class Leaving(pydantic.BaseModel):
-    """Its validator ends the program, as a function may that was written for a script."""
+    """A type whose validator exits the program, as code written for a script may."""
 
     number: int
 
@@ -122,7 +122,7 @@ OPEN = ToolCall("todo_operations", {"operation": "add", "newTodos": [{"title": "
 
 
 def ran(*replies: Line, output: Any = SCHEMA, **settings: Any) -> Run:
-    """The run of this script, which must be asked for to its end."""
+    """Run this script, which must be used up."""
     model = ScriptedModel(replies)
     run = Agent(model, output=output, **settings).run_sync("go")
     assert len(model.requests) == len(replies), run
@@ -328,7 +328,7 @@ def test_date_and_time_formats_are_described_at_every_depth(subtests: pytest.Sub
         (moment, 1),
         (list[moment | None], 1),
         (dict[str, tuple[moment, datetime.time, day]], 3),
-        (Log, 9),  # its own three stand twice: at the root, and for `later`
+        (Log, 9),  # its three fields appear twice: at the root, and for `later`
         (Sailed | Dog, 1),
         (Sailed | Dog | datetime.time | None, 2),
         (Annotated[moment, msgspec.Meta(description="When")], 1),

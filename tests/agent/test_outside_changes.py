@@ -1,4 +1,4 @@
-"""Others change the list at awkward moments: nothing of it is lost, and nobody else is credited with it."""
+"""Outside changes of the list at awkward moments are kept and attributed."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ TITLES = [("One", "not-started"), ("Two", "not-started"), ("Three", "not-started
 
 
 def _told(request: Any) -> str:
-    """What the model is told last."""
+    """Return the text of the last message."""
     return str(request.messages[-1].text)
 
 
@@ -109,7 +109,7 @@ def test_outside_changes_around_a_call_are_not_the_models(monkeypatch: pytest.Mo
         ("outside", ["in-progress", "completed", "completed"]),
     ]
     assert (run.rounds[0].completed, run.rounds[0].todo_violations) == ((), ())
-    assert "3. [completed] Three" in model.requests[1].messages[-1].text  # which no result has shown it
+    assert "3. [completed] Three" in model.requests[1].messages[-1].text  # not shown in any result
 
 
 def test_board_that_changes_its_list_in_place_is_noticed() -> None:

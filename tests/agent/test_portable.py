@@ -1,4 +1,4 @@
-"""An agent with tools of the notebook goes to another process by value, and no key goes with it."""
+"""Agents with notebook tools are pickled by value, without keys."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ KEY = "sk-ant-api03-planted-and-found-nowhere-else"
 
 @pytest.fixture
 def notebook() -> dict[str, Any]:
-    """What the cells of a notebook have defined: of `__main__`, and in no module."""
+    """Definitions of notebook cells: in `__main__`, not in a module."""
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(NOTEBOOK, "cell", "exec", dont_inherit=True), names)
     return names
@@ -90,7 +90,7 @@ def let_pass(held: Any, call: Any, run: Any) -> None:
 
 
 class Holding:
-    """A model of the person's own, with a client that holds a key."""
+    """A user-defined model whose client holds a key."""
 
     name = "mine:holding"
 

@@ -1,4 +1,4 @@
-"""An agent rebuilt from a log has the guidance that its run had, also where the set was written in a cell that is gone."""
+"""An agent rebuilt from a log has the guidance of its run, even if the cell of the set is gone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OWN = GuidanceSet("own", {"todos_text": "Do {{ next_todo }} now.", "text": "", "
 
 
 def run_with(words: str | GuidanceSet, folder: Path, **instead: object) -> Run:
-    """A run with these words, as its log holds it; ``instead`` replaces fields of its first event."""
+    """Return a logged run with this set; ``instead`` replaces fields of its first event."""
     store = Store(folder)
     run = store.load(Agent(ScriptedModel(["Done."]), tools=[work], guidance=words).run_sync("go", store=store).id)
     first = run.events[0]

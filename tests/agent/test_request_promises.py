@@ -1,4 +1,4 @@
-"""The judge of requests is judged itself: it names each promise that a body breaks, and finds nothing in a good one."""
+"""The request checker names each broken promise and accepts valid bodies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
 
 
 def messages() -> Body:
-    """A good body of Anthropic's Messages: two calls, answered; then words."""
+    """Return a valid Messages body: two answered calls, then text."""
     return {
         "model": "m",
         "max_tokens": 10,
@@ -52,7 +52,7 @@ def messages() -> Body:
 
 
 def chat() -> Body:
-    """The same for Chat Completions."""
+    """Return the same for Chat Completions."""
     call = {"type": "function", "function": {"name": "look", "arguments": "{}"}}
     return {
         "model": "m",
@@ -73,7 +73,7 @@ def chat() -> Body:
 
 
 def responses() -> Body:
-    """The same for Responses."""
+    """Return the same for Responses."""
     call = {"type": "function_call", "name": "look", "arguments": "{}"}
     return {
         "model": "m",
@@ -102,7 +102,7 @@ def _blocks(body: Body, place: int) -> list[Any]:
 
 
 def _ask_again(body: Body, call_id: str) -> None:
-    """Another reply with a call of this id, answered, after the reply that has one already."""
+    """Add another answered call with this id after the one that has it."""
     call = {"id": call_id, "type": "function", "function": {"name": "look", "arguments": "{}"}}
     body["messages"][6] = {"role": "assistant", "content": None, "tool_calls": [call]}
     body["messages"].insert(7, {"role": "tool", "tool_call_id": call_id, "content": "seen"})
@@ -120,7 +120,7 @@ BROKEN: dict[str, dict[str, tuple[str, Spoil]]] = {
     "chat": {
         "a tool without a schema": ("a tool has no schema", lambda b: b["tools"][0]["function"].pop("parameters")),
         "nobody asks": ("the user says nothing", lambda b: b.update(messages=b["messages"][:1])),
-        "a second system prompt": ("a system prompt stands in the middle", lambda b: b["messages"][7].update(role="system")),
+        "a second system prompt": ("a system prompt in the middle", lambda b: b["messages"][7].update(role="system")),
         "no first question": ("the model begins", lambda b: b["messages"].pop(1)),
         "two users in a row": ("two messages of the user", lambda b: b["messages"].pop(6)),
         "two replies in a row": ("two messages of the assistant", lambda b: b["messages"].insert(6, b["messages"][6])),

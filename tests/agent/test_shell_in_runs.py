@@ -1,4 +1,4 @@
-"""The tool ``bash`` in whole runs: what asks, and what of its variables a log holds."""
+"""The tool ``bash`` in runs: questions and logged variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run says of itself from its first event on: tags, conversation, scope, and the texts of its guidance."""
+"""Metadata in the first event of a run: tags, conversation, scope and guidance."""
 
 from __future__ import annotations
 

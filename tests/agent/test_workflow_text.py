@@ -1,4 +1,4 @@
-"""Whether workflow mode sends words again that did not end the run."""
+"""Non-final text in workflow mode: sent again or omitted."""
 
 from __future__ import annotations
 

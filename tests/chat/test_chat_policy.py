@@ -1,4 +1,4 @@
-"""The policy `chat`: words end the turn; at its limits there is one answer without tools."""
+"""The policy `chat`: text ends the turn; limits bring one answer without tools."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_tool_without_own_timeout_has_that_of_the_policy() -> None:
         assert run.rounds[0].results[0].error_code == (None if slow_tool is own else "timeout")
     inner = bare(ScriptedModel([ToolCall("slow", {"seconds": 0.05}, "c1"), "Waited."]), [own], name="inner")
     outer = bare(ScriptedModel([ToolCall("inner", {"prompt": "go"}, "o1"), "Done."]), [inner], policy=Chat(tool_seconds=0.01))
-    assert outer.run_sync("go").rounds[0].results[0].text == "Waited."  # a nested run has limits of its own
+    assert outer.run_sync("go").rounds[0].results[0].text == "Waited."  # a nested run has its own limits
 
 
 async def _handled(arguments: dict[str, float], context: ToolContext) -> str:

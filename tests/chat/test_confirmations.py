@@ -1,4 +1,4 @@
-"""Calls that a context confirms: the person is asked each time, whatever else allows them."""
+"""Confirmed calls are asked about each time, whatever allows them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def look(n: int) -> str:
 
 
 class Behind(NamedTuple):
-    """A tool of a server, as permissions see it."""
+    """A server tool for permission checks."""
 
     name: str
     origin: ToolOrigin | None = None
@@ -82,7 +82,7 @@ def keeper(**settings: Any) -> Agent:
 
 
 def noting(asked: list[str], *, approves: bool = True) -> Approve:
-    """Return what decides about calls, and notes of which it was asked."""
+    """Return an approver that records the calls."""
 
     def approve(call: ToolCall, run: Any) -> bool:
         asked.append(call.name)
@@ -211,14 +211,14 @@ SHORT = Chat(max_seconds=5, tool_seconds=3)
 
 
 async def after_a_while(call: ToolCall, run: Any) -> bool:
-    """Allow a call, after longer than a turn or a tool may take."""
+    """Allow a call after exceeding the turn and tool timeouts."""
     await asyncio.sleep(8)
     return True
 
 
 def test_waiting_for_the_user_counts_for_no_limit(subtests: pytest.Subtests) -> None:
     @tool(effects=["read"])
-    async def delete_row(n: int) -> str:  # not in a thread, for which the loop's time does not wait
+    async def delete_row(n: int) -> str:  # not in a thread, which virtual time would not await
         """Deletes, whatever it says."""
         return f"deleted {n}"
 

@@ -1,4 +1,4 @@
-"""Context types as data: read, written, checked, and those that agentnb brings along."""
+"""Context types as data: reading, writing, validation and built-in ones."""
 
 from __future__ import annotations
 

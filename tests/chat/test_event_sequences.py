@@ -1,4 +1,4 @@
-"""Turns of a chat as the documents tell them: which events come in which order, and where the agent's state switches."""
+"""Chat turns have the documented event order and agent states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tides_fetch(station: int = 0) -> str:
 
 
 def turn(*replies: Line, tools: Any = (tides_fetch,), **settings: Any) -> Run:
-    """The run of an agent that does only what its model says; time passes when nothing is to be done."""
+    """Run a bare agent in virtual time."""
     agent = Agent(ScriptedModel([*replies]), tools=[*tools], **{"policy": "chat", **settings})
     return played(agent, "When is high water?")
 
@@ -43,7 +43,7 @@ def call(station: int = 0) -> ToolCall:
 
 
 def out_of_time() -> Run:
-    """A turn whose tool runs longer than the turn may."""
+    """Return a turn whose tool exceeds its time limit."""
 
     @tool(timeout=7_200)
     async def tides_fetch(station: int = 0) -> str:
@@ -55,19 +55,19 @@ def out_of_time() -> Run:
 
 
 def in_context(name: str, *replies: Line, tools: Any = (), load: Any = None, entity: str = "") -> Agent:
-    """An agent in a context of agentnb's."""
+    """Return an agent in a built-in context."""
     context = replace(ContextType.named(name), load=load)
     return context.apply(Agent(ScriptedModel([*replies]), tools=tools), entity)
 
 
 def continued() -> Run:
-    """The second turn of a conversation about a project."""
+    """Return the second turn of a project conversation."""
     agent = in_context("project", "At 04:12.", "At 16:40.", load=lambda entity: f"{entity} has two gauges", entity="p-1")
     return played(agent, "And the next one?", continue_from=played(agent, "When is high water?"))
 
 
 def destructive() -> Run:
-    """A turn that deletes a task, which the person allows."""
+    """Return a turn with an approved deletion of a task."""
 
     def delete_task(number: int) -> str:
         """Delete a task."""
@@ -137,7 +137,7 @@ def test_plan_context_and_nested_events_have_documented_names() -> None:
 
 
 def _rest(built: RunBuilder) -> list[e.AnyEvent]:
-    """The rest of a run with a plan: its second step is skipped, then come words."""
+    """Return the remaining events of a plan run: a skipped step, then text."""
     count = len(built.events)
     built.add(w.StepFinished, step="exec/0").add(w.StepSkipped, step="exec/1", reason="it depends on step 1")
     built.add(w.StepFinished, step="exec").round("Done.")

@@ -1,4 +1,4 @@
-"""Results of tools that may shift the context, as odd as tools and the services behind them make them."""
+"""Odd tool results for context shifts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HUGE = 10**5000
 
 
 class Raising(Mapping[str, Any]):
-    """A mapping that raises when it is read."""
+    """A mapping that raises when read."""
 
     def __getitem__(self, key: str) -> Any:
         raise RuntimeError("closed")
@@ -30,7 +30,7 @@ class Raising(Mapping[str, Any]):
 
 
 class RaisingText(str):
-    """A text that raises when it is read."""
+    """A string that raises when read."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ class RaisingText(str):
 
 
 def shifted(value: Any) -> Run:
-    """The run of an agent in a context, whose tool returns this."""
+    """Run an agent in a context whose tool returns this value."""
 
     @tool(shifts_context=True)
     def open_task() -> Any:

@@ -1,4 +1,4 @@
-"""Models by the profile of a context, where code that runs an agent gives it another model."""
+"""Profile models, and callers that override them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def scripted(name: str) -> ScriptedModel:
 
 
 def deep_agent() -> Agent:
-    """An agent in a context whose profile has a model."""
+    """Return an agent in a context whose profile has a model."""
     agent = bare(scripted("shallow"), name="writer")
     return ContextType("station", profile="quality").apply(agent, "Brest", models={"quality": scripted("deep")})
 

@@ -1,4 +1,4 @@
-"""A turn in a context: what the context adds to an agent, and where the conversation goes on."""
+"""Turns in a context: its additions to the agent, and shifts."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_agent_settings_win_over_context_settings(subtests: pytest.Subtests) -> 
         with subtests.test(name):
             agent = in_station(**settings)
             assert (agent.used_policy.name, agent.limits.max_seconds, agent.limits.on_limit) == expected
-    assert in_station(policy=Chat(max_seconds=7)).limits.max_seconds == 20  # the context says more than the policy
+    assert in_station(policy=Chat(max_seconds=7)).limits.max_seconds == 20  # the context precedes the policy
     deep = ScriptedModel(["Deep."], name="scripted:deep")
     with_model = STATION.apply(bare(ScriptedModel(["Shallow."])), models={"quality": deep})
     assert with_model.run_sync("go").text == "Deep."
@@ -113,12 +113,12 @@ def test_only_declaring_tools_shift_the_context() -> None:
 
     run = agent.run_sync("go", approve=approve)
     assert (run.contexts, run.context_type, run.entity) == (("global", "station"), "station", "Cork")
-    assert asked == ["work"]  # a confirmation of the new context holds at once
+    assert asked == ["work"]  # a confirmation of the new context applies at once
     cells = [[one.cell for one in round.guidance] for round in run.rounds]
     assert cells == [[], [], [CONTEXT_SHIFT], [CONTEXT_SHIFT]]
     told = run.rounds[2].guidance[0].text
     assert all(part in told for part in ("Name the station.", '"Cork"', "work")) and "opened" not in told
-    assert [one.followed for round in run.rounds for one in round.followed] == [None, None]  # it asks for nothing
+    assert [one.followed for round in run.rounds for one in round.followed] == [None, None]  # informative only
     assert run.system == model.requests[-1].system and run.settings["max_seconds"] == 90
 
 
@@ -147,7 +147,7 @@ def test_next_turn_is_in_the_shifted_context() -> None:
         assert (run.contexts, run.entity, run.settings["max_seconds"]) == (("station",), "Cork", 20)
         assert "Cork has two gauges" in run.system and not run.rounds[0].guidance
     other = ContextType.named("task").apply(bare(ScriptedModel(["Task."])), "t-1")
-    assert other.run_sync("go", continue_from=second).contexts == ("task",)  # a context that is applied anew counts
+    assert other.run_sync("go", continue_from=second).contexts == ("task",)  # a newly applied context counts
 
 
 def test_unknown_context_is_only_recorded() -> None:

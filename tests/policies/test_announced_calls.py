@@ -1,4 +1,4 @@
-"""A reply that announces a call and makes none is noticed; whatever only speaks of tools is an answer."""
+"""Announced calls that are missing are noticed; text about tools is an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where rules meet: blocked todos and planning, being stuck, a refused completion at the cap."""
+"""Interactions of rules: blocked todos, planning, stuck models, completion at the cap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules are called by their `__call__`, and named as they were given."""
+"""Rules are called by their `__call__` and named as given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentnb.policies.verdict import OnTextOnly, decide
 
 @dataclass(frozen=True)
 class Odd:
-    """Returns what is no verdict."""
+    """Returns an invalid verdict."""
 
     said: str = "odd"
 

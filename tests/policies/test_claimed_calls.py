@@ -1,4 +1,4 @@
-"""Calls written as text are found in every notation, and nothing else is taken for one."""
+"""Calls written as text are recognized in every notation, and nothing else is."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ HOSTILE = {
 
 
 def test_hostile_text_is_scanned_once(subtests: pytest.Subtests) -> None:
-    """A search that goes back for every character would not come to an end here."""
+    """A backtracking search would not finish."""
     for kind in HOSTILE:
         with subtests.test(kind=kind):
             for size in (MAX_CHARACTERS - 4, 10 * MAX_CHARACTERS):

@@ -1,4 +1,4 @@
-"""What is done about findings: a notice is logged, then a nudge, a block and a stop, in this order and one at a time."""
+"""Consequences of findings: notice, nudge, block and stop, one step at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVIDENCE = {"tool": "look", "arguments": {"n": 1}}
 
 
 def story_of(*severities: str, family: str = "loop", evidence: Any = EVIDENCE) -> Calls:
-    """A round for each severity, in which something was found with it; "" for a round without a finding."""
+    """Return a run with a finding of each severity per round; "" for a round without one."""
     story = Calls()
     for severity in severities:
         story.call("look", n=1)
@@ -28,7 +28,7 @@ def story_of(*severities: str, family: str = "loop", evidence: Any = EVIDENCE) -
 
 
 def done(run: Run) -> list[str]:
-    """What is done about the last round."""
+    """Return the consequences of the last round."""
     call = ToolCall("look", {"n": 1}, "c")
     acts = {"nudge": nudge(run), "block": block(call, run), "stop": stop(run)}
     return [name for name, act in acts.items() if act is not None]

@@ -1,4 +1,4 @@
-"""The endings of extensions: what comes before a run ends as completed, and what the model reads in any case."""
+"""Endings of extensions: verdicts before a completed end, and news for the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DONE, LIMITED = Stop("natural"), Stop("max_rounds", "limited", limit=3)
 
 
 def run(*words: str) -> Any:
-    """A run in which the person has written these words, which the model has not read."""
+    """Return a run with this unread user message."""
     return cast("Any", SimpleNamespace(pending=words))
 
 
@@ -51,7 +51,7 @@ def test_only_completed_runs_have_endings_and_limits_spare_interludes(subtests: 
     for name, (verdict, ending, expected) in cases.items():
         with subtests.test(name):
             assert before_end(verdict, [always(ending)], [always(LIMITED)], run()) is (expected or verdict)
-    assert before_end(DONE, [always(FURTHER)], [always(DONE)], run()) is FURTHER  # a stop that is no limit
+    assert before_end(DONE, [always(FURTHER)], [always(DONE)], run()) is FURTHER  # a stop that is not a limit
 
 
 def test_user_message_is_combined_with_news_only(subtests: pytest.Subtests) -> None:
@@ -59,7 +59,7 @@ def test_user_message_is_combined_with_news_only(subtests: pytest.Subtests) -> N
     cases: dict[str, tuple[Any, list[Any], Any]] = {
         "news with words": (run("Wait"), [FURTHER, NEWS, LATER], NEWS),
         "no news with words": (run("Wait"), [FURTHER, ASKS, None], said),
-        "news in a run that goes on by itself": (run(), [NEWS], said),
+        "news in a run that continues by itself": (run(), [NEWS], said),
     }
     for name, (at, endings, expected) in cases.items():
         with subtests.test(name):

@@ -1,4 +1,4 @@
-"""The limits as policies: each ends the run at its number, under its own name, and not before."""
+"""Limits as policies: each ends the run at its number, under its own name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rounds(count: int, usage: Usage | None = None) -> list[Fact]:
 
 
 def blocked(rule: str) -> Run:
-    """A run of which the last call was not let run for this rule."""
+    """Return a run whose last call this rule blocked."""
     facts = a_round(0, called("work", "c0"), blocked=["c0"])
     result = ToolResult("c0", "work", (), is_error=True, error_code=rule)
     changed = [
@@ -44,7 +44,7 @@ def test_only_calls_blocked_by_the_limit_end_the_run(rule: str, most: int) -> No
     policy = MaxToolCalls(5, 2)
     assert policy(blocked(rule)) == Stop(rule, "limited", limit=most)
     assert policy(blocked("consecutive")) is None
-    assert policy(run_of(*rounds(5))) is None, "all that were asked for could be made: it may answer"
+    assert policy(run_of(*rounds(5))) is None, "all calls ran, so the model may answer"
 
 
 @pytest.mark.req("KX.2")
@@ -54,7 +54,7 @@ def test_max_tokens_counts_both_directions_and_summaries() -> None:
     assert MaxTokens(360)(run_of(*used)) == Stop("max_tokens", "limited", limit=360)
     summary = (ContextCompacted, {"why": "messages", "compacted": Compacted(1, 3, 2), "usage": Usage(input=1, output=0)})
     assert MaxTokens(361)(run_of(*used[:-1], summary, used[-1])) is not None
-    assert MaxTokens(1)(run_of(*rounds(2, Usage()))) is None, "what nobody counted is no number"
+    assert MaxTokens(1)(run_of(*rounds(2, Usage()))) is None, "unreported tokens are not counted"
 
 
 @pytest.mark.req("KX.2")

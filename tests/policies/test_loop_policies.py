@@ -1,4 +1,4 @@
-"""Runs that repeat themselves: answers said before, calls blocked again and again."""
+"""Repetitive runs: repeated answers, repeatedly blocked calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marker lines: taken out of what is stored and of what streams, and nothing else with them."""
+"""Marker lines are removed from stored and streamed text, and nothing else is."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LINES = [
 
 
 def taken(text: str) -> tuple[str, tuple[str, ...]]:
-    """What is left of a reply with this text, and its signals."""
+    """Return the stored text of a reply, and its signals."""
     message, signals = without_markers(Message("assistant", (Text(text),)))
     return message.text, signals
 
@@ -47,12 +47,12 @@ def streamed(*pieces: str) -> str:
 
 
 def cut(text: str, places: list[int]) -> list[str]:
-    """The text in pieces, cut at these places."""
+    """Split the text at these positions."""
     ends = sorted({0, len(text), *[place % (len(text) + 1) for place in places]})
     return [text[start:end] for start, end in pairwise(ends)]
 
 
-# Of what is stored
+# Stored text
 
 
 @pytest.mark.req("R0.40")
@@ -114,7 +114,7 @@ def test_marker_in_a_code_fence_is_an_example(subtests: pytest.Subtests) -> None
             ("````md\n```\n", "\n```\n````\n"),
             ("  ```\n", "\n  ```"),
             ("```\r\n", "\r\n```\r\n"),
-            ("```\n", ""),  # a fence that does not end holds the rest
+            ("```\n", ""),  # an unclosed fence includes the rest
             ("```\n~~~\n", "\n```"),
             ("```\n``` x\n", "\n```"),
         ],
@@ -176,7 +176,7 @@ FENCES = ["```", "````", "~~~", "~~~~", "``` ", "```json", "  ```", "``", "    `
 @given(st.lists(st.sampled_from([*FENCES, *FENCES, "[CONTINUE]", "  [CONTINUE]", "text", "", "    [CONTINUE]"]), max_size=12))
 @example(["    ```", "[CONTINUE]", "    ```"])
 def test_code_is_recognized_as_in_markdown(lines: list[str]) -> None:
-    """Paragraphs are kept apart, as Markdown takes an indented line right below one for a part of it."""
+    """Paragraphs stay separate, as Markdown would join an indented line to the one above."""
     lines = [each for line in lines for each in (line, *([""] if line in ("text", "", "``", "```x`") else []))]
     code: set[int] = set()
     for token in MarkdownIt("commonmark").parse("\n".join(lines)):
@@ -188,7 +188,7 @@ def test_code_is_recognized_as_in_markdown(lines: list[str]) -> None:
     assert taken("\n".join(lines))[1] == ("continue",) * len(counting)
 
 
-# Of what streams
+# Streamed text
 
 MARKERS = ["[WORKFLOW_COMPLETE]", "[CONTINUE]", '{"status": "complete"}']
 HALVES = ["```", "`", "~~~", "[", "[CONT", "{", "}", '"status"', ":", '"stop"']
@@ -290,14 +290,14 @@ def test_held_back_text_is_shown_at_the_end_unless_marker() -> None:
     shown = MarkerFilter()
     shown.feed("[CONTINUE]")
     assert (shown.rest(), shown.rest()) == ("", "")
-    assert shown.feed("[CONTINUE]") == ""  # the next stream begins a line
+    assert shown.feed("[CONTINUE]") == ""  # the next stream starts a line
 
 
 # In a run
 
 
 def told(*replies: Any, **how: Any) -> tuple[Run, str]:
-    """A run with these replies, and all text that was told while it streamed."""
+    """Return a run with these replies, and all streamed text."""
     heard: list[str] = []
 
     def watch(item: Any) -> None:
@@ -316,7 +316,7 @@ def test_marker_is_neither_shown_nor_stored_nor_sent_again(line: str, signal: st
     run, heard = told([f"I look.\n{line}\nNow.", ToolCall("look")], store=store)
     assert run.rounds[0].signals == (signal,)
     assert (run.rounds[0].text, run.text, heard) == ("I look.\nNow.", "I look.\nNow.", "I look.\nNow.")
-    stored = store.path(run.id).read_text().partition("\n")[2]  # its first line holds the guidance texts, which name markers
+    stored = store.path(run.id).read_text().partition("\n")[2]  # its first line has the guidance texts, which name markers
     assert "WORKFLOW_COMPLETE" not in stored and not re.search(r"status\W+complete", stored.replace('"status":"completed"', ""))
     assert store.load(run.id) == run
 

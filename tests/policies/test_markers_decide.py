@@ -1,4 +1,4 @@
-"""What the model's own markers decide."""
+"""Verdicts of the model's markers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy `minimal`, which trusts the model: calls go on, words alone stop."""
+"""The policy `minimal`: calls continue, text alone stops."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_run_logs_the_policy_and_all_its_settings() -> None:
 
 @dataclass(frozen=True)
 class Own:
-    """A policy of one's own with settings, some of which no log can hold."""
+    """A user-defined policy with settings; some cannot be logged."""
 
     name: ClassVar[str] = "own"
     most: int = 3
@@ -149,7 +149,7 @@ class Own:
     odd: Any = field(default_factory=lambda: {1: "one"})
 
     def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
-        """Return those of the policy that trusts the model."""
+        """Return the rules of `minimal`."""
         return Minimal().rules(words, *limits, repeatable=repeatable)
 
 

@@ -1,4 +1,4 @@
-"""Words alone while todos are open: interventions that grow, and their end."""
+"""Text alone with open todos: escalating interventions and their end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LEVELS = ["REMINDER:", "WARNING:", "FINAL WARNING:", "FINAL WARNING:", "FINAL WA
 
 
 def nudged(*between: tuple[str | ToolCall, ...], todos: tuple[Todo, ...] = OPEN, after: tuple[Todo, ...] | None = None):  # type: ignore[no-untyped-def]
-    """A run with two interventions, then these rounds, then words alone."""
+    """Return a run with two interventions, these rounds, then text alone."""
     facts = [*a_round(0, "Hm."), *a_round(1, "Hm.", reason="open_todos"), *a_round(2, "Hm.", reason="open_todos")]
     for index, parts in enumerate(between, start=3):
         facts += a_round(index, *parts, after=after)
@@ -115,7 +115,7 @@ def test_planning_rounds_escalate_an_intervention() -> None:
 
 
 def test_tolerated_planning_does_not_escalate() -> None:
-    """To write a list and to begin a todo are two such rounds: the first words alone after them bring a reminder."""
+    """Writing a list and starting a todo are two such rounds: the next text brings a reminder."""
     facts = [fact for index in range(3) for fact in a_round(index, READ)]
     assert level(tool_run(*facts, *a_round(3, "Hm."), todos=OPEN)) == 1
 
@@ -209,7 +209,7 @@ def test_intervention_success_is_recorded_with_its_reason() -> None:
 
 
 def acting(act: Callable[[], object], text: str) -> Callable[[Request], str]:
-    """A reply during which somebody else does something."""
+    """Return a reply during which someone else acts."""
 
     def reply(request: Request) -> str:
         act()

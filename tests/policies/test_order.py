@@ -1,4 +1,4 @@
-"""The order in which a finished round is judged, and every reason a run can end for."""
+"""The precedence of verdicts, and every stop reason."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WORDS = ["Hm.", "Well.", "So.", "Right.", "Yes.", "No."]
 def verdict_on(
     signals: tuple[str, ...] = (), todos: Any = (), policy: Matrix = WORKFLOW, parts: Sequence[Any] = ("Hm.",), most: int = 9
 ) -> str:
-    """Why the run goes on, or ends, after one round."""
+    """Return the reason of the verdict after one round."""
     verdict: Verdict = decide(
         policy.rules(MATRIX, MaxRounds(most)).policies, tool_run(*a_round(0, *parts, signals=signals), todos=todos)
     )
@@ -117,7 +117,7 @@ def test_only_one_source_speaks_per_round(reply_text: str) -> None:
     assert len([cell for cell, _ in cells(run)[2] if cell in ("intervention", "workflow")]) <= 1
 
 
-# Every reason a run can end for
+# Every stop reason
 
 ENDS: dict[str, tuple[str, list[Line], dict[str, Any]]] = {
     "natural": ("completed", [do(1), "Done."], {}),

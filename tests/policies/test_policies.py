@@ -1,4 +1,4 @@
-"""Each policy alone, on a run made by hand."""
+"""Each policy alone, on a constructed run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stop that leaves todos open says so, and is a stop all the same."""
+"""A stop with open todos adds a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which verdicts only decide how a turn ends, and which are those of guards and limits."""
+"""Verdicts that only end a turn, apart from those of guards and limits."""
 
 from __future__ import annotations
 

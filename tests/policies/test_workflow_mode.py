@@ -1,4 +1,4 @@
-"""Workflow mode: words alone do not end the run."""
+"""Workflow mode: text alone does not end the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clear words about a draft: what counts as a yes or a no, and what as neither."""
+"""Clear answers to a draft: yes, no or neither."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits of a draft: steps that move, go and come, numbered anew with their dependencies and references, and forms of steps."""
+"""Draft edits: moved, removed and added steps, renumbered references, and step forms."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SPECS = [FETCH, COMPARE]
 
 
 def draft(*more: dict[str, Any]) -> PlanSpec:
-    """Two steps that fetch, one that compares what they have fetched, and these."""
+    """Return two fetching steps, a comparing one, and these."""
     compare = step(3, "", 1, 2, tools=["tables_compare"], args=ARGUMENTS)
     return Plan.read({"steps": [step(1, "brest"), step(2, "cork"), compare, *more], "reasoning": "It needs both."})
 
 
 def outline(plan: PlanSpec) -> list[tuple[int | None, str | None, tuple[int, ...]]]:
-    """Each step's number, description and dependencies."""
+    """Return each step's number, description and dependencies."""
     return [(one.number, one.description, one.depends_on) for one in plan.steps]
 
 
@@ -91,7 +91,7 @@ def test_edit_keeps_id_reasoning_and_context_rules(subtests: pytest.Subtests) ->
 
 
 def fields(plan: PlanSpec, place: int, specs: list[ToolSpec] = SPECS) -> dict[str, Any]:
-    """The schemas of the fields of a step's form."""
+    """Return the field schemas of a step's form."""
     return dict(step_form(plan, place, specs).schema["properties"])
 
 

@@ -1,4 +1,4 @@
-"""What a draft comes to: replaced, decided by a function, out of time, never begun, found again by a process that goes on."""
+"""Outcomes of a draft: replaced, decided by a function, timed out, never started, recovered."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_reworded_question_is_asked_anew_with_its_own_answer(tmp_path: Path) -> 
     left = drafting().run_sync("Draft it", store=store)
     bare = agent("That tool is gone.", tools=[tables_compare])
     asked: Run = left
-    for _ in range(2):  # without the tool it is another question
+    for _ in range(2):  # without the tool, the question differs
         answers = {asked.waiting[0].id: "approve"}
         asked = recovered(left.id, store, bare, answers=answers)
     assert asked.text == "That tool is gone." and [one.outcome for one in asked.questions] == ["withdrawn", "answered"]

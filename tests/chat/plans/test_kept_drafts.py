@@ -1,4 +1,4 @@
-"""Drafts that outlive what they were made in: suspended runs, dead processes, further runs, summaries of the conversation."""
+"""Drafts survive suspended runs, dead processes, further runs and summaries."""
 
 from __future__ import annotations
 

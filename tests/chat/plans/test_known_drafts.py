@@ -1,4 +1,4 @@
-"""The drafts of a conversation, from the events of a run and from what earlier runs carry into it."""
+"""Drafts of a conversation, from events and from carried drafts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ BEGUN: Fact = StepStarted, {"step": "plan-1"}
 
 
 def past(*facts: Fact, carried: Any = ()) -> Run:
-    """A run of these events, which continues one with these drafts."""
+    """Return a run of these events that continues one with these drafts."""
     settings = {"extensions": [{"name": EXTENSION, "settings": {CARRIED: carried}}]}
     return run_of(*facts, prompt="Yes, run it", settings=settings)
 

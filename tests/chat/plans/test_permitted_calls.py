@@ -1,4 +1,4 @@
-"""What an approval of a draft permits: the calls that it shows with all arguments, by a click or a command, and no other."""
+"""An approval by click or command permits exactly the calls that the draft shows with all arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TWO = plan(step(1, "brest"), step(2, "cork", 1))
 
 
 def asked_about(live: LiveRun, answer: Any = "deny") -> list[tuple[str, str]]:
-    """The calls that the run asks about until it has ended, each with its arguments."""
+    """Approve all questions and return the calls asked about, with their arguments."""
     found: list[tuple[str, str]] = []
     while True:
         wait_until(lambda: live.run.waiting or live.done)
@@ -36,7 +36,7 @@ def test_click_permits_fully_shown_calls_until_the_plan_ends() -> None:
     fetched = Fetched()
     again = ToolCall("tides_fetch", {"station": "brest"}, "call_2")
     live = waiting(drafting(again, "High.", reply=TWO, tools=fetched.tools(), approve="ask"))
-    assert asked_about(live) == [("tides_fetch", '{"station":"brest"}')]  # of the model's own call, when the plan is over
+    assert asked_about(live) == [("tides_fetch", '{"station":"brest"}')]  # for the model's own call after the plan
     run = live.result(PATIENCE)
     assert fetched.stations == ["brest", "cork"] and run.text == "High." and not run.grants
     given = events_of(run, GrantGiven)

@@ -1,4 +1,4 @@
-"""The results of plans: their summaries and findings, never longer than a model may read."""
+"""Plan results: summaries and findings of bounded length."""
 
 from __future__ import annotations
 

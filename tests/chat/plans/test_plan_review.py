@@ -1,4 +1,4 @@
-"""Reviews of plans: what a reviewer is asked, and which words are which verdict."""
+"""Plan reviews: the reviewer's prompt and verdict words."""
 
 from __future__ import annotations
 

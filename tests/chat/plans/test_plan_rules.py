@@ -1,4 +1,4 @@
-"""Rules of a context about plans, and what a call asks for."""
+"""Plan rules of a context, and the requested mode of a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns with plans as the documents tell them: which events come in which order, those of the plan's steps included."""
+"""Turns with plans have the documented event order, including the plan's steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHANGES = '{"verdict": "needs_changes", "notes": "State the day."}'
 
 
 def project_creation() -> Agent:
-    """A turn that creates a project: its first plan leaves out the tool that creates it."""
+    """Return a project-creation turn whose first plan omits the creating tool."""
 
     def list_onto_templates() -> list[str]:
         """List the templates."""
@@ -55,7 +55,7 @@ def project_creation() -> Agent:
 
 
 def in_words(store: Store) -> Run:
-    """The turn in which a message approves the draft of the one before."""
+    """Return the turn in which a message approves the previous draft."""
     drafted = drafting(reply=THREE).run_sync("Draft it", store=store)
     (question,) = drafted.waiting
     model = ScriptedModel([call(plan_id=question.call_id), "Compared.", "They are high."])
@@ -95,7 +95,7 @@ def test_turn_with_a_plan_has_the_documented_event_order(tmp_path: Path, subtest
         store = Store(tmp_path / "click")
         run = answered(waiting(drafting("Compared.", "They are high.", reply=THREE), store=store), "approve")
         found = plan_events(run, store.load)
-        drafted = len(sequence("draft_only")) - 1  # the turn of the draft ends as this one begins
+        drafted = len(sequence("draft_only")) - 1  # the turn of the draft ends as this one starts
         assert found[drafted:] == sequence("draft approved by click")
 
 

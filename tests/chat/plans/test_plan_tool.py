@@ -1,4 +1,4 @@
-"""The tool ``agent_create_plan``: plans that run at once, wait as drafts, or are reviewed first."""
+"""The tool ``agent_create_plan``: immediate, drafted and reviewed plans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAME = ("status", "summary", "steps", "review")
 
 
 def compared(found: dict[str, Any], documented: dict[str, Any]) -> None:
-    """Compare a result with a documented one, but for texts and ids."""
+    """Compare a result with a documented one, except texts and ids."""
     assert found.keys() == documented.keys() - {"steps"} | found.keys() & {"steps"}
     assert found["status"] == documented["status"] and found["plan_id"]
 
@@ -156,7 +156,7 @@ def test_invalid_plan_is_an_error_result_not_a_failed_run(subtests: pytest.Subte
 
 
 def scripted(*replies: Any, **settings: Any) -> ScriptedModel:
-    """The model of a run that has ended."""
+    """Return the model of an ended run."""
     made = agent(*replies, **settings)
     made.run_sync("Compare them")
     assert isinstance(made.model, ScriptedModel)
@@ -295,7 +295,7 @@ def test_planner_gets_objective_context_and_rules() -> None:
     intent = scripted(asked, TWO, "Shall it run?").requests[1].messages[0].text
     wanted = ['"contextType":"project"', '"entityId":"project-harbours"', '"requestedOutputs":["the hours"]']
     blank = scripted(call(objective=" "), TWO, "Done.").requests[1].messages[0].text
-    assert '"objective":"Compare them"' in blank  # the message of the person
+    assert '"objective":"Compare them"' in blank  # the user's message
     assert all(one in intent for one in (*wanted, '"priorityEntities":["brest-7"]', '"executionMode":"draft_only"'))
     assert "create_onto_project" in scripted(call(), TWO, TWO, "Well.", context="project_create").requests[1].system
 

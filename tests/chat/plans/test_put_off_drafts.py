@@ -1,4 +1,4 @@
-"""Drafts whose question gets no decision: closed without one, by functions that fail, or by functions that never decide."""
+"""Undecided draft questions: closed, or answered by functions that fail or never decide."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_model_reads_the_draft_result_beside_other_messages(subtests: pytest.Sub
             made = drafting("High.", "Still high.", **tools)
             lives.append(waiting(made))
             live = lives[-1]
-            if name == "words with the answer":  # held, as else the words may come a round later
+            if name == "words with the answer":  # paused, otherwise the message may arrive a round later
                 live.pause()
                 wait_until(lambda: any(isinstance(event, CommandReceived) for event in live.run.events))  # noqa: B023
             live.answer(answer)

@@ -1,4 +1,4 @@
-"""A plan as it is kept: what the documents store of one, from the log of its run."""
+"""The documented form of a stored plan, from the log of its run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FREE = ("id", "run_id", "conversation", "created_at")
 
 
 def compared(found: dict[str, Any], documented: dict[str, Any]) -> None:
-    """Compare a stored plan with the documented one, but for ids and times."""
+    """Compare a stored plan with the documented one, except ids and times."""
     assert list(found) == list(documented)
     assert {key: one for key, one in found.items() if key not in FREE} == {
         key: one for key, one in documented.items() if key not in FREE

@@ -1,4 +1,4 @@
-"""Drafts that wait for their person when the turn is over: approved, declined, changed, put aside, and found again."""
+"""Drafts that wait after the turn: approved, declined, edited, postponed and recovered."""
 
 from __future__ import annotations
 

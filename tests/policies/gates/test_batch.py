@@ -1,4 +1,4 @@
-"""The guard against replies that ask for the same calls again and again."""
+"""The guard against repeated batches of calls."""
 
 from __future__ import annotations
 

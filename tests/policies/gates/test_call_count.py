@@ -1,4 +1,4 @@
-"""The gate that lets no call run above the limits of calls."""
+"""The gate that enforces the call limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The duplicate-call guard, asked about calls that were made by hand: in a row, often, in turn."""
+"""The duplicate-call guard: consecutive, frequent and alternating calls."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ROW, OFTEN, IN_TURN = "consecutive", "frequency", "alternation"
 
 
 def rules(calls: str, guard: DuplicateGuard | None = None) -> list[str | None]:
-    """What blocked each of these calls, a reply each."""
+    """Return the rule that blocked each call, with a reply per call."""
     return GatedRun(guard or DuplicateGuard()).one_by_one(calls)
 
 
 def last_rule(calls: str, **options: object) -> str | None:
-    """What blocks the last of these calls; none of those before is blocked."""
+    """Return the rule that blocks the last call; the others must pass."""
     *before, last = rules(calls, DuplicateGuard(**options))  # type: ignore[arg-type]
     assert before == [None] * len(before)
     return last
@@ -86,7 +86,7 @@ def test_other_arguments_are_another_call() -> None:
 def test_call_already_four_of_the_last_eight_is_blocked(subtests: pytest.Subtests) -> None:
     for calls, rule in [
         ("AbAcAdA", None),  # the fourth
-        ("AbAcAdAeA", OFTEN),  # the fifth, four stand among the last seven
+        ("AbAcAdAeA", OFTEN),  # the fifth, with four among the last seven
         ("AbAcAdAefA", None),  # the first of the four is the ninth back
         ("AAbAAc" + "A", OFTEN),
         ("AAbcAAde" + "A", OFTEN),  # the first is exactly the eighth back
@@ -129,7 +129,7 @@ def test_blocked_call_counts_for_the_row() -> None:
 
 @pytest.mark.req("K1.3", "R1.34")
 def test_blocked_call_between_ends_a_row() -> None:
-    """The second A after it is the second in a row, and not the fourth; the third is the third."""
+    """The blocked call restarts the row: the next two repeats are the second and third."""
     calls = "BBcBB" + "AA" + "B" + "AA" + "A"
     assert rules(calls) == [None] * 7 + [OFTEN] + [None, None, ROW]
 
@@ -168,11 +168,11 @@ def test_two_different_calls_pass_in_the_smallest_window() -> None:
     assert rules("ABCBA", DuplicateGuard(window=2)) == [None] * 5
 
 
-# All rules at once, told a second time
+# All rules against a reference implementation
 
 
 def expected(calls: str, consecutive: int, window: int, frequency: int) -> list[bool]:
-    """Which of these calls are blocked, as the requirements say it."""
+    """Return whether each call is blocked, by the requirements."""
     asked: list[str] = []
     executed: list[str] = []
     blocked: list[bool] = []
@@ -198,11 +198,11 @@ def expected(calls: str, consecutive: int, window: int, frequency: int) -> list[
 def test_generated_calls_are_blocked_exactly_by_the_rules(calls: str, row: int, window: int, frequency: int) -> None:
     found = rules(calls, DuplicateGuard(row, window, frequency))
     assert [rule is not None for rule in found] == expected(calls, row, window, frequency)
-    # Where each tool always returns the same, it makes no difference whether only the same results count.
+    # With constant results, `same_result` makes no difference.
     assert rules(calls, DuplicateGuard(row, window, frequency, same_result=True)) == found
 
 
-# What the model is told
+# Results of blocked calls
 
 
 @pytest.mark.req("R1.37")
@@ -318,7 +318,7 @@ def test_only_repeats_with_the_same_result_may_count() -> None:
     for text in ("1", "2", "3", "3", "4"):
         bench.outputs["A"] = text
         found += bench.ask("A")
-    assert found == [None, None, None, None, ROW]  # what the last would have returned, nobody can know
+    assert found == [None, None, None, None, ROW]  # the result of the last is unknown
 
 
 @pytest.mark.req("R1.41")

@@ -1,4 +1,4 @@
-"""What several gates say together of one call."""
+"""Verdicts of several gates on one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a guard is given is checked when it is made, and what it repeats to the model is bounded."""
+"""Guards validate their settings and bound the repeated results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gates in whole runs: what was blocked was not run, the model reads why, and every call has its one answer."""
+"""Gates in runs: blocked calls do not run, and every call has one answer with the reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POLICIES = {"matrix": Matrix(), "minimal": Minimal(blocked_rounds=50)}
 
 
 def running(calls: str, policy: Any = "matrix", **settings: Any) -> tuple[Run, Counting, ScriptedModel]:
-    """A run that asks for these calls, a reply each, and how often each tool was really run."""
+    """Run these calls, with a reply per call, and count the executions of each tool."""
     counting = Counting()
     model = ScriptedModel([*[ToolCall(name) for name in calls], "Done."])
     tools = [counting.tool(name, **settings) for name in LETTERS]
@@ -223,7 +223,7 @@ def test_guard_can_be_disabled() -> None:
     assert counting.runs == {"A": 9}
 
 
-# Whatever the model asks for
+# Generated calls
 
 
 def calls_of(names: str) -> st.SearchStrategy[ToolCall]:

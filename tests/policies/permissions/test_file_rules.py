@@ -1,4 +1,4 @@
-"""Rules about files, for changes that no tool call makes."""
+"""File rules for changes made outside tool calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate of permissions: which calls it asks about or denies, in which words, and what a grant allows."""
+"""The permission gate: questions, denials, their texts, and grants."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def shell(line: str) -> None:
 
 
 class OwnTool:
-    """A tool of a class that knows nothing of effects."""
+    """A tool class without effects."""
 
     spec = ToolSpec("own", "Does something.", {"type": "object"})
 
@@ -100,7 +100,7 @@ def test_only_tools_with_effects_beyond_reading_are_gated(subtests: pytest.Subte
         with subtests.test(mode):
             assert [type(judged(mode, name)) for name in MORE] == [type(None) if held is None else held] * len(MORE)
             assert [judged(mode, name) for name in NO_MORE] == [None] * len(NO_MORE)
-    for mode in (RULES, "never"):  # what would be asked about is denied elsewhere: own gates ask too
+    for mode in (RULES, "never"):  # other calls would be denied: own gates ask too
         with subtests.test(mode):
             assert [type(judged(mode, name)) for name in MORE] == [type(None), type(None), AskByRules, AskByRules]
     denied = judged("read_only", "nothing_said")
@@ -118,7 +118,7 @@ def test_question_states_its_reason_in_one_line(snapshot: Snapshot) -> None:
 
 
 def asked(answer: Any, tool: str = "writes", rule: str = "ask", kind: Any = "approval") -> Run:
-    """A run of an earlier version in which the question about a tool was answered, or another with the same sentence."""
+    """Return a run of an earlier version with an answered question about a tool, or another of the same text."""
     found = judged("ask", "writes")
     assert isinstance(found, Ask)
     about = judged_call(ToolCall(tool, {}), rule)
@@ -203,7 +203,7 @@ def test_denial_names_its_flag_or_rule() -> None:
     denied = judged(RULES, "shell", rules={"shell(rm *)": "deny"}, line="ls; rm x")
     assert isinstance(denied, Block) and (denied.rule, denied.result.error_code) == ("permissions", DENIED)
     assert denied.result.text.startswith("denied: shell was not run: the rule shell(rm *) of this run denies it")
-    assert judged(RULES, "no_such_tool", rules={"*": "deny"}) is None  # the model is told that there is none
+    assert judged(RULES, "no_such_tool", rules={"*": "deny"}) is None  # the model gets an error
     assert ASKED_BY_RULES == "ask"
 
 

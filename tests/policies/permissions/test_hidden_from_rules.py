@@ -1,4 +1,4 @@
-"""Calls that a deny rule is about, written so that it is hard to see: each is denied, or asked about each time."""
+"""Obfuscated calls that a deny rule covers are denied or asked about each time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def save(path: Path = Path("secret/a")) -> None:
 
 
 def is_held_up(name: str, rule: str, arguments: Any, folder: Path) -> bool:
-    """Whether a call is denied, or asked about whatever the mode, where a rule denies some calls of its tool."""
+    """True if a call is denied, or asked about in any mode, under a deny rule for its tool."""
     permissions = Permissions.of(ApprovalMode.of("auto"), RuleList.of({f"{name}({rule})": "deny"}))
     gate = partial(PermissionGate(permissions, folder), Toolbox([shell, save]).get(name))
     return isinstance(judge((gate,), ToolCall(name, arguments, "c1"), Run()), Block | AskEachTime | AskUnsettled)

@@ -1,4 +1,4 @@
-"""The grants that a question about a call offers, and how far each reaches."""
+"""The grants that a question about a call offers, and their reach."""
 
 from __future__ import annotations
 

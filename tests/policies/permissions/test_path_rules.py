@@ -1,4 +1,4 @@
-"""Paths and addresses as rules see them: resolved and parsed, whatever their spelling."""
+"""Rules match resolved paths and parsed addresses."""
 
 from __future__ import annotations
 

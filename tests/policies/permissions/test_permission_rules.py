@@ -1,4 +1,4 @@
-"""Rules as a person writes them: flags, names and patterns, each with a verdict; what cannot be read is refused."""
+"""Permission rules: flags, names and patterns, each with a verdict; invalid ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of rules: known if calls of the run may reach what they name."""
+"""Names in rules: known if calls of the run may reach them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The permissions of a run: what decides about a call, in which order, and what nested runs and logs may do."""
+"""Permissions of a run: precedence, nested runs and logs."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_logged_permissions_loosen_only_if_they_count(outer: Permissions, inner:
             ]
             assert verdicts[1] == verdicts[2]
             least = Permissions().for_tool(name, tool, HERE).judge({"command": subject}).verdict
-            # What forbids or asks still does; what allowed has fallen back to the default, at least.
+            # Denials and questions remain; allowances fall back to the default or stricter.
             assert STRICTEST_FIRST.index(verdicts[0]) <= max(STRICTEST_FIRST.index(verdicts[1]), STRICTEST_FIRST.index(least))
 
 

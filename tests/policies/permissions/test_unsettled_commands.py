@@ -1,4 +1,4 @@
-"""Commands while a rule denies others: what is not known as harmless is asked about, unless a rule or grant names it."""
+"""With a deny rule, commands not known as harmless are asked about unless a rule or grant names them."""
 
 from __future__ import annotations
 
