@@ -120,7 +120,7 @@ BROKEN: dict[str, dict[str, tuple[str, Spoil]]] = {
     "chat": {
         "a tool without a schema": ("a tool has no schema", lambda b: b["tools"][0]["function"].pop("parameters")),
         "nobody asks": ("the user says nothing", lambda b: b.update(messages=b["messages"][:1])),
-        "a second system prompt": ("a system prompt in the middle", lambda b: b["messages"][7].update(role="system")),
+        "a second system prompt": ("a system prompt stands in the middle", lambda b: b["messages"][7].update(role="system")),
         "no first question": ("the model begins", lambda b: b["messages"].pop(1)),
         "two users in a row": ("two messages of the user", lambda b: b["messages"].pop(6)),
         "two replies in a row": ("two messages of the assistant", lambda b: b["messages"].insert(6, b["messages"][6])),

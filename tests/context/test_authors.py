@@ -1,4 +1,4 @@
-"""Who wrote a message, where several agents share a conversation: kept with it, and never sent to a model."""
+"""Message authors in shared conversations: stored and never sent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def by(author: str, text: str, role: str = "assistant") -> Message:
 
 
 def several() -> Run:
-    """A run in which two agents write one after the other, with no message of the person between them."""
+    """Return a run with consecutive messages of two agents."""
     story = RunBuilder(history=(by(ANNA, "Look.", "user"), by(BERT, "I look.")), prompt="And?")
     for index, author in enumerate((ANNA, BERT)):
         story.extend(*begun(index, "said"), (ModelReplied, {"message": by(author, f"Number {index}.")}))

@@ -1,4 +1,4 @@
-"""Compaction as far as it is decided: when it is due, what is replaced, what the summariser is shown, what is sent instead."""
+"""Compaction decisions: due time, replaced messages, the summarizer's record, the summary."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agentnb.models.estimate import tokens_of_message
 HEADINGS = ["Original task", "Key decisions", "Files modified", "Current state", "Pending work", "Important context"]
 
 
-# When
+# Due time
 
 
 @pytest.mark.req("R2.32")
@@ -53,7 +53,7 @@ def test_share_needs_known_window_and_tokens(subtests: pytest.Subtests) -> None:
             assert why_due(history, 3, tokens, window) == why
 
 
-# What is replaced
+# Replaced messages
 
 
 @pytest.mark.req("R2.32")
@@ -96,7 +96,7 @@ def test_short_conversation_has_nothing_to_compact(messages: list[Message]) -> N
     assert start_of_recent(messages, 1, 0) is None
 
 
-# What the summariser is shown
+# The record for the summarizer
 
 
 @pytest.mark.req("R2.33", "R2.34")
@@ -142,7 +142,7 @@ def test_previous_summary_is_included_whole() -> None:
     assert "y" * (WORDS + 1) not in record_of([words("user", "y" * 10_000)], earlier)
 
 
-# What is sent instead
+# The summary
 
 
 @pytest.mark.req("R2.34")

@@ -1,4 +1,4 @@
-"""What is said in passing: at the end of one request, once, and never in the conversation."""
+"""Ephemeral text: at the end of one request, never in the conversation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from agentnb.tools.todos.board import TodoBoard
 
 
 def opened(*guidance: str, note: str = "", before: tuple[Any, ...] = ()) -> Run:
-    """A run with an open round in which these things are said in passing."""
+    """Return a run whose open round has this guidance."""
     count = sum(kind is RoundStarted for kind, _ in before)
     facts = [*before, (RoundStarted, {"index": count, "reason": "tool_results", "note": note})]
     return run_of(*facts, *[(GuidanceGiven, {"guidance": guidance_of(text=text)}) for text in guidance])
@@ -154,7 +154,7 @@ def test_view_with_replaced_last_item_equals_a_tuple(items: list[int], size: int
 
 
 def guided_run() -> tuple[Run, ScriptedModel]:
-    """Tools, words, words, tools, words: with a todo open all the time."""
+    """Return a run of tools, text, text, tools, text with an open todo."""
     model = ScriptedModel([ToolCall("look"), "I looked.", "I could see.", ToolCall("see"), "It is done.\n[WORKFLOW_COMPLETE]"])
     counting = Counting()
     agent = Agent(model, tools=[counting.tool("look"), counting.tool("see")], todos=TodoBoard(["Look around"]))

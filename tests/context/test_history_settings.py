@@ -1,4 +1,4 @@
-"""How much of a conversation is sent: the settings, what they leave out, and that the start of a request stays as it was."""
+"""History settings: omitted messages, and stable request prefixes."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def assert_valid_on_all_wires(request: Request) -> None:
 
 
 def numbers(request: Request) -> list[int]:
-    """Which calls stand in it."""
+    """Return the numbers of the calls in a request."""
     return [call.arguments["n"] for message in request.messages for call in message.calls]
 
 
@@ -268,11 +268,11 @@ def test_requests_are_reproducible_with_a_compacted_long_result() -> None:
     assert [tool.name for tool in model.requests[0].tools] == ["big", "work", "read_tool_result"]
 
 
-# The order of a request, and its prefix
+# Order and prefix of requests
 
 
 def prefix_of(before: Request, after: Request) -> int:
-    """How many messages at the beginning are the same."""
+    """Count the equal messages at the start."""
     count = 0
     for one, other in zip(before.messages, after.messages, strict=False):
         if one != other:
@@ -318,7 +318,7 @@ def common(one: bytes, other: bytes) -> int:
 
 
 def settled(model: str, request: Request) -> bytes:
-    """The body up to what may still change: without its last message; the marks of the cache move, and are left out."""
+    """Return the stable start of the body, without the last message and cache marks."""
     shorter = Request(request.system, list(request.messages)[:-1], request.tools, request.settings)
     body = wire_form(model, shorter)
     assert body is not None
@@ -326,7 +326,7 @@ def settled(model: str, request: Request) -> bytes:
 
 
 def broken_prefixes(requests: Sequence[Request], model: str) -> list[int]:
-    """The requests that do not begin, byte by byte, as the one before, but for its last message."""
+    """Return the requests that do not extend the previous body except its last message."""
     bodies = [CACHE_MARK.sub(b"", wire_form(model, request) or b"") for request in requests]
     found = []
     for number, (before, after) in enumerate(pairwise(range(len(requests))), start=1):
@@ -388,7 +388,7 @@ def test_request_prefix_is_read_from_the_provider_cache(provider: str, wire: str
 @pytest.mark.req("R0.29")
 @pytest.mark.parametrize("wire", WIRES)
 def test_calls_and_results_are_serialized_once_in_order(wire: str) -> None:
-    """Every call and every result of the conversation stands in the body, once and in its order."""
+    """Every call and result of the conversation is in the body once, in order."""
     run = run_of(*[fact for at in range(5) for fact in a_round(at, called("look", f"a{at}"), called("look", f"b{at}"))])
     body = wire_form(wire, RequestBuilder("", (), {}).request(run))
     assert body is not None

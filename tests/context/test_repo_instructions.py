@@ -1,4 +1,4 @@
-"""What a repository says to agents that work in it."""
+"""Repository instructions for agents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTHING = RepoInstructions()
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
-    """A repository with a folder in a folder."""
+    """A repository with nested folders."""
     root = tmp_path / "repo"
     (root / ".git").mkdir(parents=True)
     (root / "a" / "b").mkdir(parents=True)
@@ -104,12 +104,12 @@ def test_linked_folder_has_the_repository_of_its_target(repo: Path, tmp_path: Pa
 
 
 def told_in(folder: Path | None) -> str:
-    """The instructions that an agent is told that works there."""
+    """Return the instructions that an agent in this folder gets."""
     system = Agent(ScriptedModel([]), work_dir=folder).first_request("go").system
     return system.partition(f"{HEADING}\n\n")[2].partition("\n\n")[0]
 
 
-# What is not read
+# Files that are not read
 
 
 @pytest.mark.req("R2.37")
@@ -126,7 +126,7 @@ def test_link_is_followed_only_inside_the_repository(repo: Path, tmp_path: Path)
 
 
 def test_link_through_a_folder_leaving_the_repository_is_ignored(repo: Path, tmp_path: Path) -> None:
-    (tmp_path / "repo-of-another").mkdir()  # whose name begins as that of the repository
+    (tmp_path / "repo-of-another").mkdir()  # its name starts like that of the repository
     (tmp_path / "repo-of-another" / "notes.md").write_text("Not for the model.")
     (repo / "notes").symlink_to(tmp_path / "repo-of-another")
     (repo / "CLAUDE.md").symlink_to(Path("notes") / "notes.md")
@@ -180,7 +180,7 @@ def test_symlink_loop_is_not_an_error(tmp_path: Path) -> None:
     assert repo_instructions(tmp_path / "ring") == NOTHING
 
 
-# How much
+# Maximum length
 
 
 @pytest.mark.req("R2.38")
@@ -208,11 +208,11 @@ def test_line_that_just_fits_is_kept(repo: Path) -> None:
 def test_only_the_beginning_of_a_huge_file_is_read(repo: Path) -> None:
     with (repo / "CLAUDE.md").open("wb") as file:
         file.write(b"Be kind.\n" * 200_000)
-        file.truncate(5_000_000)  # a hole of zeros: who reads on to it finds no text
+        file.truncate(5_000_000)  # zeros follow, which are not text
     assert repo_instructions(repo).text.startswith("Be kind.\nBe kind.")
 
 
-# Whatever stands there
+# Generated files
 
 contents = st.one_of(
     st.none(),
@@ -223,7 +223,7 @@ contents = st.one_of(
 
 
 def expected(content: bytes | None) -> str:
-    """What a file with this in it says, put another way."""
+    """Return the expected text of a file with this content."""
     try:
         text = (content or b"").decode().removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").strip()
     except UnicodeDecodeError:

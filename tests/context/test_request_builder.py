@@ -1,4 +1,4 @@
-"""From the run to the request: what is prepared alternates, holds everything in order, and never changes afterwards."""
+"""From run to request: prepared messages alternate, keep everything in order and never change."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ MESSAGES = st.sampled_from(sorted(PARTS)).flatmap(
 
 
 def units(messages: Any) -> list[tuple[bool, Any]]:
-    """Whose part it is and what it says, with texts that are joined taken apart again."""
+    """Return the role and content of each part, with merged texts split again."""
     found: list[tuple[bool, Any]] = []
     for message in messages:
         for part in message.parts:

@@ -1,4 +1,4 @@
-"""What the model saw, made again from the events: the very requests that were sent, and where each piece came from."""
+"""Requests rebuilt from events equal the sent ones, with the origin of each piece."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PLAN = "Do it:\n\n1. First `work(item=1)`\n2. Then `work(item=2)`\n3. Last `thin
 
 
 class Recording:
-    """A model that keeps what it was sent; ``requests`` holds one a round."""
+    """A model that records its requests, one per round."""
 
     def __init__(self, model: Model) -> None:
         self.name = model.name
@@ -60,7 +60,7 @@ def sights(run: Run) -> list[SentRequest]:
 
 
 def assert_same(run: Run, sent: list[Request]) -> list[SentRequest]:
-    """Every round has the request that was sent in it, and what is said about the request is true of it."""
+    """Check that every round's rebuilt request equals the sent one, with correct counts."""
     found = sights(run)
     assert [index for index, _ in sent_requests(run)] == [one.index for one in run.rounds] == [seen.index for seen in found]
     assert [seen.request for seen in found] == sent
@@ -73,7 +73,7 @@ def assert_same(run: Run, sent: list[Request]) -> list[SentRequest]:
 
 
 def assert_told_apart(seen: SentRequest, before: SentRequest | None) -> None:
-    """The counts and texts of ``seen``, checked in a plain way against both requests."""
+    """Check the counts and texts of ``seen`` against both requests."""
     *first, last = seen.request.messages
     ephemeral = (Text(seen.ephemeral),) if seen.ephemeral else ()
     assert last == Message(seen.lasting.role, (*seen.lasting.parts, *ephemeral))
@@ -260,7 +260,7 @@ def test_rebuilt_requests_are_equal_for_generated_scripts(data: st.DataObject) -
     assert_same(second, again.requests)
 
 
-# As far as it has come
+# Active runs
 
 
 def test_active_run_has_the_request_of_every_started_round() -> None:
@@ -318,7 +318,7 @@ def test_additional_round_prepares_only_new_messages(monkeypatch: pytest.MonkeyP
     assert len(added) == 1 + 2 * 39
 
 
-# Told apart
+# Origins and counts
 
 
 def drops(*replies: Any) -> tuple[list[SentRequest], ScriptedModel]:

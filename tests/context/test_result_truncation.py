@@ -1,4 +1,4 @@
-"""Large results: whole in the log, shortened for the model, with a handle to read on."""
+"""Large results: whole in the log, truncated for the model, with a handle to read on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def result(*parts: Any, call_id: str = "c1", **fields: Any) -> ToolResult:
 
 
 def seen(request: Request) -> str:
-    """The result at the end of a request."""
+    """Return the result at the end of a request."""
     part = request.messages[-1].parts[0]
     assert isinstance(part, ToolResult)
     return part.text
@@ -73,7 +73,7 @@ def big() -> str:
 
 
 def read(offset: int, length: int) -> Any:
-    """A call that reads on in the result before."""
+    """Return a call that reads on in the previous result."""
 
     def call(request: Request) -> ToolCall:
         part = request.messages[-1].parts[0]

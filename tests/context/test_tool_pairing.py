@@ -1,4 +1,4 @@
-"""Calls and results: each call is answered once, right behind it, whatever the history that comes in."""
+"""Tool pairing: each call is answered once in the next message, for any history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools of a run may change while it goes on: each request has those that the run had when its round began."""
+"""Tools may change during a run: each request has the tools at the start of its round."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FOUND = (FindingMade, {"rule": "x", "family": "loops", "first": 0, "last": 0})
 
 
 def sent(run: Run) -> list[list[str]]:
-    """The names of the tools in the request of each round."""
+    """Return the tool names in the request of each round."""
     return [[tool.name for tool in seen.request.tools] for _, seen in sent_requests(run)]
 
 
@@ -75,7 +75,7 @@ def test_unchanged_tools_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def changing(folder: Path) -> tuple[Run, ScriptedModel]:
-    """A run one of whose tools changes the tools, and the model that it was with."""
+    """Return a run with a tool that changes the tools, and its model."""
     model = ScriptedModel([ToolCall("learn"), ToolCall("work"), "Done."])
     pending: list[AgentRun] = []
 

@@ -1,4 +1,4 @@
-"""Leaving out the oldest messages: the first stays, the newest stay, and no result without its call."""
+"""Truncation keeps the first and the newest messages, and no result without its call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agentnb.models import ScriptedModel
 
 
 def places(messages: list[Message], most: int) -> list[int]:
-    """Which messages are kept."""
+    """Return the positions of the kept messages."""
     return [next(place for place, one in enumerate(messages) if one is kept) for kept in truncate_messages(messages, most)]
 
 

@@ -1,4 +1,4 @@
-"""What of a summary must not be in it, what must, and when none is asked for because words of a reply have come already."""
+"""Summaries: no keys, the carried list, and no request after a partial reply."""
 
 from __future__ import annotations
 

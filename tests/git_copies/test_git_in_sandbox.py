@@ -1,4 +1,4 @@
-"""What git does in the sandbox, beside what it does outside, and what comes of commands at the same time."""
+"""Git in the sandbox behaves as outside, also with concurrent commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.builtin.shell.shell_group import Shell
 from agentnb.tools.tool import ToolContext
 
-NOW = f"{int(time.time())} +0000"  # else git would drop old lines of its logs
+NOW = f"{int(time.time())} +0000"  # otherwise git would drop old reflog lines
 DATES = {"GIT_AUTHOR_DATE": NOW, "GIT_COMMITTER_DATE": NOW}
 SHELL = Shell(sandbox="bwrap", env=DATES, timeout=120)
 SETUP = """
@@ -69,7 +69,7 @@ def sandbox() -> None:
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository in the home of the person."""
+    """A repository in the user's home."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n")
     (tmp_path / "project").mkdir()

@@ -1,4 +1,4 @@
-"""Traps that a command in the sandbox lays in `.git`, and the person's own git after it."""
+"""Traps that a sandboxed command sets in `.git` do not affect the user's git."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def sandbox() -> None:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home of the person, with a repository to copy."""
+    """The user's home, with a repository to copy."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("GIT_EDITOR", "true")
     (tmp_path / ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n")

@@ -1,4 +1,4 @@
-"""What is said after a round in which a tool failed: at first, later, and where it goes on and on."""
+"""Guidance after failed tools: first failure, later ones, failure loops."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def reads(path: str) -> str:
 
 
 def failing(*rounds: str | tuple[str, ...], error_code: str = "tool_error") -> list[Fact]:
-    """Rounds in which these tools fail, each call with arguments of its own; "" is a round of words alone."""
+    """Return rounds in which these tools fail, with distinct arguments; "" is a round of text alone."""
     facts: list[Fact] = []
     for index, names in enumerate(rounds):
         calls = [ToolCall(name, {"number": index}) for name in ([names] if isinstance(names, str) else names) if name]
@@ -39,7 +39,7 @@ def after(*rounds: str | tuple[str, ...], words: GuidanceSet = MATRIX) -> Guidan
 
 
 def told(run: Run) -> list[list[tuple[str, int]]]:
-    """What was said about failures in each round."""
+    """Return the failure guidance of each round."""
     return [[(cell, level) for cell, level in said if cell in FAILURES] for said in cells(run)]
 
 
@@ -137,7 +137,7 @@ def test_invented_tool_name_is_one_short_line() -> None:
     assert name("\x1b") == "a tool without a name"
 
 
-# As the model sees it
+# Whole runs
 
 
 @pytest.mark.req("R0.75", "R0.20", "R0.53")
@@ -158,7 +158,7 @@ def test_failures_escalate_from_full_to_brief_to_strong() -> None:
     assert ["FAILURE LOOP: reads failed in 3 rounds" in text for text in said] == [False] * 3 + [True, False, False]
     assert "FAILURE LOOP: reads failed in 4 rounds" in said[4]
     assert TAG not in stored_text(run) and "FAILURE LOOP" not in stored_text(run)
-    assert [one.cell for one in run.rounds[1].guidance] == ["tool_failed", "tools"]  # before the text of the cell
+    assert [one.cell for one in run.rounds[1].guidance] == ["tool_failed", "tools"]  # before the cell's text
     assert told(scripted(*calls[:3], "Done.", tools=[reads], guidance="off")[0]) == [[]] * 4
 
 

@@ -1,4 +1,4 @@
-"""Guides: what is said before a round, alone on a run by hand and as the model sees it."""
+"""Guides: guidance before a round, on constructed runs and as sent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SIX = [f"Story {number} is about the sea." for number in range(6)]
 
 
 def ignored(times: int, cell: str = "todos_text", words: GuidanceSet = MATRIX) -> Run:
-    """A run in a new round, in which guidance of this cell was not followed so many times in a row."""
+    """Return a run in a new round after ignoring this cell's guidance this many times."""
     facts = [*a_round(0, "A."), *(fact for n in range(1, times + 1) for fact in a_round(n, "B.", guidance=[guidance_of(cell)]))]
     return tool_run(*facts, *begun(times + 1, "open_todos"), todos=OPEN, words=words)
 
@@ -110,7 +110,7 @@ def test_trigger_is_the_reason_of_the_round() -> None:
     assert said is not None and said.trigger == "open_todos"
 
 
-# Strength
+# Levels
 
 
 @pytest.mark.req("R0.79")
@@ -174,7 +174,7 @@ def test_level_rises_and_falls_over_a_run() -> None:
     assert "in a row" not in reminder(model.requests[9])
 
 
-# Already said
+# Repeated answers
 
 
 @pytest.mark.req("R0.81")
@@ -208,7 +208,7 @@ def test_repeat_without_words_adds_nothing() -> None:
     assert AlreadySaid()(tool_run(*facts, words=own_set(already_said=""))) is None
 
 
-# The list, where others have changed it
+# Outside changes of the list
 
 
 @pytest.mark.req("R0.44")
@@ -277,7 +277,7 @@ def test_set_without_words_intervenes_silently() -> None:
     assert where_it_stands(silent) == ""
 
 
-# As the model sees it
+# Whole runs
 
 
 @pytest.mark.req("R0.20", "R0.24", "R0.50", "K0.6")

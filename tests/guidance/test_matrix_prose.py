@@ -1,4 +1,4 @@
-"""What the built-in set says: the headings and keywords of the requirements, in words of our own."""
+"""Texts of the built-in set: required headings and keywords."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEADINGS = {
 
 
 def holds(part: str, *words: str) -> bool:
-    """Whether these stand in it, in this order."""
+    """True if the part has these phrases in this order."""
     text, place = SAID[part].lower(), 0
     for word in words:
         place = text.find(word.lower(), place)

@@ -1,4 +1,4 @@
-"""How what is said in passing is marked."""
+"""The tags around ephemeral text."""
 
 from __future__ import annotations
 

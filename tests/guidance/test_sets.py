@@ -1,4 +1,4 @@
-"""Guidance sets: texts by part, a version by content, and names that are refused when they name nothing."""
+"""Guidance sets: texts by part, versions by content, and refused names."""
 
 from __future__ import annotations
 

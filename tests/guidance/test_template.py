@@ -1,4 +1,4 @@
-"""Variables in the text of guidance."""
+"""Variables in guidance texts."""
 
 from __future__ import annotations
 

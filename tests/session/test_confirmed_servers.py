@@ -1,4 +1,4 @@
-"""A file of MCP servers that the person names: shown and confirmed, first and after each change."""
+"""MCP server files that the user names: confirmed first and after each change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HARBOUR = {"url": "http://localhost/", "headers": {"Authorization": "Bearer ${HA
 
 
 class Person:
-    """Answers each question with the same line, and keeps what was asked."""
+    """Answers every question with the same line, and records the questions."""
 
     def __init__(self, line: str = "y") -> None:
         self.line = line
@@ -36,7 +36,7 @@ class Person:
 
 @pytest.fixture
 def personal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The own folder of a person who has confirmed nothing in this process."""
+    """The user folder, with nothing confirmed in this process."""
     monkeypatch.setattr(confirmed_servers, "_confirmed_here", set())
     return use_own_folder(monkeypatch, tmp_path / "personal")
 
@@ -48,7 +48,7 @@ def written(name: str = "mcp.json", **servers: Any) -> Path:
 
 
 def load(person: Person | None, name: str = "mcp.json") -> list[MCPServer]:
-    """The servers that are configured by the file."""
+    """Return the servers configured by the file."""
     servers = Servers()
     load_server_file(servers, name, person)
     return [*servers.configuration.servers.values()]
@@ -78,7 +78,7 @@ def test_file_is_confirmed_first_and_after_each_change(personal: Path, subtests:
                 load(person)
                 assert bool(person.asked) == asks_now
                 forget_process()
-                load(None)  # nobody has to be there for what was confirmed
+                load(None)  # a confirmed file needs no user
             (personal / FILE).unlink()
     written(clock=CLOCK, fs={"command": "fs-server"})
     person = Person()

@@ -1,4 +1,4 @@
-"""Guidance sets drawn for each round, by an event that guides and policies read: in ledger, replay and recovery."""
+"""Guidance sets drawn per round: ledger, replay and recovery."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ DRAWN = ["loud", "calm"] * 3
 
 
 def draw(run: Run) -> DrawnSet:
-    """The sets in turn, by the number of the round."""
+    """Return the sets in turn, by round number."""
     return DrawnSet((LOUD, CALM)[len(run.rounds) % 2], 0.5, dict.fromkeys(SETS, 0.5))
 
 
 @dataclass
 class Drawing:
-    """A policy of one's own that draws."""
+    """A user-defined policy that draws."""
 
     name = "drawing"
     usual: Matrix = field(default_factory=lambda: Matrix(workflow_mode=True))
@@ -52,7 +52,7 @@ agent = partial(agent_of, tools=[work], policy=Drawing(), todos=False)
 
 
 def sets_of(run: Run) -> list[str]:
-    """The set of each round, by its note."""
+    """Return the set of each round, from its note."""
     return ["loud" if one.note.startswith("ROUND") else "calm" for one in run.rounds]
 
 

@@ -1,4 +1,4 @@
-"""Real processes that die, over a run or over going on with it: nothing told is lost, nothing is there or done twice."""
+"""Processes killed during a run or its recovery: no reported event is lost, nothing happens twice."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ WANTED = {
     e.Warned,
     e.RunFinished,
 }
-"""What happens in a run that comes to its end by itself. Others end at a limit, in a loop, or with an error."""
+"""Event kinds of a completed run. Others end at a limit, in a loop, or with an error."""
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def server() -> Iterator[ForkServer]:
 
 @pytest.fixture(scope="module")
 def outcomes(whole: Run, server: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
-    """What became of processes that were killed. Whoever goes on with a run copies its folder."""
+    """Outcomes of killed processes. Tests that recover a run copy its folder."""
     return happens(server, faults_at(whole.events, every=AT_NIGHT), tmp_path_factory.mktemp("killed"))
 
 
@@ -113,7 +113,7 @@ def test_killed_run_is_interrupted_unless_it_had_ended(outcomes: list[Outcome]) 
 
 
 def test_finished_tool_has_done_its_work(outcomes: list[Outcome]) -> None:
-    """What the log says of calls is never more than what they did: going on from it repeats none that ended."""
+    """The log never reports more than the tools did, so recovery repeats no finished call."""
     for one in outcomes:
         if one.path.stat().st_size and one.told:
             ended = [r.text for a in load_file(one.path).rounds for r in a.results if r.text.startswith("done: ")]
@@ -130,14 +130,14 @@ def effects(path: Path) -> list[str]:
 
 
 def assert_done_once(run: Run, path: Path) -> None:
-    """No tool has done its work twice, each that was not cut off has done it, and each call has its one answer."""
+    """Check that no tool worked twice, and that each finished call did its work."""
     done = Counter(effects(path))
     assert set(done.values()) <= {1}
     results = [result for one in run.rounds for result in one.results]
     told = Counter(result.text.partition("\n")[0].removeprefix("done: ") for result in results if "done: " in result.text)
     assert told <= done
     cut_off = [result for result in results if result.error_code == INTERRUPTED]
-    assert sum((done - told).values()) <= len(cut_off)  # it did its work, and died before it could say so
+    assert sum((done - told).values()) <= len(cut_off)  # it did its work and died before reporting it
 
 
 @pytest.mark.req("KX.11")
@@ -146,7 +146,7 @@ def test_killed_run_resumes_and_no_tool_works_twice(whole: Run, outcomes: list[O
     for one in outcomes:
         kept = one.fault.seq + (one.fault.moment in ("after", "told"))
         if not 0 < kept <= last:
-            continue  # before its first event there is no run, and of what is over nothing is left to do
+            continue  # no run before the first event; nothing to do after the last
         path = Path(shutil.copytree(one.folder, tmp_path / one.folder.name)) / one.path.name
         died = load_trace(path)
         assert died.status == "interrupted" and one.told == [event.seq for event in died.events][: len(one.told)], one.fault
@@ -161,14 +161,14 @@ def test_conversation_continues_after_a_killed_run(outcomes: list[Outcome], tmp_
         before = load_file(one.path)
         folder = Path(shutil.copytree(one.folder, tmp_path / one.folder.name))
         again = run_in(folder, prompt="And now?", continue_from=before)
-        # The script may have been at its end: then it says the same once more, with a list that is still open.
+        # A finished script repeats its last reply, with the list still open.
         assert again.status in ("completed", "stopped") and again.error is None and again.continued_from == before.id
         assert all(len(one.results) == len(one.calls) for one in again.rounds)
         assert Store(folder).load(again.id) == again
 
 
 def begun_again(whole: Run, folder: Path, count: int) -> Path:
-    """The log of the run, cut off, and what its tools had done by then."""
+    """Write the interrupted log of the run, and its tools' effects so far."""
     path = cut(whole.events[:count], folder)
     died = load_trace(path)
     said = [result.text for one in died.rounds for record in one.records if (result := record.result) is not None]
@@ -220,7 +220,7 @@ def path(whole: Run, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def rival(path: Path) -> Iterator[Callable[[], Rival]]:
-    """Makes a process that is about to go on with it."""
+    """Start a process that is ready to recover the run."""
     made: list[Rival] = []
 
     def make() -> Rival:
@@ -248,7 +248,7 @@ def test_exactly_one_of_two_recovering_processes_succeeds(whole: Run, path: Path
     assert load_trace(path).times_recovered == 1
 
 
-@pytest.mark.nightly("by day of two processes one goes on")
+@pytest.mark.nightly("by day one of two processes recovers")
 def test_killed_recovery_frees_the_run_for_the_next(path: Path, rival: Callable[[], Rival]) -> None:
     first = rival()
     first.say()

@@ -1,4 +1,4 @@
-"""A run that is gone on with goes on counting: its seconds, and whether the open round was compacted already."""
+"""Recovered runs keep their counts: seconds, and compaction of the open round."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEFT = 0.01
 
 
 def later(events: list[e.AnyEvent], kind: type[e.Event], seconds: float) -> list[e.AnyEvent]:
-    """The events, from the first of this kind on so many seconds later, in a round that took so much longer."""
+    """Return the events, delayed from the first of this kind on."""
     place = next(place for place, event in enumerate(events) if isinstance(event, kind))
     moved = [msgspec.structs.replace(event, at=event.at + timedelta(seconds=seconds)) for event in events[place:]]
     return events[:place] + [
@@ -65,7 +65,7 @@ def large(n: int = 0) -> str:
 
 @pytest.mark.req("R2.35", "R2.36")
 def test_round_compacted_before_the_crash_is_not_compacted_again(tmp_path: Path) -> None:
-    """The provider's last count is of the request that was too long, and says nothing of what is sent instead."""
+    """The provider's last token count is that of the request before compaction."""
     replies = [*[paid(ToolCall("large", {"n": n}), tokens=8_100 if n == 5 else 1_000) for n in range(6)], "Done."]
     settings: dict[str, Any] = {"tools": [large], "todos": False, "history": History(share=0.8, window=10_000)}
     whole = Agent(Told(replies, summary="What was done."), **settings).run_sync("Go.", store=Store(tmp_path))

@@ -1,4 +1,4 @@
-"""Whose todo list a run of a session goes on with."""
+"""Todo lists of runs in a session."""
 
 from __future__ import annotations
 

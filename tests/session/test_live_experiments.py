@@ -1,4 +1,4 @@
-"""The experiments of a session: those that have not ended, and what began last."""
+"""Experiments of a session: running ones, and the newest run or experiment."""
 
 from __future__ import annotations
 

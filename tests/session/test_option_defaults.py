@@ -1,4 +1,4 @@
-"""The defaults of a session: what may be said, and what agents get of it."""
+"""Session defaults: valid values, and the settings agents get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random guidance: a set drawn for each run or for each round, by a seed, logged, and never drawn again."""
+"""Random guidance: sets drawn per run or round by a seed, logged and never redrawn."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def drawn(run: Run) -> list[tuple[int | None, str, float]]:
 
 
 def expected(seed: object, rounds: int) -> list[tuple[int, str, float]]:
-    """The draws by plain code: the first set below its propensity."""
+    """Draw in plain code: the first set below its propensity."""
     names = ["matrix" if Random(f"{seed}:{index}").random() < 0.25 else "off" for index in range(rounds)]
     return [(index, name, SETS[name]) for index, name in enumerate(names)]
 
@@ -97,9 +97,9 @@ def test_drawing_policy_refuses_random_guidance() -> None:
 
 
 def test_replay_and_reproduction_draw_nothing_anew() -> None:
-    run = drawing(seed=None).run_sync("Go")  # another run would draw by another id
+    run = drawing(seed=None).run_sync("Go")  # another run has another id and other draws
     again = replay(run)
-    rounds = len(run.rounds)  # the last draw is for a round that a policy did not let come
+    rounds = len(run.rounds)  # the last draw is for a round that a policy prevented
     assert (guided(again.would_be), again.first_divergence) == (guided(run), None)
     assert drawn(again.would_be) == drawn(run)[:rounds]
     same = reproduce_sync(run)

@@ -1,4 +1,4 @@
-"""A run that is gone on with by an agent with other settings keeps what belongs to the run: its history, and its list."""
+"""A run recovered with another agent keeps its history and its list."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def big() -> str:
 
 
 def after_one_round(run: Run, folder: Path) -> str:
-    """The id of the run, whose process died after its first round."""
+    """Write the log of a process that died after the first round; return the run id."""
     over = next(place for place, event in enumerate(run.events) if isinstance(event, e.RoundFinished))
     cut(run.events[: over + 1], folder)
     return run.id
@@ -43,7 +43,7 @@ def test_truncated_results_stay_truncated_and_readable_after_recovery(history: s
 
 
 class Untitled(TodoBoard):
-    """Keeps a todo that no `TodoBoard` would take."""
+    """A board with a todo that `TodoBoard` refuses."""
 
     def read(self) -> Todos:
         return (*super().read(), Todo(7, "", "not-started"))

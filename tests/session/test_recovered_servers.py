@@ -1,4 +1,4 @@
-"""Recovery of runs with MCP servers: by the names in the log, with the commands that the person has configured."""
+"""Recovery with MCP servers: names from the log, commands from the configuration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SECRET = "long-secret-value-0815"
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
-    """Connections of all tests of this module, with the server configured."""
+    """Shared connections of this module, with the server configured."""
     held = Servers()
     held.configuration.add(bench())
     yield held
@@ -46,7 +46,7 @@ def look() -> str:
 
 
 def suspended(store: Store, tools: list[Any], servers: Servers | None) -> Run:
-    """Return a run that waits for the permission of a call of a server."""
+    """Return a run that waits for approval of a server call."""
     agent = Agent(ScriptedModel([[WHERE], "Done."]), tools=tools, todos=False)
     with use_host(Host(servers=servers)):
         run = agent.run_sync("Go.", store=store, suspend=True)

@@ -1,4 +1,4 @@
-"""A run whose process died in any event is gone on with as if it had not."""
+"""A run whose process died in any event is recovered as if it had not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CUTS = 60
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Scene], tuple[Run, list[Request]]]:
-    """The whole run of a scene, and what its model was sent."""
+    """Play each scene once; return its run and requests."""
     known: dict[str, tuple[Run, list[Request]]] = {}
 
     def whole(scene: Scene) -> tuple[Run, list[Request]]:
@@ -56,7 +56,7 @@ def as_bytes(request: Request) -> bytes:
 @pytest.mark.req("R0.29")
 @pytest.mark.slow("29 runs, each recovered after every third of its events, at night after every one")
 def test_run_interrupted_after_any_event_does_all_its_work(subtests: pytest.Subtests, played: Played, tmp_path: Path) -> None:
-    """And what the model saw can be made again, whichever process sent it."""
+    """The requests can be rebuilt, whichever process sent them."""
     for number, scene in enumerate(SCENES):
         with subtests.test(scene.name):
             whole, sent = played(scene)
@@ -66,7 +66,7 @@ def test_run_interrupted_after_any_event_does_all_its_work(subtests: pytest.Subt
 
 
 def cut_off(scene: Scene, whole: Run, sent_before: list[Request], counts: Iterable[int], folder: Path) -> int:
-    """Recover the run after so many of its events each; return how often it could do all that it would have done."""
+    """Recover the run after each number of events; count the recoveries that do all its work."""
     alike = 0
     for count in counts:
         died = whole.events[:count]
@@ -112,7 +112,7 @@ def test_log_torn_at_any_byte_resumes_after_its_last_event(tmp_path: Path) -> No
 
 
 def assert_calls_are_answered_as_they_should(died: Run, run: Run) -> None:
-    """Of the open calls those that were running are told as interrupted, but for the todo tool; others are run."""
+    """Running calls are reported as interrupted, except the todo tool; pending ones are run."""
     current = died.open_round
     left = [record.call for record in current.records if record.result is None] if current else []
     left = sorted([call for call in left if call.id in begun(died)], key=lambda call: call.name != "decide")

@@ -1,4 +1,4 @@
-"""What cannot be resumed is refused with what to do, and stays as it is; what can be is found."""
+"""Refused recoveries say what to do and change nothing; runs are found by several names."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def again(path: Any, **given: Any) -> Run:
 
 
 def assert_refused(path: Path, kind: type[AgentnbError], said: str, **given: Any) -> None:
-    """With these words; and nothing of its log has changed, which is not held either."""
+    """Check the message, and that the log is unchanged and unlocked."""
     before = path.read_bytes()
     with pytest.raises(kind, match=said):
         again(path, **given)
@@ -143,7 +143,7 @@ def test_own_texts_and_rules_are_asked_for(tmp_path: Path) -> None:
         ({"policy": Own()}, r"had a policy of its own, own.*recover\(run, agent=Agent\(\.\.\.\)\)"),
         ({"guidance": words}, r"had the guidance set mine, which is not available here.*recover\(run, agent=Agent\(\.\.\.\)\)"),
     ):
-        older = "guidance" in settings  # since schema 5 a log has the texts itself
+        older = "guidance" in settings  # since schema 5, logs include the texts
         run = run_of(tmp_path, **settings)
         path = cut(run.events[:8], tmp_path / str(len(said)))
         if older:

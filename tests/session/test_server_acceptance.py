@@ -1,4 +1,4 @@
-"""Accepting an MCP server as it is now: shown and confirmed by the person, whoever asks for it."""
+"""Accepting the current state of an MCP server: shown to and confirmed by the user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OTHER = bench("--other", "<b>[31m")
 
 @pytest.fixture(autouse=True)
 def first_sight(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of the person that has seen no server yet."""
+    """A user folder without known servers."""
     return use_own_folder(monkeypatch, tmp_path_factory.mktemp("person"))
 
 
@@ -34,7 +34,7 @@ def live_of(servers: Servers, server: MCPServer) -> LiveServer:
 
 
 def changed(servers: Servers, server: MCPServer) -> list[str]:
-    """Return what has changed of a server and its tools, in a word each."""
+    """Return the changes of a server and its tools, in a word each."""
     live = live_of(servers, server)
     return sorted({word for tool in compare_tools(live, live.tools) for word in tool.origin.changed})
 

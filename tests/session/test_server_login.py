@@ -1,4 +1,4 @@
-"""Logging in to an MCP server by OAuth: a real server, the authorization server of the official SDK, a scripted browser."""
+"""OAuth login to an MCP server: a real server, the official SDK's authorization server, a scripted browser."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CALL = ToolCall("mcp_docs_echo", {"text": "hi"})
 
 @pytest.fixture(autouse=True)
 def person(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, locked: None) -> Path:
-    """The folder of a person whose keyring is locked."""
+    """The user folder, with a locked keyring."""
     return use_own_folder(monkeypatch, tmp_path / "person")
 
 
@@ -60,7 +60,7 @@ def logged_in(
     secret: str = "",
     **given: str,
 ) -> str:
-    """Log in as a person does whose browser does this with the address; return what was said in the end."""
+    """Log in with a browser that visits the address this way; return the final message."""
     said = [] if told is None else told
 
     def ask(question: str) -> str:

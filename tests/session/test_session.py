@@ -37,7 +37,7 @@ def session(tmp_path: Path) -> Session:
 
 
 def held_model() -> tuple[ScriptedModel, threading.Event]:
-    """A model that answers when the event is set."""
+    """Return a model that answers when the event is set."""
     let_go = threading.Event()
 
     def reply(request: Request) -> str:
@@ -150,7 +150,7 @@ def test_model_must_be_named_when_a_key_is_set(monkeypatch: pytest.MonkeyPatch) 
 def test_logs_are_in_the_working_folder(tmp_path: Path) -> None:
     store, note = default_store()
     assert store.folder == tmp_path / ".agentnb" / "runs" and note == ""
-    assert not (tmp_path / ".agentnb").exists()  # nothing is left behind before the first run
+    assert not (tmp_path / ".agentnb").exists()  # no files before the first run
 
 
 def test_unwritable_folder_moves_logs_to_the_user_folder(tmp_path: Path) -> None:

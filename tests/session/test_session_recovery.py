@@ -1,4 +1,4 @@
-"""A session goes on with a run whose process died."""
+"""Sessions recover runs whose process died."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def session(tmp_path: Path) -> Session:
 
 
 def cut_off(store: Store, run: Run, rounds: int) -> str:
-    """Leave of its log what was there after so many rounds, as when the process dies then; its id."""
+    """Truncate the log after this many rounds, as if the process had died; return the run id."""
     return cut_log(store.path(run.id), "round_finished", rounds - 1).stem
 
 
 def interrupted(store: Store, *, parent: str | None = None) -> str:
-    """A run of another kernel that died after its first round."""
+    """Return a run of another kernel that died after its first round."""
     agent = Agent(ScriptedModel(script()), tools=[work], todos=False)
     return cut_off(store, _run(agent, store, parent), 1)
 
@@ -150,7 +150,7 @@ def test_active_run_is_not_interrupted_without_lock_support(session: Session, mo
 
 @pytest.fixture
 def elsewhere(session: Session) -> Iterator[str]:
-    """A run that another kernel has gone on with already."""
+    """Return a run that another kernel has already recovered."""
     run_id = interrupted(session.store)
     file, _ = RunFile.reopened(session.store.path(run_id))
     yield run_id

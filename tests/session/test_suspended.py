@@ -1,4 +1,4 @@
-"""Runs that wait for the person without a process: suspended where a gate asks, resumed with the answer."""
+"""Suspended runs: stopped where a gate asks, resumed with the answer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def careful(call: ToolCall, run: Run) -> Verdict:
 
 
 class Desk:
-    """A store with runs of one agent, and what its tools did."""
+    """A store with runs of an agent, and a record of its tools' effects."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder)
@@ -49,7 +49,7 @@ class Desk:
 
         @tool(parallel_safe=True)
         async def look(path: str) -> str:
-            for _ in range(50):  # takes a while longer than the question
+            for _ in range(50):  # takes longer than the question
                 await asyncio.sleep(0)
             self.done.append(f"look {path}")
             return "seen"
@@ -82,12 +82,12 @@ def test_unanswerable_run_waits_without_a_process(tmp_path: Path) -> None:
     assert (run.status, run.is_suspended, run.stop_reason) == ("waiting_on_user", True, None)
     assert [question.message for question in run.waiting] == ["May write run?"]
     assert type(run.events[-1]) is e.RunSuspended
-    assert desk.done == ["look b"]  # what does not wait for the answer has ended
+    assert desk.done == ["look b"]  # calls that need no answer have ended
     loaded = load_trace(desk.store.path(run.id))
     assert loaded == run and loaded.status == "waiting_on_user"
     (line,) = desk.store.summaries()
     assert (line.status, line.stop_reason, line.rounds) == ("waiting_on_user", "waiting_on_user", 1)
-    writer, _ = desk.store.reopen(run.id)  # nothing holds its log
+    writer, _ = desk.store.reopen(run.id)  # its log is unlocked
     writer.close()
 
 
@@ -117,7 +117,7 @@ def test_resumed_run_is_suspended_again_at_the_next_question(tmp_path: Path) -> 
     run = desk.suspended_ids(write("a"), write("b"))
     run = desk.recovered(run, answers={"q1": True}, suspend=True)
     assert run.is_suspended and desk.done == ["write a"] and [question.id for question in run.waiting] == ["q2"]
-    run = desk.recovered(run, suspend=True)  # without an answer nothing has changed
+    run = desk.recovered(run, suspend=True)  # unchanged without an answer
     assert run.is_suspended and [question.id for question in run.waiting] == ["q2"]
     run = desk.recovered(run, answers={"q2": "approve"})
     assert run.status == "completed" and [result.text for result in results(run)] == ["wrote a", "wrote b"]
@@ -154,7 +154,7 @@ def test_missing_or_wrong_answer_leaves_the_run_unchanged(tmp_path: Path, subtes
 
 
 def died_asking(desk: Desk, folder: Path, *calls: ToolCall) -> Run:
-    """A run whose process died while its gate asked; the desk has its log."""
+    """Return a run whose process died while its gate asked; the desk has its log."""
     live = attended(desk, *calls)
     path = cut(live.run.events, folder)
     live.stop()
@@ -238,7 +238,7 @@ def test_agent_from_a_log_needs_the_gates_by_name(tmp_path: Path, subtests: pyte
 
 
 def attended(desk: Desk, *calls: ToolCall, store: bool = True) -> LiveRun:
-    """A run with a person, whose gate has just asked about as many calls as it could."""
+    """Start a run with a user, up to the gate's questions."""
     live = desk.agent(list(calls), "Done.").start("go", RunOptions(store=desk.store if store else None))
     wait_until(lambda: live.run.waiting)
     return live
@@ -249,10 +249,10 @@ def test_user_postpones_the_question_and_answers_days_later(tmp_path: Path) -> N
     desk = Desk(tmp_path)
     live = attended(desk, write("a"), look("b"), write("c"))
     live.suspend()
-    with pytest.raises(SettingsError, match="no question"):  # it would not be heard any more
+    with pytest.raises(SettingsError, match="no question"):  # too late for an answer
         live.answer("approve")
     run = live.result(LONG)
-    assert run.is_suspended and desk.done == ["look b"]  # what does not wait for the answer has ended
+    assert run.is_suspended and desk.done == ["look b"]  # calls that need no answer have ended
     assert [question.id for question in run.waiting] == ["q1"]
     assert [(type(event), getattr(event, "command", getattr(event, "why", ""))) for event in run.events[-2:]] == [
         (e.CommandReceived, "suspend"),

@@ -1,4 +1,4 @@
-"""What was going on when a process died: a pause, a question, words, calls, a compaction, last words, an error."""
+"""Recovery from any state: pause, question, message, calls, compaction, final answer, error."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_running_call_is_interrupted_pending_run_and_finished_stay(tmp_path: Pat
         (e.ModelReplied, 0): ([None] * 3, [0, 1, 2]),
         (e.ToolStarted, 0): ([INTERRUPTED, None, None], [1, 2]),
         (e.ToolStarted, 2): ([None, None, INTERRUPTED], []),
-        (e.ToolFinished, 0): ([None] * 3, [1, 2]),  # they had not begun
+        (e.ToolFinished, 0): ([None] * 3, [1, 2]),  # the others had not started
         (e.ToolFinished, 2): ([None] * 3, []),
     }
     for number, ((kind, place), (told, ran)) in enumerate(expected.items()):
@@ -174,7 +174,7 @@ def test_interrupted_compaction_is_made_and_a_finished_one_kept(kind: type[e.Eve
 
 
 class Slow(ScriptedModel):
-    """Lets others run before it answers."""
+    """Yields before it answers."""
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         for _ in range(20):
