@@ -135,7 +135,7 @@ def cut(log: bytes, turn: Turn) -> bytes:
 
 def answers_left(turn: Turn, run: Run) -> tuple[Answer, ...]:
     """Return the answers not given yet."""
-    return turn.answers[sum(one.reply is not None for one in run.rounds) :]
+    return turn.answers[sum(round.reply is not None for round in run.rounds) :]
 
 
 async def _turn(one: Played, store: Store, loop: asyncio.AbstractEventLoop) -> Run:

@@ -303,7 +303,7 @@ def test_keyword_of_start_replaces_only_that_option(tmp_path: Path) -> None:
 
     agent = bare(ScriptedModel([ToolCall("asks"), "Done."]), [asks])
     run = agent.start("go", RunOptions(can_ask=False), store=Store(tmp_path)).result(30)
-    assert results(run)[0].error_code == "nobody_to_ask" and [one.name for one in tmp_path.glob("*.jsonl")] == [
+    assert results(run)[0].error_code == "nobody_to_ask" and [path.name for path in tmp_path.glob("*.jsonl")] == [
         f"{run.id}.jsonl"
     ]
 

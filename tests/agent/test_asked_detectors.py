@@ -52,13 +52,13 @@ def test_model_detector_runs_between_rounds_and_its_finding_counts() -> None:
     model = Judged(["no", "yes", "no", "no"])
     run = live(model)
     assert (run.status, model.asked) == ("completed", 4)
-    assert [(one.rule, one.family, one.last) for one in run.findings] == [("judge", "stall", 1)]
-    assert [bool([one for one in each.guidance if one.set == "detect"]) for each in run.rounds] == [False, False, True, False]
+    assert [(finding.rule, finding.family, finding.last) for finding in run.findings] == [("judge", "stall", 1)]
+    assert [bool([guidance for guidance in each.guidance if guidance.set == "detect"]) for each in run.rounds] == [False, False, True, False]
 
 
 def test_calls_of_model_detector_are_an_operation_and_cost_money() -> None:
     run = live(Judged(["no"] * 4))
-    assert [(one.operation, one.model, one.usage.input) for one in run.model_calls] == [
+    assert [(call.operation, call.model, call.usage.input) for call in run.model_calls] == [
         ("detector", "scripted:judged", 100)
     ] * 4
     assert run.usage.input == 4 * 100 + 4 * 10 and round(run.spent, 6) == round(4 * 0.01 + 4 * 0.001, 6)
@@ -87,5 +87,5 @@ def test_failing_model_detector_is_dropped_with_a_warning() -> None:
     run = live(model)
     assert (run.status, model.asked) == ("completed", 2)
     assert [warning.startswith("The detector judge failed and was dropped") for warning in run.warnings] == [True]
-    failed = [one for one in run.events if isinstance(one, w.ModelCalled)][-1]
+    failed = [event for event in run.events if isinstance(event, w.ModelCalled)][-1]
     assert "the wire broke" in failed.error

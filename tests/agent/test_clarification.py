@@ -58,7 +58,7 @@ def test_pictures_without_words_stay_in_the_conversation() -> None:
     asked = agent.run_sync(Message("user", (Text(BLANK), PICTURE)))
     assert asked.stop_reason == CLARIFY_BLANK
     agent.run_sync("What is it?", continue_from=asked)
-    assert [[type(part) for part in one.parts] for one in model.requests[0].messages] == [[Image], [Text], [Text]]
+    assert [[type(part) for part in message.parts] for message in model.requests[0].messages] == [[Image], [Text], [Text]]
 
 
 def test_conversation_continues_after_a_crash_at_any_event(tmp_path: Path) -> None:

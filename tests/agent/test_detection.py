@@ -39,14 +39,14 @@ def live(calls: int, store: Store | None = None) -> Run:
 def test_loop_is_nudged_then_blocked_then_stopped(snapshot: Snapshot) -> None:
     run = live(12)
     assert (run.status, run.stop_reason, len(run.rounds)) == ("stopped", "loop_detected", 5)
-    assert [(one.last + 1, one.severity) for one in run.findings] == [(3, "nudge"), (4, "block"), (5, "stop")]
-    assert [bool(one.guidance) for one in run.rounds] == [False, False, False, True, True]
-    assert [one.records[0].rule for one in run.rounds] == ["", "", "", "", "nothing_new"]
+    assert [(finding.last + 1, finding.severity) for finding in run.findings] == [(3, "nudge"), (4, "block"), (5, "stop")]
+    assert [bool(round.guidance) for round in run.rounds] == [False, False, False, True, True]
+    assert [round.records[0].rule for round in run.rounds] == ["", "", "", "", "nothing_new"]
     assert why(run) == snapshot
 
 
 def test_findings_are_logged_when_they_are_made() -> None:
-    kinds = [type(one) for one in live(12).events]
+    kinds = [type(event) for event in live(12).events]
     places = [place for place, kind in enumerate(kinds) if kind is FindingMade]
     assert len(places) == 3 and all(kinds[place - 1] is e.RoundFinished for place in places)
     assert e.RoundStarted in kinds[places[0] :]
@@ -61,7 +61,7 @@ def test_live_findings_equal_findings_from_the_log(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = live(12, store)
     again = load_trace(store.path(run.id))
-    assert [(one.rule, one.last) for one in findings(again)] == [(one.rule, one.last) for one in again.findings]
+    assert [(one.rule, one.last) for one in findings(again)] == [(finding.rule, finding.last) for finding in again.findings]
 
 
 def test_unknown_detector_name_is_refused_at_once() -> None:

@@ -63,7 +63,7 @@ def test_extension_policies_decide_first_and_its_limits_stop_others() -> None:
     run = bare(ScriptedModel(["One.", "Two."]), extensions=[with_parts(policies=(once_more,), limits=(two_rounds,))]).run_sync(
         "go"
     )
-    assert [one.reason for one in run.rounds] == ["prompt", "once_more"]
+    assert [round.reason for round in run.rounds] == ["prompt", "once_more"]
     endless = with_parts(policies=(lambda run: Continue("on"),), limits=(two_rounds,))
     run = bare(ScriptedModel(["One.", "Two."]), extensions=[endless]).run_sync("go")
     assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", "max_plans", 2)
@@ -82,7 +82,7 @@ def test_extension_guides_gates_and_detectors_take_part() -> None:
 
     extension = with_parts(guides=(guide,), gates=(refuse,), detectors=(Looks,))
     run = bare(ScriptedModel([ToolCall("think", {}), "Done."]), [think], extensions=[extension]).run_sync("go")
-    assert [one.text for one in run.rounds[0].guidance] == ["Plan first."]
+    assert [guidance.text for guidance in run.rounds[0].guidance] == ["Plan first."]
     assert run.rounds[0].records[0].rule == "no_thoughts"
     assert "RunFinished" in found
 

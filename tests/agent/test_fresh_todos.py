@@ -89,11 +89,11 @@ def test_board_reads_of_the_run_are_not_model_calls() -> None:
 
     run = run_with_board(board, [ToolCall("look", {"n": n}) for n in range(6)] + [mark(1, DONE), "Done."], look)
     assert len(todo_changes(run)) == 7
-    assert [call.name for one in run.rounds for call in one.calls] == ["look"] * 6 + [TODO_TOOL]
+    assert [call.name for round in run.rounds for call in round.calls] == ["look"] * 6 + [TODO_TOOL]
     assert len(run.calls.executed) == 7
     assert sum(isinstance(event, ToolFinished) for event in run.events) == 7
     names = {part.name for message in run.messages for part in message.calls}
-    assert names == {"look", TODO_TOOL} and not any(result.is_error for one in run.rounds for result in one.results)
+    assert names == {"look", TODO_TOOL} and not any(result.is_error for round in run.rounds for result in round.results)
 
 
 @pytest.mark.req("R0.45")
@@ -154,8 +154,8 @@ def test_change_by_a_model_call_names_that_call() -> None:
         ("model", run.rounds[0].calls[0].id),
         ("model", run.rounds[2].calls[0].id),
     ]
-    assert [one.completed for one in run.rounds] == [(), (), (1,), ()]
-    assert not any(one.todo_violations for one in run.rounds)
+    assert [round.completed for round in run.rounds] == [(), (), (1,), ()]
+    assert not any(round.todo_violations for round in run.rounds)
 
 
 @pytest.mark.req("R0.63")
@@ -172,13 +172,13 @@ def test_user_change_before_a_model_call_is_attributed_outside() -> None:
         ("model", [DOING, DONE]),
         ("model", [DONE, DONE]),
     ]
-    assert [one.completed for one in run.rounds] == [(), (1,), ()]
+    assert [round.completed for round in run.rounds] == [(), (1,), ()]
 
 
 @pytest.mark.req("R0.63")
 def test_work_without_todo_in_progress_is_recorded_as_violation() -> None:
     run = run_with_board(TodoBoard(["Look"]), [ToolCall("look"), mark(1, DONE), "Done."])
-    assert [[violation.rule for violation in one.todo_violations] for one in run.rounds] == [
+    assert [[violation.rule for violation in round.todo_violations] for round in run.rounds] == [
         ["work_without_todo_in_progress"],
         ["completed_without_in_progress"],
         [],
@@ -194,8 +194,8 @@ def test_mark_work_mark_is_neither_planning_nor_a_loop(policy: Any) -> None:
         replies += [mark(number, DOING), ToolCall("look", {"x": number}), mark(number, DONE)]
     run = run_with_board(TodoBoard([f"Look at {n}" for n in range(count)]), [*replies, "Done."], policy=policy)
     assert (run.stop_reason, len(run.rounds), list(run.loops)) == ("natural", 3 * count + 1, [])
-    assert not any(one.is_continuation or one.todo_violations for one in run.rounds)
-    assert not any(said.cell == "intervention" for one in run.rounds for said in one.guidance)
+    assert not any(round.is_continuation or round.todo_violations for round in run.rounds)
+    assert not any(said.cell == "intervention" for round in run.rounds for said in round.guidance)
 
 
 # Several calls at once

@@ -86,7 +86,7 @@ def test_each_limit_names_setting_event_and_stop_reason_alike(
             assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", name, [(name, value)])
             assert run.settings[name] == value and run.limit is not None
             assert len(run.rounds) == rounds == len(model.requests)
-            done = [result.text for one in run.rounds for result in one.results if not result.is_error]
+            done = [result.text for round in run.rounds for result in round.results if not result.is_error]
             assert done == [f"made {number}" for number in range(len(done))] and len(done) >= 2
             assert store.load(run.id) == run
             assert_made_again(run, model.requests)
@@ -505,7 +505,7 @@ def test_final_answer_prompt_is_sent_only_once() -> None:
     run = checked(bare(model, [work], max_rounds=1, on_limit="final_answer").run_sync("go"))
     following = ScriptedModel(["Done."])
     bare(following, [work]).run_sync("On.", continue_from=run)
-    sent = [part.text for one in following.requests[0].messages for part in one.parts if isinstance(part, Text)]
+    sent = [part.text for message in following.requests[0].messages for part in message.parts if isinstance(part, Text)]
     assert not any("No more tools" in text for text in sent)
 
 
@@ -533,8 +533,8 @@ def test_limits_apply_whatever_a_policy_returns(subtests: pytest.Subtests, tmp_p
         for name, (value, rounds) in LIMITS.items():
             with subtests.test(f"{policy.name}, {name}"):
                 outer = bare(Summarising(script(40)), [work], policy=policy, **{name: value})
-                limits = [one for one in outer.bundle.policies if type(one).__module__ == "agentnb.policies.run_limits"]
-                assert len(limits) == len({type(one) for one in limits}), "each is joined once"
+                limits = [policy for policy in outer.bundle.policies if type(policy).__module__ == "agentnb.policies.run_limits"]
+                assert len(limits) == len({type(limit) for limit in limits}), "each is joined once"
                 run = outer.run_sync("Go.")
                 assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", name, rounds)
 

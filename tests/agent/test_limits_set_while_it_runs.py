@@ -31,7 +31,7 @@ def test_session_budget_set_during_a_run_ends_it() -> None:
     model = ScriptedModel([*[priced(ToolCall("limit", {"n": n}), cost=0.3) for n in range(5)], "Done."])
     run = checked(bare(model, [limit]).start("go", RunOptions(budget=budget)).result(PATIENCE))
     assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", "session_budget", [("session_budget", 0.5)])
-    assert [result.text for one in run.rounds for result in one.results] == ["limited 0", "limited 1"]
+    assert [result.text for round in run.rounds for result in round.results] == ["limited 0", "limited 1"]
     assert len(model.requests) == 2 and budget.spent == pytest.approx(0.6)
 
 

@@ -23,7 +23,7 @@ def test_run_without_tools_carries_the_list_unchanged() -> None:
     between = Agent(ScriptedModel(["A word."])).run_sync("And?", continue_from=begun())
     assert (between.todos, between.stop_reason, between.warnings[:]) == ((), "natural", ())
     after = Agent(ScriptedModel([complete(1), complete(2), "Done."]), tools=[work]).run_sync("go", continue_from=between)
-    assert [one.title for one in after.todos] == ["One", "Two"]
+    assert [todo.title for todo in after.todos] == ["One", "Two"]
     assert after.stop_reason == "natural"
 
 
@@ -46,14 +46,14 @@ def test_model_sees_outside_changes_once_even_an_emptied_list() -> None:
 
     def other(what: str) -> str:
         """Somebody else."""
-        {"add": lambda: board.add("Listen"), "clear": lambda: [board.remove(one.id) for one in board]}[what]()
+        {"add": lambda: board.add("Listen"), "clear": lambda: [board.remove(todo.id) for todo in board]}[what]()
         return "done"
 
     model = ScriptedModel(
         [ToolCall("other", {"what": "add"}), ToolCall("work", {"item": 1}), ToolCall("other", {"what": "clear"}), "Done."]
     )
     run = Agent(model, tools=[other, work], todos=board).run_sync("go")
-    shown = [[given.text for given in one.guidance if given.cell == "todo_list"] for one in run.rounds]
+    shown = [[given.text for given in round.guidance if given.cell == "todo_list"] for round in run.rounds]
     assert [len(one) for one in shown] == [1, 1, 0, 1]
     assert "3. [not-started] Listen" in shown[1][0]
     assert "(no todo is open)" in shown[3][0]
@@ -71,7 +71,7 @@ def test_model_may_rewrite_a_list_it_has_seen() -> None:
     board = TodoBoard(["First of others", "Second of others"])
     model = ScriptedModel([write("Mine"), write("Mine", "Second")])
     Agent(model, tools=[work], todos=board, max_rounds=2).run_sync("go")
-    assert [one.title for one in board] == ["Mine", "Second"]
+    assert [todo.title for todo in board] == ["Mine", "Second"]
 
 
 @pytest.mark.req("R0.57")
@@ -80,7 +80,7 @@ def test_first_write_that_drops_unseen_todos_is_refused() -> None:
     run = Agent(ScriptedModel([write("Mine")]), tools=[work], todos=board, max_rounds=1).run_sync("go")
     (result,) = run.rounds[0].results
     assert result.is_error and "todo 2: Second of others" in result.text and "Todos (0 of 2 completed):" in result.text
-    assert [one.title for one in board] == ["First of others", "Second of others"]
+    assert [todo.title for todo in board] == ["First of others", "Second of others"]
 
 
 @pytest.mark.req("R0.57")
@@ -94,12 +94,12 @@ def test_user_todos_added_before_the_first_list_are_kept() -> None:
         return write("Mine", "Second")
 
     run = Agent(ScriptedModel([first, write("Mine")]), tools=[work], todos=board, max_rounds=2).run_sync("go")
-    result, later = (one.results[0] for one in run.rounds)
+    result, later = (round.results[0] for round in run.rounds)
     changes = [event.todos for event in run.events if isinstance(event, TodosChanged) and event.by == "model"]
     assert not result.is_error and 'Kept, as the user has added them: 4 "Load", 3 "Plot".' in result.text
     assert "1. [not-started] Mine\n2. [not-started] Second\n4. [not-started] Load\n3. [not-started] Plot" in result.text
     assert changes[0][3].dependencies == (4,)
-    assert not later.is_error and [one.title for one in board] == ["Mine"]
+    assert not later.is_error and [todo.title for todo in board] == ["Mine"]
 
 
 def test_list_not_transferable_to_another_board_belongs_to_the_run() -> None:
@@ -126,4 +126,4 @@ def test_first_write_that_reuses_ids_of_unseen_todos_is_refused() -> None:
     board = TodoBoard(["First of others", "Second of others"])
     run = Agent(ScriptedModel([write("A", "B", "C")]), tools=[work], todos=board, max_rounds=1).run_sync("go")
     assert run.rounds[0].results[0].is_error and "todo 1: First of others" in run.rounds[0].results[0].text
-    assert [one.title for one in board] == ["First of others", "Second of others"]
+    assert [todo.title for todo in board] == ["First of others", "Second of others"]

@@ -82,7 +82,7 @@ def test_summary_request_and_following_requests_are_valid(provider: str, stream:
         assert not {"tools", "tool_choice", "parallel_tool_calls"} & request.body.keys()
     assert "Three." in str(rounds[-1].body) or "Two were made." in str(rounds[-1].body)
     assert all(event.usage.input and event.usage.output for event in compactions(run))
-    assert run.usage.input == sum(one.usage.input or 0 for one in run.rounds if one.usage) + sum(
+    assert run.usage.input == sum(round.usage.input or 0 for round in run.rounds if round.usage) + sum(
         event.usage.input or 0 for event in compactions(run)
     )
 
@@ -228,7 +228,7 @@ def test_missing_final_answer_loses_nothing(provider: str, line: Any) -> None:
         assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", "max_rounds", 4)
         (warning,) = [warning for warning in run.warned if "There is no final answer" in warning.message]
         assert str(warning) != warning.message or line != Status(400)
-        assert [result.text for one in run.rounds for result in one.results] == ["made 1", "made 2", "made 3"]
+        assert [result.text for round in run.rounds for result in round.results] == ["made 1", "made 2", "made 3"]
         bare(model, [work]).run_sync("Go on.", continue_from=run)
 
 

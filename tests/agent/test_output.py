@@ -178,7 +178,7 @@ def test_invalid_answer_is_sent_back_with_its_problems(subtests: pytest.Subtests
 def test_no_guidance_contradicts_an_output_retry() -> None:
     model = ScriptedModel(["Twelve.", [ADD], FITS])
     run = Agent(model, tools=[add], todos=False, output=SCHEMA).run_sync("go")
-    assert [[guidance.cell for guidance in one.guidance] for one in run.rounds] == [[], [], ["tools"]]
+    assert [[guidance.cell for guidance in round.guidance] for round in run.rounds] == [[], [], ["tools"]]
 
 
 def test_never_valid_answer_fails_with_the_last_problems(subtests: pytest.Subtests) -> None:

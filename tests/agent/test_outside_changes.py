@@ -138,7 +138,7 @@ def test_mark_undone_by_others_may_be_made_again() -> None:
 
     model = ScriptedModel([UPDATE, taken_back, taken_back])
     run = Agent(model, tools=[work], todos=board, max_rounds=3).run_sync("go")
-    assert [result.is_error for one in run.rounds for result in one.results] == [False] * 3
+    assert [result.is_error for round in run.rounds for result in round.results] == [False] * 3
 
 
 @pytest.mark.req("R1.37")
@@ -155,7 +155,7 @@ def test_completing_a_reopened_todo_again_is_not_progress() -> None:
     updates = [{"id": 1, "status": status, "description": str(n)} for n, status in enumerate(statuses)]
     marks = [ToolCall("todo_operations", {"operation": "update", "todoUpdates": [update]}) for update in updates]
     run = Agent(ScriptedModel(marks), tools=[work], todos=TodoBoard(["One", "Two"]), max_rounds=6).run_sync("go")
-    assert [one.completed for one in run.rounds] == [(), (1,), (), (), (), ()]
+    assert [round.completed for round in run.rounds] == [(), (1,), (), (), (), ()]
 
 
 @pytest.mark.req("R0.80")

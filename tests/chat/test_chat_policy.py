@@ -30,7 +30,7 @@ def test_words_end_the_turn_even_with_open_todos() -> None:
     model = ScriptedModel([todo, "I will look at the second one tomorrow.", "Never said."])
     run = Agent(model, tools=[look], policy="chat", instructions=False).run_sync("go")
     assert (run.stop_reason, len(run.rounds), run.status) == ("natural", 2, "completed")
-    assert [one.status for one in run.todos] == ["not-started"]
+    assert [todo.status for todo in run.todos] == ["not-started"]
     announced = ScriptedModel(["Now I call look to see more.", "Never said."])
     assert len(Agent(announced, tools=[look], policy="chat").run_sync("go").rounds) == 1
 
@@ -39,7 +39,7 @@ def test_words_end_the_turn_even_with_open_todos() -> None:
 def test_ninth_call_gets_one_answer_without_tools_and_warning() -> None:
     model = ScriptedModel([*map(do, range(9)), "That is what I have."])
     run = Agent(model, tools=[work], todos=False, policy="chat").run_sync("go")
-    records = [record for one in run.rounds for record in one.records]
+    records = [record for round in run.rounds for record in round.records]
     assert [record.rule for record in records if record.rule] == [records[8].rule] == [MAX_TOOL_CALLS_PER_TURN]
     assert [event.limit for event in run.events if isinstance(event, LimitReached)] == [MAX_TOOL_CALLS_PER_TURN]
     assert (run.status, run.text, model.requests[-1].settings.get("tool_choice")) == ("limited", "That is what I have.", "none")

@@ -40,10 +40,10 @@ def test_documented_contexts_are_data_in_neutral_words(subtests: pytest.Subtests
             tools = {key: value for key, value in documented["tools"].items() if value}
             assert {key: found[key] for key in COMPARED} == {**{key: documented[key] for key in COMPARED}, "tools": tools}
             assert found["intent"] and len(found["behaviours"]) == len(documented["behaviours"])
-            rules = [{key: value for key, value in one.items() if key != "hint"} for one in documented["plan_rules"]]
+            rules = [{key: value for key, value in rule.items() if key != "hint"} for rule in documented["plan_rules"]]
             assert [
-                {key: list(value) if key == "tools" else value for key, value in one.items() if key != "hint"}
-                for one in found["plan_rules"]
+                {key: list(value) if key == "tools" else value for key, value in rule.items() if key != "hint"}
+                for rule in found["plan_rules"]
             ] == rules
     assert {word: ContextType.named(word).name for word in ("general", "task_update")} == {
         "general": "global",

@@ -53,7 +53,7 @@ def test_context_sets_policy_limits_prompt_and_tool_order() -> None:
     assert (run.context_type, run.entity, run.settings["profile"]) == ("station", "Brest", "quality")
     assert run.settings["policy"]["name"] == "chat" and run.settings["on_limit"] == "final_answer"
     assert (run.settings["max_seconds"], run.settings["max_tool_calls_per_turn"]) == (20, 4)
-    assert [one.name for one in run.tools] == ["think", "work"]
+    assert [tool.name for tool in run.tools] == ["think", "work"]
     base, *others = run.system.split("\n\n")
     assert base == "Be brief." and "station" in others[0] and others[1:3] == ["Work on one station.", "- Name the station."]
     assert "think" in others[3] and "work" in others[4]
@@ -114,11 +114,11 @@ def test_only_declaring_tools_shift_the_context() -> None:
     run = agent.run_sync("go", approve=approve)
     assert (run.contexts, run.context_type, run.entity) == (("global", "station"), "station", "Cork")
     assert asked == ["work"]  # a confirmation of the new context applies at once
-    cells = [[one.cell for one in round.guidance] for round in run.rounds]
+    cells = [[guidance.cell for guidance in round.guidance] for round in run.rounds]
     assert cells == [[], [], [CONTEXT_SHIFT], [CONTEXT_SHIFT]]
     told = run.rounds[2].guidance[0].text
     assert all(part in told for part in ("Name the station.", '"Cork"', "work")) and "opened" not in told
-    assert [one.followed for round in run.rounds for one in round.followed] == [None, None]  # informative only
+    assert [followed.followed for round in run.rounds for followed in round.followed] == [None, None]  # informative only
     assert run.system == model.requests[-1].system and run.settings["max_seconds"] == 90
 
 

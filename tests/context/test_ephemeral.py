@@ -180,9 +180,9 @@ def test_ephemeral_text_is_in_neither_conversation_nor_export(tmp_path: Path) ->
     assert loaded == run
     conversation = msgspec.json.encode(list(loaded.messages)).decode()
     assert TAG not in conversation
-    for one in run.rounds:
-        assert one.note and one.note not in conversation
-        assert not any(msgspec.json.encode(said.text).decode()[1:-1] in conversation for said in one.guidance)
+    for round in run.rounds:
+        assert round.note and round.note not in conversation
+        assert not any(msgspec.json.encode(said.text).decode()[1:-1] in conversation for said in round.guidance)
 
 
 @pytest.mark.req("R0.20")
@@ -197,7 +197,7 @@ def test_continued_run_does_not_repeat_ephemeral_text() -> None:
 @pytest.mark.req("R0.23")
 def test_guidance_describes_exactly_the_previous_round() -> None:
     run, _ = guided_run()
-    cells = [[said.cell for said in one.guidance if said.cell in CELLS] for one in run.rounds]
+    cells = [[said.cell for said in round.guidance if said.cell in CELLS] for round in run.rounds]
     assert cells == [[], ["todos_tools"], ["todos_text"], ["todos_text"], ["todos_tools"]]
 
 
@@ -220,7 +220,7 @@ def test_tool_use_is_known_until_the_model_has_replied() -> None:
         *[("RoundStarted", True), ("GuidanceGiven", True), ("ModelReplied", True)],
         *[("RoundStarted", False), ("GuidanceGiven", False), ("ModelReplied", False)],
     ]
-    assert [said.cell for one in run.rounds for said in one.guidance] == ["tools", "text"]
+    assert [said.cell for round in run.rounds for said in round.guidance] == ["tools", "text"]
 
 
 @pytest.mark.req("R0.23")

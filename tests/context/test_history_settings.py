@@ -207,7 +207,7 @@ def test_user_message_after_a_failed_round_is_kept() -> None:
     )
     run = run_of(history=history, prompt="And now?")
     conversation = RequestBuilder("", (), {}, history=History(failed_rounds_above=2))
-    told = [(one.role, one.text) for one in conversation.request(run).messages]
+    told = [(message.role, message.text) for message in conversation.request(run).messages]
     assert told == [("user", "go\n\nNever mind."), ("assistant", "Well."), ("user", "And now?")]
     assert sorted(conversation.left_out) == [1, 2]
 
@@ -359,7 +359,7 @@ def test_only_compaction_truncation_and_new_tool_break_the_prefix(wire: str) -> 
 
     calls = [do(number) for number in range(1, 10)]
     compactor, requests = run(History(compact_above=8, keep_recent=2), *calls)
-    rounds = [one.index for one in compactor.rounds if one.compactions]
+    rounds = [round.index for round in compactor.rounds if round.compactions]
     assert rounds == broken_prefixes(requests, wire) and len(rounds) == 2
     _, requests = run(History(max_messages=9), *calls)
     assert broken_prefixes(requests, wire) == [5, 6, 7, 8, 9]
@@ -380,8 +380,8 @@ def test_request_prefix_is_read_from_the_provider_cache(provider: str, wire: str
     for (before, at), (after, _) in pairwise(zip(bodies, reminder, strict=True)):
         assert common(before, after) > at - 120
     if wire == "messages":
-        read = [one.usage.cache_read or 0 for one in run.rounds if one.usage is not None]
-        sent_before = [one.usage.input or 0 for one in run.rounds if one.usage is not None]
+        read = [round.usage.cache_read or 0 for round in run.rounds if round.usage is not None]
+        sent_before = [round.usage.input or 0 for round in run.rounds if round.usage is not None]
         assert all(cached > 0.8 * before for cached, before in zip(read[1:], sent_before, strict=False))
 
 

@@ -62,7 +62,7 @@ def sights(run: Run) -> list[SentRequest]:
 def assert_same(run: Run, sent: list[Request]) -> list[SentRequest]:
     """Check that every round's rebuilt request equals the sent one, with correct counts."""
     found = sights(run)
-    assert [index for index, _ in sent_requests(run)] == [one.index for one in run.rounds] == [seen.index for seen in found]
+    assert [index for index, _ in sent_requests(run)] == [round.index for round in run.rounds] == [seen.index for seen in found]
     assert [seen.request for seen in found] == sent
     assert [as_bytes(seen.request) for seen in found] == [as_bytes(request) for request in sent]
     before: SentRequest | None = None
@@ -77,7 +77,7 @@ def assert_told_apart(seen: SentRequest, before: SentRequest | None) -> None:
     *first, last = seen.request.messages
     ephemeral = (Text(seen.ephemeral),) if seen.ephemeral else ()
     assert last == Message(seen.lasting.role, (*seen.lasting.parts, *ephemeral))
-    assert all(0 <= one.place <= len(seen.request.messages) for one in seen.left_out)
+    assert all(0 <= omitted.place <= len(seen.request.messages) for omitted in seen.left_out)
     if before is None:
         assert (seen.sent_before, seen.unchanged, seen.kept, seen.left_out_before) == (0, 0, 0, 0)
         return
@@ -352,7 +352,7 @@ def test_omitted_workflow_words_are_reported() -> None:
 def test_empty_parts_are_reported_as_omitted() -> None:
     facts = [*a_round(0, " ", called("look", "a")), *a_round(1), *a_round(2, "", reason="empty_answer"), *a_round(3, "Done.")]
     found = sights(run_of(*facts))
-    assert [(one.message, one.why, one.place) for one in found[3].left_out] == [
+    assert [(omitted.message, omitted.why, omitted.place) for omitted in found[3].left_out] == [
         (Message("assistant", (Text(" "),)), "empty", 1),
         (Message("assistant"), "empty", 3),
         (Message("assistant", (Text(""),)), "empty", 3),

@@ -23,7 +23,7 @@ PICTURE = Image("image/png", b"x")
 
 
 def result(*parts: Any, call_id: str = "c1", **fields: Any) -> ToolResult:
-    return ToolResult(call_id, "look", tuple(Text(one) if isinstance(one, str) else one for one in parts), **fields)
+    return ToolResult(call_id, "look", tuple(Text(part) if isinstance(part, str) else part for part in parts), **fields)
 
 
 def seen(request: Request) -> str:
@@ -105,7 +105,7 @@ def test_whole_result_is_logged_and_readable_in_pieces() -> None:
         [*[ToolCall(READ_TOOL, {"handle": handle, "offset": at, "length": 8_000}) for at in offsets], "Done."]
     )
     following = bare(again, [big]).run_sync("read on", continue_from=run)
-    pieces = [one.results[0].text for one in following.rounds[:-1]]
+    pieces = [round.results[0].text for round in following.rounds[:-1]]
     text = "".join(piece.partition("\n")[2] for piece in pieces)
     assert text == LONG
 

@@ -82,7 +82,7 @@ def changing(folder: Path) -> tuple[Run, ScriptedModel]:
     async def learn() -> str:
         """Changes the tools."""
         log = pending[0].context.log
-        log.emit(ToolsChanged, tools=tuple(one for one in log.run.tools if one.name == "work"))
+        log.emit(ToolsChanged, tools=tuple(tool for tool in log.run.tools if tool.name == "work"))
         return "learned"
 
     async def work() -> str:

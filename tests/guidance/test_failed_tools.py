@@ -158,14 +158,14 @@ def test_failures_escalate_from_full_to_brief_to_strong() -> None:
     assert ["FAILURE LOOP: reads failed in 3 rounds" in text for text in said] == [False] * 3 + [True, False, False]
     assert "FAILURE LOOP: reads failed in 4 rounds" in said[4]
     assert TAG not in stored_text(run) and "FAILURE LOOP" not in stored_text(run)
-    assert [one.cell for one in run.rounds[1].guidance] == ["tool_failed", "tools"]  # before the cell's text
+    assert [guidance.cell for guidance in run.rounds[1].guidance] == ["tool_failed", "tools"]  # before the cell's text
     assert told(scripted(*calls[:3], "Done.", tools=[reads], guidance="off")[0]) == [[]] * 4
 
 
 @pytest.mark.req("R0.75")
 def test_unknown_tools_and_invalid_arguments_are_failures_blocked_calls_not() -> None:
     run, _ = scripted(ToolCall("no_such"), ToolCall("work", {"item": "x"}), do(1), do(1), do(1), "Done.")
-    assert [result.error_code for one in run.rounds for result in one.results] == [
+    assert [result.error_code for round in run.rounds for result in round.results] == [
         "unknown_tool",
         "invalid_arguments",
         None,

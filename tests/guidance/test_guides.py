@@ -246,7 +246,7 @@ def test_list_news_come_with_the_next_request_unjudged(policy: str) -> None:
     run, model = scripted(adding, [start(1), complete(1), start(2), complete(2)], "Done.", todos=board, policy=policy)
     assert ["todo_list" in [cell for cell, _ in said] for said in cells(run)] == [True, True, False]
     assert "1. [not-started] One\n2. [not-started] Two" in reminder(model.requests[1])
-    assert [one.followed[0].followed for one in run.rounds[:2]] == [None, None]
+    assert [round.followed[0].followed for round in run.rounds[:2]] == [None, None]
     assert run.rounds[0].guidance[0].cell == run.rounds[1].guidance[0].cell == "todo_list"
 
 
@@ -288,10 +288,10 @@ def test_each_request_has_one_reminder_in_fixed_order() -> None:
     said = [reminder(request) for request in model.requests]
     assert [text.splitlines()[-1] for text in said] == [f"Round {number} of 50." for number in range(1, 8)]
     assert cells(run)[3] == [("intervention", 2), ("already_said", 1), ("todos_text", 2)]
-    in_order = [said[3].index(one.text) for one in run.rounds[3].guidance]
+    in_order = [said[3].index(guidance.text) for guidance in run.rounds[3].guidance]
     assert in_order == sorted(in_order)
     assert [said[n] for n in range(7)] == [
-        "\n\n".join([*(one.text for one in a_round.guidance), a_round.note]) for a_round in run.rounds
+        "\n\n".join([*(guidance.text for guidance in a_round.guidance), a_round.note]) for a_round in run.rounds
     ]
     assert TAG not in stored_text(run)
     assert "GUIDANCE" not in stored_text(run)
@@ -359,5 +359,5 @@ def test_continued_reply_gets_no_cell(reason: str) -> None:
     model = ScriptedModel([ToolCall("look"), cut, "tence."])
 
     run = Agent(model, tools=[look]).run_sync("go")
-    assert [one.reason for one in run.rounds][-1] in ("reply_cut", "pause_turn")
+    assert [round.reason for round in run.rounds][-1] in ("reply_cut", "pause_turn")
     assert [guidance.cell for guidance in run.rounds[1].guidance] == ["tools"] and run.rounds[2].guidance == ()

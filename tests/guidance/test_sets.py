@@ -141,7 +141,7 @@ def test_run_and_guidance_name_the_set_and_version() -> None:
     mine = own_set(tools="Look again.")
     run, _ = scripted("[CONTINUE]", "Done.", guidance=mine)
     assert run.settings["guidance"] == {"set": "own", "version": mine.version}
-    said = [one for a_round in run.rounds for one in a_round.guidance]
+    said = [guidance for a_round in run.rounds for guidance in a_round.guidance]
     assert said
     assert {(one.set, one.version) for one in said} == {("own", mine.version)}
 

@@ -16,7 +16,7 @@ THOUGHTS = [ToolCall("think", {"thought": f"thought {number}"}) for number in ra
 def test_planning_with_only_blocked_todos_ends_as_blocked() -> None:
     run, _ = scripted(write("One"), mark(1, "blocked", blockedReason="no key"), *THOUGHTS[:2])
     assert (run.status, run.stop_reason) == ("stopped", "blocked")
-    assert not any(given.cell == "intervention" for one in run.rounds for given in one.guidance)
+    assert not any(given.cell == "intervention" for round in run.rounds for given in round.guidance)
     assert "no key" in run.warnings[0]
 
 
@@ -50,4 +50,4 @@ def test_blocked_planning_calls_end_as_repeats_before_counting_as_planning() -> 
     again = ToolCall("think", {"thought": "the same"})
     run, _ = scripted(*[again] * 7, tools=[work, think])
     assert (run.stop_reason, [loop.rule for loop in run.loops]) == ("loop_detected", ["only_blocked_calls"])
-    assert any(given.trigger == "planning_only" for one in run.rounds for given in one.guidance), "both rules applied"
+    assert any(given.trigger == "planning_only" for round in run.rounds for given in round.guidance), "both rules applied"

@@ -65,7 +65,7 @@ def test_claimed_calls_are_recognized_in_runs_despite_json_escapes(subtests: pyt
     for text in (*CLAIMS, CALL.replace("add", "\\u0061dd")):
         with subtests.test(text=text):
             run = Agent(ScriptedModel([text, "3"]), tools=[add], todos=False, instructions=False).run_sync("Go")
-            assert [one.reason for one in run.rounds] == ["prompt", "claimed_call"]
+            assert [round.reason for round in run.rounds] == ["prompt", "claimed_call"]
 
 
 def test_first_known_call_is_reported() -> None:

@@ -153,7 +153,7 @@ def test_equal_words_beside_calls_are_not_a_loop() -> None:
 
 def test_model_that_ignores_blocked_calls_is_stopped() -> None:
     run, _ = scripted(*[do(1)] * 7)
-    assert [result.error_code for one in run.rounds for result in one.results] == [None] * 2 + [DUPLICATE] * 5
+    assert [result.error_code for round in run.rounds for result in round.results] == [None] * 2 + [DUPLICATE] * 5
     assert ended(run) == ("stopped", "loop_detected")
     assert (run.loops[0].rule, run.loops[0].first, run.loops[0].last) == ("only_blocked_calls", 2, 6)
 

@@ -325,7 +325,7 @@ def test_marker_is_neither_shown_nor_stored_nor_sent_again(line: str, signal: st
 def test_marker_of_an_earlier_reply_is_not_sent() -> None:
     model = ScriptedModel(["One.\n[CONTINUE]", "Two.\n[WORKFLOW_COMPLETE]"])
     run = Agent(model, tools=[Counting().tool("look")], todos=False).run_sync("go")
-    assert [one.text for one in run.rounds] == ["One.", "Two."]
+    assert [round.text for round in run.rounds] == ["One.", "Two."]
     assert not any("[CONTINUE]" in message.text for message in model.requests[1].messages if message.role == "assistant")
 
 

@@ -31,7 +31,7 @@ def test_words_with_open_todos_bring_a_limited_number_of_nudges() -> None:
     for index in range(1, 4):
         verdict = TodoNudges()(tool_run(*facts, todos=OPEN))
         assert isinstance(verdict, Continue)
-        assert (verdict.reason, [one.level for one in verdict.guidance]) == ("todo_nudge", [1])
+        assert (verdict.reason, [guidance.level for guidance in verdict.guidance]) == ("todo_nudge", [1])
         facts += a_round(index, "Hm.", reason="todo_nudge")
     assert TodoNudges()(tool_run(*facts, todos=OPEN)) is None
     assert TodoNudges()(tool_run(*facts, *a_round(4, CALL), *a_round(5, "Hm."), todos=OPEN)) is None
@@ -103,7 +103,7 @@ def test_blocked_todos_bring_no_nudge() -> None:
 def test_third_identical_batch_is_blocked_and_two_rounds_end_it() -> None:
     batch = [do(1), do(2)]
     run, _ = scripted(*[batch] * 4, policy=Minimal(guard=None))
-    assert [[result.error_code for result in one.results] for one in run.rounds] == [[None] * 2] * 2 + [[DUPLICATE] * 2] * 2
+    assert [[result.error_code for result in round.results] for round in run.rounds] == [[None] * 2] * 2 + [[DUPLICATE] * 2] * 2
     assert ended(run) == ("stopped", "loop_detected")
 
 

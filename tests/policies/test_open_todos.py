@@ -162,7 +162,7 @@ def test_talking_model_gets_five_interventions_and_then_stops(snapshot: Snapshot
     assert reasons(run) == ["prompt", "tool_results", *["open_todos"] * 5]
     assert ended(run) == ("stopped", "todo_intervention_exhausted")
     assert list(run.warnings) == snapshot
-    assert [one.status for one in run.rounds][1:-1] == ["auto_continue_todos"] * 5
+    assert [round.status for round in run.rounds][1:-1] == ["auto_continue_todos"] * 5
 
 
 @pytest.mark.req("R0.50", "K0.6")
@@ -201,7 +201,7 @@ def test_run_with_only_blocked_todos_ends_with_their_reasons(snapshot: Snapshot)
 @pytest.mark.req("R0.82")
 def test_intervention_success_is_recorded_with_its_reason() -> None:
     run, _ = scripted(write("One"), "Hm.", "Well.", do(1), start(1), complete(1), "Done.")
-    assert [one.followed[0].followed for one in run.rounds[2:4]] == [False, True]
+    assert [round.followed[0].followed for round in run.rounds[2:4]] == [False, True]
     assert run.rounds[3].followed[0].why == "a work tool ran"
 
 
@@ -265,7 +265,7 @@ def test_todo_completed_by_the_user_is_not_model_progress() -> None:
 def test_own_list_reads_of_the_run_are_not_calls() -> None:
     board = TodoBoard(["One"])
     run, _ = scripted("Hm.", "Well.", acting(lambda: board.complete(1), "Done."), todos=board)
-    assert [len(one.records) for one in run.rounds] == [0, 0, 0]
+    assert [len(round.records) for round in run.rounds] == [0, 0, 0]
 
 
 # Lists live with the conversation

@@ -106,7 +106,7 @@ def test_natural_end_adds_no_unsent_guidance() -> None:
     assert given.index("GuidanceGiven") < len(given) - 1 - given[::-1].index("ModelReplied")
     assert given[-2:] == ["RoundFinished", "RunFinished"]
     assert [reminder(request) for request in model.requests] == [
-        "\n\n".join([*(one.text for one in a_round.guidance), a_round.note]) for a_round in run.rounds
+        "\n\n".join([*(guidance.text for guidance in a_round.guidance), a_round.note]) for a_round in run.rounds
     ]
 
 
@@ -223,4 +223,4 @@ def test_tolerated_planning_is_a_setting(rounds: int) -> None:
     run = Agent(ScriptedModel(thoughts), tools=[work, think], policy=Matrix(planning_rounds=rounds), max_rounds=7).run_sync(
         "go"
     )
-    assert [one.reason for one in run.rounds].index("planning_only") == rounds + 1
+    assert [round.reason for round in run.rounds].index("planning_only") == rounds + 1

@@ -40,7 +40,7 @@ def test_fourth_round_of_planning_brings_an_intervention() -> None:
     verdict = PlanningLoop()(rounds(THINK, READ, THINK, READ))
     assert isinstance(verdict, Continue)
     assert verdict.reason == "planning_only"
-    assert [(one.cell, one.level, one.trigger) for one in verdict.guidance] == [("intervention", 3, "planning_only")]
+    assert [(guidance.cell, guidance.level, guidance.trigger) for guidance in verdict.guidance] == [("intervention", 3, "planning_only")]
 
 
 @pytest.mark.req("R0.66")
@@ -129,7 +129,7 @@ def test_work_satisfies_the_planning_intervention() -> None:
     replies = [write("One"), READ, thought(1), thought(2), start(1), do(1), complete(1), "Done."]
     run, _ = scripted(*replies)
     assert reasons(run)[4:] == ["planning_only", "planning_only", "tool_results", "tool_results"]
-    assert [one.followed[0].followed for one in run.rounds[4:6]] == [False, True]
+    assert [round.followed[0].followed for round in run.rounds[4:6]] == [False, True]
     assert ended(run) == ("completed", "natural")
 
 

@@ -82,5 +82,5 @@ def test_run_that_closed_its_list_has_no_warning() -> None:
 @pytest.mark.req("R0.80", "K0.2")
 def test_open_todos_refuse_final_words_but_not_the_marker() -> None:
     run, _ = scripted(write("One"), "All is done, goodbye.", "[WORKFLOW_COMPLETE]", policy=Matrix())
-    assert [one.status for one in run.rounds] == ["success", "auto_continue_todos", "workflow_complete"]
+    assert [round.status for round in run.rounds] == ["success", "auto_continue_todos", "workflow_complete"]
     assert ended(run) == ("completed", "complete_with_open_todos")

@@ -23,7 +23,7 @@ def test_words_alone_add_a_round_with_a_reminder() -> None:
     verdict = WorkflowMode()(tool_run(*a_round(0, "Hm.")))
     assert isinstance(verdict, Continue)
     assert verdict.reason == "workflow_mode"
-    assert [one.cell for one in verdict.guidance] == ["workflow"]
+    assert [guidance.cell for guidance in verdict.guidance] == ["workflow"]
     assert WorkflowMode()(tool_run(*a_round(0, "Hm."), words=OFF)) == Continue(
         "workflow_mode", round_status="auto_continue_workflow"
     )
@@ -50,7 +50,7 @@ def test_talking_model_is_reminded_five_times_and_then_stopped() -> None:
     run, model = scripted(*WORDS, policy=WORKFLOW)
     assert ended(run) == ("stopped", "workflow_mode_exhausted")
     assert reasons(run) == ["prompt", *["workflow_mode"] * 5]
-    assert [one.status for one in run.rounds][:-1] == ["auto_continue_workflow"] * 5
+    assert [round.status for round in run.rounds][:-1] == ["auto_continue_workflow"] * 5
     assert ["WORKFLOW MODE" in reminder(request) for request in model.requests] == [False, *[True] * 5]
     assert cells(run)[1] == [("workflow", 1), ("text", 1)]
 

@@ -78,7 +78,7 @@ class Broken(Exception):
 
 
 class Told:
-    """Plays a script and answers summary requests. It starts at reply ``first``, as an earlier process got the others."""
+    """Plays a script and answers summary requests. Starts at reply ``first``; an earlier process got the others."""
 
     name = "scripted:told"
 
@@ -205,7 +205,7 @@ def assert_whole(path: Path, run: Run, told: Sequence[e.AnyEvent]) -> None:
     for kind, once in ONCE.items():
         found = Counter(once(event) for event in run.events if isinstance(event, kind))
         assert set(found.values()) <= {1}, (kind, found)
-    assert all(len(one.results) == len(one.calls) for one in run.rounds) and run.open_round is None
+    assert all(len(round.results) == len(round.calls) for round in run.rounds) and run.open_round is None
     assert isinstance(run.events[-1], e.RunFinished)
     check_totals(path)
 

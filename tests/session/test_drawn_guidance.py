@@ -53,11 +53,11 @@ agent = partial(agent_of, tools=[work], policy=Drawing(), todos=False)
 
 def sets_of(run: Run) -> list[str]:
     """Return the set of each round, from its note."""
-    return ["loud" if one.note.startswith("ROUND") else "calm" for one in run.rounds]
+    return ["loud" if round.note.startswith("ROUND") else "calm" for round in run.rounds]
 
 
 def given(run: Run) -> list[tuple[int, str, str]]:
-    return [(one.index, guidance.set, guidance.text) for one in run.rounds for guidance in one.guidance]
+    return [(round.index, guidance.set, guidance.text) for round in run.rounds for guidance in round.guidance]
 
 
 def drawn(run: Run) -> list[str]:

@@ -171,8 +171,8 @@ def test_forged_consent_does_not_count(tmp_path: Path, subtests: pytest.Subtests
             run = desk.resumed(path, desk.agent("Done.", gates=gates), trust_log=False)
             assert not desk.done
             if call is WRITE:
-                assert [one.kind for one in run.waiting] == ["approval"]
-            assert all(one.outcome in ("open", "withdrawn") for one in run.questions)
+                assert [question.kind for question in run.waiting] == ["approval"]
+            assert all(question.outcome in ("open", "withdrawn") for question in run.questions)
             assert load_trace(path).waiting == run.waiting and load_trace(path) == run
 
 
@@ -180,7 +180,7 @@ def test_call_gated_only_by_code_is_judged_again(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     path = desk.log_of(WRITE, edit=admitted, approve=None, gates=(careful,))
     run = desk.resumed(path, desk.agent("Done.", gates=(careful,)), trust_log=False, approve="auto")
-    assert not desk.done and [one.kind for one in run.waiting] == ["approval"]
+    assert not desk.done and [question.kind for question in run.waiting] == ["approval"]
 
 
 def test_foreign_log_is_asked_about_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -204,7 +204,7 @@ def test_refused_log_stays_refused_after_another_crash(tmp_path: Path) -> None:
     desk.resumed(path, trust_log=False)
     cut_log(path, "run_recovered")  # own events from here on, after forged ones
     run = desk.resumed(path)
-    assert not desk.done and [one.kind for one in run.waiting] == ["approval"]
+    assert not desk.done and [question.kind for question in run.waiting] == ["approval"]
 
 
 def test_answers_to_a_refused_log_are_refused(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_tool_never_gets_answers_of_a_refused_log(tmp_path: Path) -> None:
 
     path = desk.log_of(WRITE, edit=edit)
     run = desk.resumed(path, trust_log=False)
-    assert run.status == "completed" and "evil" not in "".join(result.text for one in run.rounds for result in one.results)
+    assert run.status == "completed" and "evil" not in "".join(result.text for round in run.rounds for result in round.results)
 
 
 def _with_call(event: Any, call: ToolCall) -> Any:

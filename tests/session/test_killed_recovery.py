@@ -68,56 +68,56 @@ def outcomes(whole: Run, server: ForkServer, tmp_path_factory: pytest.TempPathFa
 
 def test_killed_run_has_each_event_of_a_completed_run(whole: Run) -> None:
     assert {type(event) for event in whole.events} == WANTED and whole.status == "completed"
-    assert max(len(one.calls) for one in whole.rounds) >= 5
+    assert max(len(round.calls) for round in whole.rounds) >= 5
     assert {bool(event.problem) for event in whole.events if isinstance(event, e.ContextCompacted)} == {True, False}
 
 
 @pytest.mark.slow("starts the process that all killed runs are forked from")
 def test_run_is_killed_at_each_moment_of_each_event(whole: Run, outcomes: list[Outcome]) -> None:
-    assert {one.signal for one in outcomes} == {signal.SIGKILL}
-    met = {(type(whole.events[one.fault.seq]), one.fault.moment) for one in outcomes}
+    assert {outcome.signal for outcome in outcomes} == {signal.SIGKILL}
+    met = {(type(whole.events[outcome.fault.seq]), outcome.fault.moment) for outcome in outcomes}
     assert met == {(kind, moment) for kind in WANTED for moment in MOMENTS}
     if AT_NIGHT:
-        assert {one.fault.seq for one in outcomes if one.fault.moment == "after"} == set(range(len(whole.events)))
+        assert {outcome.fault.seq for outcome in outcomes if outcome.fault.moment == "after"} == set(range(len(whole.events)))
 
 
 def test_reported_events_survive_every_kill(whole: Run, outcomes: list[Outcome]) -> None:
-    for one in outcomes:
-        at, moment = one.fault.seq, one.fault.moment
+    for outcome in outcomes:
+        at, moment = outcome.fault.seq, outcome.fault.moment
         told = at + 1 if moment == "told" else at
         kept = at + 1 if moment in ("after", "told") else at
-        assert one.told == list(range(told)), one.fault
+        assert outcome.told == list(range(told)), outcome.fault
         if kept == 0:
-            assert moment in ("before", "in") and not one.told
+            assert moment in ("before", "in") and not outcome.told
             with pytest.raises(TraceError, match=r"holds no whole event.*nothing is lost"):
-                load_file(one.path)
+                load_file(outcome.path)
             continue
-        run = load_file(one.path)
-        assert len(run.events) == kept, one.fault
+        run = load_file(outcome.path)
+        assert len(run.events) == kept, outcome.fault
         assert [type(event) for event in run.events] == [type(event) for event in whole.events[:kept]]
 
 
 def test_killed_run_is_interrupted_unless_it_had_ended(outcomes: list[Outcome]) -> None:
     seen = Counter()
-    for one in outcomes:
-        shown = [(line.status, line.stop_reason) for line in Store(one.folder).summaries()]
-        if one.fault.seq == 0 and one.fault.moment in ("before", "in"):
+    for outcome in outcomes:
+        shown = [(line.status, line.stop_reason) for line in Store(outcome.folder).summaries()]
+        if outcome.fault.seq == 0 and outcome.fault.moment in ("before", "in"):
             assert shown == []
             continue
-        run = Store(one.folder).load(one.path.stem)
+        run = Store(outcome.folder).load(outcome.path.stem)
         ended = isinstance(run.events[-1], e.RunFinished)
         expected = ("completed", "natural") if ended else ("interrupted", "interrupted")
-        assert shown == [(run.status, run.stop_reason)] == [expected], one.fault
+        assert shown == [(run.status, run.stop_reason)] == [expected], outcome.fault
         seen[run.status] += 1
     assert seen["interrupted"] > 50 and seen["completed"] >= 2
 
 
 def test_finished_tool_has_done_its_work(outcomes: list[Outcome]) -> None:
     """The log never reports more than the tools did, so recovery repeats no finished call."""
-    for one in outcomes:
-        if one.path.stat().st_size and one.told:
-            ended = [r.text for a in load_file(one.path).rounds for r in a.results if r.text.startswith("done: ")]
-            assert Counter(text.removeprefix("done: ").partition("\n")[0] for text in ended) <= Counter(one.effects)
+    for outcome in outcomes:
+        if outcome.path.stat().st_size and outcome.told:
+            ended = [r.text for a in load_file(outcome.path).rounds for r in a.results if r.text.startswith("done: ")]
+            assert Counter(text.removeprefix("done: ").partition("\n")[0] for text in ended) <= Counter(outcome.effects)
 
 
 def gone_on_with(path: Path) -> Run:
@@ -133,7 +133,7 @@ def assert_done_once(run: Run, path: Path) -> None:
     """Check that no tool worked twice, and that each finished call did its work."""
     done = Counter(effects(path))
     assert set(done.values()) <= {1}
-    results = [result for one in run.rounds for result in one.results]
+    results = [result for round in run.rounds for result in round.results]
     told = Counter(result.text.partition("\n")[0].removeprefix("done: ") for result in results if "done: " in result.text)
     assert told <= done
     cut_off = [result for result in results if result.error_code == INTERRUPTED]
@@ -143,27 +143,27 @@ def assert_done_once(run: Run, path: Path) -> None:
 @pytest.mark.req("KX.11")
 def test_killed_run_resumes_and_no_tool_works_twice(whole: Run, outcomes: list[Outcome], tmp_path: Path) -> None:
     last = len(whole.events) - 1
-    for one in outcomes:
-        kept = one.fault.seq + (one.fault.moment in ("after", "told"))
+    for outcome in outcomes:
+        kept = outcome.fault.seq + (outcome.fault.moment in ("after", "told"))
         if not 0 < kept <= last:
             continue  # no run before the first event; nothing to do after the last
-        path = Path(shutil.copytree(one.folder, tmp_path / one.folder.name)) / one.path.name
+        path = Path(shutil.copytree(outcome.folder, tmp_path / outcome.folder.name)) / outcome.path.name
         died = load_trace(path)
-        assert died.status == "interrupted" and one.told == [event.seq for event in died.events][: len(one.told)], one.fault
+        assert died.status == "interrupted" and outcome.told == [event.seq for event in died.events][: len(outcome.told)], outcome.fault
         run = gone_on_with(path)
-        assert run.status == "completed", one.fault
+        assert run.status == "completed", outcome.fault
         assert_whole(path, run, died.events)
         assert_done_once(run, path)
 
 
 def test_conversation_continues_after_a_killed_run(outcomes: list[Outcome], tmp_path: Path) -> None:
-    for one in outcomes[3::9]:
-        before = load_file(one.path)
-        folder = Path(shutil.copytree(one.folder, tmp_path / one.folder.name))
+    for outcome in outcomes[3::9]:
+        before = load_file(outcome.path)
+        folder = Path(shutil.copytree(outcome.folder, tmp_path / outcome.folder.name))
         again = run_in(folder, prompt="And now?", continue_from=before)
         # A finished script repeats its last reply, with the list still open.
         assert again.status in ("completed", "stopped") and again.error is None and again.continued_from == before.id
-        assert all(len(one.results) == len(one.calls) for one in again.rounds)
+        assert all(len(round.results) == len(round.calls) for round in again.rounds)
         assert Store(folder).load(again.id) == again
 
 
@@ -171,7 +171,7 @@ def begun_again(whole: Run, folder: Path, count: int) -> Path:
     """Write the interrupted log of the run, and its tools' effects so far."""
     path = cut(whole.events[:count], folder)
     died = load_trace(path)
-    said = [result.text for one in died.rounds for record in one.records if (result := record.result) is not None]
+    said = [result.text for round in died.rounds for record in round.records if (result := record.result) is not None]
     done = [text.partition("\n")[0].removeprefix("done: ") for text in said if text.startswith("done: ")]
     (folder / EFFECTS).write_text("".join(f"{one}\n" for one in done), encoding="utf-8")
     return path
@@ -236,7 +236,7 @@ def test_exactly_one_of_two_recovering_processes_succeeds(whole: Run, path: Path
     rivals = [rival(), rival()]
     for one in rivals:
         one.say()
-    heard = [one.hears() for one in rivals]
+    heard = [rival.hears() for rival in rivals]
     winner, loser = sorted(rivals, key=lambda one: heard[rivals.index(one)] != "asked")
     assert max(heard) == "asked"
     assert min(heard) == (f"StoreError: Run {whole.id} is running in another process. Stop it there first, or wait for its end")

@@ -69,13 +69,13 @@ def test_round_compacted_before_the_crash_is_not_compacted_again(tmp_path: Path)
     replies = [*[paid(ToolCall("large", {"n": n}), tokens=8_100 if n == 5 else 1_000) for n in range(6)], "Done."]
     settings: dict[str, Any] = {"tools": [large], "todos": False, "history": History(share=0.8, window=10_000)}
     whole = Agent(Told(replies, summary="What was done."), **settings).run_sync("Go.", store=Store(tmp_path))
-    compacted = [one.compacted for one in whole.rounds[6].compactions]
+    compacted = [compaction.compacted for compaction in whole.rounds[6].compactions]
     assert [event.why for event in whole.events if isinstance(event, e.ContextCompacted)] == ["share"]
     path = cut(died := until(whole, e.ContextCompacted), tmp_path / "died")
     model = Told(replies, first=6, summary="Another summary.")
     run = asyncio.run(recover(path, agent=Agent(model, **settings)))
     assert_whole(path, run, died)
-    assert [one.compacted for one in run.rounds[6].compactions] == compacted
+    assert [compaction.compacted for compaction in run.rounds[6].compactions] == compacted
     (request,) = model.requests
     sent = [part.text for message in request.messages for part in message.parts if isinstance(part, Text)]
     assert "What was done." in sent[0] and not any("Another summary." in text for text in sent)

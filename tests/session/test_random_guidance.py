@@ -39,7 +39,7 @@ def expected(seed: object, rounds: int) -> list[tuple[int, str, float]]:
 
 
 def guided(run: Run) -> dict[int, set[str]]:
-    return {one.index: {guidance.set for guidance in one.guidance} for one in run.rounds if one.guidance}
+    return {round.index: {guidance.set for guidance in round.guidance} for round in run.rounds if round.guidance}
 
 
 def test_each_round_has_its_own_seeded_draw() -> None:

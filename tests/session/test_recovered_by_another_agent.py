@@ -38,7 +38,7 @@ def test_truncated_results_stay_truncated_and_readable_after_recovery(history: s
     model = ScriptedModel([ToolCall("read_tool_result", {"handle": handle, "offset": 3_000}), "Done."])
     run = asyncio.run(recover(run_id, store=Store(tmp_path), agent=Agent(model, tools=[big], history=history)))
     assert run.status == "completed" and "characters 3,000 to 7,000 of 50,000" in run.rounds[1].results[0].text
-    assert "read_tool_result" in [one.name for one in model.requests[0].tools]
+    assert "read_tool_result" in [tool.name for tool in model.requests[0].tools]
     assert len(model.requests[0].messages[-1].parts[0].text) < 5_000  # type: ignore[union-attr]
 
 

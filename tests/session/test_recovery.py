@@ -119,7 +119,7 @@ def assert_calls_are_answered_as_they_should(died: Run, run: Run) -> None:
     one_by_one = [call for call in left if call.name in ("build", "fails", "decide", "todo_operations")]
     running = one_by_one[:1] or left
     cut_off = {call.id for call in running if call.name != "todo_operations"}
-    told = {result.call_id for one in run.rounds for result in one.results if result.error_code == INTERRUPTED}
+    told = {result.call_id for round in run.rounds for result in round.results if result.error_code == INTERRUPTED}
     assert told == cut_off
 
 

@@ -230,7 +230,7 @@ def test_interrupted_run_of_an_earlier_schema_is_recovered(subtests: pytest.Subt
     for path in OLDER:
         with subtests.test(path.stem):
             whole = load_trace(path)
-            tools = [stub(one.name) for one in whole.tools if one.name != "todo_operations"]
+            tools = [stub(tool.name) for tool in whole.tools if tool.name != "todo_operations"]
             options: dict[str, Any] = {"answer": lambda question: "always"} if "approve" in whole.settings else {}
             for count in range(1, len(whole.events), size(2, nightly=1)):
                 died = whole.events[:count]

@@ -168,8 +168,8 @@ def test_interrupted_compaction_is_made_and_a_finished_one_kept(kind: type[e.Eve
     path = cut(until(whole, kind), tmp_path / "died")
     replied = sum(isinstance(event, e.ModelReplied) for event in load_trace(path).events)
     run, model = again(path, [*[do(n) for n in range(4)], "Done."][replied:])
-    done = [[c.compacted for c in one.compactions] for one in whole.rounds]
-    assert [[c.compacted for c in one.compactions] for one in run.rounds] == done and any(done)
+    done = [[c.compacted for c in round.compactions] for round in whole.rounds]
+    assert [[c.compacted for c in round.compactions] for round in run.rounds] == done and any(done)
     assert "".join(m.text for m in model.requests[0].messages).count(run.rounds[replied].compactions[0].compacted.text) == 1
 
 
@@ -198,7 +198,7 @@ def test_final_answer_after_a_timeout_has_no_time_limit(tmp_path: Path) -> None:
         path = cut(until(whole, kind, number), tmp_path / str(number))
         run = asyncio.run(recover(path, tools=[hang], model=Slow(["In short."])))
         assert (run.status, run.stop_reason, run.text) == ("limited", "max_seconds", "In short.")
-        assert [one.status for one in run.rounds] == ["cancelled", "success"]
+        assert [round.status for round in run.rounds] == ["cancelled", "success"]
 
 
 def test_reply_cut_by_the_time_limit_is_not_an_end(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_reply_cut_by_the_time_limit_is_not_an_end(tmp_path: Path) -> None:
     whole = agent.run_sync("Go.", store=Store(tmp_path))
     path = cut(until(whole, e.RoundFinished), tmp_path / "died")
     run, _ = again(path, ["Done."], (), agent=Agent(ScriptedModel(["Done."]), max_seconds=60))
-    assert (run.status, run.text, [one.reason for one in run.rounds]) == ("completed", "Done.", ["prompt", "recovered"])
+    assert (run.status, run.text, [round.reason for round in run.rounds]) == ("completed", "Done.", ["prompt", "recovered"])
 
 
 def test_interrupted_reply_is_requested_again_within_the_limit(tmp_path: Path) -> None:

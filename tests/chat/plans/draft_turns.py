@@ -79,7 +79,7 @@ def run_it(request: Any) -> ToolCall:
 def left_after(whole: Store, run: Run, store: Store, end: int | str, inside: int | str | None = "whole") -> None:
     """Store the log of a process that died after this event, with all, part or none of its plan's log."""
     store.prepare()
-    nested = [one.nested for one in run.step_records.values()]
+    nested = [record.nested for record in run.step_records.values()]
     for name in (run.id, *(nested if inside is not None else ())):
         (store.folder / whole.path(name).name).write_bytes(whole.path(name).read_bytes())
     cut_log(store.path(run.id), end)

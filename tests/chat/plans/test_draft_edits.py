@@ -28,7 +28,7 @@ def draft(*more: dict[str, Any]) -> PlanSpec:
 
 def outline(plan: PlanSpec) -> list[tuple[int | None, str | None, tuple[int, ...]]]:
     """Return each step's number, description and dependencies."""
-    return [(one.number, one.description, one.depends_on) for one in plan.steps]
+    return [(step.number, step.description, step.depends_on) for step in plan.steps]
 
 
 def test_moved_step_renumbers_its_dependents_and_references() -> None:
@@ -42,7 +42,7 @@ def test_moved_step_renumbers_its_dependents_and_references() -> None:
     later = move_step(draft(step(4, "galway")), 3, 0)
     assert outline(later)[3] == (4, "Step 3", (2, 3)) and "$step[2].output.rows" in str(later.steps[3].args)
     apart = move_step(draft(step(4, "", 2), step(5, "", 1, 4)), 1, 0)
-    assert [one.depends_on for one in apart.steps[3:]] == [(1,), (2, 4)]
+    assert [step.depends_on for step in apart.steps[3:]] == [(1,), (2, 4)]
 
 
 def test_step_stays_after_its_dependencies_which_cannot_be_removed(subtests: pytest.Subtests) -> None:

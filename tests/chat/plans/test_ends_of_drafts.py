@@ -96,10 +96,10 @@ def test_unreadable_plan_is_not_asked_about_and_result_is_reported(tmp_path: Pat
             run = drafting(*after).run_sync("Draft it", store=store, answer=(lambda _: "approve") if after else None)
             log = cut_log(store.path(run.id), end, before=not after)
             lines = [json.loads(line) for line in log.read_bytes().splitlines()]
-            for one in lines:
-                if one["kind"] == "plan_proposed":
-                    one["plan"]["steps"] = 7
-            log.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in lines), encoding="utf-8")
+            for line in lines:
+                if line["kind"] == "plan_proposed":
+                    line["plan"]["steps"] = 7
+            log.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines), encoding="utf-8")
             done = recovered(run.id, store, agent("High."))
             assert (done.status, done.text) == ("completed", text), done.error
 
@@ -112,7 +112,7 @@ def test_reworded_question_is_asked_anew_with_its_own_answer(tmp_path: Path) -> 
     for _ in range(2):  # without the tool, the question differs
         answers = {asked.waiting[0].id: "approve"}
         asked = recovered(left.id, store, bare, answers=answers)
-    assert asked.text == "That tool is gone." and [one.outcome for one in asked.questions] == ["withdrawn", "answered"]
+    assert asked.text == "That tool is gone." and [question.outcome for question in asked.questions] == ["withdrawn", "answered"]
     assert "tides_fetch" in asked.messages[-2].text and kinds(asked)[-1] == "PlanApproved"
 
 

@@ -215,4 +215,4 @@ def test_timed_out_plan_reports_its_results_and_withdraws_permissions(tmp_path: 
         assert kinds(run) == ["PlanProposed", "PlanApproved"] and '"status":"failed"' in run.messages[-2].text
         assert "3 s" in record.error and (record.error in run.messages[-2].text) is (store is None)
         if store is not None:
-            assert [one["status"] for one in record.output["steps"]] == ["completed", "failed", "not_run"]
+            assert [step["status"] for step in record.output["steps"]] == ["completed", "failed", "not_run"]

@@ -108,7 +108,7 @@ def test_waiting_plan_keeps_its_permissions_and_grants_them_once(tmp_path: Path)
     again = agent("High.", tools=fetched.tools(), approve="ask")
     left = recovered(drafted.id, store, again, answers={drafted.waiting[0].id: "approve"}, suspend=True)
     assert left.is_suspended and left.waiting[0].about is not None and fetched.stations == ["brest"]
-    assert [(one.tool, one.arguments) for one in left.grants] == [
+    assert [(grant.tool, grant.arguments) for grant in left.grants] == [
         ("tides_fetch", '{"station":"brest"}'),
         ("tides_fetch", '{"station":"cork"}'),
     ]

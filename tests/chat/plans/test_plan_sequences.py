@@ -127,4 +127,4 @@ def test_plan_of_a_chat_has_one_row_with_its_calls(tmp_path: Path) -> None:
     assert table[["run_id", "mode", "status", "steps", "calls"]].to_numpy().tolist() == [
         [run.id, "auto_execute", "failed", 3, 2]
     ]
-    assert [one.status for one in PlanHistory(run.events).plans[0].steps] == ["completed", "failed", "skipped"]
+    assert [step.status for step in PlanHistory(run.events).plans[0].steps] == ["completed", "failed", "skipped"]

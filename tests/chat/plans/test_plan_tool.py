@@ -39,7 +39,7 @@ def test_plan_tool_has_the_documented_schema_and_is_offered_once() -> None:
         key: bare(one) for key, one in properties.items()
     }
     run = agent("Hello.").run_sync("Hello")
-    assert [one.name for one in run.tools].count("agent_create_plan") == 1
+    assert [tool.name for tool in run.tools].count("agent_create_plan") == 1
 
 
 @pytest.mark.req("R3.18", "R3.21")
@@ -67,7 +67,7 @@ def test_failed_step_skips_its_dependents_and_result_says_so() -> None:
     run = agent(call(), three, "It failed.").run_sync("Compare them")
     documented, found = loaded("results.json")["executed in part"]["content"], result_of(run)
     assert (found["status"], found["summary"]) == (documented["status"], documented["summary"])
-    assert [one["status"] for one in found["steps"]] == [one["status"] for one in documented["steps"]]
+    assert [step["status"] for step in found["steps"]] == [step["status"] for step in documented["steps"]]
     assert "no such station" in found["steps"][1]["error"] and "2" in found["steps"][2]["reason"]
     assert found["references"] == documented["references"] and run.status == "completed"
 
@@ -83,7 +83,7 @@ def test_draft_runs_once_and_only_after_the_answer() -> None:
     again = replace(agent(), model=model)
     ran = again.run_sync("Yes, run it", continue_from=drafted)
     assert result_of(ran)["status"] == "executed" and result_of(ran)["plan_id"] == name
-    assert not [one for one in ran.model_calls if one.operation == "plan_generation"]  # no other planning
+    assert not [call for call in ran.model_calls if call.operation == "plan_generation"]  # no other planning
     assert who(ran, PlanApproved) == ["person"]
     twice = again.run_sync("Again", continue_from=ran)
     assert error_of(twice)[0] == "already_executed" and name in error_of(twice)[1]
@@ -92,7 +92,7 @@ def test_draft_runs_once_and_only_after_the_answer() -> None:
 @pytest.mark.req("K3.7")
 def test_model_cannot_approve_its_own_or_an_unknown_draft() -> None:
     run = agent(DRAFT, TWO, run_it, "Wait for the person.").run_sync("Draft it")
-    assert error_of(run)[0] == "not_approved" and not any(isinstance(one, PlanApproved) for one in run.events)
+    assert error_of(run)[0] == "not_approved" and not any(isinstance(event, PlanApproved) for event in run.events)
     unknown = agent(call(plan_id="plan-70"), "There is none.").run_sync("Run it", continue_from=run)
     code, text = error_of(unknown)
     assert code == "unknown_plan" and "plan-70" in text and result_of(run, 0)["plan_id"] in text
@@ -124,7 +124,7 @@ def test_reviewer_decides_and_a_failed_review_approves_nothing(subtests: pytest.
                 )
             told = {"unreadable": "cannot be read", "down": "did not answer", "rejected": "It deletes"}.get(name, "")
             assert told in found["review"]["notes"]
-            operations = [(one.operation, one.profile, one.execution_mode) for one in run.model_calls]
+            operations = [(call.operation, call.profile, call.execution_mode) for call in run.model_calls]
             assert operations[:2] == [
                 ("plan_generation", "balanced", "agent_review"),
                 ("plan_review", "quality", "agent_review"),
@@ -148,7 +148,7 @@ def test_invalid_plan_is_an_error_result_not_a_failed_run(subtests: pytest.Subte
         with subtests.test(name):
             run = agent(*replies).run_sync("Compare them")
             assert run.status == "completed" and error_of(run)[0] == code
-            assert all(one in error_of(run)[1] for one in names)
+            assert all(name in error_of(run)[1] for name in names)
     mended = agent(call(), wrong, TWO, "Done.").run_sync("Compare them")
     assert result_of(mended)["status"] == "executed"
     requests = scripted(call(), wrong, TWO, "Done.").requests
@@ -199,7 +199,7 @@ def test_persona_drafts_the_list_once_and_reports_the_result() -> None:
     live = Agent("simulated:disciplined", tools=[tides_fetch], extensions=[Plans()], todos=False).start(listed)
     wait_until(lambda: live.run.waiting)
     draft = result_of(live.run)
-    assert [(one["description"], one["args"]) for one in draft["plan"]["steps"]] == [
+    assert [(step["description"], step["args"]) for step in draft["plan"]["steps"]] == [
         ('Fetch tides_fetch("brest")', {"station": "brest"})
     ]
     assert draft["summary"] == '1. Fetch tides_fetch("brest")'
@@ -248,7 +248,7 @@ def test_step_calls_are_asked_about_and_denial_fails_the_step() -> None:
     made = agent(call(), plan(delete(1), delete(2)), "Done.", tools=[delete_table], permissions={"delete_table": "allow"})
     run = made.run_sync("Delete them", approve=approve)
     assert sorted(map(str, asked)) == ["{'name': 't1'}", "{'name': 't2'}"]
-    assert [one["status"] for one in result_of(run)["steps"]] == ["completed", "failed"] and run.status == "completed"
+    assert [step["status"] for step in result_of(run)["steps"]] == ["completed", "failed"] and run.status == "completed"
 
 
 def test_long_error_is_truncated_and_plans_do_not_nest() -> None:

@@ -39,7 +39,7 @@ def test_undecided_question_stays_open_and_is_answered_later(tmp_path: Path, sub
                 run = live.result(PATIENCE)
             else:
                 run = drafting().run_sync("Draft it", store=store, answer=answer)
-            assert run.status == "waiting_on_user" and [one.kind for one in run.waiting] == ["plan_review"]
+            assert run.status == "waiting_on_user" and [question.kind for question in run.waiting] == ["plan_review"]
             again = recovered(run.id, store, agent(), answers={run.waiting[0].id: NoAnswer.CANCEL})
             assert again.status == "waiting_on_user" and len(again.waiting) == 1
             made = agent("High.", tools=fetched.tools(), approve="ask")
@@ -61,7 +61,7 @@ def test_function_that_keeps_changing_a_draft_leaves_it_open(tmp_path: Path, sub
             assert run.status == "waiting_on_user" and len(asked) == MAX_ANSWERS and len(run.waiting) == 1
             assert run.warned
             left = recovered(run.id, store, agent(), answer=change)
-            assert len(asked) == MAX_ANSWERS and [one.id for one in left.waiting] == [one.id for one in run.waiting]
+            assert len(asked) == MAX_ANSWERS and [question.id for question in left.waiting] == [question.id for question in run.waiting]
             made = agent("High.", tools=fetched.tools(), approve="ask")
             done = recovered(left.id, store, made, answers={left.waiting[0].id: "approve"})
             assert done.text == "High." and bool(fetched.stations) and len(run.waiting) == 1

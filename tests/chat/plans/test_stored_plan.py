@@ -54,7 +54,7 @@ def test_outcome_of_a_plan_and_its_steps_is_stored(tmp_path: Path) -> None:
     run = agent(*replies).run_sync("Go", store=Store(tmp_path))
     stored = stored_plan(run, next(iter(run.plans)))
     assert (stored["status"], stored["execution_mode"], stored["review"]["verdict"]) == ("failed", "agent_review", "approved")
-    assert [one["status"] for one in stored["steps"]] == ["completed", "failed", "skipped"]
+    assert [step["status"] for step in stored["steps"]] == ["completed", "failed", "skipped"]
     assert stored["steps"][1]["error"] and stored["started_at"] and stored["completed_at"].endswith("Z")
     assert run.text == "Vigo is unknown."
     edited = answered(waiting(drafting("Done.")), steps_of(step(1, "cork")), "approve")

@@ -29,7 +29,7 @@ def test_approved_draft_runs_at_once_and_model_reports_it() -> None:
     assert live.run.agent_state == "waiting_on_user"
     run = answered(live, "approve")
     assert kinds(run) == ["PlanProposed", "PlanApproved"] and run.text == "Both are high at 05:10."
-    assert [one.operation for one in run.model_calls] == ["plan_generation"] and run.status == "completed"
+    assert [call.operation for call in run.model_calls] == ["plan_generation"] and run.status == "completed"
     (step_,) = run.step_records.values()
     assert (step_.status, step_.output["status"], step_.output["summary"]) == ("completed", "executed", "2 of 2 steps done.")
     told = run.messages[-2].text
@@ -102,11 +102,11 @@ def test_message_instead_of_an_answer_lets_model_run_once() -> None:
     assert result_of(run)["status"] == "executed" and run.text == "They are high together."
     (approved,) = events_of(run, PlanApproved)
     assert (approved.by, approved.words, approved.call_id) == ("person", "Yes, go ahead", "call_2")
-    assert [one.outcome for one in run.questions] == ["withdrawn"]
+    assert [question.outcome for question in run.questions] == ["withdrawn"]
     asked_again = waiting(drafting("What do you mean?"))
     asked_again.say("Hm")
     wait_until(lambda: len(asked_again.run.questions) == 2)
-    assert [one.outcome for one in asked_again.run.questions] == ["withdrawn", "open"]
+    assert [question.outcome for question in asked_again.run.questions] == ["withdrawn", "open"]
     assert asked_again.run.text == "What do you mean?" and asked_again.run.waiting[0].kind == "plan_review"
     asked_again.answer("deny")
     assert asked_again.result(PATIENCE).status == "completed"
@@ -129,7 +129,7 @@ def test_unclear_message_approves_no_draft_and_asks_once_more(subtests: pytest.S
             live = again.start(words, RunOptions(continue_from=drafted))
             run = answered(live, "approve")
             assert kinds(run) == ["PlanProposed", "PlanApproved"] and run.text == "High together."
-            assert len(run.questions) == 1 and not [one for one in run.events if isinstance(one, PlanApproved) and one.words]
+            assert len(run.questions) == 1 and not [event for event in run.events if isinstance(event, PlanApproved) and event.words]
 
 
 def test_clear_no_closes_a_draft_for_the_model(subtests: pytest.Subtests) -> None:
@@ -179,7 +179,7 @@ def test_answer_to_another_question_approves_no_draft() -> None:
     live = made.start("Draft it")
     wait_until(lambda: live.run.waiting)
     live.answer("yes, Monday")
-    wait_until(lambda: any(one.question.kind == "plan_review" for one in live.run.questions))
+    wait_until(lambda: any(question.question.kind == "plan_review" for question in live.run.questions))
     assert error_of(live.run)[0] == "not_approved" and kinds(live.run) == ["PlanProposed"]
     live.stop()
     live.result(PATIENCE)

@@ -22,7 +22,7 @@ def gate(verdict: Verdict) -> Gate:
 
 
 def together(*verdicts: Verdict) -> Ask | Block | None:
-    return judge([gate(one) for one in verdicts], CALL, Run())
+    return judge([gate(verdict) for verdict in verdicts], CALL, Run())
 
 
 def test_first_of_allow_and_ask_decides(subtests: pytest.Subtests) -> None:

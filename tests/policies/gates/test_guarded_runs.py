@@ -38,7 +38,7 @@ def running(calls: str, policy: Any = "matrix", **settings: Any) -> tuple[Run, C
 
 
 def codes(run: Run) -> list[str | None]:
-    return [result.error_code for one in run.rounds for result in one.results]
+    return [result.error_code for round in run.rounds for result in round.results]
 
 
 @pytest.mark.req("R1.34", "R1.38", "R1.39")
@@ -268,7 +268,7 @@ def test_generated_calls_have_one_answer_and_blocked_ones_never_run(script: list
         assert load_trace(save_trace(run, Path(folder) / "saved.jsonl")) == run
     assert Run.from_events(run.events) == run
     assert_every_call_has_one_result(run)
-    ran = Counter(record.call.name for one in run.rounds for record in one.records if record.ran and record.call.name in "ABCS")
+    ran = Counter(record.call.name for round in run.rounds for record in round.records if record.ran and record.call.name in "ABCS")
     assert counting.runs == ran
     assert not any(event.call.name == "S" for event in run.events if isinstance(event, CallBlocked))
 
@@ -278,8 +278,8 @@ def test_generated_calls_have_one_answer_and_blocked_ones_never_run(script: list
 @given(st.text("AB", max_size=14), st.sampled_from(sorted(POLICIES)))
 def test_no_call_runs_five_times_in_nine_or_alternates_eight(calls: str, policy: str) -> None:
     run, counting, _ = running(calls, Matrix(blocked_rounds=50) if policy == "matrix" else POLICIES[policy])
-    assert "".join(record.call.name for one in run.rounds for record in one.records) == calls
-    executed = "".join(record.call.name for one in run.rounds for record in one.records if record.ran)
+    assert "".join(record.call.name for round in run.rounds for record in round.records) == calls
+    executed = "".join(record.call.name for round in run.rounds for record in round.records if record.ran)
     assert Counter(executed) == counting.runs
     assert all(executed[at : at + 9].count(name) < 5 for at in range(len(executed)) for name in "AB")
     assert "ABABABAB" not in executed and "BABABABA" not in executed

@@ -54,8 +54,8 @@ def test_each_offered_grant_allows_the_call_and_states_its_reach(subtests: pytes
             for has_session in (False, True):
                 grants = grants_about(call, tool, work, has_session=has_session)
                 rules = {} if rule is None else dict.fromkeys([(rule, "run"), *([(rule, "session")] if has_session else [])])
-                assert {(one.rule, one.reach) for one in grants} == {(name, "run"), *rules}
-                assert all(is_allowed_by(one.rule, call, tool, work) for one in grants)
+                assert {(grant.rule, grant.reach) for grant in grants} == {(name, "run"), *rules}
+                assert all(is_allowed_by(grant.rule, call, tool, work) for grant in grants)
                 assert grants[-1].rule == name, "the widest is the last"
 
 
@@ -80,13 +80,13 @@ def test_secret_or_read_file_is_offered_only_itself(tmp_path: Path, subtests: py
             call, tool = ToolCall(name, arguments), tools[name]
             grants = grants_about(call, tool, work, has_session=True)
             rule = f"{name}({work / path})"
-            assert [(one.rule, one.reach) for one in grants] == ([(rule, "run"), (rule, "session")] if path else [])
-            assert all(is_allowed_by(one.rule, call, tool, work) for one in grants)
+            assert [(grant.rule, grant.reach) for grant in grants] == ([(rule, "run"), (rule, "session")] if path else [])
+            assert all(is_allowed_by(grant.rule, call, tool, work) for grant in grants)
             other = ToolCall(name, {**arguments, "path": "conf/prod.pem"})
-            assert not any(is_allowed_by(one.rule, other, tool, work) for one in grants)
+            assert not any(is_allowed_by(grant.rule, other, tool, work) for grant in grants)
 
 
 def test_session_grant_is_not_offered_for_all_subjects(tmp_path: Path) -> None:
     for tool, what in ((BASH, "python x.py"), (BASH, "git log"), (SAVE, "a"), (FETCH, "ftp://x")):
         grants = grants_about(ToolCall(tool.spec.name, {"what": what}), tool, tmp_path, has_session=True)
-        assert (tool.spec.name, "session") not in {(one.rule, one.reach) for one in grants}
+        assert (tool.spec.name, "session") not in {(grant.rule, grant.reach) for grant in grants}

@@ -88,7 +88,7 @@ def test_word_is_a_tool_a_name_pattern_or_a_flag() -> None:
     tools = (BASH, PYTHON, FETCH, FunctionTool(runs, name="sync", effects=["network", "read"]))
     for text, expected in about.items():
         rule = Rule.read(text, "ask")
-        assert [rule.is_about(one.spec.name, one) for one in tools][: len(expected)] == expected, text
+        assert [rule.is_about(tool.spec.name, tool) for tool in tools][: len(expected)] == expected, text
     assert Rule.read("effect:read", "ask").is_about("look", FunctionTool(runs, name="look", effects=["read"]))
 
 
