@@ -333,8 +333,8 @@ def test_keywords_of_earlier_versions_are_refused_with_their_replacement() -> No
 
 
 def test_options_meaningless_for_resume_are_refused(snapshot: Snapshot) -> None:
-    whole = bare(ScriptedModel(["Done."])).run_sync("go")
-    cut = own_run(list(whole.events)[:-1])
+    run = bare(ScriptedModel(["Done."])).run_sync("go")
+    cut = own_run(list(run.events)[:-1])
     with pytest.raises(SettingsError, check=snapshot.worded):
         bare(ScriptedModel(["Done."])).resume(cut, None, RunOptions(parent_id="r-1"))
 

@@ -53,7 +53,12 @@ def test_model_detector_runs_between_rounds_and_its_finding_counts() -> None:
     run = live(model)
     assert (run.status, model.asked) == ("completed", 4)
     assert [(finding.rule, finding.family, finding.last) for finding in run.findings] == [("judge", "stall", 1)]
-    assert [bool([guidance for guidance in each.guidance if guidance.set == "detect"]) for each in run.rounds] == [False, False, True, False]
+    assert [bool([guidance for guidance in each.guidance if guidance.set == "detect"]) for each in run.rounds] == [
+        False,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_calls_of_model_detector_are_an_operation_and_cost_money() -> None:

@@ -195,8 +195,8 @@ def test_call_written_as_text_is_reported_as_not_run(policy: Matrix) -> None:
     assert (run.status, run.text) == ("completed", "It is 3.")
     assert reasons(run) == ["prompt", "claimed_call", "tool_results"]
     assert round_statuses(run) == ["narration_without_tool_call", "success", "natural_completion"]
-    told = model.requests[1].messages[-1].text
-    assert "a call of add" in told and "Call add through the tool interface" in told and "{{" not in told
+    text = model.requests[1].messages[-1].text
+    assert "a call of add" in text and "Call add through the tool interface" in text and "{{" not in text
     assert not run.warnings
 
 
@@ -318,9 +318,9 @@ def test_invalid_json_arguments_report_the_position_and_allow_a_retry() -> None:
     broken = '{"a": 1, "b": 2 and so on}'
     run, _ = ran(reply(ToolCall("add", broken, "x")), ADD, "It is 3.")
     assert (codes(run), run.text) == (["invalid_arguments", None], "It is 3.")
-    told = results(run)[0].text
-    assert "not JSON: Expecting ',' delimiter at character 16" in told
-    assert f"what came: {broken}" in told
+    text = results(run)[0].text
+    assert "not JSON: Expecting ',' delimiter at character 16" in text
+    assert f"what came: {broken}" in text
     assert run.rounds[0].calls[0].arguments == broken
 
 
@@ -350,8 +350,8 @@ def test_ever_new_invalid_arguments_end_at_the_limit() -> None:
 @pytest.mark.req("R2.11")
 def test_repeated_call_ids_are_made_unique() -> None:
     call = ToolCall("add", {"a": 1, "b": 2}, "call_0")
-    other = ToolCall("gone", "{", "call_0")
-    run, model = ran([call, other, call], [other, call], "Done.")
+    unknown = ToolCall("gone", "{", "call_0")
+    run, model = ran([call, unknown, call], [unknown, call], "Done.")
     ids = [made.id for round in run.rounds for made in round.calls]
     assert len(set(ids)) == 5 and ids.count("call_0") == 1
     assert [result.call_id for result in results(run)] == ids

@@ -159,9 +159,9 @@ def test_lone_surrogates_in_a_prompt_do_not_break_the_run(tmp_path: Path) -> Non
 
 @pytest.mark.req("KX.11")
 def test_run_interrupted_in_tools_continues_with_every_call_answered() -> None:
-    whole = Agent(ScriptedModel([[ToolCall("look"), ToolCall("look")], "Done."]), tools=[look]).run_sync("go")
-    for count in range(2, len(whole.events)):
-        broken = Run.from_events(whole.events[:count])
+    complete = Agent(ScriptedModel([[ToolCall("look"), ToolCall("look")], "Done."]), tools=[look]).run_sync("go")
+    for count in range(2, len(complete.events)):
+        broken = Run.from_events(complete.events[:count])
         broken.mark_interrupted()
         model = ScriptedModel(["Fine."])
         after = bare(model).run_sync("And now?", continue_from=broken)
@@ -172,6 +172,6 @@ def test_run_interrupted_in_tools_continues_with_every_call_answered() -> None:
 
 
 def test_active_run_cannot_be_continued() -> None:
-    whole = Agent(ScriptedModel(["Done."])).run_sync("go")
+    complete = Agent(ScriptedModel(["Done."])).run_sync("go")
     with pytest.raises(SettingsError, match="still running"):
-        Agent(ScriptedModel([])).run_sync("more", continue_from=Run.from_events(whole.events[:-1]))
+        Agent(ScriptedModel([])).run_sync("more", continue_from=Run.from_events(complete.events[:-1]))

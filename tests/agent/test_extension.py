@@ -70,11 +70,11 @@ def test_extension_policies_decide_first_and_its_limits_stop_others() -> None:
 
 
 def test_extension_guides_gates_and_detectors_take_part() -> None:
-    found: list[str] = []
+    kinds: list[str] = []
 
     class Looks:
         def take(self, event: Any, run: Run) -> list[Any]:
-            found.append(type(event).__name__)
+            kinds.append(type(event).__name__)
             return []
 
     def refuse(call: ToolCall, run: Run) -> Deny | None:
@@ -84,7 +84,7 @@ def test_extension_guides_gates_and_detectors_take_part() -> None:
     run = bare(ScriptedModel([ToolCall("think", {}), "Done."]), [think], extensions=[extension]).run_sync("go")
     assert [guidance.text for guidance in run.rounds[0].guidance] == ["Plan first."]
     assert run.rounds[0].records[0].rule == "no_thoughts"
-    assert "RunFinished" in found
+    assert "RunFinished" in kinds
 
 
 def test_parts_of_several_extensions_keep_their_order() -> None:
@@ -107,10 +107,10 @@ def test_extension_sets_model_limits_and_policy_the_agent_lacks(subtests: pytest
         with subtests.test(name):
             agent = bare(ScriptedModel(["Shallow."]), extensions=[first, second], **settings)
             limits = agent.limits
-            found = (agent.used_policy.name, limits.max_seconds, limits.on_limit, limits.max_rounds, limits.max_tokens)
-            assert found == expected and agent.run_sync("go").text == "Deep."
-            kept = (agent.settings.get("max_seconds"), agent.settings["policy"]["name"], agent.run_sync("go").model)
-            assert kept == (expected[1], expected[0], "scripted:deep")
+            used = (agent.used_policy.name, limits.max_seconds, limits.on_limit, limits.max_rounds, limits.max_tokens)
+            assert used == expected and agent.run_sync("go").text == "Deep."
+            logged = (agent.settings.get("max_seconds"), agent.settings["policy"]["name"], agent.run_sync("go").model)
+            assert logged == (expected[1], expected[0], "scripted:deep")
 
 
 def test_invalid_extension_is_refused(subtests: pytest.Subtests) -> None:
@@ -143,11 +143,11 @@ def test_invalid_extension_is_refused(subtests: pytest.Subtests) -> None:
 
 def interrupted(folder: Path) -> Run:
     agent = bare(ScriptedModel([PLAN, "Done."], name="scripted:plans"), extensions=[with_parts()])
-    whole = agent.run_sync("go", store=Store(folder / "whole"))
+    run = agent.run_sync("go", store=Store(folder / "whole"))
     folder.joinpath("cut").mkdir()
-    log = marked(whole.events[:-4])
-    (folder / "cut" / f"{whole.id}.jsonl").write_bytes(log)
-    return Store(folder / "cut").load(whole.id)
+    log = marked(run.events[:-4])
+    (folder / "cut" / f"{run.id}.jsonl").write_bytes(log)
+    return Store(folder / "cut").load(run.id)
 
 
 def test_run_is_recovered_only_with_its_extension(tmp_path: Path) -> None:
@@ -165,8 +165,8 @@ def test_run_is_recovered_only_with_its_extension(tmp_path: Path) -> None:
 
 
 def test_log_with_invalid_extensions_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    whole = bare(ScriptedModel(["Done."]), extensions=[with_parts()]).run_sync("go")
-    lines = b"".join(map(encode, whole.events)).decode()
+    run = bare(ScriptedModel(["Done."]), extensions=[with_parts()]).run_sync("go")
+    lines = b"".join(map(encode, run.events)).decode()
     logged = '[{"name":"plans","tools":["propose"],"settings":{"most":3}}]'
     assert logged in lines
     for name, instead in {"number": "3", "texts": '["plans"]', "no name": "[{}]", "tools": '[{"name":"a","tools":3}]'}.items():

@@ -325,9 +325,9 @@ def out_of_time(
 ) -> tuple[Run, ScriptedModel]:
     """Return a run whose time limit is exceeded when this tool has started."""
     time_up = TimeUp(clock)
-    made = make(time_up)
+    slow = make(time_up)
     model = ScriptedModel([[do(1), ToolCall("slow"), do(2)], "This is what I have.", "Too many."])
-    agent = bare(model, [work, made], max_seconds=SOON, on_limit=on_limit)
+    agent = bare(model, [work, slow], max_seconds=SOON, on_limit=on_limit)
     run = agent.run_sync("go") if way == "run_sync" else agent.start("go").result(PATIENCE)
     assert not time_up.late, "the tool was waited for"
     return checked(run), model
@@ -533,7 +533,9 @@ def test_limits_apply_whatever_a_policy_returns(subtests: pytest.Subtests, tmp_p
         for name, (value, rounds) in LIMITS.items():
             with subtests.test(f"{policy.name}, {name}"):
                 outer = bare(Summarising(script(40)), [work], policy=policy, **{name: value})
-                limits = [policy for policy in outer.bundle.policies if type(policy).__module__ == "agentnb.policies.run_limits"]
+                limits = [
+                    policy for policy in outer.bundle.policies if type(policy).__module__ == "agentnb.policies.run_limits"
+                ]
                 assert len(limits) == len({type(limit) for limit in limits}), "each is joined once"
                 run = outer.run_sync("Go.")
                 assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", name, rounds)

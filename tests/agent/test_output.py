@@ -317,8 +317,8 @@ def test_interrupted_run_keeps_its_output_type_in_another_process() -> None:
     finished = agent_of(cut, model=ScriptedModel(["Still twelve.", FITS])).resume(cut).result(30)
     assert reasons(finished) == ["prompt", "invalid_output", "invalid_output"] and finished.output == {"birds": 12}
     cut = own_run(run.events[: [type(event).__name__ for event in run.events].index("RoundFinished") + 1])
-    own = Agent(ScriptedModel(['{"number": 2}']), output=Even).resume(cut).result(30)
-    assert own.output is None, "the log holds it to the schema that it began with"
+    resumed = Agent(ScriptedModel(['{"number": 2}']), output=Even).resume(cut).result(30)
+    assert resumed.output is None, "the log holds it to the schema that it began with"
 
 
 def test_date_and_time_formats_are_described_at_every_depth(subtests: pytest.Subtests) -> None:

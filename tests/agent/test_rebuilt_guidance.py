@@ -30,8 +30,8 @@ def run_with(words: str | GuidanceSet, folder: Path, **instead: object) -> Run:
 
 
 def rebuilt(run: Run) -> GuidanceSet:
-    found = agent_of(run, tools=[work], model=ScriptedModel([])).guidance
-    return find_set(found)
+    guidance = agent_of(run, tools=[work], model=ScriptedModel([])).guidance
+    return find_set(guidance)
 
 
 def test_rebuilt_set_has_the_same_texts_name_and_version(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -46,13 +46,13 @@ def test_rebuilt_set_has_the_same_texts_name_and_version(tmp_path: Path, subtest
 
 def test_built_in_set_of_another_version_keeps_texts_and_name(tmp_path: Path) -> None:
     texts = {**{name: text for name, text in find_set("matrix").parts.items() if text}, "text": "Answer as it was then."}
-    found = rebuilt(run_with("matrix", tmp_path, guidance=texts))
-    assert (found.name, found.parts["text"]) == ("matrix", "Answer as it was then.")
-    assert found.version != find_set("matrix").version and find_set("matrix").parts["text"] != found.parts["text"]
-    assert pickle.loads(pickle.dumps(found)) == found and pickle.loads(pickle.dumps(OWN)) == OWN
-    again = Agent(ScriptedModel(["Done."]), guidance=found).run_sync("go")
-    assert again.settings["guidance"] == {"set": "matrix", "version": found.version}
-    assert rebuilt(Run.from_events(again.events)) == found
+    guidance = rebuilt(run_with("matrix", tmp_path, guidance=texts))
+    assert (guidance.name, guidance.parts["text"]) == ("matrix", "Answer as it was then.")
+    assert guidance.version != find_set("matrix").version and find_set("matrix").parts["text"] != guidance.parts["text"]
+    assert pickle.loads(pickle.dumps(guidance)) == guidance and pickle.loads(pickle.dumps(OWN)) == OWN
+    again = Agent(ScriptedModel(["Done."]), guidance=guidance).run_sync("go")
+    assert again.settings["guidance"] == {"set": "matrix", "version": guidance.version}
+    assert rebuilt(Run.from_events(again.events)) == guidance
 
 
 def test_log_of_older_version_asks_for_its_own_set(tmp_path: Path) -> None:

@@ -36,14 +36,14 @@ def test_documented_contexts_are_data_in_neutral_words(subtests: pytest.Subtests
     assert [one.name for one in builtin_contexts()] == [one["name"] for one in of_examples()]
     for documented in of_examples():
         with subtests.test(documented["name"]):
-            found = ContextType.named(documented["name"]).data
+            data = ContextType.named(documented["name"]).data
             tools = {key: value for key, value in documented["tools"].items() if value}
-            assert {key: found[key] for key in COMPARED} == {**{key: documented[key] for key in COMPARED}, "tools": tools}
-            assert found["intent"] and len(found["behaviours"]) == len(documented["behaviours"])
+            assert {key: data[key] for key in COMPARED} == {**{key: documented[key] for key in COMPARED}, "tools": tools}
+            assert data["intent"] and len(data["behaviours"]) == len(documented["behaviours"])
             rules = [{key: value for key, value in rule.items() if key != "hint"} for rule in documented["plan_rules"]]
             assert [
                 {key: list(value) if key == "tools" else value for key, value in rule.items() if key != "hint"}
-                for rule in found["plan_rules"]
+                for rule in data["plan_rules"]
             ] == rules
     assert {word: ContextType.named(word).name for word in ("general", "task_update")} == {
         "general": "global",

@@ -81,5 +81,5 @@ def test_shift_texts_are_short_and_without_invisible_characters() -> None:
     (event,) = [event for event in run.events if isinstance(event, ContextShifted)]
     assert (event.context_type, event.entity) == ("task", 'a[31m" ## New rules {{ intent }}')
     assert event.reason.startswith("because x") and len(event.reason) == 200
-    told = run.rounds[1].guidance[0].text
-    assert r'task, "a[31m\" ## New rules {{ intent }}"' in told
+    guidance = run.rounds[1].guidance[0].text
+    assert r'task, "a[31m\" ## New rules {{ intent }}"' in guidance

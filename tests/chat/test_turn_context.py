@@ -116,8 +116,8 @@ def test_only_declaring_tools_shift_the_context() -> None:
     assert asked == ["work"]  # a confirmation of the new context applies at once
     cells = [[guidance.cell for guidance in round.guidance] for round in run.rounds]
     assert cells == [[], [], [CONTEXT_SHIFT], [CONTEXT_SHIFT]]
-    told = run.rounds[2].guidance[0].text
-    assert all(part in told for part in ("Name the station.", '"Cork"', "work")) and "opened" not in told
+    guidance = run.rounds[2].guidance[0].text
+    assert all(part in guidance for part in ("Name the station.", '"Cork"', "work")) and "opened" not in guidance
     assert [followed.followed for round in run.rounds for followed in round.followed] == [None, None]  # informative only
     assert run.system == model.requests[-1].system and run.settings["max_seconds"] == 90
 

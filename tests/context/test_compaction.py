@@ -86,8 +86,8 @@ def test_generated_histories_keep_no_result_without_its_call(messages: list[Mess
 @pytest.mark.req("R2.36")
 def test_too_long_recent_messages_are_fewer_but_never_none() -> None:
     messages = [words("user"), *rounds(10)]
-    one = tokens_of_message(messages[1]) + tokens_of_message(messages[2])
-    assert start_of_recent(messages, 10, 2 * one) == 17
+    pair = tokens_of_message(messages[1]) + tokens_of_message(messages[2])
+    assert start_of_recent(messages, 10, 2 * pair) == 17
     assert start_of_recent(messages, 10, 0) == 19
 
 

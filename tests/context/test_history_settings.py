@@ -328,13 +328,13 @@ def settled(model: str, request: Request) -> bytes:
 def broken_prefixes(requests: Sequence[Request], model: str) -> list[int]:
     """Return the requests that do not extend the previous body except its last message."""
     bodies = [CACHE_MARK.sub(b"", wire_form(model, request) or b"") for request in requests]
-    found = []
+    broken = []
     for number, (before, after) in enumerate(pairwise(range(len(requests))), start=1):
         if len(requests[before].messages) > 1:
             expected = settled(model, requests[before])
             if common(expected, bodies[after]) < len(expected):
-                found.append(number)
-    return found
+                broken.append(number)
+    return broken
 
 
 @pytest.mark.req("KX.7", "R0.29")

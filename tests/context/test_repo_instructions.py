@@ -195,8 +195,8 @@ def test_file_above_the_maximum_length_is_cut_and_says_so(repo: Path) -> None:
 def test_cut_is_at_the_end_of_a_line(repo: Path) -> None:
     line = "Never delete files, except those that end with .tmp."
     (repo / "CLAUDE.md").write_text(f"{line}\n" * 1000)
-    *kept, blank, told = repo_instructions(repo).text.split("\n")
-    assert set(kept) == {line} and blank == "" and told.startswith("[Cut here: CLAUDE.md")
+    *kept, blank, note = repo_instructions(repo).text.split("\n")
+    assert set(kept) == {line} and blank == "" and note.startswith("[Cut here: CLAUDE.md")
     assert MAX_INSTRUCTIONS - 2 * len(line) < len("\n".join(kept)) <= MAX_INSTRUCTIONS
 
 
@@ -242,12 +242,12 @@ def test_first_file_with_text_counts_for_any_content(
     for file, content in zip(FILES, found, strict=True):
         if content is not None:
             (root / file).write_bytes(content)
-    said = {file: text for file, content in zip(FILES, found, strict=True) if (text := expected(content))}
-    file = next(iter(said), "")
-    told = repo_instructions(root.joinpath(*"abc"[:depth]))
-    assert told.file == file
-    if len(said.get(file, "")) <= MAX_INSTRUCTIONS:
-        assert told.text == said.get(file, "")
+    texts = {file: text for file, content in zip(FILES, found, strict=True) if (text := expected(content))}
+    file = next(iter(texts), "")
+    instructions = repo_instructions(root.joinpath(*"abc"[:depth]))
+    assert instructions.file == file
+    if len(texts.get(file, "")) <= MAX_INSTRUCTIONS:
+        assert instructions.text == texts.get(file, "")
     else:
-        assert told.text.startswith(said[file][:MAX_INSTRUCTIONS] + "\n\n[Cut here")
-    assert told.section == (f"{HEADING}\n\n{told.text}" if file else "")
+        assert instructions.text.startswith(texts[file][:MAX_INSTRUCTIONS] + "\n\n[Cut here")
+    assert instructions.section == (f"{HEADING}\n\n{instructions.text}" if file else "")

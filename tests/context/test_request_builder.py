@@ -94,8 +94,8 @@ def test_adjacent_texts_are_joined_by_a_blank_line() -> None:
     picture = Image("image/png", b"x")
     joined = merge_messages(Message("user", (picture, Text("a"))), Message("user", (Text("b"), picture)))
     assert joined == Message("user", (picture, Text("a\n\nb"), picture))
-    kept = merge_messages(Message("tool", (ToolResult("1", "f"),)), Message("user", (Text("b"),)))
-    assert kept == Message("tool", (ToolResult("1", "f"), Text("b")))
+    merged = merge_messages(Message("tool", (ToolResult("1", "f"),)), Message("user", (Text("b"),)))
+    assert merged == Message("tool", (ToolResult("1", "f"), Text("b")))
 
 
 TEXTS = st.sampled_from(["", " ", "a", "b\n", "c"]).map(Text)
@@ -179,10 +179,10 @@ def test_round_prepares_only_new_messages(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_trailing_thought_is_kept_and_thoughts_alone_are_no_message() -> None:
-    said = Message("assistant", (Text("Well."), Thinking("Or not?")))
+    reply = Message("assistant", (Text("Well."), Thinking("Or not?")))
     thought = Message("assistant", (Thinking("Hm."), Thinking("Well?")))
-    history = (user("go"), said, user("And?"), thought)
+    history = (user("go"), reply, user("And?"), thought)
     conversation = RequestBuilder("", (), {})
     conversation.take_in(run_of(history=history))
-    assert [message.parts for message in conversation.messages[:2]] == [history[0].parts, said.parts]
+    assert [message.parts for message in conversation.messages[:2]] == [history[0].parts, reply.parts]
     assert thought not in conversation.messages and conversation.empty == {3: thought}

@@ -61,15 +61,17 @@ def sights(run: Run) -> list[SentRequest]:
 
 def assert_same(run: Run, sent: list[Request]) -> list[SentRequest]:
     """Check that every round's rebuilt request equals the sent one, with correct counts."""
-    found = sights(run)
-    assert [index for index, _ in sent_requests(run)] == [round.index for round in run.rounds] == [seen.index for seen in found]
-    assert [seen.request for seen in found] == sent
-    assert [as_bytes(seen.request) for seen in found] == [as_bytes(request) for request in sent]
+    requests = sights(run)
+    assert (
+        [index for index, _ in sent_requests(run)] == [round.index for round in run.rounds] == [seen.index for seen in requests]
+    )
+    assert [seen.request for seen in requests] == sent
+    assert [as_bytes(seen.request) for seen in requests] == [as_bytes(request) for request in sent]
     before: SentRequest | None = None
-    for seen in found:
+    for seen in requests:
         assert_told_apart(seen, before)
         before = seen
-    return found
+    return requests
 
 
 def assert_told_apart(seen: SentRequest, before: SentRequest | None) -> None:
@@ -134,8 +136,8 @@ def test_rebuilt_request_of_each_round_equals_the_sent_one(subtests: pytest.Subt
 @pytest.mark.req("R0.20", "R0.87")
 def test_rebuilt_requests_are_equal_with_a_previous_list() -> None:
     model = ScriptedModel(["Well.", start(1), do(1), complete(1), "Done."])
-    found = assert_same(Agent(model, tools=[work], todos=TodoBoard(["A"])).run_sync("go"), model.requests)
-    assert "[not-started] A" in found[0].ephemeral
+    requests = assert_same(Agent(model, tools=[work], todos=TodoBoard(["A"])).run_sync("go"), model.requests)
+    assert "[not-started] A" in requests[0].ephemeral
 
 
 @pytest.mark.req("R0.20", "R0.87")
@@ -162,8 +164,8 @@ def test_rebuilt_requests_are_equal_for_continued_runs() -> None:
     first = Agent(ScriptedModel([do(1), "One."]), tools=[work]).run_sync("one")
     model = ScriptedModel([do(2), "Two."])
     second = Agent(model, tools=[work]).run_sync("two", continue_from=first)
-    found = assert_same(second, model.requests)
-    assert [seen.inherited for seen in found] == [len(first.messages)] * 2
+    requests = assert_same(second, model.requests)
+    assert [seen.inherited for seen in requests] == [len(first.messages)] * 2
     again = ScriptedModel(["Three."])
     third = Agent(again).run_sync("three", continue_from=second)
     (seen,) = assert_same(third, again.requests)
@@ -194,8 +196,8 @@ def test_rebuilt_requests_are_equal_with_a_user_message() -> None:
     live.say("Be brief.")
     live.say("Please.")
     go.set()
-    found = assert_same(live.result(LONG), model.requests)
-    assert found[1].lasting.text == "Be brief.\n\nPlease."
+    requests = assert_same(live.result(LONG), model.requests)
+    assert requests[1].lasting.text == "Be brief.\n\nPlease."
 
 
 @pytest.mark.req("R0.87")
@@ -222,8 +224,8 @@ def test_round_with_a_missing_or_partial_reply_has_its_request(words: list[str])
     model = Recording(Streaming([do(1), Streamed(*words, RuntimeError("gone"))]))
     run = Agent(model, tools=[work]).run_sync("go")
     assert run.status == "failed" and len(run.rounds) == 2
-    found = assert_same(run, model.requests)
-    assert found[1].cached is None and found[1].tokens_estimated
+    requests = assert_same(run, model.requests)
+    assert requests[1].cached is None and requests[1].tokens_estimated
 
 
 def test_failed_first_round_has_its_request() -> None:
@@ -268,10 +270,10 @@ def test_active_run_has_the_request_of_every_started_round() -> None:
     whole = Agent(model, tools=[work]).run_sync("go")
     for count in range(1, len(whole.events)):
         part = Run.from_events(list(whole.events)[:count])
-        found = sights(part)
-        assert len(found) == len(part.rounds)
+        requests = sights(part)
+        assert len(requests) == len(part.rounds)
         if part.rounds and part.open_round is None:
-            assert [seen.request for seen in found] == model.requests[: len(found)]
+            assert [seen.request for seen in requests] == model.requests[: len(requests)]
 
 
 def test_run_without_a_round_has_no_request() -> None:
@@ -341,23 +343,23 @@ def test_ephemeral_text_is_reported_as_sent() -> None:
 
 @pytest.mark.req("R0.52")
 def test_omitted_workflow_words_are_reported() -> None:
-    found, _ = drops("I am at it.", do(1), "Still at it.")
-    assert [len(seen.left_out) for seen in found] == [0, 1, 1, 2]
-    first, second = found[3].left_out
+    requests, _ = drops("I am at it.", do(1), "Still at it.")
+    assert [len(seen.left_out) for seen in requests] == [0, 1, 1, 2]
+    first, second = requests[3].left_out
     assert first == LeftOut(Message("assistant", (Text("I am at it."),)), "workflow_mode", 1)
     assert (second.message.text, second.why, second.place) == ("Still at it.", "workflow_mode", 3)
-    assert [seen.left_out_before for seen in found] == [0, 0, 1, 1]
+    assert [seen.left_out_before for seen in requests] == [0, 0, 1, 1]
 
 
 def test_empty_parts_are_reported_as_omitted() -> None:
     facts = [*a_round(0, " ", called("look", "a")), *a_round(1), *a_round(2, "", reason="empty_answer"), *a_round(3, "Done.")]
-    found = sights(run_of(*facts))
-    assert [(omitted.message, omitted.why, omitted.place) for omitted in found[3].left_out] == [
+    requests = sights(run_of(*facts))
+    assert [(omitted.message, omitted.why, omitted.place) for omitted in requests[3].left_out] == [
         (Message("assistant", (Text(" "),)), "empty", 1),
         (Message("assistant"), "empty", 3),
         (Message("assistant", (Text(""),)), "empty", 3),
     ]
-    assert [len(seen.left_out) for seen in found] == [0, 1, 2, 3]
+    assert [len(seen.left_out) for seen in requests] == [0, 1, 2, 3]
 
 
 def test_merged_messages_are_not_omitted() -> None:
@@ -369,8 +371,8 @@ def test_merged_messages_are_not_omitted() -> None:
 
 def test_message_without_its_reminder_is_kept_but_not_unchanged() -> None:
     model = ScriptedModel([do(1), do(2), "Done."])
-    found = assert_same(Agent(model, tools=[work]).run_sync("go"), model.requests)
-    assert [(seen.sent_before, seen.unchanged, seen.kept) for seen in found] == [(0, 0, 0), (1, 0, 1), (3, 2, 3)]
+    requests = assert_same(Agent(model, tools=[work]).run_sync("go"), model.requests)
+    assert [(seen.sent_before, seen.unchanged, seen.kept) for seen in requests] == [(0, 0, 0), (1, 0, 1), (3, 2, 3)]
 
 
 def test_repeated_last_message_is_kept_with_another_reminder() -> None:
@@ -385,8 +387,8 @@ def test_previous_messages_are_unchanged_without_reminders() -> None:
 
 
 def test_merged_message_is_not_kept() -> None:
-    found, _ = drops("I am at it.")
-    assert (found[1].sent_before, found[1].kept) == (1, 0)
+    requests, _ = drops("I am at it.")
+    assert (requests[1].sent_before, requests[1].kept) == (1, 0)
 
 
 @pytest.mark.parametrize("cached", [None, 0, 1_800])
@@ -403,10 +405,10 @@ def test_tokens_are_counted_by_the_provider_or_estimated() -> None:
         reply(do(3)),
         reply(Text("Done.")),
     ]
-    found = sights(Agent(ScriptedModel(replies), tools=[work]).run_sync("go"))
-    assert [seen.tokens_estimated for seen in found] == [False, True, True, True]
-    assert found[0].tokens == 2_100
-    assert [seen.tokens for seen in found[1:]] == [tokens_of_request(seen.request) for seen in found[1:]]
+    requests = sights(Agent(ScriptedModel(replies), tools=[work]).run_sync("go"))
+    assert [seen.tokens_estimated for seen in requests] == [False, True, True, True]
+    assert requests[0].tokens == 2_100
+    assert [seen.tokens for seen in requests[1:]] == [tokens_of_request(seen.request) for seen in requests[1:]]
 
 
 def test_rebuilt_request_is_immutable() -> None:

@@ -50,9 +50,9 @@ class Counter:
 
     def taken(self) -> dict[str, int]:
         """Return the counts since the last call."""
-        found = dict(self.counts)
+        counts = dict(self.counts)
         self.counts.update(dict.fromkeys(self.counts, 0))
-        return found
+        return counts
 
 
 def counts_of_each(name: str, counter: Counter) -> list[dict[str, int]]:
@@ -60,28 +60,28 @@ def counts_of_each(name: str, counter: Counter) -> list[dict[str, int]]:
     parts = BENCH.rounds(reported="reported" in name, failing="failed" in name)
     (started,) = next(parts)
     history = SETTINGS[name]
-    run, conversation, found = Run.from_events([started]), RequestBuilder("Be brief.", (SPEC,), {}, history=history), []
+    run, conversation, counts = Run.from_events([started]), RequestBuilder("Be brief.", (SPEC,), {}, history=history), []
     for begun in parts:
         for event in begun:
             run.apply(event)
         counter.taken()
         BENCH.prepare(conversation, history, run)
-        found.append(counter.taken())
+        counts.append(counter.taken())
         for event in next(parts):
             run.apply(event)
-    return found
+    return counts
 
 
 @pytest.mark.req("R0.29")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_round_500_handles_as_many_messages_as_round_50(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = counts_of_each(name, Counter(monkeypatch))
-    for what in found[0]:
-        of_rounds = [one[what] for one in found]
+    counts = counts_of_each(name, Counter(monkeypatch))
+    for what in counts[0]:
+        of_rounds = [one[what] for one in counts]
         early, late = (of_rounds[place - AROUND : place + AROUND] for place in (EARLY, LATE))
         assert sum(late) <= 1.1 * sum(early) + 2, what
         assert max(late) <= max(early) + 2, what
-    assert sum(one["_put"] for one in found) >= 2 * len(found) - 2, "nothing was counted"
+    assert sum(one["_put"] for one in counts) >= 2 * len(counts) - 2, "nothing was counted"
 
 
 @pytest.mark.req("R0.76")

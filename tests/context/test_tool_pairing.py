@@ -31,9 +31,9 @@ def test_complete_answer_is_returned_unchanged() -> None:
 
 @pytest.mark.req("R0.28", "KX.11")
 def test_missing_result_becomes_an_error() -> None:
-    found = answers(CALLS, results("b"))
-    assert [part.call_id for part in found.parts if isinstance(part, ToolResult)] == ["a", "b"]
-    lost, seen = found.parts
+    answer = answers(CALLS, results("b"))
+    assert [part.call_id for part in answer.parts if isinstance(part, ToolResult)] == ["a", "b"]
+    lost, seen = answer.parts
     assert isinstance(lost, ToolResult) and isinstance(seen, ToolResult)
     assert (lost.is_error, lost.error_code, lost.text) == (True, "lost", LOST)
     assert not seen.is_error
@@ -44,8 +44,8 @@ def test_missing_result_becomes_an_error() -> None:
 def test_stray_and_duplicate_results_are_omitted() -> None:
     first, second = ToolResult("a", "look", (Text("one"),)), ToolResult("a", "look", (Text("two"),))
     stray = ToolResult("z", "look", (Text("stray"),))
-    found = answers(CALLS[:1], Message("tool", (stray, first, second, Text("And you?"))))
-    assert found == Message("tool", (first, Text("And you?")))
+    answer = answers(CALLS[:1], Message("tool", (stray, first, second, Text("And you?"))))
+    assert answer == Message("tool", (first, Text("And you?")))
     assert answers([], Message("tool", (stray, Text("And you?")))) == Message("user", (Text("And you?"),))
 
 
@@ -70,36 +70,36 @@ def test_no_call_and_no_matching_result_is_lost(history: list[Message]) -> None:
     once = prepared(whole)
     assert [call.id for one in once for call in one.calls] == [call.id for one in whole for call in one.calls]
     open_calls: set[str] = set()
-    kept = 0
+    matched = 0
     for message in whole:
         if message.role != "assistant":
-            kept += len(set(results_in([message])) & open_calls)
+            matched += len(set(results_in([message])) & open_calls)
             open_calls = set()
         else:
             open_calls |= {call.id for call in message.calls}
     real = [part for one in once for part in one.parts if isinstance(part, ToolResult) and part.error_code != "lost"]
-    assert len(real) >= min(kept, len(real)) and all(part.text == "seen" for part in real)
+    assert len(real) >= min(matched, len(real)) and all(part.text == "seen" for part in real)
 
 
 @pytest.mark.req("R0.26")
 def test_consecutive_replies_are_merged_with_all_calls() -> None:
-    made = prepared([words("user"), asks("a", text="One."), asks("b", text="Two."), results("a", "b")])
-    assert [message.role for message in made] == ["user", "assistant", "tool"]
-    assert [call.id for call in made[1].calls] == ["a", "b"]
-    assert results_in(made) == ["a", "b"]
+    messages = prepared([words("user"), asks("a", text="One."), asks("b", text="Two."), results("a", "b")])
+    assert [message.role for message in messages] == ["user", "assistant", "tool"]
+    assert [call.id for call in messages[1].calls] == ["a", "b"]
+    assert results_in(messages) == ["a", "b"]
     said = prepared([words("user", "One."), words("user", "Two."), words("assistant", "Three.")])
     assert said[0].text == "One.\n\nTwo."
 
 
 @pytest.mark.req("R0.27")
 def test_reply_with_calls_but_no_words_is_kept() -> None:
-    made = prepared([words("user"), asks("a", text=" "), results("a")])
-    assert [type(part) for part in made[1].parts] == [ToolCall]
+    messages = prepared([words("user"), asks("a", text=" "), results("a")])
+    assert [type(part) for part in messages[1].parts] == [ToolCall]
 
 
 @pytest.mark.req("R0.28", "KX.11")
 def test_calls_at_the_end_are_answered_before_the_prompt() -> None:
-    made = prepared([words("user"), asks("a", "b")])
-    assert results_in(made[-1:]) == ["a", "b"] and made[-1].text == "go"
+    messages = prepared([words("user"), asks("a", "b")])
+    assert results_in(messages[-1:]) == ["a", "b"] and messages[-1].text == "go"
     run = run_of(history=(words("user"), words("assistant"), words("user")))
     assert RequestBuilder("", (), {}).request(run).messages[-1].text == "Well.\n\ngo"

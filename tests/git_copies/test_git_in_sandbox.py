@@ -153,10 +153,10 @@ def test_commits_lost_by_a_command_are_kept(work: Path, subtests: pytest.Subtest
             folder = work.parent / case / "project"
             shutil.copytree(work, folder)
             bash(folder, command)
-            known = host(
+            commits = host(
                 folder, "git gc -q --prune=now; git for-each-ref --format='%(objectname)'; git rev-list --all --reflog"
             )
-            assert set(tips) <= set(known.split())
+            assert set(tips) <= set(commits.split())
             assert host(folder, "git fsck --no-dangling 2>&1") == ""
 
 

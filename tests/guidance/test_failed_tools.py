@@ -40,7 +40,7 @@ def after(*rounds: str | tuple[str, ...], words: GuidanceSet = MATRIX) -> Guidan
 
 def told(run: Run) -> list[list[tuple[str, int]]]:
     """Return the failure guidance of each round."""
-    return [[(cell, level) for cell, level in said if cell in FAILURES] for said in cells(run)]
+    return [[(cell, level) for cell, level in guidance if cell in FAILURES] for guidance in cells(run)]
 
 
 @pytest.mark.req("R0.75")
@@ -69,16 +69,16 @@ def test_three_failed_rounds_in_a_row_are_a_failure_loop(rounds: int) -> None:
     "rounds", [("work", "think", "work", "think"), ("work", "work", "", "work"), ("work", "work", "think")]
 )
 def test_interrupted_or_mixed_failures_are_not_a_loop(rounds: tuple[str, ...]) -> None:
-    found = after(*rounds)
-    assert found is not None and found.cell == "tool_failed"
+    guidance = after(*rounds)
+    assert guidance is not None and guidance.cell == "tool_failed"
 
 
 @pytest.mark.req("R0.75")
 def test_loop_names_exactly_its_tools(snapshot: Snapshot) -> None:
-    found = after("work", "work", ("think", "work"))
-    assert found is not None and found.trigger == "work failed in 3 rounds in a row"
-    found = after("work", ("think", "work"), ("think", "work"), ("think", "work"))
-    assert found is not None and found.trigger == snapshot
+    guidance = after("work", "work", ("think", "work"))
+    assert guidance is not None and guidance.trigger == "work failed in 3 rounds in a row"
+    guidance = after("work", ("think", "work"), ("think", "work"), ("think", "work"))
+    assert guidance is not None and guidance.trigger == snapshot
 
 
 @pytest.mark.req("R0.75")
@@ -152,11 +152,11 @@ def test_failures_escalate_from_full_to_brief_to_strong() -> None:
         [("failure_loop", 3)],
         [],
     ]
-    said = [reminder(request) for request in model.requests]
-    assert ["TOOL FAILED: reads did not do" in text for text in said] == [False, True, False, False, False, False]
-    assert ["reads failed again." in text for text in said] == [False, False, True, False, False, False]
-    assert ["FAILURE LOOP: reads failed in 3 rounds" in text for text in said] == [False] * 3 + [True, False, False]
-    assert "FAILURE LOOP: reads failed in 4 rounds" in said[4]
+    reminders = [reminder(request) for request in model.requests]
+    assert ["TOOL FAILED: reads did not do" in text for text in reminders] == [False, True, False, False, False, False]
+    assert ["reads failed again." in text for text in reminders] == [False, False, True, False, False, False]
+    assert ["FAILURE LOOP: reads failed in 3 rounds" in text for text in reminders] == [False] * 3 + [True, False, False]
+    assert "FAILURE LOOP: reads failed in 4 rounds" in reminders[4]
     assert TAG not in stored_text(run) and "FAILURE LOOP" not in stored_text(run)
     assert [guidance.cell for guidance in run.rounds[1].guidance] == ["tool_failed", "tools"]  # before the cell's text
     assert told(scripted(*calls[:3], "Done.", tools=[reads], guidance="off")[0]) == [[]] * 4

@@ -50,8 +50,8 @@ def test_cell_depends_on_open_todos_and_previous_tools(subtests: pytest.Subtests
         with subtests.test(todos=todos, calls=calls, cell=cell):
             run = tool_run(*a_round(0, *(["I look.", LOOK] if calls else ["Hm."])), *begun(1), todos=todos)
             assert cell_of(run) == cell
-            said = FourCells()(run)
-            assert said == Guidance("matrix", cell, MATRIX.parts[cell], 1, "tool_results", MATRIX.version)
+            guidance = FourCells()(run)
+            assert guidance == Guidance("matrix", cell, MATRIX.parts[cell], 1, "tool_results", MATRIX.version)
 
 
 @pytest.mark.req("R0.23")
@@ -77,7 +77,7 @@ def test_first_round_has_no_guidance() -> None:
 @pytest.mark.req("R0.22")
 def test_every_later_round_with_open_todos_has_guidance() -> None:
     run, _ = scripted(write("One", "Two"), start(1), do(1), complete(1), "Hm.", start(2), do(2), complete(2), "Done.")
-    assert [[cell for cell, _ in said if cell in CELLS] for said in cells(run)] == [
+    assert [[cell for cell, _ in guidance if cell in CELLS] for guidance in cells(run)] == [
         [],
         ["todos_tools"],
         ["todos_tools"],
@@ -106,8 +106,8 @@ def test_cell_without_words_adds_nothing(subtests: pytest.Subtests) -> None:
 
 
 def test_trigger_is_the_reason_of_the_round() -> None:
-    said = FourCells()(tool_run(*a_round(0, "Hm."), *begun(1, "open_todos"), todos=OPEN))
-    assert said is not None and said.trigger == "open_todos"
+    guidance = FourCells()(tool_run(*a_round(0, "Hm."), *begun(1, "open_todos"), todos=OPEN))
+    assert guidance is not None and guidance.trigger == "open_todos"
 
 
 # Levels
@@ -117,13 +117,13 @@ def test_trigger_is_the_reason_of_the_round() -> None:
 def test_every_two_ignored_messages_raise_the_level_to_three(subtests: pytest.Subtests) -> None:
     for times, level in [(0, 1), (1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 3), (9, 3)]:
         with subtests.test(times=times, level=level):
-            said = FourCells()(ignored(times))
-            assert said is not None and said.level == level
+            guidance = FourCells()(ignored(times))
+            assert guidance is not None and guidance.level == level
             prefix = {1: "", 2: "stronger", 3: "strongest"}[level]
-            assert said.text.endswith(MATRIX.parts["todos_text"])
-            assert (said.text == MATRIX.parts["todos_text"]) == (level == 1)
+            assert guidance.text.endswith(MATRIX.parts["todos_text"])
+            assert (guidance.text == MATRIX.parts["todos_text"]) == (level == 1)
             if prefix:
-                assert said.text.startswith(MATRIX.parts[prefix].replace("{{ ignored }}", str(times)))
+                assert guidance.text.startswith(MATRIX.parts[prefix].replace("{{ ignored }}", str(times)))
 
 
 @pytest.mark.req("R0.79")
@@ -134,8 +134,8 @@ def test_followed_guidance_resets_the_level() -> None:
         *a_round(2, "C.", guidance=[guidance_of("text")]),
     ]
     facts += a_round(3, LOOK, guidance=[guidance_of("text")])
-    said = FourCells()(tool_run(*facts, *begun(4)))
-    assert said is not None and (said.cell, said.level) == ("tools", 1)
+    guidance = FourCells()(tool_run(*facts, *begun(4)))
+    assert guidance is not None and (guidance.cell, guidance.level) == ("tools", 1)
 
 
 @pytest.mark.req("R0.79")
@@ -158,9 +158,9 @@ def test_user_message_resets_the_level() -> None:
 
 @pytest.mark.req("R0.79")
 def test_set_may_escalate_without_words() -> None:
-    said = FourCells()(ignored(2, words=own_set(stronger="")))
-    assert said is not None
-    assert (said.level, said.text) == (2, MATRIX.parts["todos_text"])
+    guidance = FourCells()(ignored(2, words=own_set(stronger="")))
+    assert guidance is not None
+    assert (guidance.level, guidance.text) == (2, MATRIX.parts["todos_text"])
 
 
 @pytest.mark.req("R0.79")
@@ -168,7 +168,7 @@ def test_level_rises_and_falls_over_a_run() -> None:
     run, model = scripted(
         *["[CONTINUE]"] * 7, do(1), "[CONTINUE]", "Done.", policy=Matrix(workflow_cap=9), guidance=own_set(tools="")
     )
-    assert [[level for _, level in said] for said in cells(run)] == [[], [1], [1], [2], [2], [3], [3], [3], [], [1]]
+    assert [[level for _, level in guidance] for guidance in cells(run)] == [[], [1], [1], [2], [2], [3], [3], [3], [], [1]]
     assert MATRIX.parts["stronger"].replace("{{ ignored }}", "2") in reminder(model.requests[3])
     assert MATRIX.parts["strongest"].replace("{{ ignored }}", "4") in reminder(model.requests[5])
     assert "in a row" not in reminder(model.requests[9])
@@ -180,8 +180,8 @@ def test_level_rises_and_falls_over_a_run() -> None:
 @pytest.mark.req("R0.81")
 def test_repeated_answer_names_its_first_round() -> None:
     run = tool_run(*a_round(0, LONG_ANSWER), *a_round(1, LONG_ANSWER.replace("three", "four")), *begun(2))
-    said = AlreadySaid()(run)
-    assert said == Guidance("matrix", "already_said", MATRIX.parts["already_said"], 1, "repeats rounds[0]", MATRIX.version)
+    guidance = AlreadySaid()(run)
+    assert guidance == Guidance("matrix", "already_said", MATRIX.parts["already_said"], 1, "repeats rounds[0]", MATRIX.version)
 
 
 @pytest.mark.req("R0.81")
@@ -216,10 +216,10 @@ def test_outside_list_is_shown_until_it_was_sent() -> None:
     changed = (TodosChanged, {"todos": todos_of("completed"), "by": "outside"})
     news = TodoNews()
     hung = tool_run(*begun(0), todos=OPEN)
-    said = news(hung)
-    assert said is not None
-    assert (said.cell, said.level, said.trigger) == ("todo_list", 1, "there at the start")
-    assert "2. [in-progress] Write story 2" in said.text
+    guidance = news(hung)
+    assert guidance is not None
+    assert (guidance.cell, guidance.level, guidance.trigger) == ("todo_list", 1, "there at the start")
+    assert "2. [in-progress] Write story 2" in guidance.text
     assert news(tool_run(*begun(0))) is None
     assert news(tool_run(*a_round(0, "Hm."), *begun(1), todos=OPEN)) is None
     assert news(tool_run(*a_round(0, "Hm."), changed, *begun(1))) is not None
@@ -231,7 +231,7 @@ def test_outside_list_is_shown_until_it_was_sent() -> None:
 def test_change_by_the_model_is_not_news() -> None:
     assert TodoNews()(tool_run(*a_round(0, start(1), after=OPEN), *begun(1))) is None
     run, _ = scripted(write("One"), start(1), complete(1), "Done.")
-    assert not any(cell == "todo_list" for said in cells(run) for cell, _ in said)
+    assert not any(cell == "todo_list" for guidance in cells(run) for cell, _ in guidance)
 
 
 @pytest.mark.req("R0.44", "R0.82")
@@ -244,7 +244,7 @@ def test_list_news_come_with_the_next_request_unjudged(policy: str) -> None:
         return do(1)
 
     run, model = scripted(adding, [start(1), complete(1), start(2), complete(2)], "Done.", todos=board, policy=policy)
-    assert ["todo_list" in [cell for cell, _ in said] for said in cells(run)] == [True, True, False]
+    assert ["todo_list" in [cell for cell, _ in guidance] for guidance in cells(run)] == [True, True, False]
     assert "1. [not-started] One\n2. [not-started] Two" in reminder(model.requests[1])
     assert [round.followed[0].followed for round in run.rounds[:2]] == [None, None]
     assert run.rounds[0].guidance[0].cell == run.rounds[1].guidance[0].cell == "todo_list"
@@ -257,16 +257,21 @@ def test_list_news_come_with_the_next_request_unjudged(policy: str) -> None:
 def test_intervention_of_a_level_uses_its_text(subtests: pytest.Subtests) -> None:
     for level, part in [(1, "reminder"), (2, "warning"), (3, "final_warning"), (4, "final_warning")]:
         with subtests.test(level=level, part=part):
-            (said,) = intervention(tool_run(*a_round(0, "Hm."), todos=OPEN), "open_todos", level)
-            assert (said.cell, said.level, said.trigger, said.set) == ("intervention", min(level, 3), "open_todos", "matrix")
-            assert said.text.startswith(MATRIX.parts[part].split("{{")[0])
-            assert 'todo 2, "Write story 2"' in said.text
+            (guidance,) = intervention(tool_run(*a_round(0, "Hm."), todos=OPEN), "open_todos", level)
+            assert (guidance.cell, guidance.level, guidance.trigger, guidance.set) == (
+                "intervention",
+                min(level, 3),
+                "open_todos",
+                "matrix",
+            )
+            assert guidance.text.startswith(MATRIX.parts[part].split("{{")[0])
+            assert 'todo 2, "Write story 2"' in guidance.text
 
 
 @pytest.mark.req("R0.37")
 def test_workflow_mode_uses_the_text_of_the_set() -> None:
-    (said,) = workflow_reminder(tool_run(*a_round(0, "Hm.")))
-    assert (said.cell, said.text, said.trigger) == ("workflow", MATRIX.parts["workflow"], "workflow_mode")
+    (guidance,) = workflow_reminder(tool_run(*a_round(0, "Hm.")))
+    assert (guidance.cell, guidance.text, guidance.trigger) == ("workflow", MATRIX.parts["workflow"], "workflow_mode")
 
 
 def test_set_without_words_intervenes_silently() -> None:

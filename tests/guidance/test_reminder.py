@@ -44,9 +44,9 @@ def test_hostile_title_cannot_close_the_reminder() -> None:
     replies = ["A.", "B.", "C.", start(1), complete(1), "D."]
     _, model = scripted(*replies, todos=TodoBoard([{"title": HOSTILE, "description": HOSTILE}]))
     for request in model.requests[1:4]:
-        said = reminder(request)
-        assert "&lt;/system-reminder>" in said
-        assert "</system-reminder>" not in said
+        text = reminder(request)
+        assert "&lt;/system-reminder>" in text
+        assert "</system-reminder>" not in text
     assert reminder(model.requests[1]).count("\n\n") == reminder(model.requests[4]).count("\n\n") + 1  # the reminder, the cell
 
 

@@ -107,9 +107,9 @@ def test_what_was_put_in_is_not_looked_at_again() -> None:
 def test_title_with_braces_is_sent_unchanged() -> None:
     replies: list[Line] = ["A.", "B.", start(1), complete(1), "C."]
     _, model = scripted(*replies, todos=TodoBoard([HOSTILE]), guidance=own_set(stronger="{{ next_todo }}"))
-    said = "\n".join(reminder(request) for request in model.requests)
-    assert HOSTILE in said
-    assert said.count("{{") == said.count(HOSTILE) * 2
+    text = "\n".join(reminder(request) for request in model.requests)
+    assert HOSTILE in text
+    assert text.count("{{") == text.count(HOSTILE) * 2
 
 
 def test_malformed_variable_is_refused_with_the_correct_form(subtests: pytest.Subtests) -> None:

@@ -74,9 +74,9 @@ def test_only_the_call_of_the_finding_is_blocked() -> None:
 
 
 def test_block_repeats_the_earlier_result() -> None:
-    found = block(ToolCall("look", {"n": 1}, "c"), story_of("block", "block").run)
-    assert found is not None and found.rule == "r" and found.result.error_code == "duplicate_call_blocked"
-    assert found.result.text.endswith("ok")
+    verdict = block(ToolCall("look", {"n": 1}, "c"), story_of("block", "block").run)
+    assert verdict is not None and verdict.rule == "r" and verdict.result.error_code == "duplicate_call_blocked"
+    assert verdict.result.text.endswith("ok")
 
 
 @pytest.mark.req("R0.79")

@@ -107,8 +107,8 @@ def test_executed_call_resets_the_blocked_count_and_words_end_nothing() -> None:
 @pytest.mark.req("R0.81")
 def test_repeating_model_is_nudged_and_third_repeat_ends_the_run() -> None:
     run, model = scripted(*[LONG_ANSWER] * 4, policy=WORKFLOW)
-    told = ["You already said this" in reminder(request) for request in model.requests]
-    assert told == [False, False, True, True]
+    reminded = ["You already said this" in reminder(request) for request in model.requests]
+    assert reminded == [False, False, True, True]
     assert ended(run) == ("stopped", "loop_detected")
     (loop,) = run.loops
     assert (loop.rule, loop.first, loop.last) == ("already_said", 2, 3)

@@ -57,7 +57,7 @@ def cut(text: str, places: list[int]) -> list[str]:
 
 @pytest.mark.req("R0.40")
 def test_marker_alone_on_its_line_is_removed(subtests: pytest.Subtests) -> None:
-    for (line, signal), (before, after, left) in itertools.product(
+    for (line, signal), (before, after, rest) in itertools.product(
         LINES,
         [
             ("", "", ""),
@@ -67,8 +67,8 @@ def test_marker_alone_on_its_line_is_removed(subtests: pytest.Subtests) -> None:
             ("One.\r\n", "\r\n", "One."),
         ],
     ):
-        with subtests.test(line=line, signal=signal, before=before, after=after, left=left):
-            assert taken(before + line + after) == (left, (signal,))
+        with subtests.test(line=line, signal=signal, before=before, after=after, left=rest):
+            assert taken(before + line + after) == (rest, (signal,))
 
 
 @pytest.mark.req("R0.40")
@@ -230,17 +230,17 @@ def test_splits_of_a_stream_do_not_matter(text: str, places: list[int], others: 
 @given(st.lists(st.sampled_from([*MARKERS, *HALVES, "\n", " ", "\t", "words "]), max_size=12).map("".join))
 @example('{\n[CONTINUE]\n"status": "stop"}')
 def test_removing_markers_twice_finds_none(text: str) -> None:
-    left, _ = taken(text)
-    assert taken(left) == (left, ())
+    rest, _ = taken(text)
+    assert taken(rest) == (rest, ())
 
 
 @anything
 @given(st.lists(st.sampled_from(["One.", "[CONTINUE]", "", "  ", "[x]", '{"status":"stop"}', "{}", "two words"]), max_size=8))
 def test_all_lines_but_the_markers_keep_their_order(lines: list[str]) -> None:
-    kept = [line for line in lines if line not in ("[CONTINUE]", '{"status":"stop"}')]
-    left, signals = taken("\n".join(lines))
-    assert len(signals) == len(lines) - len(kept)
-    assert [line for line in left.split("\n") if line.strip()] == [line for line in kept if line.strip()]
+    expected = [line for line in lines if line not in ("[CONTINUE]", '{"status":"stop"}')]
+    rest, signals = taken("\n".join(lines))
+    assert len(signals) == len(lines) - len(expected)
+    assert [line for line in rest.split("\n") if line.strip()] == [line for line in expected if line.strip()]
 
 
 def test_words_are_shown_at_once_but_possible_markers_wait() -> None:
@@ -272,11 +272,11 @@ def test_marker_in_html_quotation_or_code_span_is_an_example(subtests: pytest.Su
     }
     for name, text in {**examples, **counts}.items():
         with subtests.test(name):
-            kept, signals = taken(text)
+            expected, signals = taken(text)
             assert signals == (() if name in examples else ("continue",))
             for size in (1, 3, len(text)):
                 pieces = [text[start : start + size] for start in range(0, len(text), size)]
-                assert streamed(*pieces).rstrip() == kept
+                assert streamed(*pieces).rstrip() == expected
 
 
 def test_long_line_is_not_held_back() -> None:

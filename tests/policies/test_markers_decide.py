@@ -55,7 +55,9 @@ def test_strict_todos_refuse_only_the_first_complete() -> None:
     verdict = strict(tool_run(*first, todos=OPEN))
     assert isinstance(verdict, Continue)
     assert verdict.reason == "strict_todos"
-    assert [(guidance.cell, guidance.level, guidance.trigger) for guidance in verdict.guidance] == [("intervention", 1, "strict_todos")]
+    assert [(guidance.cell, guidance.level, guidance.trigger) for guidance in verdict.guidance] == [
+        ("intervention", 1, "strict_todos")
+    ]
     second = a_round(1, "All done.", signals=("complete",), reason="strict_todos")
     assert strict(tool_run(*first, *second, todos=OPEN)) == Stop("complete_with_open_todos", round_status="workflow_complete")
 

@@ -44,8 +44,8 @@ def level(run) -> int:  # type: ignore[no-untyped-def]
     verdict = OpenTodos()(run)
     assert isinstance(verdict, Continue)
     assert verdict.reason == "open_todos"
-    (said,) = verdict.guidance
-    return said.level
+    (guidance,) = verdict.guidance
+    return guidance.level
 
 
 # Alone
@@ -54,11 +54,11 @@ def level(run) -> int:  # type: ignore[no-untyped-def]
 @pytest.mark.req("R0.36", "R0.47")
 def test_each_answer_without_calls_escalates_the_intervention() -> None:
     facts = a_round(0, "Hm.")
-    found = []
+    levels = []
     for index in range(1, 6):
-        found.append(level(tool_run(*facts, todos=OPEN)))
+        levels.append(level(tool_run(*facts, todos=OPEN)))
         facts += a_round(index, "Hm.", reason="open_todos")
-    assert found == [1, 2, 3, 3, 3]
+    assert levels == [1, 2, 3, 3, 3]
     assert OpenTodos()(tool_run(*facts, todos=OPEN)) == Stop("todo_intervention_exhausted", "stopped")
 
 
@@ -156,9 +156,9 @@ def test_count_continues_without_words() -> None:
 @pytest.mark.req("R0.36", "R0.47", "R0.48", "R0.50", "R0.53", "K0.10")
 def test_talking_model_gets_five_interventions_and_then_stops(snapshot: Snapshot) -> None:
     run, model = scripted(write("One", "Two"), *WORDS)
-    said = [reminder(request) for request in model.requests]
-    assert [text.split()[0] + (" WARNING:" if text.startswith("FINAL") else "") for text in said[2:]] == LEVELS
-    assert not any(text.startswith(tuple(LEVELS)) for text in said[:2])
+    reminders = [reminder(request) for request in model.requests]
+    assert [text.split()[0] + (" WARNING:" if text.startswith("FINAL") else "") for text in reminders[2:]] == LEVELS
+    assert not any(text.startswith(tuple(LEVELS)) for text in reminders[:2])
     assert reasons(run) == ["prompt", "tool_results", *["open_todos"] * 5]
     assert ended(run) == ("stopped", "todo_intervention_exhausted")
     assert list(run.warnings) == snapshot
@@ -169,8 +169,8 @@ def test_talking_model_gets_five_interventions_and_then_stops(snapshot: Snapshot
 def test_intervention_precedes_the_guidance_of_its_round_only() -> None:
     run, model = scripted(write("One"), "Hm.", start(1), do(1), complete(1), "Done.")
     assert cells(run)[2] == [("intervention", 1), ("todos_text", 1)]
-    said = reminder(model.requests[2])
-    assert 0 == said.index("REMINDER:") < said.index("CRITICAL WORKFLOW GUIDANCE (TODO MODE):")
+    text = reminder(model.requests[2])
+    assert 0 == text.index("REMINDER:") < text.index("CRITICAL WORKFLOW GUIDANCE (TODO MODE):")
     assert [("REMINDER:" in reminder(request)) for request in model.requests] == [False, False, True, False, False, False]
 
 
@@ -178,8 +178,8 @@ def test_intervention_precedes_the_guidance_of_its_round_only() -> None:
 def test_work_and_completed_todos_reset_the_levels() -> None:
     replies = [write("One", "Two"), "Hm.", "Well.", do(1), "So.", "Yes.", start(1), complete(1), "No.", start(2), complete(2)]
     _, model = scripted(*replies, "Done.")
-    said = [reminder(request) for request in model.requests]
-    assert [said[n].split()[0] for n in (2, 3, 5, 6, 9)] == ["REMINDER:", "WARNING:", "REMINDER:", "WARNING:", "REMINDER:"]
+    reminders = [reminder(request) for request in model.requests]
+    assert [reminders[n].split()[0] for n in (2, 3, 5, 6, 9)] == ["REMINDER:", "WARNING:", "REMINDER:", "WARNING:", "REMINDER:"]
 
 
 @pytest.mark.req("R0.87", "R0.20")
@@ -195,7 +195,7 @@ def test_run_with_only_blocked_todos_ends_with_their_reasons(snapshot: Snapshot)
     run, _ = scripted(write("One", "Two"), mark(1, "blocked", blockedReason="no key"), start(2), complete(2), LONG_ANSWER)
     assert ended(run) == ("stopped", "blocked")
     assert list(run.warnings) == snapshot
-    assert all(cell != "intervention" for said in cells(run) for cell, _ in said)
+    assert all(cell != "intervention" for guidance in cells(run) for cell, _ in guidance)
 
 
 @pytest.mark.req("R0.82")
@@ -257,7 +257,7 @@ def test_todo_added_or_blocked_by_user_counts_next_round() -> None:
 def test_todo_completed_by_the_user_is_not_model_progress() -> None:
     board = TodoBoard(["One", "Two"])
     run, _ = scripted("Hm.", acting(lambda: board.complete(1), "Well."), "[WORKFLOW_COMPLETE]", todos=board)
-    assert [said[0] for said in cells(run)[1:]] == [("intervention", 1), ("intervention", 2)]
+    assert [guidance[0] for guidance in cells(run)[1:]] == [("intervention", 1), ("intervention", 2)]
     assert run.rounds[1].followed[0].followed is False
 
 

@@ -102,9 +102,9 @@ def test_natural_end_adds_no_unsent_guidance() -> None:
     assert ended(run) == ("completed", "natural")
     assert run.messages[-1].role == "assistant"
     assert run.rounds[-1].status == "natural_completion"
-    given = [type(event).__name__ for event in run.events]
-    assert given.index("GuidanceGiven") < len(given) - 1 - given[::-1].index("ModelReplied")
-    assert given[-2:] == ["RoundFinished", "RunFinished"]
+    kinds = [type(event).__name__ for event in run.events]
+    assert kinds.index("GuidanceGiven") < len(kinds) - 1 - kinds[::-1].index("ModelReplied")
+    assert kinds[-2:] == ["RoundFinished", "RunFinished"]
     assert [reminder(request) for request in model.requests] == [
         "\n\n".join([*(guidance.text for guidance in a_round.guidance), a_round.note]) for a_round in run.rounds
     ]

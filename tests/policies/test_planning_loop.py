@@ -40,7 +40,9 @@ def test_fourth_round_of_planning_brings_an_intervention() -> None:
     verdict = PlanningLoop()(rounds(THINK, READ, THINK, READ))
     assert isinstance(verdict, Continue)
     assert verdict.reason == "planning_only"
-    assert [(guidance.cell, guidance.level, guidance.trigger) for guidance in verdict.guidance] == [("intervention", 3, "planning_only")]
+    assert [(guidance.cell, guidance.level, guidance.trigger) for guidance in verdict.guidance] == [
+        ("intervention", 3, "planning_only")
+    ]
 
 
 @pytest.mark.req("R0.66")

@@ -19,9 +19,9 @@ TWO = "2 todos are still open:\n1. [not-started] One\n2. [not-started] Two"
 
 
 def stopped(todos: Any, verdict: Stop) -> Stop:
-    found = decide([lambda _: verdict], tool_run(*a_round(0, "Hm."), todos=todos))
-    assert isinstance(found, Stop)
-    return found
+    stop = decide([lambda _: verdict], tool_run(*a_round(0, "Hm."), todos=todos))
+    assert isinstance(stop, Stop)
+    return stop
 
 
 @pytest.mark.req("R0.80")

@@ -190,9 +190,9 @@ def goes_on_alike(scene: Scene, died: Sequence[e.AnyEvent]) -> bool:
     if current is None:
         return run.last_round.stop_reason != "broken_off" if run.rounds else True
     begun = {event.call.id: event.call.name for event in died if isinstance(event, e.ToolStarted)}
-    left = [record.call.id for record in current.records if record.result is None]
+    pending = [record.call.id for record in current.records if record.result is None]
     changed = {event.call_id for event in died if isinstance(event, e.TodosChanged)}
-    cut_off = [call_id for call_id in left if begun.get(call_id) == "once" or call_id in changed]
+    cut_off = [call_id for call_id in pending if begun.get(call_id) == "once" or call_id in changed]
     return not cut_off and current.stop_reason != "broken_off"
 
 
@@ -203,8 +203,8 @@ def assert_whole(path: Path, run: Run, told: Sequence[e.AnyEvent]) -> None:
     assert [event.seq for event in run.events] == list(range(len(run.events)))
     assert {event.run_id for event in run.events} == {run.id}
     for kind, once in ONCE.items():
-        found = Counter(once(event) for event in run.events if isinstance(event, kind))
-        assert set(found.values()) <= {1}, (kind, found)
+        counts = Counter(once(event) for event in run.events if isinstance(event, kind))
+        assert set(counts.values()) <= {1}, (kind, counts)
     assert all(len(round.results) == len(round.calls) for round in run.rounds) and run.open_round is None
     assert isinstance(run.events[-1], e.RunFinished)
     check_totals(path)

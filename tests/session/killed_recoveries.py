@@ -23,12 +23,12 @@ from agentnb.models.model import StreamItem
 
 def recoveries(server: ForkServer, faults: Sequence[tuple[Path, Fault]]) -> list[tuple[list[int], int, str]]:
     """Recover each log in a process; return its reported events, signal and error."""
-    found = []
+    outcomes = []
     for heard, ended_by in server.each(_go_on, [(str(path), asdict(fault)) for path, fault in faults]):
-        told = [line for line in heard.splitlines() if line.isdigit()]
-        said = [line for line in heard.splitlines() if not line.isdigit()]
-        found.append((list(map(int, told)), ended_by, "".join(said)))
-    return found
+        reported = [line for line in heard.splitlines() if line.isdigit()]
+        errors = [line for line in heard.splitlines() if not line.isdigit()]
+        outcomes.append((list(map(int, reported)), ended_by, "".join(errors)))
+    return outcomes
 
 
 def _go_on(log: str, wanted: dict[str, Any], pipe: int) -> None:
@@ -78,8 +78,8 @@ class Rival:
             self._process.communicate(timeout=PATIENCE)
 
     def end(self) -> str:
-        said, _ = self._process.communicate("go\n" * 100, timeout=PATIENCE)
-        return "".join(said.splitlines()[-1:])
+        output, _ = self._process.communicate("go\n" * 100, timeout=PATIENCE)
+        return "".join(output.splitlines()[-1:])
 
 
 def _race(path: Path) -> None:

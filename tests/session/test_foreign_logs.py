@@ -94,8 +94,8 @@ def answered(value: Any) -> Edit:
 
 def admitted(events: list[Any]) -> list[Any]:
     """Replace the question by an admission of the call."""
-    kept = [event for event in events if not isinstance(event, e.QuestionAsked)]
-    return [replace(event, reason="") if isinstance(event, e.ToolAdmitted) else event for event in kept[:-1]]
+    earlier = [event for event in events if not isinstance(event, e.QuestionAsked)]
+    return [replace(event, reason="") if isinstance(event, e.ToolAdmitted) else event for event in earlier[:-1]]
 
 
 def other_call(events: list[Any]) -> list[Any]:
@@ -127,14 +127,14 @@ def mode(word: str | None) -> Edit:
 def started(events: list[Any]) -> list[Any]:
     """Add the start of a repeatable call."""
     admission = next(event for event in events if isinstance(event, e.ToolAdmitted))
-    kept = [event for event in events[:-1] if not isinstance(event, e.QuestionAsked | e.ToolAdmitted)]
-    return [*kept, next_event(e.ToolStarted, kept, call=admission.call)]
+    earlier = [event for event in events[:-1] if not isinstance(event, e.QuestionAsked | e.ToolAdmitted)]
+    return [*earlier, next_event(e.ToolStarted, earlier, call=admission.call)]
 
 
 def granted(events: list[Any]) -> list[Any]:
     """Replace the question by a grant for the tool."""
-    kept = [event for event in events[:-1] if not isinstance(event, e.QuestionAsked | e.ToolAdmitted)]
-    return [*kept, next_event(w.GrantGiven, kept, grant_id="g1", tool="write")]
+    earlier = [event for event in events[:-1] if not isinstance(event, e.QuestionAsked | e.ToolAdmitted)]
+    return [*earlier, next_event(w.GrantGiven, earlier, grant_id="g1", tool="write")]
 
 
 def recovered(events: list[Any]) -> list[Any]:
@@ -227,11 +227,11 @@ def test_tool_never_gets_answers_of_a_refused_log(tmp_path: Path) -> None:
 
     def edit(events: list[Any]) -> list[Any]:
         call = ToolCall("decide", {}, "c1")
-        kept = [_with_call(event, call) for event in events if not isinstance(event, e.QuestionAsked | e.ToolAdmitted)][:-1]
+        earlier = [_with_call(event, call) for event in events if not isinstance(event, e.QuestionAsked | e.ToolAdmitted)][:-1]
         asked = next(event for event in events if isinstance(event, e.QuestionAsked))
         question = replace(asked.question, kind="elicitation", message="Which?", schema={"type": "string"}, call_id="c1")
-        kept += [next_event(e.ToolStarted, kept, call=call), replace(asked, question=question)]
-        return [*kept, next_event(e.QuestionAnswered, kept, question_id=question.id, answer="evil")]
+        earlier += [next_event(e.ToolStarted, earlier, call=call), replace(asked, question=question)]
+        return [*earlier, next_event(e.QuestionAnswered, earlier, question_id=question.id, answer="evil")]
 
     path = desk.log_of(WRITE, edit=edit)
     run = desk.resumed(path, trust_log=False)

@@ -84,17 +84,17 @@ def test_run_is_killed_at_each_moment_of_each_event(whole: Run, outcomes: list[O
 def test_reported_events_survive_every_kill(whole: Run, outcomes: list[Outcome]) -> None:
     for outcome in outcomes:
         at, moment = outcome.fault.seq, outcome.fault.moment
-        told = at + 1 if moment == "told" else at
-        kept = at + 1 if moment in ("after", "told") else at
-        assert outcome.told == list(range(told)), outcome.fault
-        if kept == 0:
+        reported = at + 1 if moment == "told" else at
+        written = at + 1 if moment in ("after", "told") else at
+        assert outcome.told == list(range(reported)), outcome.fault
+        if written == 0:
             assert moment in ("before", "in") and not outcome.told
             with pytest.raises(TraceError, match=r"holds no whole event.*nothing is lost"):
                 load_file(outcome.path)
             continue
         run = load_file(outcome.path)
-        assert len(run.events) == kept, outcome.fault
-        assert [type(event) for event in run.events] == [type(event) for event in whole.events[:kept]]
+        assert len(run.events) == written, outcome.fault
+        assert [type(event) for event in run.events] == [type(event) for event in whole.events[:written]]
 
 
 def test_killed_run_is_interrupted_unless_it_had_ended(outcomes: list[Outcome]) -> None:
@@ -134,22 +134,24 @@ def assert_done_once(run: Run, path: Path) -> None:
     done = Counter(effects(path))
     assert set(done.values()) <= {1}
     results = [result for round in run.rounds for result in round.results]
-    told = Counter(result.text.partition("\n")[0].removeprefix("done: ") for result in results if "done: " in result.text)
-    assert told <= done
+    reported = Counter(result.text.partition("\n")[0].removeprefix("done: ") for result in results if "done: " in result.text)
+    assert reported <= done
     cut_off = [result for result in results if result.error_code == INTERRUPTED]
-    assert sum((done - told).values()) <= len(cut_off)  # it did its work and died before reporting it
+    assert sum((done - reported).values()) <= len(cut_off)  # it did its work and died before reporting it
 
 
 @pytest.mark.req("KX.11")
 def test_killed_run_resumes_and_no_tool_works_twice(whole: Run, outcomes: list[Outcome], tmp_path: Path) -> None:
     last = len(whole.events) - 1
     for outcome in outcomes:
-        kept = outcome.fault.seq + (outcome.fault.moment in ("after", "told"))
-        if not 0 < kept <= last:
+        written = outcome.fault.seq + (outcome.fault.moment in ("after", "told"))
+        if not 0 < written <= last:
             continue  # no run before the first event; nothing to do after the last
         path = Path(shutil.copytree(outcome.folder, tmp_path / outcome.folder.name)) / outcome.path.name
         died = load_trace(path)
-        assert died.status == "interrupted" and outcome.told == [event.seq for event in died.events][: len(outcome.told)], outcome.fault
+        assert died.status == "interrupted" and outcome.told == [event.seq for event in died.events][: len(outcome.told)], (
+            outcome.fault
+        )
         run = gone_on_with(path)
         assert run.status == "completed", outcome.fault
         assert_whole(path, run, died.events)
@@ -180,16 +182,16 @@ def begun_again(whole: Run, folder: Path, count: int) -> Path:
 @pytest.mark.slow("dozens of processes that die, and as many runs recovered")
 def test_recovering_process_may_die_in_any_event(whole: Run, server: ForkServer, tmp_path: Path) -> None:
     template = begun_again(whole, tmp_path / "template", DIED_AT)
-    ((told, ended_by, said),) = recoveries(server, [(template, Fault("never"))])
+    ((reported, ended_by, said),) = recoveries(server, [(template, Fault("never"))])
     assert (ended_by, said) == (0, "") and load_trace(template).status == "completed"
     *events, _ = load_trace(template).events
     logs = []
     for number, fault in enumerate(faults_at(events, DIED_AT, every=AT_NIGHT)):
         logs.append((begun_again(whole, tmp_path / str(number), DIED_AT), fault))
-    for (path, fault), (told, ended_by, _) in zip(logs, recoveries(server, logs), strict=True):
+    for (path, fault), (reported, ended_by, _) in zip(logs, recoveries(server, logs), strict=True):
         assert ended_by == signal.SIGKILL, fault
         died = load_trace(path)
-        assert told == [event.seq for event in died.events][: len(told)]
+        assert reported == [event.seq for event in died.events][: len(reported)]
         run = gone_on_with(path)
         assert run.status == "completed", fault
         assert_whole(path, run, died.events)

@@ -18,7 +18,9 @@ def test_experiment_started_from_python_is_live_until_it_ends() -> None:
     seen: list[list[str]] = []
     experiment = small(2)
     with use_host(session.host()):
-        experiment.run_sync(watch=lambda progress: seen.append([experiment.id for experiment in session.experiments()]), show=False)
+        experiment.run_sync(
+            watch=lambda progress: seen.append([experiment.id for experiment in session.experiments()]), show=False
+        )
     assert [experiment.id] in seen and session.experiments() == []
 
 

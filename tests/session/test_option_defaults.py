@@ -27,7 +27,7 @@ def test_initial_defaults_equal_an_agent_without_settings() -> None:
 
 @pytest.mark.req("KX.2")
 def test_each_limit_has_its_own_key_and_reaches_agents(session: Session) -> None:
-    said = {
+    values = {
         "max-rounds": ("7", 7),
         "max-tool-calls": ("9", 9),
         "max-tool-calls-per-turn": ("8", 8),
@@ -39,10 +39,10 @@ def test_each_limit_has_its_own_key_and_reaches_agents(session: Session) -> None
         "instructions": ("No", False),
         "unpriced": ("yes", True),
     }
-    assert {*said, "session-budget"} == {*LIMIT_KEYS, *OTHERS} and set(CHOICES) <= {*said, *OF_CELLS}
-    for key, (text, _) in said.items():
+    assert {*values, "session-budget"} == {*LIMIT_KEYS, *OTHERS} and set(CHOICES) <= {*values, *OF_CELLS}
+    for key, (text, _) in values.items():
         session.set_default(key, text)
-    wanted = {key.replace("-", "_"): value for key, (_, value) in said.items()}
+    wanted = {key.replace("-", "_"): value for key, (_, value) in values.items()}
     assert session.agent_settings() == wanted
     agent = Agent(ScriptedModel([]), **session.agent_settings())
     assert {name: getattr(agent, name) for name in wanted} == wanted

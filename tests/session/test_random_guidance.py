@@ -121,6 +121,6 @@ def test_run_interrupted_anywhere_draws_nothing_again(tmp_path: Path, subtests: 
     for count in range(1, len(whole.events)):
         with subtests.test(count):
             died = whole.events[:count]
-            left = REPLIES[sum(isinstance(event, ModelReplied) for event in died) :]
-            by_log = asyncio.run(recover(cut(died, tmp_path / f"{count}"), model=ScriptedModel(left), tools=[work]))
+            replies = REPLIES[sum(isinstance(event, ModelReplied) for event in died) :]
+            by_log = asyncio.run(recover(cut(died, tmp_path / f"{count}"), model=ScriptedModel(replies), tools=[work]))
             assert (drawn(by_log), guided(by_log)) == (drawn(whole), guided(whole))

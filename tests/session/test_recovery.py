@@ -75,9 +75,9 @@ def cut_off(scene: Scene, whole: Run, sent_before: list[Request], counts: Iterab
         assert_whole(path, run, died)
         assert run.times_recovered == 1
         if count % 3 == 1:
-            made = [as_bytes(seen.request) for _, seen in sent_requests(run)]
-            kept = len(made) - len(sent)
-            assert made == [as_bytes(one) for one in [*sent_before[:kept], *sent]], count
+            rebuilt = [as_bytes(seen.request) for _, seen in sent_requests(run)]
+            kept = len(rebuilt) - len(sent)
+            assert rebuilt == [as_bytes(one) for one in [*sent_before[:kept], *sent]], count
         if goes_on_alike(scene, died):
             alike += 1
             assert story(run) == story(whole), count
@@ -114,10 +114,10 @@ def test_log_torn_at_any_byte_resumes_after_its_last_event(tmp_path: Path) -> No
 def assert_calls_are_answered_as_they_should(died: Run, run: Run) -> None:
     """Running calls are reported as interrupted, except the todo tool; pending ones are run."""
     current = died.open_round
-    left = [record.call for record in current.records if record.result is None] if current else []
-    left = sorted([call for call in left if call.id in begun(died)], key=lambda call: call.name != "decide")
-    one_by_one = [call for call in left if call.name in ("build", "fails", "decide", "todo_operations")]
-    running = one_by_one[:1] or left
+    pending = [record.call for record in current.records if record.result is None] if current else []
+    pending = sorted([call for call in pending if call.id in begun(died)], key=lambda call: call.name != "decide")
+    one_by_one = [call for call in pending if call.name in ("build", "fails", "decide", "todo_operations")]
+    running = one_by_one[:1] or pending
     cut_off = {call.id for call in running if call.name != "todo_operations"}
     told = {result.call_id for round in run.rounds for result in round.results if result.error_code == INTERRUPTED}
     assert told == cut_off

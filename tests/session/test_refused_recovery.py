@@ -56,8 +56,8 @@ def assert_refused(path: Path, kind: type[AgentnbError], said: str, **given: Any
 
 def test_ended_run_is_refused(tmp_path: Path) -> None:
     run = run_of(tmp_path)
-    said = rf"Run {run.id} has ended \(natural\).*continue_from=run"
-    assert_refused(tmp_path / "whole" / f"{run.id}.jsonl", SettingsError, said)
+    message = rf"Run {run.id} has ended \(natural\).*continue_from=run"
+    assert_refused(tmp_path / "whole" / f"{run.id}.jsonl", SettingsError, message)
 
 
 def test_log_of_a_newer_schema_is_refused(died: Path) -> None:
@@ -88,7 +88,7 @@ def test_invalid_agent_is_refused(died: Path) -> None:
 
 def test_log_without_a_whole_event_or_other_file_is_refused(died: Path) -> None:
     first = died.read_bytes().splitlines()[0]
-    for data, said in (
+    for data, message in (
         (first[: len(first) // 2], "holds no whole event. The run was cut off before it began: nothing is lost"),
         (b"", "holds no whole event"),
         (b"Dear diary\n", "is not a run log of agentnb"),
@@ -96,7 +96,7 @@ def test_log_without_a_whole_event_or_other_file_is_refused(died: Path) -> None:
     ):
         path = died.with_name(f"{len(data)}.jsonl")
         path.write_bytes(data)
-        assert_refused(path, TraceError, said)
+        assert_refused(path, TraceError, message)
 
 
 def test_log_with_a_gap_is_refused_and_unlocked(died: Path) -> None:
@@ -139,16 +139,16 @@ def test_own_texts_and_rules_are_asked_for(tmp_path: Path) -> None:
             return Matrix().rules(words, *limits, repeatable=repeatable)
 
     words = GuidanceSet.from_markdown("mine", "Go on.")
-    for settings, said in (
+    for settings, message in (
         ({"policy": Own()}, r"had a policy of its own, own.*recover\(run, agent=Agent\(\.\.\.\)\)"),
         ({"guidance": words}, r"had the guidance set mine, which is not available here.*recover\(run, agent=Agent\(\.\.\.\)\)"),
     ):
         older = "guidance" in settings  # since schema 5, logs include the texts
         run = run_of(tmp_path, **settings)
-        path = cut(run.events[:8], tmp_path / str(len(said)))
+        path = cut(run.events[:8], tmp_path / str(len(message)))
         if older:
             path.write_bytes(path.read_bytes().replace(b'"schema":%d' % e.SCHEMA, b'"schema":4', 1))
-        assert_refused(path, SettingsError, said)
+        assert_refused(path, SettingsError, message)
         agent = Agent(ScriptedModel([do(2), "Done."]), tools=[work], todos=False, **settings)
         assert again(path, agent=agent, trust_log=True if older else None).status == "completed"
 

@@ -48,7 +48,7 @@ def test_changes_are_shown_and_count_only_when_confirmed(servers: Servers, snaps
     def person(line: str) -> object:
         return lambda question: asked.append(question) or line
 
-    told = []
+    messages = []
     for server in (bench(), OTHER):
         live = live_of(servers, server)
         expected = changed(servers, server)
@@ -59,9 +59,9 @@ def test_changes_are_shown_and_count_only_when_confirmed(servers: Servers, snaps
             assert changed(servers, server) == expected, str(refused.value)
         with ModelCode(None).running(), pytest.raises(SettingsError, match="up to the person"):
             accept_as_now(servers, live, person("y"))  # type: ignore[arg-type]
-        told.append(accept_as_now(servers, live, person("y")))  # type: ignore[arg-type]
+        messages.append(accept_as_now(servers, live, person("y")))  # type: ignore[arg-type]
         assert not changed(servers, server)
-        told.append(accept_as_now(servers, live, None))
+        messages.append(accept_as_now(servers, live, None))
     shown = re.sub(r"\d+ others", "N others", "\n\n".join(dict.fromkeys(asked)))
     assert shown.replace(PROGRAM, "PROGRAM").replace(bench().command_or_url, "PYTHON").split("\n") == snapshot("asked")
-    assert told == snapshot("done")
+    assert messages == snapshot("done")

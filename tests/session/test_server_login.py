@@ -61,17 +61,17 @@ def logged_in(
     **given: str,
 ) -> str:
     """Log in with a browser that visits the address this way; return the final message."""
-    said = [] if told is None else told
+    messages = [] if told is None else told
 
     def ask(question: str) -> str:
         if question == SECRET_PROMPT:
             return secret
-        assert len(said) < 5, said
-        answer = visit(said[0].splitlines()[1])
+        assert len(messages) < 5, messages
+        answer = visit(messages[0].splitlines()[1])
         return answer if isinstance(answer, str) else ""
 
     live = servers.live(ServerTools("docs", server=MCPServer("docs", server.address)), Path.cwd())
-    return log_in(servers, live, lambda *told: said.append(in_lines(*told)), ask, **given)
+    return log_in(servers, live, lambda *told: messages.append(in_lines(*told)), ask, **given)
 
 
 def called(servers: Servers, server: ProtectedServer, **options: Any) -> list[str]:
@@ -157,8 +157,8 @@ def test_refused_login_says_why(docs: ProtectedServer, servers: Servers, subtest
             refuse()
             with pytest.raises(ServerFailed) as raised:
                 logged_in(servers, docs)
-            said = str(raised.value).replace(docs.origin, "ORIGIN")
-            assert said == snapshot(refuse.__name__)
+            message = str(raised.value).replace(docs.origin, "ORIGIN")
+            assert message == snapshot(refuse.__name__)
             assert raised.value.__cause__ is None and raised.value.__suppress_context__
     assert logging.getLogger(FLOW_LOGGER).handlers, "the SDK's errors would be printed"
 

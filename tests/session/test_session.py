@@ -143,8 +143,8 @@ def test_model_must_be_named_when_a_key_is_set(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-hidden")
     with pytest.raises(SettingsError) as caught:
         choose_model(None)
-    told = error_in_notebook(caught.value)
-    assert "Name one: %%agent -m anthropic:NAME. " in told and "hidden" not in told
+    message = error_in_notebook(caught.value)
+    assert "Name one: %%agent -m anthropic:NAME. " in message and "hidden" not in message
 
 
 def test_logs_are_in_the_working_folder(tmp_path: Path) -> None:

@@ -142,10 +142,10 @@ def test_active_run_is_not_interrupted_without_lock_support(session: Session, mo
 
     live = session.start(Agent(ScriptedModel([held])), "go")
     assert asked.wait(30)
-    found = list(session.interrupted_ids())
+    ids = list(session.interrupted_ids())
     let_go.set()
     live.result(30)
-    assert found == []
+    assert ids == []
 
 
 @pytest.fixture

@@ -186,7 +186,10 @@ def test_gate_question_survives_a_crashed_process(tmp_path: Path, subtests: pyte
             run = desk.recovered(run, answers={"q1": answer}, suspend=True)
             assert run.is_suspended and desk.done == done
             assert [record.result.error_code for record in run.rounds[0].records if record.result] == [code]
-            assert [(question.question.id, question.outcome) for question in run.questions][:2] == [("q1", "withdrawn"), ("q2", "answered")]
+            assert [(question.question.id, question.outcome) for question in run.questions][:2] == [
+                ("q1", "withdrawn"),
+                ("q2", "answered"),
+            ]
             run = desk.recovered(run, answers={run.waiting[0].id: "approve"})
             assert run.status == "completed" and desk.done == [*done, "write c"]
             assert_every_call_has_one_result(run)
@@ -339,4 +342,6 @@ def test_grant_of_a_suspended_run_is_listed_and_withdrawn(tmp_path: Path, subtes
             answers = {run.waiting[0].id: "approve"}
             options: dict[str, Any] = {"store": store, "answers": answers, "suspend": True}
             after = asyncio.run(recover(run.id, agent=agent(call("c2"), "Done."), **options))
-            assert [question.about.tool for question in after.waiting if question.about] == (["save"] if name == "withdrawn" else [])
+            assert [question.about.tool for question in after.waiting if question.about] == (
+                ["save"] if name == "withdrawn" else []
+            )

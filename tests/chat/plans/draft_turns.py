@@ -67,8 +67,8 @@ def steps_of(*steps: dict[str, Any]) -> dict[str, Any]:
 def named(request: Any) -> str:
     """Return the id of the last draft in a request."""
     texts = [part.text for message in request.messages for part in message.parts if hasattr(part, "text")]
-    found = [text.split('"plan_id":"')[1].split('"')[0] for text in texts if '"plan_id":"' in text]
-    return found[-1]
+    ids = [text.split('"plan_id":"')[1].split('"')[0] for text in texts if '"plan_id":"' in text]
+    return ids[-1]
 
 
 def run_it(request: Any) -> ToolCall:

@@ -52,11 +52,11 @@ def agent(*replies: Any, context: str = "project", plans: dict[str, Any] | None 
 
 def result_of(run: Run, place: int = -1) -> dict[str, Any]:
     """Return the result of a call of the tool."""
-    found = [part for round in run.rounds for part in round.results if part.name == "agent_create_plan"]
-    return dict(json.loads(found[place].text))
+    results = [part for round in run.rounds for part in round.results if part.name == "agent_create_plan"]
+    return dict(json.loads(results[place].text))
 
 
 def error_of(run: Run) -> tuple[str | None, str]:
     """Return the error of the last call of the tool."""
-    found = [part for round in run.rounds for part in round.results if part.name == "agent_create_plan"]
-    return found[-1].error_code, found[-1].text
+    results = [part for round in run.rounds for part in round.results if part.name == "agent_create_plan"]
+    return results[-1].error_code, results[-1].text

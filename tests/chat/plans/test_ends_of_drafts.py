@@ -51,9 +51,9 @@ def test_user_decides_the_newest_draft_and_model_sees_the_decision() -> None:
 def test_decision_of_a_function_is_attributed_to_the_program() -> None:
     denied = drafting("So be it.").run_sync("Draft it", RunOptions(answer=lambda question: "deny"))
     assert (who(denied, PlanRejected), denied.status) == (["program"], "completed")
-    left: list[Any] = [steps_of(step(1, "cork")), "approve"]
-    made = drafting("High.", tools=Fetched().tools(), approve="ask")
-    run = made.run_sync("Draft it", RunOptions(answer=lambda question: left.pop(0)))
+    decisions: list[Any] = [steps_of(step(1, "cork")), "approve"]
+    drafter = drafting("High.", tools=Fetched().tools(), approve="ask")
+    run = drafter.run_sync("Draft it", RunOptions(answer=lambda question: decisions.pop(0)))
     assert [who(run, kind) for kind in (PlanEdited, PlanApproved, GrantGiven)] == [["program"]] * 3 and run.text == "High."
 
 
@@ -77,10 +77,10 @@ def test_refused_change_is_forgotten_after_a_message() -> None:
 
 def test_plan_that_cannot_start_is_reported_to_the_model(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    left = drafting().run_sync("Draft it", store=store)
+    suspended = drafting().run_sync("Draft it", store=store)
     keyless = agent("It cannot begin.", plans={"model": "openai:gpt-5"})
-    answers = {left.waiting[0].id: "approve"}
-    done = recovered(left.id, store, keyless, answers=answers)
+    answers = {suspended.waiting[0].id: "approve"}
+    done = recovered(suspended.id, store, keyless, answers=answers)
     assert who(done, PlanRejected) == ["agentnb"] and "OPENAI_API_KEY" in done.messages[-2].text
     assert (done.text, done.status) == ("It cannot begin.", "completed") and not done.grants
 
@@ -106,20 +106,23 @@ def test_unreadable_plan_is_not_asked_about_and_result_is_reported(tmp_path: Pat
 
 def test_reworded_question_is_asked_anew_with_its_own_answer(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    left = drafting().run_sync("Draft it", store=store)
+    suspended = drafting().run_sync("Draft it", store=store)
     bare = agent("That tool is gone.", tools=[tables_compare])
-    asked: Run = left
+    asked: Run = suspended
     for _ in range(2):  # without the tool, the question differs
         answers = {asked.waiting[0].id: "approve"}
-        asked = recovered(left.id, store, bare, answers=answers)
-    assert asked.text == "That tool is gone." and [question.outcome for question in asked.questions] == ["withdrawn", "answered"]
+        asked = recovered(suspended.id, store, bare, answers=answers)
+    assert asked.text == "That tool is gone." and [question.outcome for question in asked.questions] == [
+        "withdrawn",
+        "answered",
+    ]
     assert "tides_fetch" in asked.messages[-2].text and kinds(asked)[-1] == "PlanApproved"
 
 
 def test_compaction_keeps_the_open_and_the_last_approved_draft() -> None:
     live = waiting(drafting(again(2), GALWAY, "And this?", "High."))
-    kept = kept_plans(live.run)
-    assert "has not approved" in kept and "brest" in kept
+    summary = kept_plans(live.run)
+    assert "has not approved" in summary and "brest" in summary
     live.answer("approve")
     wait_until(lambda: len(live.run.questions) == 2)
     both = kept_plans(live.run)
@@ -170,8 +173,8 @@ def test_interrupted_call_returns_its_recorded_result(tmp_path: Path, subtests: 
                 live.say("Go ahead")
             run = live.result(PATIENCE)
             left_after(whole, run, store, end)
-            made = agent("So.", **tools)
-            done = recovered(run.id, store, made)
-            found = result_of(done)
-            assert (found["status"], done.text) == (status, "So.") and summary in found["summary"] and "calls" not in found
+            drafter = agent("So.", **tools)
+            done = recovered(run.id, store, drafter)
+            result = result_of(done)
+            assert (result["status"], done.text) == (status, "So.") and summary in result["summary"] and "calls" not in result
             assert len(who(done, PlanApproved)) == (status != "needs_changes")

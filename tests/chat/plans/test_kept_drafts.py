@@ -78,8 +78,8 @@ def test_concurrent_continuations_of_a_draft_have_one_winner(tmp_path: Path) -> 
         start.wait()
         try:
             if place:
-                made = replace(agent(**tools), model=ScriptedModel([call(plan_id=question.call_id), "High."]))
-                made.run_sync("Go ahead", store=store, continue_from=store.load(run.id))
+                drafter = replace(agent(**tools), model=ScriptedModel([call(plan_id=question.call_id), "High."]))
+                drafter.run_sync("Go ahead", store=store, continue_from=store.load(run.id))
             else:
                 recovered(run.id, store, agent("High.", **tools), answers={question.id: "approve"})
         except (StoreError, SettingsError) as error:
@@ -117,8 +117,8 @@ def test_crash_at_any_event_of_a_draft_runs_once(tmp_path: Path, subtests: pytes
             store = Store(tmp_path / str(number))
             left_after(whole, run, store, end, nested_end)
             fetched.stations.clear()
-            left = store.load(run.id)
-            done = _go_on(left, store, agent("High.", tools=fetched.tools(), approve="auto"))
+            interrupted = store.load(run.id)
+            done = _go_on(interrupted, store, agent("High.", tools=fetched.tools(), approve="auto"))
             assert done.text == "High." and kinds(done) == ["PlanProposed", "PlanEdited", "PlanApproved"]
             calls = [one.record.call.arguments["station"] for one in store.load(_nested_of(done)).step_calls]
             assert calls == ["brest", "cork"] and not set(fetched.stations) - {"brest", "cork"}
@@ -144,25 +144,27 @@ def test_approved_plan_is_in_each_request_after_compactions() -> None:
     exactly = "Exactly: 5 < 7 & 'so'"
     more: Any = [call(f"more_{number}", objective=" ", execution_mode="dry_run") for number in range(6)]
     model = ScriptedModel([DRAFT, TWO, "Shall it run?", *more, "High."])
-    made = replace(agent(history=History(compact_above=3, keep_recent=1)), model=model)
-    run = answered(waiting(made), steps_of(step(1, "cork", description=exactly)), "approve")
-    after = replace(made, model=ScriptedModel([*more, "Still high."]))
+    drafter = replace(agent(history=History(compact_above=3, keep_recent=1)), model=model)
+    run = answered(waiting(drafter), steps_of(step(1, "cork", description=exactly)), "approve")
+    after = replace(drafter, model=ScriptedModel([*more, "Still high."]))
     later = after.run_sync("And now?", continue_from=run)
     for one, requests in ((run, model.requests[3:]), (later, after.model.requests)):
-        compactions = [found.compacted for past in one.rounds for found in past.compactions if found.compacted is not None]
+        compactions = [
+            compaction.compacted for past in one.rounds for compaction in past.compactions if compaction.compacted is not None
+        ]
         assert len(compactions) >= 5 and "The plan that the person approved" in compactions[-1].text
         assert exactly in compactions[-1].text and '"station":"cork"' in compactions[-1].text
         for request in requests:
             texts = [part.text for message in request.messages for part in message.parts if hasattr(part, "text")]
-            found = [text for text in texts if exactly in text]
-            assert found and all('"station":"cork"' in text for text in found)
+            matches = [text for text in texts if exactly in text]
+            assert matches and all('"station":"cork"' in text for text in matches)
 
 
 def test_plan_interrupted_in_a_call_resumes_where_it_was(tmp_path: Path, subtests: pytest.Subtests) -> None:
     fetched, whole = Fetched(), Store(tmp_path / "whole")
     reply = plan(step(1, "brest"), step(2, "cork", 1))
-    made = agent(call(), reply, "High.", tools=fetched.tools(), approve="auto")
-    run = made.run_sync("Compare them", store=whole)
+    drafter = agent(call(), reply, "High.", tools=fetched.tools(), approve="auto")
+    run = drafter.run_sync("Compare them", store=whole)
     names = [type(event).__name__ for event in run.events]
     cases: dict[str, tuple[int, str | None, list[str]]] = {
         "before it was approved": (names.index("PlanApproved"), None, ["brest", "cork"]),
@@ -183,8 +185,8 @@ def test_plan_interrupted_in_a_call_resumes_where_it_was(tmp_path: Path, subtest
 def test_waiting_run_resumes_from_its_log_without_own_models(tmp_path: Path) -> None:
     store, fetched = Store(tmp_path), Fetched()
     for plans in ({}, {"reviewer": ScriptedModel([], name="scripted:reviewer")}):
-        made = drafting(tools=fetched.tools(), plans={"max_tool_calls": 7, **plans})
-        run = made.run_sync("Draft it", store=store)
+        drafter = drafting(tools=fetched.tools(), plans={"max_tool_calls": 7, **plans})
+        run = drafter.run_sync("Draft it", store=store)
         answers = {run.waiting[0].id: "approve"}
         again = recover(run.id, store=store, tools=fetched.tools(), model=ScriptedModel(["High."]), answers=answers)
         if plans:
@@ -207,9 +209,9 @@ def test_timed_out_plan_reports_its_results_and_withdraws_permissions(tmp_path: 
     slow = plan(step(1, "brest"), step(2, "cork", 1), step(3, "galway", 2))
     script = [DRAFT, slow, "Shall it run?", "It took too long."]
     for store in (Store(tmp_path), None):
-        made = agent(*script, tools=[tides_fetch], approve="ask", max_seconds=None, plans={"max_seconds": 3})
+        drafter = agent(*script, tools=[tides_fetch], approve="ask", max_seconds=None, plans={"max_seconds": 3})
         with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-            run = runner.run(made.run("Go", RunOptions(store=store, answer=lambda question: "approve")))
+            run = runner.run(drafter.run("Go", RunOptions(store=store, answer=lambda question: "approve")))
         (record,) = run.step_records.values()
         assert (record.status, run.status, run.text) == ("failed", "completed", "It took too long.") and not run.grants
         assert kinds(run) == ["PlanProposed", "PlanApproved"] and '"status":"failed"' in run.messages[-2].text

@@ -76,8 +76,8 @@ def test_draft_has_the_state_of_its_last_event() -> None:
     assert (denied.status, reason_of(denied)) == ("rejected", "too many")
     ran = drafts_of(past(proposed(), SHOWN, said("Wait"), approved(words="Go ahead")))["plan-1"]
     assert (ran.status, ran.words, reason_of(ran)) == ("approved", "Go ahead", "")
-    kept = past(proposed(), carried=[{"plan": EDITED[1]["plan"], "status": "open", "is_edited": True}])
-    assert drafts_of(kept)["plan-1"].edits == 1
+    edited_run = past(proposed(), carried=[{"plan": EDITED[1]["plan"], "status": "open", "is_edited": True}])
+    assert drafts_of(edited_run)["plan-1"].edits == 1
 
 
 def test_approval_needs_consent_but_executed_drafts_never_rerun(subtests: pytest.Subtests) -> None:

@@ -39,8 +39,8 @@ def test_click_permits_fully_shown_calls_until_the_plan_ends() -> None:
     assert asked_about(live) == [("tides_fetch", '{"station":"brest"}')]  # for the model's own call after the plan
     run = live.result(PATIENCE)
     assert fetched.stations == ["brest", "cork"] and run.text == "High." and not run.grants
-    given = events_of(run, GrantGiven)
-    assert [(one.tool, one.arguments) for one in given] == [
+    grants = events_of(run, GrantGiven)
+    assert [(one.tool, one.arguments) for one in grants] == [
         ("tides_fetch", f'{{"station":"{name}"}}') for name in ("brest", "cork")
     ]
     assert len(events_of(run, GrantWithdrawn)) == 2
@@ -106,13 +106,13 @@ def test_waiting_plan_keeps_its_permissions_and_grants_them_once(tmp_path: Path)
     three = plan(step(1, "brest"), step(2, "$step[0].output", 1), step(3, "cork", 2))
     drafted = drafting(reply=three, tools=fetched.tools(), approve="ask").run_sync("Draft it", store=store)
     again = agent("High.", tools=fetched.tools(), approve="ask")
-    left = recovered(drafted.id, store, again, answers={drafted.waiting[0].id: "approve"}, suspend=True)
-    assert left.is_suspended and left.waiting[0].about is not None and fetched.stations == ["brest"]
-    assert [(grant.tool, grant.arguments) for grant in left.grants] == [
+    suspended = recovered(drafted.id, store, again, answers={drafted.waiting[0].id: "approve"}, suspend=True)
+    assert suspended.is_suspended and suspended.waiting[0].about is not None and fetched.stations == ["brest"]
+    assert [(grant.tool, grant.arguments) for grant in suspended.grants] == [
         ("tides_fetch", '{"station":"brest"}'),
         ("tides_fetch", '{"station":"cork"}'),
     ]
-    done = recovered(left.id, store, again, answers={left.waiting[0].id: "approve"}, suspend=True)
+    done = recovered(suspended.id, store, again, answers={suspended.waiting[0].id: "approve"}, suspend=True)
     assert fetched.stations == ["brest", "brest: 05:10", "cork"] and done.text == "High." and not done.grants
     assert len(events_of(done, GrantGiven)) == 2
 

@@ -14,8 +14,8 @@ def test_verdict_words_are_read_in_any_case(subtests: pytest.Subtests) -> None:
     cases = {"approve": "approved", " Rejected ": "rejected", "REJECT": "rejected", "changes_requested": "needs_changes"}
     for word, verdict in {**cases, "needs_changes": "needs_changes", "approved": "approved"}.items():
         with subtests.test(word):
-            found = read_review(f'So: {{"verdict": "{word}", "notes": " Mind the day. "}}')
-            assert found == (verdict, "Mind the day.")
+            review = read_review(f'So: {{"verdict": "{word}", "notes": " Mind the day. "}}')
+            assert review == (verdict, "Mind the day.")
     assert read_review('{"verdict": "perhaps"}') is None is read_review("Approved")
 
 

@@ -48,10 +48,10 @@ def project_creation() -> Agent:
     steps = [step(n, "", *[n - 1] * (n > 1), tools=[name], args=args, type="action") for n, (name, args) in calls]
     wrong = plan(steps[0], {**steps[2], "stepNumber": 2, "dependsOn": [1]})
     model = ScriptedModel([call("call_1"), wrong, wrong, call("call_2"), plan(*steps), "There it is."])
-    made = Agent(
+    chat_agent = Agent(
         model, tools=[list_onto_templates, create_onto_project, create_context_document], extensions=[Plans()], todos=False
     )
-    return ContextType.named("project_create").apply(made)
+    return ContextType.named("project_create").apply(chat_agent)
 
 
 def in_words(store: Store) -> Run:
@@ -59,8 +59,8 @@ def in_words(store: Store) -> Run:
     drafted = drafting(reply=THREE).run_sync("Draft it", store=store)
     (question,) = drafted.waiting
     model = ScriptedModel([call(plan_id=question.call_id), "Compared.", "They are high."])
-    made = replace(agent(), model=model)
-    return made.run_sync("Go ahead", store=store, continue_from=store.load(drafted.id))
+    chat_agent = replace(agent(), model=model)
+    return chat_agent.run_sync("Go ahead", store=store, continue_from=store.load(drafted.id))
 
 
 def at_once(*replies: Any) -> Callable[[Store], Run]:
@@ -89,14 +89,14 @@ def test_turn_with_a_plan_has_the_documented_event_order(tmp_path: Path, subtest
         with subtests.test(name):
             store = Store(tmp_path / str(number))
             run = make(store)
-            found = plan_events(run, store.load)
-            assert found == sequence(name)
+            events = plan_events(run, store.load)
+            assert events == sequence(name)
     with subtests.test("draft approved by click"):
         store = Store(tmp_path / "click")
         run = answered(waiting(drafting("Compared.", "They are high.", reply=THREE), store=store), "approve")
-        found = plan_events(run, store.load)
+        events = plan_events(run, store.load)
         drafted = len(sequence("draft_only")) - 1  # the turn of the draft ends as this one starts
-        assert found[drafted:] == sequence("draft approved by click")
+        assert events[drafted:] == sequence("draft approved by click")
 
 
 @pytest.mark.req("R3.11", "R3.36", "R3.41", "KX.9")
@@ -105,8 +105,8 @@ def test_turn_with_a_plan_has_the_documented_usage_rows(tmp_path: Path) -> None:
     executing = plan(step(1, "brest", executorRequired=True))
     replies = [call(execution_mode="agent_review"), executing, APPROVED, "Fetched.", "High."]
     first = agent("Hello.").run_sync("Hello", store=store)
-    made = replace(agent(), model=ScriptedModel(replies, name="scripted:planner"))
-    run = made.run_sync("Compare them", store=store, continue_from=first)
+    chat_agent = replace(agent(), model=ScriptedModel(replies, name="scripted:planner"))
+    run = chat_agent.run_sync("Compare them", store=store, continue_from=first)
     inside = store.load(next(iter(run.step_records.values())).nested)
     executor = store.load(inside.step_records["plan/0"].nested)
     table = tables.usage([run, inside, executor])
@@ -115,8 +115,8 @@ def test_turn_with_a_plan_has_the_documented_usage_rows(tmp_path: Path) -> None:
     rows = [dict(zip(columns, row, strict=True)) for row in loaded("usage.json")["rows"]]
     documented = [row for row in rows if row["turn"] == "agent_review, approved"]
     wanted = [[str(ids.get(row[name], row[name])) for name in ("run_id", *compared)] for row in documented]
-    own = table[table["operation"] != "nested"][["run_id", *compared]].astype(object)
-    assert sorted(own.where(own.notna(), "None").to_numpy().tolist()) == sorted(wanted)
+    usage = table[table["operation"] != "nested"][["run_id", *compared]].astype(object)
+    assert sorted(usage.where(usage.notna(), "None").to_numpy().tolist()) == sorted(wanted)
 
 
 def test_plan_of_a_chat_has_one_row_with_its_calls(tmp_path: Path) -> None:

@@ -46,12 +46,12 @@ def test_plan_tool_has_the_documented_schema_and_is_offered_once() -> None:
 def test_plan_runs_as_a_nested_run_and_model_answers() -> None:
     three = plan(step(1, "brest"), step(2, "cork"), step(3, "", 1, 2))
     run = agent(call(), three, "Both are high at 05:10.", "They are high together.").run_sync("Compare them")
-    documented, found = loaded("results.json")["executed"]["content"], result_of(run)
-    assert {key: found[key] for key in ("status", "summary", "steps", "review")} == {
+    documented, result = loaded("results.json")["executed"]["content"], result_of(run)
+    assert {key: result[key] for key in ("status", "summary", "steps", "review")} == {
         key: documented[key] for key in ("status", "summary", "steps", "review")
     }
-    assert found.keys() == documented.keys() and found["insights"] == ["Both are high at 05:10."]
-    assert found["references"][:2] == documented["references"][:2] and run.text == "They are high together."
+    assert result.keys() == documented.keys() and result["insights"] == ["Both are high at 05:10."]
+    assert result["references"][:2] == documented["references"][:2] and run.text == "They are high together."
     (started,) = [start for record in run.rounds[0].records for start in record.nested]
     assert started.run_id
     assert [type(event) for event in run.events if isinstance(event, PlanProposed | PlanApproved)] == [
@@ -65,20 +65,20 @@ def test_plan_runs_as_a_nested_run_and_model_answers() -> None:
 def test_failed_step_skips_its_dependents_and_result_says_so() -> None:
     three = plan(step(1, "brest"), step(2, "vigo"), step(3, "", 1, 2))
     run = agent(call(), three, "It failed.").run_sync("Compare them")
-    documented, found = loaded("results.json")["executed in part"]["content"], result_of(run)
-    assert (found["status"], found["summary"]) == (documented["status"], documented["summary"])
-    assert [step["status"] for step in found["steps"]] == [step["status"] for step in documented["steps"]]
-    assert "no such station" in found["steps"][1]["error"] and "2" in found["steps"][2]["reason"]
-    assert found["references"] == documented["references"] and run.status == "completed"
+    documented, result = loaded("results.json")["executed in part"]["content"], result_of(run)
+    assert (result["status"], result["summary"]) == (documented["status"], documented["summary"])
+    assert [step["status"] for step in result["steps"]] == [step["status"] for step in documented["steps"]]
+    assert "no such station" in result["steps"][1]["error"] and "2" in result["steps"][2]["reason"]
+    assert result["references"] == documented["references"] and run.status == "completed"
 
 
 @pytest.mark.req("R3.19")
 def test_draft_runs_once_and_only_after_the_answer() -> None:
     drafted = agent(call(execution_mode="draft_only"), TWO, "Here is a draft.").run_sync("Draft it")
-    documented, found = loaded("results.json")["pending_review"]["content"], result_of(drafted)
-    assert found.keys() == documented.keys() and found["status"] == "pending_review"
-    assert len(found["plan"]["steps"]) == 2 and not any(record.nested for record in drafted.rounds[0].records)
-    name = found["plan_id"]
+    documented, result = loaded("results.json")["pending_review"]["content"], result_of(drafted)
+    assert result.keys() == documented.keys() and result["status"] == "pending_review"
+    assert len(result["plan"]["steps"]) == 2 and not any(record.nested for record in drafted.rounds[0].records)
+    name = result["plan_id"]
     model = ScriptedModel([call(plan_id=name), "Done.", call(plan_id=name), "Ran before."])
     again = replace(agent(), model=model)
     ran = again.run_sync("Yes, run it", continue_from=drafted)
@@ -114,16 +114,16 @@ def test_reviewer_decides_and_a_failed_review_approves_nothing(subtests: pytest.
     for name, (review, plans, status, example) in cases.items():
         with subtests.test(name):
             run = agent(call(execution_mode="agent_review"), TWO, review, "So it is.", plans=plans).run_sync("Compare them")
-            found = result_of(run)
-            assert found["status"] == status and run.status == "completed"
+            result = result_of(run)
+            assert result["status"] == status and run.status == "completed"
             if example:
                 content = documented[example]["content"]
-                assert (found["summary"].split()[:2], found["review"]["verdict"]) == (
-                    content["summary"].split()[:2] if status != "executed" else found["summary"].split()[:2],
+                assert (result["summary"].split()[:2], result["review"]["verdict"]) == (
+                    content["summary"].split()[:2] if status != "executed" else result["summary"].split()[:2],
                     content["review"]["verdict"],
                 )
-            told = {"unreadable": "cannot be read", "down": "did not answer", "rejected": "It deletes"}.get(name, "")
-            assert told in found["review"]["notes"]
+            reason = {"unreadable": "cannot be read", "down": "did not answer", "rejected": "It deletes"}.get(name, "")
+            assert reason in result["review"]["notes"]
             operations = [(call.operation, call.profile, call.execution_mode) for call in run.model_calls]
             assert operations[:2] == [
                 ("plan_generation", "balanced", "agent_review"),
@@ -157,15 +157,15 @@ def test_invalid_plan_is_an_error_result_not_a_failed_run(subtests: pytest.Subte
 
 def scripted(*replies: Any, **settings: Any) -> ScriptedModel:
     """Return the model of an ended run."""
-    made = agent(*replies, **settings)
-    made.run_sync("Compare them")
-    assert isinstance(made.model, ScriptedModel)
-    return made.model
+    planner_agent = agent(*replies, **settings)
+    planner_agent.run_sync("Compare them")
+    assert isinstance(planner_agent.model, ScriptedModel)
+    return planner_agent.model
 
 
 def replace_arguments(arguments: Any) -> Any:
-    made = call()
-    return type(made)(made.name, arguments, made.id)
+    example = call()
+    return type(example)(example.name, arguments, example.id)
 
 
 @pytest.mark.req("R3.25")
@@ -186,9 +186,11 @@ def test_personas_plan_the_listed_calls_and_review_as_configured(subtests: pytes
     for verdict, status in (("approved", "executed"), ("rejected", "rejected"), ("needs_changes", "needs_changes")):
         with subtests.test(verdict):
             reviewer = f"simulated:disciplined?verdict={verdict}"
-            made = Agent("simulated:disciplined", tools=[tides_fetch], extensions=[Plans(reviewer=reviewer)], todos=False)
-            found = result_of(made.run_sync(listed), 0)
-            assert found["status"] == status and found["review"]["verdict"] == verdict
+            planner_agent = Agent(
+                "simulated:disciplined", tools=[tides_fetch], extensions=[Plans(reviewer=reviewer)], todos=False
+            )
+            result = result_of(planner_agent.run_sync(listed), 0)
+            assert result["status"] == status and result["review"]["verdict"] == verdict
     with pytest.raises(UnknownModel, match="needs_changes"):
         Plans(reviewer="simulated:disciplined?verdict=needs_change")
     assert SimulatedModel(verdict="rejected").name == "simulated:disciplined?verdict=rejected"
@@ -245,8 +247,10 @@ def test_step_calls_are_asked_about_and_denial_fails_the_step() -> None:
         asked.append(made.arguments)
         return made.arguments == {"name": "t1"}
 
-    made = agent(call(), plan(delete(1), delete(2)), "Done.", tools=[delete_table], permissions={"delete_table": "allow"})
-    run = made.run_sync("Delete them", approve=approve)
+    planner_agent = agent(
+        call(), plan(delete(1), delete(2)), "Done.", tools=[delete_table], permissions={"delete_table": "allow"}
+    )
+    run = planner_agent.run_sync("Delete them", approve=approve)
     assert sorted(map(str, asked)) == ["{'name': 't1'}", "{'name': 't2'}"]
     assert [step["status"] for step in result_of(run)["steps"]] == ["completed", "failed"] and run.status == "completed"
 
@@ -258,11 +262,11 @@ def test_long_error_is_truncated_and_plans_do_not_nest() -> None:
         raise ValueError("x" * 9_000)
 
     nested = step(2, tools=["agent_create_plan"], args={"objective": "More"})
-    made = agent(call(), plan(nested), plan(step(1, tools=["fail"], args={})), "Done.", tools=[fail])
-    run = made.run_sync("Fail")
+    planner_agent = agent(call(), plan(nested), plan(step(1, tools=["fail"], args={})), "Done.", tools=[fail])
+    run = planner_agent.run_sync("Fail")
     (one,) = result_of(run)["steps"]
     assert (one["status"], len(one["error"])) == ("failed", 500)
-    assert len([found for found in run.model_calls if found.operation == "plan_generation"]) == 2
+    assert len([model_call for model_call in run.model_calls if model_call.operation == "plan_generation"]) == 2
 
 
 def test_max_tool_calls_applies_to_the_whole_plan() -> None:
@@ -284,8 +288,8 @@ def test_max_tool_calls_applies_to_the_whole_plan() -> None:
 def test_planner_executors_and_reviewer_use_the_configured_models() -> None:
     reply = plan(step(1, "", tools=["tides_fetch"]))
     planner, reviewer = ScriptedModel([reply, "Fetched."], name="scripted:planner"), ScriptedModel([APPROVED])
-    made = agent(call(execution_mode="agent_review"), "High.", plans={"model": planner, "reviewer": reviewer})
-    run = made.run_sync("Compare them")
+    planner_agent = agent(call(execution_mode="agent_review"), "High.", plans={"model": planner, "reviewer": reviewer})
+    run = planner_agent.run_sync("Compare them")
     assert result_of(run)["status"] == "executed" and run.text == "High."
     assert (len(planner.requests), len(reviewer.requests)) == (2, 1)
 
@@ -310,7 +314,7 @@ def test_plan_time_does_not_count_for_the_turn(subtests: pytest.Subtests) -> Non
     late = plan(step(1, tools=["wait_for_tide"], args={}))
     for name, replies in {"in a call": [call(), late], "that was approved": [DRAFT, late, "Shall it run?"]}.items():
         with subtests.test(name), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-            made = agent(*replies, "High.", tools=[wait_for_tide], max_seconds=60)
-            run = runner.run(made.run("Wait for it", RunOptions(answer=lambda question: "approve")))
+            planner_agent = agent(*replies, "High.", tools=[wait_for_tide], max_seconds=60)
+            run = runner.run(planner_agent.run("Wait for it", RunOptions(answer=lambda question: "approve")))
             (record,) = run.step_records.values()
             assert (run.status, run.text, record.output["status"]) == ("completed", "High.", "executed")

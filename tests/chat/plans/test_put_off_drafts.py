@@ -42,8 +42,8 @@ def test_undecided_question_stays_open_and_is_answered_later(tmp_path: Path, sub
             assert run.status == "waiting_on_user" and [question.kind for question in run.waiting] == ["plan_review"]
             again = recovered(run.id, store, agent(), answers={run.waiting[0].id: NoAnswer.CANCEL})
             assert again.status == "waiting_on_user" and len(again.waiting) == 1
-            made = agent("High.", tools=fetched.tools(), approve="ask")
-            done = recovered(again.id, store, made, answers={again.waiting[0].id: "approve"})
+            drafter = agent("High.", tools=fetched.tools(), approve="ask")
+            done = recovered(again.id, store, drafter, answers={again.waiting[0].id: "approve"})
             assert done.text == "High." and sorted(fetched.stations) == ["brest", "cork"]
             assert kinds(done) == ["PlanProposed", "PlanApproved"]
 
@@ -60,10 +60,12 @@ def test_function_that_keeps_changing_a_draft_leaves_it_open(tmp_path: Path, sub
             run = drafting().run_sync("Draft it", store=store, answer=change)
             assert run.status == "waiting_on_user" and len(asked) == MAX_ANSWERS and len(run.waiting) == 1
             assert run.warned
-            left = recovered(run.id, store, agent(), answer=change)
-            assert len(asked) == MAX_ANSWERS and [question.id for question in left.waiting] == [question.id for question in run.waiting]
-            made = agent("High.", tools=fetched.tools(), approve="ask")
-            done = recovered(left.id, store, made, answers={left.waiting[0].id: "approve"})
+            waiting_run = recovered(run.id, store, agent(), answer=change)
+            assert len(asked) == MAX_ANSWERS and [question.id for question in waiting_run.waiting] == [
+                question.id for question in run.waiting
+            ]
+            drafter = agent("High.", tools=fetched.tools(), approve="ask")
+            done = recovered(waiting_run.id, store, drafter, answers={waiting_run.waiting[0].id: "approve"})
             assert done.text == "High." and bool(fetched.stations) and len(run.waiting) == 1
 
 
@@ -100,8 +102,8 @@ def test_model_reads_the_draft_result_beside_other_messages(subtests: pytest.Sub
     for name, (settings, answer, read) in cases.items():
         with subtests.test(name):
             tools = {"tools": Fetched().tools(), "approve": "auto", **settings}
-            made = drafting("High.", "Still high.", **tools)
-            lives.append(waiting(made))
+            drafter = drafting("High.", "Still high.", **tools)
+            lives.append(waiting(drafter))
             live = lives[-1]
             if name == "words with the answer":  # paused, otherwise the message may arrive a round later
                 live.pause()
@@ -112,7 +114,7 @@ def test_model_reads_the_draft_result_beside_other_messages(subtests: pytest.Sub
                 live.say("And hurry")
                 live.resume()
             run = live.result(PATIENCE)
-            sent = [message.text for message in made.model.requests[3].messages if message.role == "user"][-1]  # type: ignore[union-attr]
+            sent = [message.text for message in drafter.model.requests[3].messages if message.role == "user"][-1]  # type: ignore[union-attr]
             assert all(word in sent for word in read) and run.text in ("High.", "Still high.")
 
 
@@ -120,14 +122,14 @@ def test_turn_ended_by_another_policy_after_a_plan_ends() -> None:
     def end(run: Any) -> Stop | None:
         return Stop("enough") if run.rounds and run.last_round.records else None
 
-    made = agent(call(), TWO, "Never read.")
-    run = replace(made, extensions=(*made.extensions, Extension(name="end", policies=[end]))).run_sync("Compare them")
+    drafter = agent(call(), TWO, "Never read.")
+    run = replace(drafter, extensions=(*drafter.extensions, Extension(name="end", policies=[end]))).run_sync("Compare them")
     assert result_of(run)["status"] == "executed" and (run.status, len(run.rounds)) == ("completed", 1)
 
 
 def test_plan_texts_resembling_placeholders_are_kept() -> None:
-    made = drafting("High.", reply=plan(step(1, "brest", description="Write {{ result }}")))
-    live = waiting(made)
+    drafter = drafting("High.", reply=plan(step(1, "brest", description="Write {{ result }}")))
+    live = waiting(drafter)
     live.answer("approve")
     run = live.result(PATIENCE)
     assert "Write {{ result }}" in run.messages[-2].text and run.text == "High."
@@ -173,9 +175,15 @@ def test_foreign_log_approves_no_draft_unless_trusted(tmp_path: Path, subtests: 
             store.path(run.id).write_text("".join(lines).replace("Draft it", "Draft this"), encoding="utf-8")
             fetched.stations.clear()
             replies = [run_it, "Shall it run?"] if name == "words" else []
-            left = asyncio.run(recover(run.id, agent=agent(*replies, **tools), store=store, trust_log=False, suspend=True))
-            assert left.status == "waiting_on_user" and left.waiting[0].kind == "plan_review" and not fetched.stations
-            done = recovered(left.id, store, agent("High.", **tools), answers={left.waiting[0].id: "approve"})
+            waiting_run = asyncio.run(
+                recover(run.id, agent=agent(*replies, **tools), store=store, trust_log=False, suspend=True)
+            )
+            assert (
+                waiting_run.status == "waiting_on_user"
+                and waiting_run.waiting[0].kind == "plan_review"
+                and not fetched.stations
+            )
+            done = recovered(waiting_run.id, store, agent("High.", **tools), answers={waiting_run.waiting[0].id: "approve"})
             assert done.text == "High." and sorted(fetched.stations) == ["brest", "cork"]
 
 

@@ -32,8 +32,8 @@ def test_approved_draft_runs_at_once_and_model_reports_it() -> None:
     assert [call.operation for call in run.model_calls] == ["plan_generation"] and run.status == "completed"
     (step_,) = run.step_records.values()
     assert (step_.status, step_.output["status"], step_.output["summary"]) == ("completed", "executed", "2 of 2 steps done.")
-    told = run.messages[-2].text
-    assert question.call_id in told and '"status":"executed"' in told and '"station":"brest"' in told
+    report = run.messages[-2].text
+    assert question.call_id in report and '"status":"executed"' in report and '"station":"brest"' in report
 
 
 def test_declined_draft_stays_closed_and_only_reasons_reach_the_model(subtests: pytest.Subtests) -> None:
@@ -95,8 +95,8 @@ def test_edit_is_validated_logged_and_run_when_approved(subtests: pytest.Subtest
 
 
 def test_message_instead_of_an_answer_lets_model_run_once() -> None:
-    made = drafting(run_it, "They are high together.")
-    live = waiting(made)
+    drafter = drafting(run_it, "They are high together.")
+    live = waiting(drafter)
     live.say("Yes, go ahead")
     run = live.result(PATIENCE)
     assert result_of(run)["status"] == "executed" and run.text == "They are high together."
@@ -129,7 +129,9 @@ def test_unclear_message_approves_no_draft_and_asks_once_more(subtests: pytest.S
             live = again.start(words, RunOptions(continue_from=drafted))
             run = answered(live, "approve")
             assert kinds(run) == ["PlanProposed", "PlanApproved"] and run.text == "High together."
-            assert len(run.questions) == 1 and not [event for event in run.events if isinstance(event, PlanApproved) and event.words]
+            assert len(run.questions) == 1 and not [
+                event for event in run.events if isinstance(event, PlanApproved) and event.words
+            ]
 
 
 def test_clear_no_closes_a_draft_for_the_model(subtests: pytest.Subtests) -> None:
@@ -152,10 +154,10 @@ def test_clear_no_closes_a_draft_for_the_model(subtests: pytest.Subtests) -> Non
             lives[0].say(no)
             return "05:10"
 
-        made = agent(
+        drafter = agent(
             DRAFT, TWO, ToolCall("look", {"station": "brest"}, "call_2"), "Shall it run?", tools=[*agent().tools, look]
         )
-        lives.append(made.start("Draft it"))
+        lives.append(drafter.start("Draft it"))
         run = lives[0].result(PATIENCE)
         assert kinds(run) == ["PlanProposed", "PlanRejected"] and not run.questions and run.status == "completed"
     with subtests.test("in the next run, and for good"):
@@ -175,8 +177,8 @@ def test_answer_to_another_question_approves_no_draft() -> None:
         return str(await context.ask("Which day?"))
 
     run_it: Callable[[Any], Any] = lambda request: call("call_3", plan_id=named(request))  # noqa: E731
-    made = agent(DRAFT, TWO, ToolCall("ask_day", {}, "call_2"), run_it, "It waits for you.", tools=[*agent().tools, ask_day])
-    live = made.start("Draft it")
+    drafter = agent(DRAFT, TWO, ToolCall("ask_day", {}, "call_2"), run_it, "It waits for you.", tools=[*agent().tools, ask_day])
+    live = drafter.start("Draft it")
     wait_until(lambda: live.run.waiting)
     live.answer("yes, Monday")
     wait_until(lambda: any(question.question.kind == "plan_review" for question in live.run.questions))

@@ -24,8 +24,8 @@ def test_third_identical_batch_and_every_later_one_is_blocked() -> None:
 @pytest.mark.parametrize("most", [2, 3, 5])
 def test_number_of_batches_is_an_option(most: int) -> None:
     bench = GatedRun(BatchGuard(batches=most))
-    found = [bench.ask("A", "B") for _ in range(most + 1)]
-    assert found == [[None, None]] * (most - 1) + [[BATCH, BATCH]] * 2
+    blocked = [bench.ask("A", "B") for _ in range(most + 1)]
+    assert blocked == [[None, None]] * (most - 1) + [[BATCH, BATCH]] * 2
 
 
 def test_order_of_the_calls_does_not_matter() -> None:
@@ -57,8 +57,8 @@ def test_batches_compare_arguments_not_spelling() -> None:
     for number in range(4):
         assert bench.ask(ToolCall("A", {"n": number}), ToolCall("B")) == [None, None]
     spelled = ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"b": 2.0, "a": 1.0})
-    found = [bench.ask(ToolCall("A", arguments), ToolCall("B", None)) for arguments in spelled]
-    assert found == [[None, None], [None, None], [BATCH, BATCH]]
+    blocked = [bench.ask(ToolCall("A", arguments), ToolCall("B", None)) for arguments in spelled]
+    assert blocked == [[None, None], [None, None], [BATCH, BATCH]]
 
 
 def test_single_calls_are_left_to_the_duplicate_guard() -> None:

@@ -196,10 +196,10 @@ def expected(calls: str, consecutive: int, window: int, frequency: int) -> list[
 @example("AAAABBBBAAAA", 4, 4, 6)
 @example("AAAAAA", 5, 3, 6)
 def test_generated_calls_are_blocked_exactly_by_the_rules(calls: str, row: int, window: int, frequency: int) -> None:
-    found = rules(calls, DuplicateGuard(row, window, frequency))
-    assert [rule is not None for rule in found] == expected(calls, row, window, frequency)
+    blocked = rules(calls, DuplicateGuard(row, window, frequency))
+    assert [rule is not None for rule in blocked] == expected(calls, row, window, frequency)
     # With constant results, `same_result` makes no difference.
-    assert rules(calls, DuplicateGuard(row, window, frequency, same_result=True)) == found
+    assert rules(calls, DuplicateGuard(row, window, frequency, same_result=True)) == blocked
 
 
 # Results of blocked calls
@@ -314,11 +314,11 @@ def test_only_exempt_tools_may_repeat() -> None:
 @pytest.mark.req("R1.41")
 def test_only_repeats_with_the_same_result_may_count() -> None:
     bench = GatedRun(DuplicateGuard(same_result=True))
-    found = []
+    blocked = []
     for text in ("1", "2", "3", "3", "4"):
         bench.outputs["A"] = text
-        found += bench.ask("A")
-    assert found == [None, None, None, None, ROW]  # the result of the last is unknown
+        blocked += bench.ask("A")
+    assert blocked == [None, None, None, None, ROW]  # the result of the last is unknown
 
 
 @pytest.mark.req("R1.41")
@@ -390,8 +390,8 @@ def test_first_blocking_gate_decides() -> None:
     call, run = ToolCall("A", {}, "1"), Run()
     assert judge([], call, run) is None
     assert judge([passes, passes], call, run) is None
-    found = judge([passes, blocks("one"), blocks("two")], call, run)  # type: ignore[list-item]
-    assert found is not None and found.rule == "one"
+    blocked = judge([passes, blocks("one"), blocks("two")], call, run)  # type: ignore[list-item]
+    assert blocked is not None and blocked.rule == "one"
 
 
 def test_gate_sees_the_calls_admitted_before() -> None:

@@ -42,17 +42,17 @@ def test_first_of_allow_and_ask_decides(subtests: pytest.Subtests) -> None:
 
 def test_denial_beats_every_allowance_and_question() -> None:
     for verdicts in itertools.permutations([Allow(), Ask("May I?"), Deny("No files."), None]):
-        found = together(*verdicts)
-        assert isinstance(found, Block) and found.rule == DENIED
+        verdict = together(*verdicts)
+        assert isinstance(verdict, Block) and verdict.rule == DENIED
     for verdicts in itertools.permutations([Allow(), Ask("May I?"), BLOCK]):
         assert together(*verdicts) == BLOCK
 
 
 def test_first_denial_gives_reason_and_rule() -> None:
-    found = together(Deny("Not in \ud800 here.", "folders"), Deny("Never."), BLOCK)
-    assert isinstance(found, Block) and found.rule == "folders"
-    assert (found.result.call_id, found.result.is_error, found.result.error_code) == ("c1", True, DENIED)
-    assert "write was not run: Not in \ufffd here." in found.result.text
+    verdict = together(Deny("Not in \ud800 here.", "folders"), Deny("Never."), BLOCK)
+    assert isinstance(verdict, Block) and verdict.rule == "folders"
+    assert (verdict.result.call_id, verdict.result.is_error, verdict.result.error_code) == ("c1", True, DENIED)
+    assert "write was not run: Not in \ufffd here." in verdict.result.text
 
 
 def test_invalid_verdict_is_refused() -> None:

@@ -268,7 +268,9 @@ def test_generated_calls_have_one_answer_and_blocked_ones_never_run(script: list
         assert load_trace(save_trace(run, Path(folder) / "saved.jsonl")) == run
     assert Run.from_events(run.events) == run
     assert_every_call_has_one_result(run)
-    ran = Counter(record.call.name for round in run.rounds for record in round.records if record.ran and record.call.name in "ABCS")
+    ran = Counter(
+        record.call.name for round in run.rounds for record in round.records if record.ran and record.call.name in "ABCS"
+    )
     assert counting.runs == ran
     assert not any(event.call.name == "S" for event in run.events if isinstance(event, CallBlocked))
 

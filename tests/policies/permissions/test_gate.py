@@ -109,8 +109,8 @@ def test_only_tools_with_effects_beyond_reading_are_gated(subtests: pytest.Subte
 
 
 def test_question_states_its_reason_in_one_line(snapshot: Snapshot) -> None:
-    found = judged("ask", "writes", path="a")
-    assert isinstance(found, Ask) and found.question == snapshot("effects")
+    verdict = judged("ask", "writes", path="a")
+    assert isinstance(verdict, Ask) and verdict.question == snapshot("effects")
     by_rule = judged(RULES, "reads", rules={"reads": "ask"})
     assert isinstance(by_rule, Ask) and by_rule.question == snapshot("rule")
     unclear = judged("auto", "shell", rules={"shell(rm *)": "deny"}, line="$X")
@@ -119,10 +119,10 @@ def test_question_states_its_reason_in_one_line(snapshot: Snapshot) -> None:
 
 def asked(answer: Any, tool: str = "writes", rule: str = "ask", kind: Any = "approval") -> Run:
     """Return a run of an earlier version with an answered question about a tool, or another of the same text."""
-    found = judged("ask", "writes")
-    assert isinstance(found, Ask)
+    verdict = judged("ask", "writes")
+    assert isinstance(verdict, Ask)
     about = judged_call(ToolCall(tool, {}), rule)
-    question = WaitingOnUser(kind, found.question, approval_schema((ALWAYS,)), "q1", "c0", about)
+    question = WaitingOnUser(kind, verdict.question, approval_schema((ALWAYS,)), "q1", "c0", about)
     return (
         RunBuilder(schema=5)
         .add(e.RoundStarted, index=0, reason="prompt")
@@ -215,6 +215,6 @@ def test_nested_mode_is_the_strictest_and_survives_the_log(one: ApprovalMode, ot
     assert ApprovalMode.of(both.words) == both == ApprovalMode.logged(both.words)
     order = ("deny", "ask", "allow")
     for name in MORE:
-        found = BOX.get(name)
-        assert found is not None
-        assert both.default(found) == min((one.default(found), other.default(found)), key=order.index) or both.never_asks
+        tool = BOX.get(name)
+        assert tool is not None
+        assert both.default(tool) == min((one.default(tool), other.default(tool)), key=order.index) or both.never_asks

@@ -45,8 +45,10 @@ def test_path_pattern_matches_the_resolved_path(subtests: pytest.Subtests, tmp_p
     ]
     for pattern, path, matches in cases:
         with subtests.test(f"{pattern} {path!r}"):
-            found = resolved_path(path, folder)
-            assert (None if found is None else re.fullmatch(path_glob(pattern, folder), str(found)) is not None) == matches
+            resolved = resolved_path(path, folder)
+            assert (
+                None if resolved is None else re.fullmatch(path_glob(pattern, folder), str(resolved)) is not None
+            ) == matches
     for pattern, path, matches in (("data", "data/deep/a", True), ("data", "database", False), ("data/*", "data/d/a", False)):
         assert bool(re.fullmatch(path_glob(pattern, folder, with_inside=True), str(folder / path))) == matches, pattern
     home = path_glob("~/notes/**", folder)
@@ -101,8 +103,8 @@ def test_address_is_matched_by_scheme_host_and_path(subtests: pytest.Subtests) -
     assert glob is not None
     for address, matches in cases.items():
         with subtests.test(address):
-            found = canonical_address(address)
-            assert (None if found is None else re.fullmatch(glob, found) is not None) == matches
+            resolved = canonical_address(address)
+            assert (None if resolved is None else re.fullmatch(glob, resolved) is not None) == matches
     hosts = address_glob("https://*.example.org")
     assert hosts is not None and re.fullmatch(hosts, "https://a.example.org:443/any/where")
     assert not re.fullmatch(hosts, "https://example.org:443/") and not re.fullmatch(hosts, "https://evil.net:443/x.example.org")

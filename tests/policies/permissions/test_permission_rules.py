@@ -64,9 +64,9 @@ def test_invalid_rule_is_refused_with_valid_ones(subtests: pytest.Subtests) -> N
         (3, "neither rules nor flags"),
         ([["bash"]], "There is no flag"),
     ]
-    for given, words in cases:
-        with subtests.test(repr(given)), pytest.raises(SettingsError, match=words):
-            RuleList.of(given)
+    for rules, words in cases:
+        with subtests.test(repr(rules)), pytest.raises(SettingsError, match=words):
+            RuleList.of(rules)
     with pytest.raises(SettingsError, match="not a rule with a verdict"):
         RuleList.parse_typed(["bash"])
 
@@ -100,13 +100,13 @@ def test_meaningless_brackets_and_misspelled_names_are_settings_errors() -> None
     def plain() -> None:
         """Nothing."""
 
-    for given, words in (
+    for rules, words in (
         ({"plain(x)": "deny"}, "has brackets, but plain has no command, path or address"),
         ({"sav": "deny"}, "names no tool, flag or MCP server of this run.*save"),
         ({"web_fetch(docs.example.org)": "allow"}, "has no valid address"),
     ):
         with pytest.raises(SettingsError, match=words):
-            Agent(ScriptedModel([]), tools=[save, plain, FETCH], permissions=given)
+            Agent(ScriptedModel([]), tools=[save, plain, FETCH], permissions=rules)
     assert Agent(
         ScriptedModel([]), tools=[save, plain], permissions={"mcp_*": "ask", "bash": "ask", "save(data/**)": "allow"}
     ).rule_list

@@ -55,8 +55,8 @@ def judged(tool: str, subject: str | None = None, *, rules: Any = None, mode: st
 
 
 def verdict(tool: str, subject: str | None = None, **how: Any) -> str:
-    found = judged(tool, subject, **how)
-    return f"{found.verdict}, unclear" if found.is_unclear else found.verdict
+    judgement = judged(tool, subject, **how)
+    return f"{judgement.verdict}, unclear" if judgement.is_unclear else judgement.verdict
 
 
 @pytest.mark.req("R2.15")
@@ -78,9 +78,9 @@ def test_unlisted_flag_is_denied_and_listed_flag_keeps_its_default(subtests: pyt
     for listed in FLAGS:
         with subtests.test(listed):
             for name, flag in flagged.items():
-                found = judged(name, "x", rules=[listed])
+                judgement = judged(name, "x", rules=[listed])
                 expected = verdict(name, "x") if flag == listed else "deny"
-                assert (found.verdict, found.flag) == (expected, None if flag == listed else flag)
+                assert (judgement.verdict, judgement.flag) == (expected, None if flag == listed else flag)
     assert {verdict(name, rules=[]) for name in ("save", "measure", "look")} == {"ask", "allow"}  # functions have no flag
     assert judged("run_python", rules=["file_read"]).flag == "bash" and verdict("read_file", rules="restricted") == "allow"
     assert judged("bash", "ls", rules=["file_read"], mode="auto").flag == "bash"
@@ -208,5 +208,7 @@ def test_confirmed_call_never_runs_unasked(outer: Permissions, inner: Permission
     for permissions in (confirming, inner.within(confirming), Permissions().within(inner.within(confirming))):
         logged = Permissions.logged(json.loads(json.dumps(permissions.as_logged)), loosens=True)
         for held in (permissions, logged):
-            found = held.for_tool(name, TOOLS[name], HERE).judge({"command": subject})
-            assert found.verdict == "deny" or (found.verdict == "ask" and (found.is_confirmed or found.is_unclear))
+            judgement = held.for_tool(name, TOOLS[name], HERE).judge({"command": subject})
+            assert judgement.verdict == "deny" or (
+                judgement.verdict == "ask" and (judgement.is_confirmed or judgement.is_unclear)
+            )
