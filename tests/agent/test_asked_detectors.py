@@ -53,7 +53,7 @@ def test_model_detector_runs_between_rounds_and_its_finding_counts() -> None:
     run = live(model)
     assert (run.status, model.asked) == ("completed", 4)
     assert [(finding.rule, finding.family, finding.last) for finding in run.findings] == [("judge", "stall", 1)]
-    assert [bool([guidance for guidance in each.guidance if guidance.set == "detect"]) for each in run.rounds] == [
+    assert [bool([guidance for guidance in round.guidance if guidance.set == "detect"]) for round in run.rounds] == [
         False,
         False,
         True,

@@ -352,7 +352,7 @@ def test_repeated_call_ids_are_made_unique() -> None:
     call = ToolCall("add", {"a": 1, "b": 2}, "call_0")
     unknown = ToolCall("gone", "{", "call_0")
     run, model = ran([call, unknown, call], [unknown, call], "Done.")
-    ids = [made.id for round in run.rounds for made in round.calls]
+    ids = [call.id for round in run.rounds for call in round.calls]
     assert len(set(ids)) == 5 and ids.count("call_0") == 1
     assert [result.call_id for result in results(run)] == ids
     sent = [part.id for message in model.requests[-1].messages for part in message.parts if isinstance(part, ToolCall)]

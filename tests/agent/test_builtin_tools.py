@@ -81,7 +81,7 @@ def test_search_asks_under_a_path_rule(subtests: pytest.Subtests) -> None:
         with subtests.test(rules):
             model = ScriptedModel([*[ToolCall("search_files", call) for call in calls], "Done."])
             run = Agent(model, tools=["files"], permissions=rules).run_sync("Search.")
-            assert [result.error_code for each in run.rounds for result in each.results] == ["denied"] * 2
+            assert [result.error_code for round in run.rounds for result in round.results] == ["denied"] * 2
 
 
 def test_suspended_run_is_recovered_without_naming_its_tools(tmp_path: Path) -> None:

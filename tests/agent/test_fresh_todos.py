@@ -195,7 +195,7 @@ def test_mark_work_mark_is_neither_planning_nor_a_loop(policy: Any) -> None:
     run = run_with_board(TodoBoard([f"Look at {n}" for n in range(count)]), [*replies, "Done."], policy=policy)
     assert (run.stop_reason, len(run.rounds), list(run.loops)) == ("natural", 3 * count + 1, [])
     assert not any(round.is_continuation or round.todo_violations for round in run.rounds)
-    assert not any(said.cell == "intervention" for round in run.rounds for said in round.guidance)
+    assert not any(guidance.cell == "intervention" for round in run.rounds for guidance in round.guidance)
 
 
 # Several calls at once

@@ -53,7 +53,7 @@ def test_model_sees_outside_changes_once_even_an_emptied_list() -> None:
         [ToolCall("other", {"what": "add"}), ToolCall("work", {"item": 1}), ToolCall("other", {"what": "clear"}), "Done."]
     )
     run = Agent(model, tools=[other, work], todos=board).run_sync("go")
-    shown = [[given.text for given in round.guidance if given.cell == "todo_list"] for round in run.rounds]
+    shown = [[guidance.text for guidance in round.guidance if guidance.cell == "todo_list"] for round in run.rounds]
     assert [len(one) for one in shown] == [1, 1, 0, 1]
     assert "3. [not-started] Listen" in shown[1][0]
     assert "(no todo is open)" in shown[3][0]

@@ -169,7 +169,7 @@ def test_every_request_has_one_reminder_at_its_end() -> None:
         (reminder,) = reminders(request)
         assert request.messages[-1].role != "assistant"
         assert request.messages[-1].parts[-1] == Text(reminder)
-        assert reminder == system_reminder("\n\n".join([*[said.text for said in one.guidance], one.note]))
+        assert reminder == system_reminder("\n\n".join([*[guidance.text for guidance in one.guidance], one.note]))
 
 
 @pytest.mark.req("R0.20")
@@ -182,7 +182,7 @@ def test_ephemeral_text_is_in_neither_conversation_nor_export(tmp_path: Path) ->
     assert TAG not in conversation
     for round in run.rounds:
         assert round.note and round.note not in conversation
-        assert not any(msgspec.json.encode(said.text).decode()[1:-1] in conversation for said in round.guidance)
+        assert not any(msgspec.json.encode(guidance.text).decode()[1:-1] in conversation for guidance in round.guidance)
 
 
 @pytest.mark.req("R0.20")
@@ -197,7 +197,7 @@ def test_continued_run_does_not_repeat_ephemeral_text() -> None:
 @pytest.mark.req("R0.23")
 def test_guidance_describes_exactly_the_previous_round() -> None:
     run, _ = guided_run()
-    cells = [[said.cell for said in round.guidance if said.cell in CELLS] for round in run.rounds]
+    cells = [[guidance.cell for guidance in round.guidance if guidance.cell in CELLS] for round in run.rounds]
     assert cells == [[], ["todos_tools"], ["todos_text"], ["todos_text"], ["todos_tools"]]
 
 
@@ -220,7 +220,7 @@ def test_tool_use_is_known_until_the_model_has_replied() -> None:
         *[("RoundStarted", True), ("GuidanceGiven", True), ("ModelReplied", True)],
         *[("RoundStarted", False), ("GuidanceGiven", False), ("ModelReplied", False)],
     ]
-    assert [said.cell for round in run.rounds for said in round.guidance] == ["tools", "text"]
+    assert [guidance.cell for round in run.rounds for guidance in round.guidance] == ["tools", "text"]
 
 
 @pytest.mark.req("R0.23")
@@ -228,4 +228,4 @@ def test_round_with_only_blocked_calls_had_tool_results() -> None:
     model = ScriptedModel([ToolCall("look")] * 3 + ["Done."])
     run = Agent(model, tools=[Counting().tool("look")], todos=False).run_sync("go")
     assert last_results(model.requests[3])[0].error_code == "duplicate_call_blocked"
-    assert [said.cell for said in run.rounds[3].guidance] == ["tools"]
+    assert [guidance.cell for guidance in run.rounds[3].guidance] == ["tools"]

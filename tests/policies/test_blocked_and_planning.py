@@ -16,7 +16,7 @@ THOUGHTS = [ToolCall("think", {"thought": f"thought {number}"}) for number in ra
 def test_planning_with_only_blocked_todos_ends_as_blocked() -> None:
     run, _ = scripted(write("One"), mark(1, "blocked", blockedReason="no key"), *THOUGHTS[:2])
     assert (run.status, run.stop_reason) == ("stopped", "blocked")
-    assert not any(given.cell == "intervention" for round in run.rounds for given in round.guidance)
+    assert not any(guidance.cell == "intervention" for round in run.rounds for guidance in round.guidance)
     assert "no key" in run.warnings[0]
 
 
@@ -29,7 +29,7 @@ def test_stuck_model_with_blocked_todos_is_blocked_not_failed() -> None:
 @pytest.mark.req("R0.66")
 def test_planning_nudge_without_a_list_does_not_mention_todos() -> None:
     run, _ = scripted(*THOUGHTS[:5], "Fine.", tools=[work, think])
-    (said,) = [given for given in run.rounds[4].guidance if given.cell == "intervention"]
+    (said,) = [guidance for guidance in run.rounds[4].guidance if guidance.cell == "intervention"]
     assert (said.trigger, said.text) == ("planning_only", built_in("matrix").parts["planning"])
     assert "todo" not in said.text
 
@@ -50,4 +50,4 @@ def test_blocked_planning_calls_end_as_repeats_before_counting_as_planning() -> 
     again = ToolCall("think", {"thought": "the same"})
     run, _ = scripted(*[again] * 7, tools=[work, think])
     assert (run.stop_reason, [loop.rule for loop in run.loops]) == ("loop_detected", ["only_blocked_calls"])
-    assert any(given.trigger == "planning_only" for round in run.rounds for given in round.guidance), "both rules applied"
+    assert any(guidance.trigger == "planning_only" for round in run.rounds for guidance in round.guidance), "both rules applied"

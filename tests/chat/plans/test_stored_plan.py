@@ -35,7 +35,7 @@ def test_draft_is_stored_and_sent_as_documented() -> None:
         priority_entities=DOCUMENTED["priority_entities"],
     )
     steps = [
-        {key: one for key, one in each.items() if key not in ("status", "result", "error")} for each in DOCUMENTED["steps"]
+        {key: one for key, one in step.items() if key not in ("status", "result", "error")} for step in DOCUMENTED["steps"]
     ]
     reply = plan(*steps).replace("The comparison needs both.", DOCUMENTED["reasoning"])
     live = agent(asked, reply, "Shall it run?").start("Draft it")
