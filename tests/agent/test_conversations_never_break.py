@@ -64,7 +64,7 @@ def assert_made_again(run: Run, sent: list[Request]) -> None:
     assert again[: len(sent)] == [as_bytes(request) for request in sent]
 
 
-def assert_prefix_stays(run: Run) -> None:
+def assert_stable_prefix(run: Run) -> None:
     """Check that each request extends the previous one except its last message, unless compacted."""
     history = as_sent_then(run.settings.get("history"))
     if history.max_messages is not None or history.failed_rounds_above is not None:
@@ -85,10 +85,10 @@ def assert_whole(played: Played) -> None:
         return
     checked(run)
     assert_made_again(run, played.model.requests)
-    assert_prefix_stays(run)
+    assert_stable_prefix(run)
 
 
-def assert_gone_on_from(played: Played) -> None:
+def assert_continuable(played: Played) -> None:
     """Check that the run to continue from is a prefix of the reported events."""
     run = played.run
     if run is None or run is played.before:
@@ -96,14 +96,14 @@ def assert_gone_on_from(played: Played) -> None:
     if played.died is not None:
         assert_recovered(played, played.died, run)
     elif played.turn.way == "process killed":
-        assert_made_again_until_it_died(run, played.model.requests)
+        assert_rebuilt_until_crash(run, played.model.requests)
     elif played.turn.way != "disk full":
         checked(run)
         assert_made_again(run, played.model.requests)
         assert played.whole is None or run == played.whole
 
 
-def assert_made_again_until_it_died(run: Run, sent: list[Request]) -> int:
+def assert_rebuilt_until_crash(run: Run, sent: list[Request]) -> int:
     """Check the requests before the crash; the last may lack some ephemeral text."""
     settled = made_again(run)
     if run.open_round is not None and run.open_round.reply is None:
@@ -118,21 +118,21 @@ def assert_recovered(played: Played, died: Run, run: Run) -> None:
     checked(run)
     assert list(run.events)[: len(died.events)] == list(died.events)
     assert Run.from_events(run.events) == run == played.stored
-    assert not [call_id for call_id, count in calls_begun(run).items() if count > 1]
-    settled = assert_made_again_until_it_died(died, played.model.requests)
+    assert not [call_id for call_id, count in call_starts(run).items() if count > 1]
+    settled = assert_rebuilt_until_crash(died, played.model.requests)
     again = made_again(run)
     since = [as_bytes(request) for request in played.recovering.requests]
     assert again[settled : settled + len(since)] == since
     assert len(again) - settled - len(since) in (0, 1)
 
 
-def calls_begun(run: Run) -> Counter[str]:
+def call_starts(run: Run) -> Counter[str]:
     """Count the starts of each call, except reads of truncated results."""
     begun = [event.call for event in run.events if isinstance(event, ToolStarted)]
     return Counter(call.id for call in begun if call.name != READ_TOOL)
 
 
-def assert_nothing_is_forgotten(played: Played) -> None:
+def assert_prompts_are_sent(played: Played) -> None:
     """Check that the first request has the prompt, and earlier prompts if the history is full."""
     if not played.model.requests:
         return
@@ -157,8 +157,8 @@ def player(tmp_path: Path) -> Iterator[Player]:
 
 def assert_never_broken(played: Played) -> None:
     assert_whole(played)
-    assert_gone_on_from(played)
-    assert_nothing_is_forgotten(played)
+    assert_continuable(played)
+    assert_prompts_are_sent(played)
     assert_valid(played.model)
     if played.recovering is not None:
         assert_valid(played.recovering)

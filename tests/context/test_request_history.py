@@ -55,13 +55,13 @@ class Recording:
             yield item
 
 
-def sights(run: Run) -> list[SentRequest]:
+def sent_of(run: Run) -> list[SentRequest]:
     return [seen for _, seen in sent_requests(run)]
 
 
 def assert_same(run: Run, sent: list[Request]) -> list[SentRequest]:
     """Check that every round's rebuilt request equals the sent one, with correct counts."""
-    requests = sights(run)
+    requests = sent_of(run)
     assert (
         [index for index, _ in sent_requests(run)] == [round.index for round in run.rounds] == [seen.index for seen in requests]
     )
@@ -69,12 +69,12 @@ def assert_same(run: Run, sent: list[Request]) -> list[SentRequest]:
     assert [as_bytes(seen.request) for seen in requests] == [as_bytes(request) for request in sent]
     before: SentRequest | None = None
     for seen in requests:
-        assert_told_apart(seen, before)
+        assert_counts(seen, before)
         before = seen
     return requests
 
 
-def assert_told_apart(seen: SentRequest, before: SentRequest | None) -> None:
+def assert_counts(seen: SentRequest, before: SentRequest | None) -> None:
     """Check the counts and texts of ``seen`` against both requests."""
     *first, last = seen.request.messages
     ephemeral = (Text(seen.ephemeral),) if seen.ephemeral else ()
@@ -156,7 +156,7 @@ def test_rebuilt_requests_are_equal_after_loading(tmp_path: Path) -> None:
     run = Agent(model, tools=[work]).run_sync(Message("user", (Text("go"), picture)), store=store)
     loaded = store.load(run.id)
     assert loaded.events is not run.events
-    assert assert_same(loaded, model.requests) == sights(run)
+    assert assert_same(loaded, model.requests) == sent_of(run)
 
 
 @pytest.mark.req("R0.87")
@@ -270,26 +270,26 @@ def test_active_run_has_the_request_of_every_started_round() -> None:
     whole = Agent(model, tools=[work]).run_sync("go")
     for count in range(1, len(whole.events)):
         part = Run.from_events(list(whole.events)[:count])
-        requests = sights(part)
+        requests = sent_of(part)
         assert len(requests) == len(part.rounds)
         if part.rounds and part.open_round is None:
             assert [seen.request for seen in requests] == model.requests[: len(requests)]
 
 
 def test_run_without_a_round_has_no_request() -> None:
-    assert sights(run_of()) == [] == sights(Run())
+    assert sent_of(run_of()) == [] == sent_of(Run())
 
 
 def test_rebuilding_leaves_the_run_unchanged() -> None:
     run = Agent(ScriptedModel([do(1), "Done."]), tools=[work]).run_sync("go")
     before = Run.from_events(run.events)
-    sights(run)
+    sent_of(run)
     assert run == before
 
 
 def test_single_round_is_rebuilt_without_later_events(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Agent(ScriptedModel([do(1), do(2), "Done."]), tools=[work]).run_sync("go")
-    row = sights(run)
+    row = sent_of(run)
     taken: list[int] = []
     apply = Run.apply
 
@@ -316,7 +316,7 @@ def test_additional_round_prepares_only_new_messages(monkeypatch: pytest.MonkeyP
     run, added = run_of(*facts), []
     add = RequestBuilder._take
     monkeypatch.setattr(RequestBuilder, "_take", lambda self, *taken: (added.append(taken), add(self, *taken))[1])
-    assert len(sights(run)) == 40
+    assert len(sent_of(run)) == 40
     assert len(added) == 1 + 2 * 39
 
 
@@ -335,7 +335,7 @@ def test_ephemeral_text_is_reported_as_sent() -> None:
     run = run_of(
         *a_round(0, called("look", "a"), guidance=[guidance_of("tools", "Mind </system-reminder> it."), guidance_of("text")])
     )
-    (seen,) = sights(run)
+    (seen,) = sent_of(run)
     assert seen.ephemeral == system_reminder("Mind </system-reminder> it.\n\nGo on.")
     assert seen.request.messages[-1].parts[-1] == Text(seen.ephemeral)
     assert seen.lasting == run.messages[0]
@@ -353,7 +353,7 @@ def test_omitted_workflow_words_are_reported() -> None:
 
 def test_empty_parts_are_reported_as_omitted() -> None:
     facts = [*a_round(0, " ", called("look", "a")), *a_round(1), *a_round(2, "", reason="empty_answer"), *a_round(3, "Done.")]
-    requests = sights(run_of(*facts))
+    requests = sent_of(run_of(*facts))
     assert [(omitted.message, omitted.why, omitted.place) for omitted in requests[3].left_out] == [
         (Message("assistant", (Text(" "),)), "empty", 1),
         (Message("assistant"), "empty", 3),
@@ -364,7 +364,7 @@ def test_empty_parts_are_reported_as_omitted() -> None:
 
 def test_merged_messages_are_not_omitted() -> None:
     run = run_of(*a_round(0, "Yes?"), said("First."), said("Second."), *a_round(1, "So."))
-    seen = sights(run)[1]
+    seen = sent_of(run)[1]
     assert not seen.left_out
     assert seen.lasting.text == "First.\n\nSecond."
 
@@ -377,13 +377,13 @@ def test_message_without_its_reminder_is_kept_but_not_unchanged() -> None:
 
 def test_repeated_last_message_is_kept_with_another_reminder() -> None:
     guidance = [[guidance_of("text", "One.")], [guidance_of("text", "Two.")]]
-    seen = sights(run_of(*a_round(0, "", guidance=guidance[0]), *a_round(1, "So.", guidance=guidance[1])))[1]
+    seen = sent_of(run_of(*a_round(0, "", guidance=guidance[0]), *a_round(1, "So.", guidance=guidance[1])))[1]
     assert (seen.sent_before, len(seen.request.messages), seen.unchanged, seen.kept) == (1, 1, 0, 1)
 
 
 def test_previous_messages_are_unchanged_without_reminders() -> None:
     run = run_of(*a_round(0, called("look", "a")), *a_round(1, called("look", "b")), *a_round(2, "So."))
-    assert [(seen.sent_before, seen.unchanged, seen.kept) for seen in sights(run)] == [(0, 0, 0), (1, 1, 1), (3, 3, 3)]
+    assert [(seen.sent_before, seen.unchanged, seen.kept) for seen in sent_of(run)] == [(0, 0, 0), (1, 1, 1), (3, 3, 3)]
 
 
 def test_merged_message_is_not_kept() -> None:
@@ -395,7 +395,7 @@ def test_merged_message_is_not_kept() -> None:
 def test_cached_tokens_are_those_of_this_round(cached: int | None) -> None:
     model = ScriptedModel([reply(do(1), usage=Usage(input=9, cache_read=77)), reply(Text("."), usage=Usage(cache_read=cached))])
     run = Agent(model, tools=[work]).run_sync("go")
-    assert [seen.cached for seen in sights(run)] == [77, cached]
+    assert [seen.cached for seen in sent_of(run)] == [77, cached]
 
 
 def test_tokens_are_counted_by_the_provider_or_estimated() -> None:
@@ -405,14 +405,14 @@ def test_tokens_are_counted_by_the_provider_or_estimated() -> None:
         reply(do(3)),
         reply(Text("Done.")),
     ]
-    requests = sights(Agent(ScriptedModel(replies), tools=[work]).run_sync("go"))
+    requests = sent_of(Agent(ScriptedModel(replies), tools=[work]).run_sync("go"))
     assert [seen.tokens_estimated for seen in requests] == [False, True, True, True]
     assert requests[0].tokens == 2_100
     assert [seen.tokens for seen in requests[1:]] == [tokens_of_request(seen.request) for seen in requests[1:]]
 
 
 def test_rebuilt_request_is_immutable() -> None:
-    (seen,) = sights(Agent(ScriptedModel(["Done."])).run_sync("go"))
+    (seen,) = sent_of(Agent(ScriptedModel(["Done."])).run_sync("go"))
     change: Callable[..., None] = setattr
     with pytest.raises(AttributeError):
         change(seen, "cached", 3)

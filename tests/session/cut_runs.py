@@ -152,7 +152,7 @@ def cut(events: Iterable[e.AnyEvent], folder: Path, torn: bytes = b"") -> Path:
     return path
 
 
-def gone_on_with(scene: Scene, path: Path, **changed: Any) -> tuple[Run, list[Request]]:
+def recovered_scene(scene: Scene, path: Path, **changed: Any) -> tuple[Run, list[Request]]:
     """Recover the run; return it and its new requests."""
     died = load_trace(path)
     agent = agent_of_scene(scene, sum(isinstance(event, e.ModelReplied) for event in died.events))
@@ -181,7 +181,7 @@ def story(run: Run) -> list[tuple[str, bytes]]:
     return [facts(event) for event in run.events if not isinstance(event, AGAIN)]
 
 
-def goes_on_alike(scene: Scene, died: Sequence[e.AnyEvent]) -> bool:
+def recovers_fully(scene: Scene, died: Sequence[e.AnyEvent]) -> bool:
     """True if a run interrupted after these events can do all its work."""
     run = Run.from_events(died)
     current = run.open_round

@@ -120,7 +120,7 @@ def test_finished_tool_has_done_its_work(outcomes: list[Outcome]) -> None:
             assert Counter(text.removeprefix("done: ").partition("\n")[0] for text in ended) <= Counter(outcome.effects)
 
 
-def gone_on_with(path: Path) -> Run:
+def recovered_run(path: Path) -> Run:
     return asyncio.run(recover(path, tools=tools_in(path.parent), model=Following()))
 
 
@@ -152,7 +152,7 @@ def test_killed_run_resumes_and_no_tool_works_twice(whole: Run, outcomes: list[O
         assert died.status == "interrupted" and outcome.told == [event.seq for event in died.events][: len(outcome.told)], (
             outcome.fault
         )
-        run = gone_on_with(path)
+        run = recovered_run(path)
         assert run.status == "completed", outcome.fault
         assert_whole(path, run, died.events)
         assert_done_once(run, path)
@@ -169,7 +169,7 @@ def test_conversation_continues_after_a_killed_run(outcomes: list[Outcome], tmp_
         assert Store(folder).load(again.id) == again
 
 
-def begun_again(whole: Run, folder: Path, count: int) -> Path:
+def interrupted_copy(whole: Run, folder: Path, count: int) -> Path:
     """Write the interrupted log of the run, and its tools' effects so far."""
     path = cut(whole.events[:count], folder)
     died = load_trace(path)
@@ -181,18 +181,18 @@ def begun_again(whole: Run, folder: Path, count: int) -> Path:
 
 @pytest.mark.slow("dozens of processes that die, and as many runs recovered")
 def test_recovering_process_may_die_in_any_event(whole: Run, server: ForkServer, tmp_path: Path) -> None:
-    template = begun_again(whole, tmp_path / "template", DIED_AT)
+    template = interrupted_copy(whole, tmp_path / "template", DIED_AT)
     ((reported, ended_by, said),) = recoveries(server, [(template, Fault("never"))])
     assert (ended_by, said) == (0, "") and load_trace(template).status == "completed"
     *events, _ = load_trace(template).events
     logs = []
     for number, fault in enumerate(faults_at(events, DIED_AT, every=AT_NIGHT)):
-        logs.append((begun_again(whole, tmp_path / str(number), DIED_AT), fault))
+        logs.append((interrupted_copy(whole, tmp_path / str(number), DIED_AT), fault))
     for (path, fault), (reported, ended_by, _) in zip(logs, recoveries(server, logs), strict=True):
         assert ended_by == signal.SIGKILL, fault
         died = load_trace(path)
         assert reported == [event.seq for event in died.events][: len(reported)]
-        run = gone_on_with(path)
+        run = recovered_run(path)
         assert run.status == "completed", fault
         assert_whole(path, run, died.events)
         assert_done_once(run, path)
@@ -202,14 +202,14 @@ def test_recovering_process_may_die_in_any_event(whole: Run, server: ForkServer,
 def test_full_disk_during_recovery_loses_no_reported_event(whole: Run, server: ForkServer, tmp_path: Path) -> None:
     logs = []
     for number, seq in enumerate((*range(DIED_AT, DIED_AT + 12), DIED_AT + 20)):
-        path = begun_again(whole, tmp_path / str(seq), DIED_AT)
+        path = interrupted_copy(whole, tmp_path / str(seq), DIED_AT)
         logs.append((path, Fault("full", seq, 0.5 * (number % 2))))
     for (path, fault), (_, ended_by, said) in zip(logs, recoveries(server, logs), strict=True):
         assert ended_by == 0 and said.startswith("StoreError: The run log could not be written"), fault
         assert "see that the disk has room" in said
         died = load_trace(path)
         assert path.read_bytes().endswith(b"}\n") and len(died.events) == fault.seq and died.status == "interrupted"
-        run = gone_on_with(path)
+        run = recovered_run(path)
         assert_whole(path, run, died.events)
         assert_done_once(run, path)
 
@@ -217,7 +217,7 @@ def test_full_disk_during_recovery_loses_no_reported_event(whole: Run, server: F
 @pytest.fixture
 def path(whole: Run, tmp_path: Path) -> Path:
     """The log of a run that has died."""
-    return begun_again(whole, tmp_path, DIED_AT)
+    return interrupted_copy(whole, tmp_path, DIED_AT)
 
 
 @pytest.fixture
@@ -243,7 +243,7 @@ def test_exactly_one_of_two_recovering_processes_succeeds(whole: Run, path: Path
     assert max(heard) == "asked"
     assert min(heard) == (f"StoreError: Run {whole.id} is running in another process. Stop it there first, or wait for its end")
     with pytest.raises(StoreError, match="is running in another process"):
-        gone_on_with(path)
+        recovered_run(path)
     loser.end()
     assert winner.end() == "completed"
     assert_whole(path, load_trace(path), whole.events[:DIED_AT])
@@ -257,6 +257,6 @@ def test_killed_recovery_frees_the_run_for_the_next(path: Path, rival: Callable[
     assert first.hears() == "asked"
     first.kill()
     died = load_trace(path)
-    run = gone_on_with(path)
+    run = recovered_run(path)
     assert (run.status, run.times_recovered) == ("completed", 2)
     assert_whole(path, run, died.events)

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
-from cut_runs import SCENES, Scene, assert_whole, cut, goes_on_alike, gone_on_with, play, story
+from cut_runs import SCENES, Scene, assert_whole, cut, play, recovered_scene, recovers_fully, story
 from generated_runs import Plan, plans, recovered, run_plan
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,14 +71,14 @@ def cut_off(scene: Scene, whole: Run, sent_before: list[Request], counts: Iterab
     for count in counts:
         died = whole.events[:count]
         path = cut(died, folder / str(count))
-        run, sent = gone_on_with(scene, path)
+        run, sent = recovered_scene(scene, path)
         assert_whole(path, run, died)
         assert run.times_recovered == 1
         if count % 3 == 1:
             rebuilt = [as_bytes(seen.request) for _, seen in sent_requests(run)]
             kept = len(rebuilt) - len(sent)
             assert rebuilt == [as_bytes(one) for one in [*sent_before[:kept], *sent]], count
-        if goes_on_alike(scene, died):
+        if recovers_fully(scene, died):
             alike += 1
             assert story(run) == story(whole), count
             assert [(todo.title, todo.status) for todo in run.todos] == [(todo.title, todo.status) for todo in whole.todos]
@@ -91,7 +91,7 @@ def test_run_interrupted_with_a_spent_budget_ends_at_it(played: Played, tmp_path
     scene = next(one for one in SCENES if one.name == "budget")
     whole, _ = played(scene)
     for count in range(1, len(whole.events)):
-        run, _ = gone_on_with(scene, cut(whole.events[:count], tmp_path / str(count)))
+        run, _ = recovered_scene(scene, cut(whole.events[:count], tmp_path / str(count)))
         assert story(run) == story(whole), count
 
 
