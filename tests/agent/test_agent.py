@@ -81,7 +81,7 @@ def test_blank_or_invalid_prompt_is_refused_before_any_call(subtests: pytest.Sub
             assert model.requests == []
 
 
-def test_an_agent_cannot_be_changed() -> None:
+def test_agent_is_immutable() -> None:
     agent = Agent(ScriptedModel([]), tools=[add])
     with pytest.raises(FrozenInstanceError):
         agent.max_rounds = 3  # type: ignore[misc]

@@ -98,7 +98,7 @@ def test_other_text_is_unchanged(subtests: pytest.Subtests) -> None:
             assert render(text, tool_run()) == text
 
 
-def test_what_was_put_in_is_not_looked_at_again() -> None:
+def test_substituted_text_is_not_expanded_again() -> None:
     todos = (todo(1, title=HOSTILE, description="{{ round }}"),)
     assert render("{{ next_todo }}|{{ round }}", tool_run(todos=todos)) == f'todo 1, "{HOSTILE}": {{{{ round }}}}|1'
     assert render("{{ open_todos }}", tool_run(todos=todos)) == f"1. [not-started] {HOSTILE}: {{{{ round }}}}"

@@ -75,7 +75,7 @@ def test_answer_is_compared_with_the_last_five_only() -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_the_person_may_ask_for_the_same_answer_again() -> None:
+def test_user_may_ask_for_the_same_answer_again() -> None:
     facts = [*a_round(0, LONG_ANSWER), *a_round(1, LONG_ANSWER), *a_round(2, LONG_ANSWER), said("Once more?")]
     assert SaidTooOften()(tool_run(*facts, *a_round(3, LONG_ANSWER, reason="said"))) is None
     again = [*a_round(3, OTHERS[0], reason="said"), *a_round(4, OTHERS[0])]

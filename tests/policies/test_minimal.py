@@ -161,7 +161,7 @@ def test_own_policy_logs_its_plain_settings_and_class() -> None:
     assert logged["most"] == 3 and not {"check", "odd"} & set(logged)
 
 
-def test_settings_that_cannot_be_are_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_policy_settings_are_refused(subtests: pytest.Subtests) -> None:
     for settings in [{"todo_nudges": 0}, {"batches": True}, {"blocked_rounds": "2"}, {"guard": "on"}]:
         with subtests.test(settings=settings):
             with pytest.raises(SettingsError, match=f"{next(iter(settings))}=.* is not valid for the policy minimal"):
