@@ -25,7 +25,7 @@ def ran() -> dict[str, Any]:
     return names
 
 
-def test_the_example_in_python_gives_what_it_says() -> None:
+def test_python_example_gives_the_documented_output() -> None:
     names = ran()
     first, second = names["first"], names["second"]
     assert first.text == "Deleted." and [question.outcome for question in first.questions] == ["answered"]
@@ -33,7 +33,7 @@ def test_the_example_in_python_gives_what_it_says() -> None:
     assert f"# {(second.context_type, second.entity)!r}" in SCRIPT
 
 
-def test_the_cells_write_a_context_and_use_it() -> None:
+def test_cells_write_a_context_and_use_it() -> None:
     line, yaml = CELL.split("\n", 1)
     context = ContextType.read(yaml, line.removeprefix("%%context "), ran())
     assert context.load is not None and context.confirms and context.limits["max_seconds"] == 60

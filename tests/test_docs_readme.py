@@ -103,7 +103,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.slow("starts IPython and imports pandas")
-def test_the_cells_of_the_readme_run_in_their_order() -> None:
+def test_readme_cells_run_in_order() -> None:
     numbered = cells(ROOT / "README.md")
     assert len(numbered) > 4
     printed, complained = run(numbered)
@@ -111,7 +111,7 @@ def test_the_cells_of_the_readme_run_in_their_order() -> None:
 
 
 @pytest.mark.slow("starts IPython twice: the page kills its kernel")
-def test_the_first_hour_runs_through_the_death_of_its_kernel() -> None:
+def test_first_hour_runs_through_the_death_of_its_kernel() -> None:
     numbered = cells(ROOT / "docs" / "first-hour.md")
     printed, complained = run(numbered)
     assert "ENDED" not in printed, "the kernel was to die"
@@ -124,14 +124,14 @@ def test_the_first_hour_runs_through_the_death_of_its_kernel() -> None:
 
 
 @pytest.mark.slow("starts IPython and imports pandas")
-def test_the_cells_of_the_page_about_runs_run_in_their_order() -> None:
+def test_cells_of_the_runs_page_run_in_order() -> None:
     first = "%load_ext agentnb\nfrom agentnb import Agent, Store\n"
     first += "run = Agent('simulated:disciplined').run_sync('Hello.', store=Store('.agentnb/runs'))"
     printed, complained = run([(0, first), *((number + 1, cell) for number, cell in cells(ROOT / "docs" / "runs.md"))])
     assert "ENDED" in printed, printed + complained
 
 
-def test_the_page_about_runs_explains_every_state_and_every_code() -> None:
+def test_runs_page_explains_every_state_and_code() -> None:
     rows = [line for line in text(ROOT / "docs" / "runs.md").splitlines() if line.startswith("| ")]
     for status, word in STATES.items():
         assert any(f"`{status}`" in row and word in row for row in rows), status
@@ -142,14 +142,14 @@ def test_the_page_about_runs_explains_every_state_and_every_code() -> None:
         assert any(f"`{code}`" in row for row in rows), code
 
 
-def test_the_first_screen_of_the_readme_is_what_it_is_a_picture_the_installation_and_a_cell() -> None:
+def test_first_readme_screen_has_purpose_picture_installation_and_cell() -> None:
     written = text(ROOT / "README.md")
     assert len(written.split()) <= 900
     places = [written.index(part) for part in ("# agentnb", "![", "## Install", "## First cell", "%%agent")]
     assert places == sorted(places)
 
 
-def test_every_link_of_a_page_leads_somewhere(subtests: pytest.Subtests) -> None:
+def test_every_link_of_a_page_resolves(subtests: pytest.Subtests) -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", text(page))):
             if "://" in target:
@@ -161,7 +161,7 @@ def test_every_link_of_a_page_leads_somewhere(subtests: pytest.Subtests) -> None
                 assert not anchor or anchor in anchors(other)
 
 
-def test_every_page_is_in_the_list_of_pages_and_each_step_one_click_from_the_readme() -> None:
+def test_every_page_is_listed_and_steps_are_one_click_away() -> None:
     listed = set(re.findall(r"\]\(([\w-]+\.md)\)", text(ROOT / "docs" / "README.md")))
     assert listed == {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
     steps = re.findall(r"^## (.+)$", text(ROOT / "docs" / "first-hour.md"), re.MULTILINE)
@@ -169,7 +169,7 @@ def test_every_page_is_in_the_list_of_pages_and_each_step_one_click_from_the_rea
     assert linked == {step.lower().replace(" ", "-") for step in steps} - {"first-cell"}
 
 
-def test_every_option_that_a_page_names_is_one(subtests: pytest.Subtests) -> None:
+def test_every_option_named_on_a_page_exists(subtests: pytest.Subtests) -> None:
     reference = text(ROOT / "docs" / "reference.md")
     known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", reference)) | OF_COMMANDS | OF_OTHERS
     for page in [page for page in PAGES if page.name != "commands.md"]:  # made of the options of other programs
@@ -178,7 +178,7 @@ def test_every_option_that_a_page_names_is_one(subtests: pytest.Subtests) -> Non
             assert set(re.findall(r"(?<!\S)--[a-z][a-z-]*", told)) - known == set()
 
 
-def test_the_pythons_that_are_named_are_those_of_the_nightly_tests() -> None:
+def test_named_pythons_are_those_of_the_nightly_tests() -> None:
     told = re.search(r"tested on (3\.\d+) to (3\.\d+)", text(ROOT / "README.md"))
     assert told is not None
     versions = [name.rpartition(" ")[2] for name in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d+$", name)]
@@ -187,7 +187,7 @@ def test_the_pythons_that_are_named_are_those_of_the_nightly_tests() -> None:
     assert nightly is not None and set(versions) <= set(nightly[1].split())
 
 
-def test_the_commands_of_the_readme_are_there() -> None:
+def test_readme_commands_exist() -> None:
     written, makefile = text(ROOT / "README.md"), text(ROOT / "Makefile")
     for target in ("demo", "test"):
         assert f"\nmake {target} " in written and f"\n{target}:" in makefile
@@ -195,7 +195,7 @@ def test_the_commands_of_the_readme_are_there() -> None:
     assert extras is not None and set(extras[1].split(",")) <= set(PROJECT["optional-dependencies"])
 
 
-def test_the_architecture_names_files_that_exist(subtests: pytest.Subtests) -> None:
+def test_architecture_names_files_that_exist(subtests: pytest.Subtests) -> None:
     page = text(ROOT / "docs" / "architecture.md")
     modules = {path.as_posix() for path in (ROOT / "agentnb").rglob("*.py")}
     for name in sorted(set(re.findall(r"`([\w/]+\.py)`", page))):
@@ -203,7 +203,7 @@ def test_the_architecture_names_files_that_exist(subtests: pytest.Subtests) -> N
             assert any(module.endswith(f"/{name}") for module in modules)
 
 
-def test_nothing_that_people_read_sounds_translated(subtests: pytest.Subtests) -> None:
+def test_user_facing_texts_do_not_sound_translated(subtests: pytest.Subtests) -> None:
     read = {page.name: text(page) for page in [*PAGES, ROOT / "CHANGELOG.md"]}
     for notebook in sorted((ROOT / "notebooks").glob("??_*.ipynb")):
         markdown = (cell for cell in json.loads(text(notebook))["cells"] if cell["cell_type"] == "markdown")

@@ -21,15 +21,15 @@ import reference_page
 TEXT = reference_page.PAGE.read_text(encoding="utf-8")
 
 
-def test_reference_page_is_made_of_the_code() -> None:
+def test_reference_page_is_generated_from_the_code() -> None:
     assert reference_page.text() == TEXT, "Run python tests/reference_page.py"
 
 
-def test_tables_of_numbers_in_the_docs_are_made_of_the_defaults() -> None:
+def test_number_tables_in_the_docs_come_from_the_defaults() -> None:
     assert default_tables.stale() == [], "Run python tests/default_tables.py"
 
 
-def test_no_row_of_the_reference_lacks_a_meaning() -> None:
+def test_reference_rows_all_have_a_meaning() -> None:
     rows: list[tuple[str, str]] = []
     at = 0
     for line in TEXT.splitlines():

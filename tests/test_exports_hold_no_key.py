@@ -130,7 +130,7 @@ def runs(tmp_path: Path) -> dict[str, tuple[Run, Path]]:
 
 
 @pytest.mark.slow("three runs in ten forms")
-def test_nothing_that_is_made_to_be_sent_holds_a_key(runs: dict[str, tuple[Run, Path]], subtests: pytest.Subtests) -> None:
+def test_sharable_exports_hold_no_key(runs: dict[str, tuple[Run, Path]], subtests: pytest.Subtests) -> None:
     for (name, (run, log)), (export, make) in itertools.product(runs.items(), EXPORTS.items()):
         with subtests.test(run=name, export=export):
             assert held(make(run, log), (UNKNOWN, KNOWN)) == []

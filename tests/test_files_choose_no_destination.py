@@ -311,7 +311,7 @@ DOORS: dict[str, Door] = {
 }
 
 
-def test_every_door_needs_the_persons_word(place: Place, shell: InteractiveShell, subtests: pytest.Subtests) -> None:
+def test_every_entry_needs_consent_of_the_user(place: Place, shell: InteractiveShell, subtests: pytest.Subtests) -> None:
     for door, use in DOORS.items():
         with subtests.test(door):
             with place.alone(), pytest.raises(UrlNotAllowed):
@@ -363,20 +363,20 @@ WORDS: dict[str, Callable[[Place, InteractiveShell], Any]] = {
 }
 
 
-def test_the_persons_own_word_needs_no_other(place: Place, shell: InteractiveShell, subtests: pytest.Subtests) -> None:
+def test_word_of_the_user_is_enough(place: Place, shell: InteractiveShell, subtests: pytest.Subtests) -> None:
     for word, use in WORDS.items():
         with subtests.test(word), place.alone():
             use(place, shell)
             assert place.received().count(200) >= 1
 
 
-def test_a_conversation_goes_on_where_the_person_began_it(place: Place, shell: InteractiveShell) -> None:
+def test_conversation_continues_at_its_original_destination(place: Place, shell: InteractiveShell) -> None:
     in_cell(shell, "agent", f"-m {place.name}", "Go")
     in_cell(shell, "agent", "--continue", "More")
     assert place.received() == [200, 200]
 
 
-def test_a_run_that_is_made_again_calls_nobody(place: Place, shell: InteractiveShell) -> None:
+def test_reproduced_run_calls_nobody(place: Place, shell: InteractiveShell) -> None:
     run = Agent(ScriptedModel(["Done."], name=place.name)).run_sync("go", store=Store(RUNS), show=False)
     assert reproduce_sync(load_trace(RUNS / f"{run.id}.jsonl")).text == "Done."
     assert place.received() == []
@@ -428,13 +428,13 @@ def test_terminal_asks_about_a_url_before_anything_runs(
             assert f"--allow-url '{place.allowed}'" in capsys.readouterr().err
 
 
-def test_a_run_that_waits_again_names_what_was_allowed(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_that_waits_again_names_its_allowances(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     path = place.workflow("asks.yaml", "{type: human, id: h, ask: 'Yes?', confirm: true}, ")
     assert main(["exec", str(path), "--allow-url", place.allowed]) == 4
     assert capsys.readouterr().err.splitlines()[-1].endswith(f" --allow-url '{place.allowed}'")
 
 
-def test_local_server_gets_a_key_only_if_the_person_allows(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_server_gets_a_key_only_with_consent(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     text = f'agents: {{a: {{model: "openai:m?url={place.server.url}/v1"}}}}\nworkflow: [{{type: agent, name: a, prompt: Go}}]\n'
     with pytest.raises(WorkflowError, match="wants a key"):
@@ -453,7 +453,7 @@ def test_panel_offers_no_disallowed_model_of_a_log(place: Place) -> None:
     assert [name for name in models_to_offer(Session(), {}, used) if name in used] == [place.name, "ollama:m"]
 
 
-def test_own_log_keeps_only_the_word_of_the_person(place: Place, subtests: pytest.Subtests) -> None:
+def test_own_log_keeps_only_the_consent_of_the_user(place: Place, subtests: pytest.Subtests) -> None:
     for kind in (str, FileModelName):
         with place.alone(place.allowed):
             run = Agent(kind(place.name)).run_sync("go", store=Store(RUNS), show=False)
@@ -464,7 +464,7 @@ def test_own_log_keeps_only_the_word_of_the_person(place: Place, subtests: pytes
             assert type(from_log.logged_model(load_trace(RUNS / f"{run.id}.jsonl"))) is FileModelName
 
 
-def test_own_log_of_a_typed_workflow_is_the_persons_word(
+def test_own_log_of_a_typed_workflow_is_consent(
     place: Place, shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     text = place.workflow().read_text("utf-8")

@@ -48,7 +48,7 @@ def outcome(door: Callable[[], Run]) -> str:
         return "refused"
 
 
-def test_a_workflow_file_names_recorded_runs_beside_it_only(work: Path, subtests: pytest.Subtests) -> None:
+def test_workflow_file_names_recorded_runs_beside_it_only(work: Path, subtests: pytest.Subtests) -> None:
     private = work.parent / "private"
     cases = {
         "beside it": (of_file("runs/a.jsonl"), True),
@@ -70,7 +70,7 @@ def test_a_workflow_file_names_recorded_runs_beside_it_only(work: Path, subtests
             assert ended == ("completed" if allowed else "refused")
 
 
-def test_other_doors_take_no_path_of_a_file_or_log(work: Path, subtests: pytest.Subtests) -> None:
+def test_other_entries_take_no_path_from_a_file_or_log(work: Path, subtests: pytest.Subtests) -> None:
     """A text has no folder, and what a log of others says of its own is nothing."""
     text = 'agents: {a: {model: "recorded:runs"}}\nworkflow: [{type: agent, name: a, prompt: Go}]\n'
     (work / "sub" / "w.yaml").write_text(text)

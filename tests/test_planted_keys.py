@@ -769,7 +769,7 @@ DOORS: dict[str, Callable[[Bench], object]] = {
 
 @pytest.mark.slow("a key at each of 83 doors, most of them with a run of their own")
 @pytest.mark.req("R2.35", "R2.38")
-def test_a_key_planted_at_any_door_comes_out_nowhere(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
+def test_key_planted_at_any_entry_is_exposed_nowhere(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
     for door, plant in DOORS.items():
         with subtests.test(door):
             bench = new_bench()
@@ -782,7 +782,7 @@ def test_a_key_planted_at_any_door_comes_out_nowhere(new_bench: Callable[[], Ben
 # What stays as it is
 
 
-def test_the_rest_of_a_result_stays_as_it_is(new_bench: Callable[[], Bench]) -> None:
+def test_other_text_of_a_result_is_unchanged(new_bench: Callable[[], Bench]) -> None:
     bench = new_bench()
     outcome(ok=True, parts=(Text(f"key: {KEY}"), Image("image/png", b"1")))(bench)
     assert bench.runs[0].rounds[0].results[0].parts == (Text("key: [key]"), Image("image/png", b"1"))
@@ -792,7 +792,7 @@ def test_the_rest_of_a_result_stays_as_it_is(new_bench: Callable[[], Bench]) -> 
     assert display.rows == (("[key]", "key: [key]", 1), ("b", "x", 2), ("c", 1.5, 3))
 
 
-def test_all_keys_that_are_known_are_left_out(new_bench: Callable[[], Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_known_keys_are_masked(new_bench: Callable[[], Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     bench = new_bench()
     monkeypatch.setenv("OPENROUTER_API_KEY", OTHER)
     settings.find_key("OPENROUTER_API_KEY")
@@ -801,7 +801,7 @@ def test_all_keys_that_are_known_are_left_out(new_bench: Callable[[], Bench], mo
     assert bench.runs[0].rounds[0].results[0].text == "[key] [key] [key]"
 
 
-def test_without_keys_a_run_is_as_it_was(new_bench: Callable[[], Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_without_keys_is_unchanged(new_bench: Callable[[], Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     bench = new_bench()
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     streams(*IN_PIECES, DONE)(bench)
@@ -841,7 +841,7 @@ def test_key_named_only_by_a_file_is_masked_at_once(new_bench: Callable[[], Benc
     assert NAMED not in "".join(seen) and "[key]" in run_text(run)
 
 
-def test_errors_repeat_no_key_that_stands_in_a_file(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
+def test_errors_repeat_no_key_from_a_file(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
     bench = new_bench()
     bench.monkeypatch.setenv("LITELLM_KEY", NAMED)
     settings.secrets()
@@ -878,7 +878,7 @@ def _written(path: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("spelled", [KEY, ESCAPED, f"sk\\-{KEY[3:]}", f"sk&#45;{KEY[3:]}"], ids=["plain", "JSON", "md", "HTML"])
-def test_known_key_in_a_foreign_trace_comes_out_nowhere(new_bench: Callable[[], Bench], spelled: str) -> None:
+def test_known_key_in_a_foreign_trace_is_exposed_nowhere(new_bench: Callable[[], Bench], spelled: str) -> None:
     bench = new_bench()
     call = {"id": spelled, "type": "function", "function": {"name": "look", "arguments": json.dumps({spelled: spelled})}}
     messages = [
@@ -922,7 +922,7 @@ def test_key_learned_later_is_masked_when_a_log_is_read(new_bench: Callable[[], 
         assert OTHER not in shown and NAMED not in shown and "[key]" in shown
 
 
-def test_file_of_others_masks_no_words_of_this_person(new_bench: Callable[[], Bench]) -> None:
+def test_foreign_file_masks_no_words_of_this_user(new_bench: Callable[[], Bench]) -> None:
     bench = new_bench()
     for name, text in {"HOMEFOLDER": "/home/somebody/data", "WHO": "somebody", "TERMINAL": "xterm-256color"}.items():
         bench.monkeypatch.setenv(name, text)

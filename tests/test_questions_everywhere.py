@@ -250,9 +250,7 @@ def check(seen: Seen, wanted: list[str], answers: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow("eighty runs, each of which asks, and is shown on nine surfaces")
-def test_each_kind_of_question_shows_its_call_and_is_answered_wherever_it_comes_from(
-    servers: Servers, subtests: pytest.Subtests
-) -> None:
+def test_questions_of_each_kind_show_their_call_and_are_answered(servers: Servers, subtests: pytest.Subtests) -> None:
     Path(FOUND).write_text("one\ntwo\n")
     for kind, asked in KINDS.items():
         for place in PLACES:
@@ -318,7 +316,7 @@ def test_gates_drafts_people_and_plans_ask_on_every_surface(servers: Servers, su
                 seen.end()
 
 
-def test_suspended_run_shows_its_question_and_the_command_that_answers_it(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_suspended_run_shows_its_question_and_answering_command(servers: Servers, subtests: pytest.Subtests) -> None:
     starts: dict[str, tuple[Callable[[], Start], list[str]]] = {
         place.__name__: (partial(place, APPROVAL), ["send", FOUND, "the-tail"]) for place in MAY_WAIT
     }

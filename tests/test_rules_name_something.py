@@ -160,7 +160,7 @@ DOORS: dict[str, Door] = {
 
 
 @pytest.mark.usefixtures("shell")
-def test_a_word_that_names_nothing_is_refused_at_every_door_with_what_is_near(
+def test_unknown_word_is_refused_at_every_entry_with_similar_ones(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
     for door, enter in DOORS.items():

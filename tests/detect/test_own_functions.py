@@ -28,11 +28,11 @@ def three() -> Calls:
     return Calls.of("abc")
 
 
-def test_a_sentence_is_a_finding_about_the_round_that_ended() -> None:
+def test_sentence_is_a_finding_about_the_ended_round() -> None:
     assert findings(three().run, slow) == [Finding("slow", "stall", 2, 2, "nudge", "3 rounds")]
 
 
-def test_it_may_return_a_finding_several_or_nothing(subtests: pytest.Subtests) -> None:
+def test_detector_may_return_one_finding_several_or_none(subtests: pytest.Subtests) -> None:
     one = Finding("mine", "words", 0, 1)
     cases: dict[str, tuple[Callable[[RunFacts], Any], int]] = {
         "nothing": (lambda run: None, 0),
@@ -46,7 +46,7 @@ def test_it_may_return_a_finding_several_or_nothing(subtests: pytest.Subtests) -
             assert len(findings(three().run, detector(function))) == count
 
 
-def test_it_has_the_name_of_its_function_or_its_own() -> None:
+def test_detector_has_its_function_name_or_its_own() -> None:
     @detector
     def talkative(run: RunFacts) -> str:
         return "again"
@@ -57,7 +57,7 @@ def test_it_has_the_name_of_its_function_or_its_own() -> None:
     assert [*timeline(three().run, [named])["preset"]] == ["words"] * 3
 
 
-def test_a_function_sees_each_call_of_a_workflows_steps() -> None:
+def test_function_sees_each_call_of_workflow_steps() -> None:
     @detector
     def called(run: RunFacts) -> str:
         return ", ".join(f"{one.step}: {one.record.call.name}" for one in run.step_calls)
@@ -75,11 +75,11 @@ def test_a_function_sees_each_call_of_a_workflows_steps() -> None:
     assert found == [(0, "load: work"), (1, "load: work, save: work")]
 
 
-def test_it_can_be_called_like_the_function_it_was() -> None:
+def test_detector_can_be_called_as_its_function() -> None:
     assert slow(three().run) == "3 rounds"
 
 
-def test_what_cannot_be_a_detector_is_refused() -> None:
+def test_impossible_detector_is_refused() -> None:
     for make, words in (
         (lambda: detector(severity="bad"), "severity"),  # type: ignore[call-overload]
         (lambda: findings(three().run, detector(lambda run: 5)), "returned 5"),
@@ -90,14 +90,14 @@ def test_what_cannot_be_a_detector_is_refused() -> None:
             make()
 
 
-def test_presets_and_own_detectors_are_given_together() -> None:
+def test_presets_and_own_detectors_combine() -> None:
     story = Calls()
     for _ in range(3):
         story.call()
     assert [one.rule for one in findings(story.run, ["default", slow])] == ["nothing_new", "slow"]
 
 
-def test_it_looks_on_while_an_agent_works() -> None:
+def test_detector_observes_a_working_agent() -> None:
     def look(n: int) -> str:
         """Look."""
         return str(n)

@@ -81,7 +81,7 @@ def verdicts(run: Run) -> list[bool | None]:
     return [one.followed for a_round in run.rounds for one in a_round.followed]
 
 
-def test_they_are_judged_alike_live_and_from_the_log(tmp_path: Path) -> None:
+def test_own_rules_are_judged_alike_live_and_from_the_log(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = live(store)
     assert (run.stop_reason, [one.status for one in run.rounds]) == (
@@ -98,7 +98,7 @@ def test_they_are_judged_alike_live_and_from_the_log(tmp_path: Path) -> None:
     assert found == [*run.detected] and [one.sentence for one in found] == [one.sentence for one in run.findings]
 
 
-def test_they_are_judged_alike_on_a_foreign_run() -> None:
+def test_own_rules_are_judged_alike_on_a_foreign_run() -> None:
     foreign = RunBuilder("Prove it", origin=e.Origin("someone", "x.json"))
     ask = (guidance_of("proof", asks=("worked",), forbids=("repeats",)),)
     foreign.round("It is so.").round(ToolCall("check", {"n": 1}), reason=ASK_FOR_PROOF, guidance=ask)
@@ -109,7 +109,7 @@ def test_they_are_judged_alike_on_a_foreign_run() -> None:
     assert [one.first for one in detect.findings(foreign.run, [Waffling])] == [2]
 
 
-def test_what_a_process_that_died_had_found_is_not_logged_twice(tmp_path: Path) -> None:
+def test_findings_of_a_dead_process_are_not_logged_twice(tmp_path: Path) -> None:
     store = Store(tmp_path)
     whole = live(store)
     lines = store.path(whole.id).read_bytes().splitlines(keepends=True)
@@ -122,17 +122,17 @@ def test_what_a_process_that_died_had_found_is_not_logged_twice(tmp_path: Path) 
         assert (resumed.stop_reason, len(resumed.detected), len(resumed.findings)) == ("proved_or_not", 1, 1)
 
 
-def test_guidance_that_asks_for_facts_of_a_later_version_is_not_judged() -> None:
+def test_guidance_that_needs_facts_of_later_versions_is_not_judged() -> None:
     story = RunBuilder("Go").round("Done.", guidance=(guidance_of("later", asks=("danced",)),))
     assert verdicts(story.run) == [None]
 
 
-def test_a_detector_is_any_object_with_take() -> None:
+def test_detector_is_any_object_with_take() -> None:
     maker: type[Detector] = Waffling
     assert detect.findings(Run.from_events(RunBuilder("Go").extend(*a_round(0, "Hm.")).events), [maker]) == []
 
 
-def test_a_finding_that_no_log_can_hold_is_refused_where_it_is_made(subtests: pytest.Subtests) -> None:
+def test_finding_that_no_log_can_hold_is_refused_at_once(subtests: pytest.Subtests) -> None:
     fine: dict[str, Any] = {"rule": "r", "family": "f", "first": 0, "last": 2}
     deep: Any = []
     for _ in range(400):
@@ -156,7 +156,7 @@ def test_a_finding_that_no_log_can_hold_is_refused_where_it_is_made(subtests: py
     assert "\ud800" not in told.sentence and told.evidence == ["a", {"1": 2}]
 
 
-def test_a_detector_may_return_nothing() -> None:
+def test_detector_may_return_nothing() -> None:
     class Silent:
         def take(self, event: e.AnyEvent, run: RunFacts) -> Iterable[Finding]:
             return None  # type: ignore[return-value]  # what a function without a return does
@@ -177,7 +177,7 @@ def test_a_detector_may_return_nothing() -> None:
         Continue(None),  # type: ignore[arg-type]
     ],
 )
-def test_a_verdict_that_no_log_can_hold_is_refused_and_names_the_policy(verdict: Any) -> None:
+def test_verdict_that_no_log_can_hold_names_the_policy(verdict: Any) -> None:
     def odd_policy(run: Run) -> Any:
         return verdict
 
@@ -192,7 +192,7 @@ class Failing:
         raise ZeroDivisionError("by nothing")
 
 
-def test_a_detector_that_fails_is_dropped_with_a_warning_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_failing_detector_is_dropped_with_a_warning(tmp_path: Path) -> None:
     class Both(Proof):
         name: ClassVar[str] = "both"
 
@@ -209,7 +209,7 @@ def test_a_detector_that_fails_is_dropped_with_a_warning_and_the_run_goes_on(tmp
         detect.findings(run, [Failing])
 
 
-def test_guidance_that_no_log_can_hold_is_refused_where_a_policy_returns_it(subtests: pytest.Subtests) -> None:
+def test_guidance_that_no_log_can_hold_is_refused(subtests: pytest.Subtests) -> None:
     wrong = [
         Guidance("mine", "proof", "Prove it.", level=2**70),
         Guidance("mine", "proof", "Prove it.", level=True),

@@ -26,7 +26,7 @@ def think(thought: str = "") -> str:
     return "changed the world"
 
 
-def test_a_tool_says_what_it_is_for_and_a_run_counts_by_it() -> None:
+def test_tool_declares_its_role_and_runs_count_by_it() -> None:
     replies = [ToolCall("sketch"), ToolCall("sketch", {"idea": "b"}), ToolCall("think"), ToolCall("sketch"), "Done."]
     run = asyncio.run(Agent(ScriptedModel(replies), tools=[sketch, think]).run("Go"))
     assert {spec.name: spec.role for spec in run.tools} == {"sketch": "planning", "think": "work", "todo_operations": "list"}
@@ -35,13 +35,13 @@ def test_a_tool_says_what_it_is_for_and_a_run_counts_by_it() -> None:
     assert [one.is_planning_only for one in run.rounds] == [True, True, False, True, False]
 
 
-def test_lists_of_other_products_are_known_by_their_names() -> None:
+def test_todo_lists_of_other_products_are_known_by_name() -> None:
     for name in ("TodoWrite", "TodoRead", "write_todos", "update_plan"):
         run = RunBuilder("Go").round(ToolCall(name)).run
         assert role_of(name) == "list" and run.rounds[0].is_planning_only and not run.rounds[0].worked
     assert RunBuilder("Go").round(ToolCall("write")).run.rounds[0].worked
 
 
-def test_a_role_that_there_is_not_is_refused() -> None:
+def test_unknown_role_is_refused() -> None:
     with pytest.raises(InvalidTool, match="Roles are work, planning, list"):
         tool(role="play")(add)  # type: ignore[call-overload]

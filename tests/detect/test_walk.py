@@ -23,7 +23,7 @@ def a_run() -> Run:
     return asyncio.run(Agent(ScriptedModel(replies), tools=[look]).run("How many rows?"))
 
 
-def test_the_walk_holds_each_event_up_to_the_end_of_the_last_round_once_and_in_order() -> None:
+def test_walk_has_each_event_once_and_in_order() -> None:
     run = a_run()
     walked = [event for one in walk_rounds(run) for event in (*one.before, one.start, *one.prepared, *one.answered)]
     assert walked == [*run.events][: len(walked)]
@@ -32,14 +32,14 @@ def test_the_walk_holds_each_event_up_to_the_end_of_the_last_round_once_and_in_o
     assert [one.guidance for one in walk_rounds(run)] == [one.guidance for one in run.rounds]
 
 
-def test_a_round_that_was_cut_off_is_walked_too() -> None:
+def test_interrupted_round_is_walked_too() -> None:
     run = a_run()
     for length in range(1, len(run.events)):
         cut = Run.from_events(run.events[:length])
         assert len([*walk_rounds(cut)]) == len(cut.rounds)
 
 
-def test_the_run_before_a_round_is_what_its_policies_saw() -> None:
+def test_run_before_a_round_is_that_its_policies_saw() -> None:
     run = a_run()
     for one in walk_rounds(run):
         before = run_before(run, one)
@@ -59,7 +59,7 @@ def shadow_of(run: Run, **other: str) -> Run:
 
 @given(st.lists(st.sampled_from(["call", "text", "two", "bad"]), min_size=1, max_size=6))
 @examples(20)
-def test_a_shadow_that_changes_nothing_is_the_run_itself(rounds: list[str]) -> None:
+def test_unchanged_shadow_equals_the_run(rounds: list[str]) -> None:
     story = Story(todo(1))
     for kind in rounds:
         if kind == "text":
@@ -72,7 +72,7 @@ def test_a_shadow_that_changes_nothing_is_the_run_itself(rounds: list[str]) -> N
     assert [*shadow.messages] == [*story.run.messages]
 
 
-def test_a_shadow_has_its_own_guidance_and_reasons_and_the_recorded_replies_and_results() -> None:
+def test_shadow_has_own_guidance_and_recorded_replies_and_results() -> None:
     recorded = RunBuilder("Go").round("Hm.").round("Hm.", reason="open_todos", guidance=(guidance_of("intervention"),))
     shadow = ShadowRun()
     for one in walk_rounds(recorded.run):
@@ -87,7 +87,7 @@ def test_a_shadow_has_its_own_guidance_and_reasons_and_the_recorded_replies_and_
 
 
 @pytest.mark.req("R0.23")
-def test_the_shadow_is_read_by_policies_like_any_run() -> None:
+def test_policies_read_the_shadow_like_any_run() -> None:
     recorded = a_run()
     shadow = ShadowRun()
     for one in walk_rounds(recorded):

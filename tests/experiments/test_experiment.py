@@ -81,7 +81,7 @@ small(6, folder=sys.argv[1], agent={{"tools": [check_line], "policy": TwoRounds(
 
 
 @pytest.mark.slow("two processes that are killed")
-def test_killed_experiment_goes_on_to_the_same_table(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_killed_experiment_continues_to_the_same_table(tmp_path: Path, subtests: pytest.Subtests) -> None:
     paths = [str(Path(__file__).parents[1] / "support")]
     for where in ("tool", "between") if AT_NIGHT else ("tool",):
         with subtests.test(where):
@@ -108,7 +108,7 @@ def test_killed_experiment_goes_on_to_the_same_table(tmp_path: Path, subtests: p
             assert len([*folder.glob("cut/*")]) == redone.count("again")
 
 
-def test_cells_of_failed_limited_and_broken_runs_are_rows_with_reasons() -> None:
+def test_failed_limited_and_broken_cells_are_rows_with_reasons() -> None:
     class Breaks:
         name = "own:breaks"
 
@@ -162,7 +162,7 @@ def test_check_that_raises_is_missing_and_counted() -> None:
     assert any("a check raised for 6 runs" in note for note in results.notes)
 
 
-def test_nothing_begins_at_the_budget_and_a_run_of_unknown_cost_is_alone() -> None:
+def test_nothing_begins_at_the_budget_and_unknown_costs_run_alone() -> None:
     price = "simulated:disciplined?price=3000/3000"
     experiment = small(10, models=[price], budget=0.0001, places=2, primary="answered", agent={"tools": [check_line]})
     results = experiment.run_sync(show=False)
@@ -328,7 +328,7 @@ def test_looks_at_the_logs_before_the_end_are_noted(tmp_path: Path, subtests: py
     assert not cover.exists()
 
 
-def test_full_disk_ends_an_experiment_which_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_experiment_continues_after_a_full_disk_has_space(tmp_path: Path) -> None:
     full = [True]
     write = os.write
 
@@ -348,7 +348,7 @@ def test_full_disk_ends_an_experiment_which_goes_on_when_there_is_room(tmp_path:
     assert not experiment.results().failures
 
 
-def test_look_at_a_run_in_memory_is_noted_before_the_end() -> None:
+def test_look_at_a_run_in_memory_is_noted_early() -> None:
     experiment = small(3, places=1)
     part = started(experiment, 2, LiveExperiment.stop, []).result(LONG)
     part.run(part.rows[0].run_id)
@@ -366,7 +366,7 @@ def test_look_while_it_runs_is_noted(tmp_path: Path) -> None:
     assert results.notes == ("looked at after 1 of 4 runs",) and not results.is_covered
 
 
-def test_experiment_that_goes_on_reads_its_own_logs_without_a_look(tmp_path: Path) -> None:
+def test_continued_experiment_reads_its_own_logs_without_a_look(tmp_path: Path) -> None:
     experiment = small(2, folder=tmp_path / "exp", places=1)
     experiment.run_sync(show=False)
     path = tmp_path / "exp" / "experiment.rows"

@@ -133,7 +133,7 @@ def test_agents_as_tools_count_by_what_they_do(subtests: pytest.Subtests) -> Non
     assert hash_of(again) != hash_of(boss())
 
 
-def test_whatever_a_check_raises_its_value_is_unknown(subtests: pytest.Subtests) -> None:
+def test_value_of_a_raising_check_is_unknown(subtests: pytest.Subtests) -> None:
     for error in (asyncio.CancelledError, SystemExit, ZeroDivisionError):
 
         def raises(run: Any, error: type[BaseException] = error) -> bool:
@@ -155,7 +155,7 @@ def test_task_function_without_a_later_prompt_is_a_failed_row() -> None:
     assert [(row.status, "no prompt" in row.error) for row in results.rows] == [("failed", True)]
 
 
-def test_each_extension_is_noted_once_and_none_before_the_first_run(tmp_path: Path) -> None:
+def test_extensions_are_noted_once_after_the_first_run(tmp_path: Path) -> None:
     experiment = small(2, folder=tmp_path / "exp")
     experiment.run_sync(show=False)
     more = experiment.extend(repeats=1)

@@ -44,7 +44,7 @@ def test_design_counts_clusters_models_and_repeats_as_the_test_does() -> None:
     assert two == effect(24, repeats=2) == plan_minimum_effect_of_passes([1] * 24, 2, 0.4) < once
 
 
-def test_clusters_that_are_too_few_for_a_comparison_are_refused_before_any_run(snapshot: Snapshot, tmp_path: Path) -> None:
+def test_too_few_clusters_are_refused_before_any_run(snapshot: Snapshot, tmp_path: Path) -> None:
     experiment = clustered(30, 4, folder=tmp_path / "exp")
     with pytest.raises(ExperimentProblems, check=snapshot.worded):
         experiment.design()
@@ -53,14 +53,14 @@ def test_clusters_that_are_too_few_for_a_comparison_are_refused_before_any_run(s
     assert not (tmp_path / "exp").exists() and clustered(30, 4, {"a": "off"}).design().clusters == 4
 
 
-def test_too_few_tasks_for_a_comparison_are_refused_in_a_design_and_may_be_run(snapshot: Snapshot) -> None:
+def test_too_few_tasks_are_refused_in_a_design_but_run(snapshot: Snapshot) -> None:
     with pytest.raises(ExperimentProblems, check=snapshot.worded):
         small(5).design()
     assert small(6).design().tasks == 6 and small(5, {"a": "off"}).design().tasks == 5
     assert len(small(1).run_sync(show=False).rows) == 2
 
 
-def test_pass_rate_that_is_no_share_is_refused() -> None:
+def test_pass_rate_outside_0_to_1_is_refused() -> None:
     with pytest.raises(SettingsError, match="is not a share of runs"):
         small(6).design(pass_rate=60)
 
@@ -75,7 +75,7 @@ def test_models_without_a_seed_are_named() -> None:
     assert small(models=[CHATTY, Own()]).design().unseeded == ("own:model",)
 
 
-def test_pilot_estimates_what_the_design_lacked_and_stays_apart(tmp_path: Path) -> None:
+def test_pilot_estimates_what_the_design_lacked(tmp_path: Path) -> None:
     experiment = small(12, folder=tmp_path / "exp")
     pilot = asyncio.run(experiment.pilot(6, show=False))
     assert (pilot.runs, pilot.tasks) == (6 * 2 * 2, 6)

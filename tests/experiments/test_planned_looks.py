@@ -73,7 +73,7 @@ def test_p_below_the_level_shows_what_the_interval_says() -> None:
         assert one.mde is None and fixed.mde is not None
 
 
-def test_run_ends_at_each_look_and_goes_on(tmp_path: Path) -> None:
+def test_run_ends_at_each_look_and_continues(tmp_path: Path) -> None:
     experiment = small(24, looks=2, repeats=2, folder=tmp_path / "exp")
     first = experiment.run_sync(show=False)
     first.run(first.rows[0].run_id)  # at a planned look, logs are open too

@@ -51,7 +51,7 @@ def calls_of(run: Run) -> list[tuple[str, Any, str, str]]:
     ]
 
 
-def test_a_trace_that_lacks_nothing_is_a_run_without_a_warning() -> None:
+def test_complete_trace_is_a_run_without_a_warning() -> None:
     made = writer(agent="retail", tags=("tau",), run_id="r-7", parent_id="r-6")
     made.system("Be kind.")
     made.say("Look.", at=NOON)
@@ -160,7 +160,7 @@ GAPS: dict[str, tuple[list[Step], list[tuple[str, Any, str, str]], str]] = {
 }
 
 
-def test_what_a_trace_lacks_is_filled_and_said(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_gaps_of_a_trace_are_filled_and_reported(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for name, (steps, calls, said) in GAPS.items():
         with subtests.test(name):
             made = writer()
@@ -173,7 +173,7 @@ def test_what_a_trace_lacks_is_filled_and_said(subtests: pytest.Subtests, tmp_pa
             assert all(len(one.calls) == len(one.results) for one in run.rounds)
 
 
-def test_a_trace_of_a_reply_alone_gets_a_prompt_a_model_and_tools() -> None:
+def test_lone_reply_gets_a_prompt_a_model_and_tools() -> None:
     made = RunWriter(e.Origin("by_hand"))
     made.reply("Hello.", [ToolCall("", {}, "c1")])
     run = made.finish(None)
@@ -192,7 +192,7 @@ def test_a_trace_of_a_reply_alone_gets_a_prompt_a_model_and_tools() -> None:
     ]
 
 
-def test_a_run_has_the_same_id_whenever_it_is_read_and_others_have_others() -> None:
+def test_run_id_is_stable_across_reads() -> None:
     def made(position: str, prompt: str = "Go.") -> str:
         one = RunWriter(e.Origin("by_hand", "runs.json", position))
         one.say(prompt)
@@ -201,7 +201,7 @@ def test_a_run_has_the_same_id_whenever_it_is_read_and_others_have_others() -> N
     assert made("1") == made("1") and len({made("1"), made("2"), made("1", "Stop.")}) == 3
 
 
-def test_unknown_times_stay_unknown_and_those_without_a_zone_are_utc(snapshot: Snapshot) -> None:
+def test_unknown_times_stay_unknown_and_zoneless_times_are_utc(snapshot: Snapshot) -> None:
     made = writer()
     made.say("Go.")
     made.reply("One.", at=datetime(2026, 5, 1, 12))
@@ -229,7 +229,7 @@ def test_pictures_thinking_and_authors_are_kept() -> None:
     assert "Bert: Sure?" in page_html(run).replace("</b>", "").replace("<b>", "")
 
 
-def test_other_events_stand_where_they_came(snapshot: Snapshot) -> None:
+def test_other_events_keep_their_position(snapshot: Snapshot) -> None:
     made = writer()
     made.say("Go.")
     made.event(w.StepStarted, step="a", at=NOON)
@@ -247,7 +247,7 @@ def test_other_events_stand_where_they_came(snapshot: Snapshot) -> None:
         odd.finish()
 
 
-def test_guidance_and_todos_stand_in_the_round_that_they_belong_to() -> None:
+def test_guidance_and_todos_are_in_their_round() -> None:
     made, once = writer(), Guidance("mine", "text", "Go.")
     made.say("Go.")
     made.event(e.GuidanceGiven, guidance=once)
@@ -261,7 +261,7 @@ def test_guidance_and_todos_stand_in_the_round_that_they_belong_to() -> None:
     assert (run.rounds[0].completed, run.rounds[0].signals) == ((1,), ("continue",))
 
 
-def test_lists_of_other_products_are_known_by_their_names() -> None:
+def test_todo_lists_of_other_products_are_known_by_name() -> None:
     names = ["TodoWrite", "write_todos", "update_plan", "todo_operations", "Bash", "think"]
     assert [role_of(name) for name in names] == ["list"] * 4 + ["work", "planning"]
 
@@ -283,7 +283,7 @@ steps = st.one_of(
 
 @examples(300)
 @given(st.lists(steps, max_size=12), st.sampled_from(["completed", "failed", None]))
-def test_whatever_is_taken_makes_a_run_that_can_be_saved_shown_and_continued(taken: list[Step], status: Any) -> None:
+def test_any_trace_makes_a_run_that_saves_and_continues(taken: list[Step], status: Any) -> None:
     made = RunWriter(ORIGIN)
     for step, values, more in taken:
         getattr(made, step)(*values, **more)
@@ -300,7 +300,7 @@ def test_whatever_is_taken_makes_a_run_that_can_be_saved_shown_and_continued(tak
     assert Agent(model).run_sync("And?", continue_from=run).text == "Well."
 
 
-def test_a_summary_is_sent_in_place_of_what_is_before_it_but_for_what_is_kept() -> None:
+def test_summary_replaces_earlier_messages_except_the_kept() -> None:
     made = writer()
     made.say("Look.")
     for number in range(3):
@@ -325,7 +325,7 @@ def test_a_summary_is_sent_in_place_of_what_is_before_it_but_for_what_is_kept() 
     assert Run.from_events(run.events).messages == run.messages and page_html(run) and run_text(run)
 
 
-def test_system_messages_before_the_conversation_are_one_system_prompt_and_later_ones_messages() -> None:
+def test_leading_system_messages_join_and_later_ones_stay_messages() -> None:
     made = writer()
     for text in ("Be kind.", "Be brief."):
         made.system(text)
@@ -340,7 +340,7 @@ def test_system_messages_before_the_conversation_are_one_system_prompt_and_later
 # Two formats, read with it
 
 
-def test_a_chat_log_with_ids_used_again_and_contents_that_are_null(tmp_path: Path) -> None:
+def test_chat_log_with_reused_ids_and_null_contents_is_read(tmp_path: Path) -> None:
     runs = [chat_run(record, str(place)) for place, record in enumerate(CHAT)]
     first = runs[0]
     assert (first.prompt, first.system, first.text) == ("Cancel my order.", "# Policy", "It is cancelled.")
@@ -354,7 +354,7 @@ def test_a_chat_log_with_ids_used_again_and_contents_that_are_null(tmp_path: Pat
     assert list(tables.runs(runs).origin_position) == ["0", "1"] and tables.rounds(runs).seconds.isna().all()
 
 
-def test_a_conversation_of_several_agents_keeps_who_said_what() -> None:
+def test_conversation_of_several_agents_keeps_its_speakers() -> None:
     run = team_run(TEAM)
     assert [(message.role, message.author) for message in run.messages] == [
         ("user", "human"),
@@ -387,7 +387,7 @@ PLACES: dict[str, Callable[[RunWriter, Any], object]] = {
 }
 
 
-def test_whatever_a_trace_has_in_a_place_is_a_run_that_can_be_read_again_or_that_error(subtests: pytest.Subtests) -> None:
+def test_odd_trace_values_give_a_readable_run_or_trace_error(subtests: pytest.Subtests) -> None:
     for name, put in PLACES.items():
         with subtests.test(name):
             for odd in ODD:

@@ -79,9 +79,7 @@ def record(name: str, number: int) -> dict[str, Any]:
 
 @pytest.mark.nightly("by day a large file streams in bounded memory")
 @pytest.mark.slow("tracing the memory of documents of 20 MB each")
-def test_a_large_document_is_read_a_record_at_a_time(
-    tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_document_is_read_by_record(tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_file, "LARGE_BYTES", 1_000_000)
     monkeypatch.setattr(trace_file, "MAX_RECORD_BYTES", 1_000_000)
     for name, head in HEADS.items():

@@ -71,7 +71,7 @@ def test_hostile_names_are_drawn_as_text_without_a_warning(subtests: pytest.Subt
     assert max(map(len, lanes)) <= 26
 
 
-def test_each_plot_of_nothing_says_so_in_words(subtests: pytest.Subtests) -> None:
+def test_plot_of_nothing_says_so_in_words(subtests: pytest.Subtests) -> None:
     begun = RunBuilder().run
     said = {
         "cost": "No model was called.",
@@ -123,7 +123,7 @@ def test_nothing_is_cut_off_or_drawn_over_another_text(subtests: pytest.Subtests
                 assert not any(box.overlaps(other) for other in boxes[place + 1 :])
 
 
-def test_a_figure_that_is_cropped_keeps_title_legend_and_notes() -> None:
+def test_cropped_figure_keeps_title_legend_and_notes() -> None:
     """As the inline backend does it."""
     figure = plots.tokens(eventful())
     figure.draw_without_rendering()
@@ -143,7 +143,7 @@ def test_colour_is_never_the_only_sign() -> None:
     assert sorted(plain) == ["followed", "model", "succeeded", "tool"], "one, or one of other lanes, in each plot"
 
 
-def test_the_background_is_opaque_and_the_persons_style_changes_nothing() -> None:
+def test_background_is_opaque_and_user_style_changes_nothing() -> None:
     import matplotlib as mpl
     from matplotlib import style
 
@@ -159,7 +159,7 @@ def test_the_background_is_opaque_and_the_persons_style_changes_nothing() -> Non
     assert int.from_bytes(data[16:20], "big") == 1_400
 
 
-def test_a_figure_describes_itself_and_survives_pickling(snapshot: Snapshot) -> None:
+def test_figure_describes_itself_and_survives_pickling(snapshot: Snapshot) -> None:
     figure = plots.todos(eventful())
     assert isinstance(figure, Figure)
     assert repr(figure) == snapshot
@@ -167,7 +167,7 @@ def test_a_figure_describes_itself_and_survives_pickling(snapshot: Snapshot) -> 
     assert repr(again) == repr(figure) and png(again) == png(figure)
 
 
-def test_what_cannot_be_drawn_has_a_placeholder() -> None:
+def test_undrawable_data_has_a_placeholder() -> None:
     assert clean("half \ud83d, \u202eright to left, 日, \x1b[0m, ✓") == "half �, �right to left, �, �[0m, ✓"
 
 
@@ -201,7 +201,7 @@ print(json.dumps([loaded, told, "matplotlib.pyplot" in sys.modules]))
 """
 
 
-def test_matplotlib_is_loaded_by_the_first_plot_only_and_pyplot_never(tmp_path: Path) -> None:
+def test_matplotlib_loads_with_the_first_plot_and_pyplot_never(tmp_path: Path) -> None:
     path = tmp_path / "plot.svg"
     command = [sys.executable, "-W", "error", "-c", WITHOUT, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

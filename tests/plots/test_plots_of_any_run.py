@@ -21,7 +21,7 @@ OLDER = Path(__file__).parents[1] / "store" / "older_logs"
 @pytest.mark.slow("runs random runs and draws each seven times")
 @examples(6)
 @given(plan=plans, share=st.floats(0, 1))
-def test_each_plot_is_made_of_a_random_run_cut_off_anywhere(plan: Plan, share: float) -> None:
+def test_each_plot_is_made_of_a_cut_random_run(plan: Plan, share: float) -> None:
     with TemporaryDirectory() as folder:
         whole = really_run(plan, Store(Path(folder)))[0]
     for run in (whole, Run.from_events(whole.events[: max(1, int(len(whole.events) * share))])):

@@ -18,7 +18,7 @@ from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.plots.drawing.plot_spans import FAILED, MODEL, OK, OPEN, SKIPPED, spans_of
 
 
-def test_each_part_has_its_lane_its_time_and_its_outcome() -> None:
+def test_span_has_its_lane_time_and_outcome() -> None:
     found = spans_of(eventful())
     parts = {}
     for span in found.spans:
@@ -40,13 +40,13 @@ def test_each_part_has_its_lane_its_time_and_its_outcome() -> None:
     assert (found.timed, found.inferred, found.cuts) == (True, False, [])
 
 
-def test_a_canned_answer_is_no_call_of_a_model() -> None:
+def test_canned_answer_is_not_a_model_call() -> None:
     told = Told().add(w.ModelCalled, operation="clarify_blank")
     assert spans_of(told.run).spans == []
     assert [span.lane for span in spans_of(told.add(w.ModelCalled, operation="judge").run).spans] == ["side calls"]
 
 
-def test_without_times_each_round_is_equally_wide_and_its_parts_are_in_order() -> None:
+def test_rounds_without_times_are_equally_wide_and_in_order() -> None:
     found = spans_of(without_times(eventful()))
     assert not found.timed
     assert [(end - start) for _, start, end in found.rounds] == [1.0] * 6
@@ -56,13 +56,13 @@ def test_without_times_each_round_is_equally_wide_and_its_parts_are_in_order() -
     assert found.marks == [("loop found", 5.5)]
 
 
-def test_a_run_of_which_only_some_times_are_known_is_drawn_in_order() -> None:
+def test_run_with_some_known_times_is_drawn_in_order() -> None:
     events = eventful().events
     unknown = next(event for event in events if isinstance(event, e.ToolFinished))
     assert not spans_of(Run.from_events([replace(event, at=None) if event is unknown else event for event in events])).timed
 
 
-def test_what_the_log_leaves_open_ends_where_the_log_ends() -> None:
+def test_spans_left_open_end_with_the_log() -> None:
     told = Told()
     told.extend(*begun(0)).replied(called("nap", "c1"))
     told.add(e.ToolStarted, call=called("nap", "c1")).passes(4)
@@ -74,14 +74,14 @@ def test_what_the_log_leaves_open_ends_where_the_log_ends() -> None:
     assert [(span.lane, span.start, span.end, span.outcome) for span in spans_of(told.run).spans] == [(MODEL, 1.0, 4.0, OPEN)]
 
 
-def test_a_wait_that_was_cut_short_ends_with_its_round_and_no_attempt_follows() -> None:
+def test_cut_wait_ends_with_its_round_without_an_attempt() -> None:
     told = RunBuilder().extend(*begun(0)).add(e.RetryScheduled, attempt=1, seconds=600.0, reason="busy")
     told.add(e.CommandReceived, command="stop").add(e.RoundFinished, index=0, status="cancelled")
     found = [(span.lane, span.start, span.end) for span in spans_of(told.run).spans]
     assert found == [("model", 1.0, 2.0), ("wait to retry", 2.0, 4.0)]
 
 
-def test_the_time_without_a_process_is_left_out() -> None:
+def test_time_without_a_process_is_left_out() -> None:
     told = Told()
     told.extend(*begun(0)).replied(called("nap", "c1"))
     told.add(e.ToolStarted, call=called("nap", "c1"))
@@ -96,7 +96,7 @@ def test_the_time_without_a_process_is_left_out() -> None:
     assert max(span.end for span in found.spans) <= 5.0
 
 
-def test_starts_that_a_trace_does_not_record_follow_from_seconds_or_from_the_end_of_what_came_before() -> None:
+def test_missing_starts_follow_from_durations_or_the_end_before() -> None:
     writer = RunWriter(Origin("chat", "chat.json", "0"))
     writer.say("Go", at=START)
     writer.reply("", [ToolCall("look", {}, "c1")], at=START + timedelta(seconds=5))

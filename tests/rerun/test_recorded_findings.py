@@ -66,7 +66,7 @@ def found(run: Run) -> list[tuple[Any, ...]]:
     return [(one.rule, one.family, one.first, one.last, one.severity, one.sentence) for one in run.findings]
 
 
-def test_a_run_with_detectors_is_made_again_with_their_findings_and_what_followed(subtests: pytest.Subtests) -> None:
+def test_run_with_detectors_is_reproduced_with_its_findings(subtests: pytest.Subtests) -> None:
     cases: dict[str, Callable[[], Run]] = {
         "a preset": lambda: live("default"),
         "one of the person's own": lambda: live(second),
@@ -86,7 +86,7 @@ def test_a_run_with_detectors_is_made_again_with_their_findings_and_what_followe
             assert kinds[0] == kinds[1]
 
 
-def test_a_detector_that_asks_a_model_asks_nobody_when_its_run_is_made_again_or_replayed() -> None:
+def test_reproduction_asks_no_model_for_recorded_findings() -> None:
     model = Judged()
     run = live(judge, model)
     assert model.asked == 4 and [one.last for one in run.findings] == [1]
@@ -101,7 +101,7 @@ def test_a_detector_that_asks_a_model_asks_nobody_when_its_run_is_made_again_or_
     assert model.asked == 4
 
 
-def test_detectors_given_look_again_and_a_change_in_one_is_the_first_difference() -> None:
+def test_given_detectors_run_again_and_changes_are_differences() -> None:
     run = live(second)
     assert found(reproduce_sync(run, detect=second)) == found(run)
 
@@ -114,7 +114,7 @@ def test_detectors_given_look_again_and_a_change_in_one_is_the_first_difference(
     assert "round 3 of run" in str(caught.value) and "+" in str(caught.value) and "Two rounds are over" in str(caught.value)
 
 
-def test_findings_stand_in_the_rounds_in_which_they_were_made_whatever_rounds_they_are_about() -> None:
+def test_findings_are_in_the_rounds_that_made_them() -> None:
     @detector
     def late(run: Run) -> Finding | None:
         return Finding("mine", "loop", 0, 0, "nudge", "It began so") if len(run.rounds) == 3 else None
@@ -137,7 +137,7 @@ def test_fork_has_only_the_findings_of_rounds_before_it() -> None:
     assert [one.sentence for one in again.findings] == ["The second round is over"]
 
 
-def test_guidance_of_ones_own_comes_from_the_log_and_gates_of_ones_own_are_given(snapshot: Snapshot) -> None:
+def test_own_guidance_comes_from_the_log_and_gates_are_given(snapshot: Snapshot) -> None:
     def no_more(call: ToolCall, run: Any) -> Block | None:
         if len(run.rounds) < 3:
             return None

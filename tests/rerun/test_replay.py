@@ -39,7 +39,7 @@ def texts(run: Run) -> list[list[tuple[str, str]]]:
 
 @given(st.lists(LINES, max_size=9), POLICIES, st.integers(2, 12))
 @examples(40)
-def test_a_run_of_agentnb_replayed_under_its_own_settings_goes_as_it_went(lines: list[Any], policy: Any, most: int) -> None:
+def test_replay_under_own_settings_goes_as_recorded(lines: list[Any], policy: Any, most: int) -> None:
     run = whatever(lines, policy, max_rounds=most)
     found = replay(run)
     assert found.first_divergence is None and found.first_told_otherwise is None
@@ -55,7 +55,7 @@ def test_a_run_of_agentnb_replayed_under_its_own_settings_goes_as_it_went(lines:
 
 @given(st.lists(LINES, max_size=9), POLICIES)
 @examples(20)
-def test_up_to_where_they_part_the_replay_decides_as_a_live_run_with_the_same_replies(lines: list[Any], policy: Any) -> None:
+def test_replay_decides_like_a_live_run_until_they_diverge(lines: list[Any], policy: Any) -> None:
     recorded, live = whatever(lines, Minimal()), whatever(lines, policy)
     found = replay(recorded, policy=policy)
     decided = [one for one in found.rounds if not one.hypothetical and not one.differs]
@@ -65,13 +65,13 @@ def test_up_to_where_they_part_the_replay_decides_as_a_live_run_with_the_same_re
     assert reasons(found)[: len(decided)] == wanted
 
 
-def test_the_same_run_and_variant_make_the_same_replay() -> None:
+def test_same_run_and_variant_make_the_same_replay() -> None:
     run = load_trace("complex-fails")
     one, other = (replay(run, policy=Matrix(workflow_mode=True)) for _ in range(2))
     assert one.table().equals(other.table()) and one.sentence == other.sentence and one.would_be == other.would_be
 
 
-def test_a_call_that_a_guard_would_have_blocked_is_the_first_divergence(snapshot: Snapshot) -> None:
+def test_call_a_guard_would_block_is_the_first_divergence(snapshot: Snapshot) -> None:
     run = foreign(*[LOOK] * 8, "A hat.")
     found = replay(run)
     assert (parting(found), found.caught_at) == (3, 3)
@@ -100,14 +100,14 @@ def test_guards_are_varied_with_the_policy(subtests: pytest.Subtests) -> None:
             assert parting(replay(run, **how)) == expected
 
 
-def test_a_call_that_the_record_blocked_would_have_run_without_the_guard(snapshot: Snapshot) -> None:
+def test_recorded_block_would_run_without_the_guard(snapshot: Snapshot) -> None:
     run, _ = scripted(do(1), do(1), do(1), "Done.")
     found = replay(run, policy=Matrix(guard=None))
     assert parting(found) == 3 and not found.rounds[2].judged_calls[0].blocked
     assert found.sentence == snapshot
 
 
-def test_tools_that_a_run_itself_let_repeat_are_not_blocked() -> None:
+def test_tools_allowed_to_repeat_are_not_blocked() -> None:
     @tool(repeatable=True)
     def work(n: int = 0) -> str:
         """Does the work of one item."""
@@ -119,7 +119,7 @@ def test_tools_that_a_run_itself_let_repeat_are_not_blocked() -> None:
     assert parting(replay(run, limits={"max_tool_calls": 2})) == 3
 
 
-def test_limits_end_it_earlier_or_later(subtests: pytest.Subtests) -> None:
+def test_limits_end_a_replay_earlier_or_later(subtests: pytest.Subtests) -> None:
     calls = [do(n) for n in range(6)]
     run, _ = scripted(*calls, "Done.", max_rounds=9)
     cut, _ = scripted(*calls[:3], max_rounds=3)
@@ -144,14 +144,14 @@ def test_tokens_are_counted_as_recorded() -> None:
     assert found.tokens_saved == 30
 
 
-def test_what_a_replay_cannot_do_is_said() -> None:
+def test_impossible_replay_is_refused_with_its_reason() -> None:
     run, _ = scripted(do(1), "Done.", max_seconds=60, gates=[lambda call, so_far: None])
     *others, gate = replay(run).not_replayed
     assert others == ["time and money", "the limit max_seconds"] and gate.startswith("the gate <lambda>-")
     assert "Not replayed: time and money" in replay(run).caution
 
 
-def test_the_turns_of_a_person_in_a_foreign_trace_are_ends_and_no_divergence() -> None:
+def test_user_turns_of_a_foreign_trace_are_not_divergences() -> None:
     run = foreign(LOOK, "A hat.", ("person", "And now?"), ToolCall("look", {"at": 2}), "A stone.")
     found = replay(run)
     assert parting(found) is None and found.caught_at is None
@@ -159,7 +159,7 @@ def test_the_turns_of_a_person_in_a_foreign_trace_are_ends_and_no_divergence() -
     assert [one.reason for one in found.would_be.rounds] == ["prompt", "tool_results", "said", "tool_results"]
 
 
-def test_a_turn_that_would_not_have_ended_is_where_they_part() -> None:
+def test_turn_that_would_continue_is_the_divergence() -> None:
     run = foreign(ToolCall("todo_operations", write("one").arguments), "Done.", ("person", "Really?"), "Yes.")
     assert [todo.status for todo in run.todos] == ["not-started"]
     found = replay(run)
@@ -167,13 +167,13 @@ def test_a_turn_that_would_not_have_ended_is_where_they_part() -> None:
     assert [one.would_be is None for one in found.rounds] == [False, False, True]
 
 
-def test_markers_in_a_foreign_reply_are_read_as_the_policy_reads_them() -> None:
+def test_markers_in_a_foreign_reply_are_parsed_by_policy() -> None:
     run = foreign(LOOK, "More to come.\n[CONTINUE]")
     assert isinstance(replay(run).rounds[-1].verdict, Continue)
     assert isinstance(replay(run, policy="minimal").rounds[-1].verdict, Stop)
 
 
-def test_guidance_that_would_have_been_given_is_judged_by_the_recorded_reply() -> None:
+def test_hypothetical_guidance_is_judged_by_the_recorded_reply() -> None:
     mine = GuidanceSet("mine", {"tools": "Call look again, round {{ round }} of {{ max_rounds }}."})
     found = replay(foreign(LOOK, "A hat.", "A hat."), guidance=mine, limits={"max_rounds": 7})
     assert [one.text for one in found.rounds[0].next_guidance] == ["Call look again, round 2 of 7."]
@@ -181,7 +181,7 @@ def test_guidance_that_would_have_been_given_is_judged_by_the_recorded_reply() -
     assert found.first_told_otherwise is not None and found.first_told_otherwise.number == 2
 
 
-def test_guidance_off_says_nothing_and_changes_no_decision() -> None:
+def test_guidance_off_is_silent_and_changes_no_decision() -> None:
     found = replay("healthy", guidance="off")
     assert found.first_told_otherwise is None and found.first_divergence is None
 
@@ -195,7 +195,7 @@ class EveryCall:
         return []
 
 
-def test_detectors_look_at_the_whole_record_also_behind_a_would_be_end() -> None:
+def test_detectors_see_the_record_beyond_a_hypothetical_end() -> None:
     run = foreign(LOOK, ToolCall("look", {"at": 2}), "Hm.", ToolCall("look", {"at": 3}), "Done.")
     found = replay(run, detect=[EveryCall], limits={"max_rounds": 3})
     assert [[one.rule for one in each.findings] for each in found.rounds] == [[], ["looked"], [], ["looked"], []]
@@ -213,7 +213,7 @@ class AtEnd:
         return [self.finding] if type(event).__name__ == "RoundFinished" and run.last_round.index == 1 else []
 
 
-def test_notice_of_discipline_catches_no_failure(subtests: pytest.Subtests) -> None:
+def test_discipline_notice_catches_no_failure(subtests: pytest.Subtests) -> None:
     run = foreign(LOOK, ToolCall("look", {"at": 2}), "A hat.")
     cases = [("discipline", "notice", None), ("loop", "notice", 2), ("stall", "notice", 2), ("discipline", "nudge", 2)]
     for family, severity, caught_at in cases:
@@ -222,7 +222,7 @@ def test_notice_of_discipline_catches_no_failure(subtests: pytest.Subtests) -> N
             assert [one.rule for one in found.rounds[1].findings] == ["seen"] and found.caught_at == caught_at
 
 
-def test_loop_that_ended_the_record_as_well_is_caught() -> None:
+def test_loop_that_also_ended_the_record_is_caught() -> None:
     run, _ = scripted(*[LONG_ANSWER] * 4, policy=Matrix(workflow_mode=True))
     found = replay(run)
     assert run.stop_reason == "loop_detected" and found.first_divergence is None
@@ -238,7 +238,7 @@ class Own:
         return Matrix().rules(words, *limits, repeatable=repeatable)
 
 
-def test_settings_that_cannot_be_are_refused_with_what_to_do(subtests: pytest.Subtests) -> None:
+def test_impossible_settings_are_refused_with_advice(subtests: pytest.Subtests) -> None:
     run, _ = scripted("Done.", policy=Own())
     cases: list[tuple[Any, dict[str, Any], str]] = [
         (run, {}, "replay(run, policy=...)"),
@@ -254,7 +254,7 @@ def test_settings_that_cannot_be_are_refused_with_what_to_do(subtests: pytest.Su
     assert parting(replay(run, policy=Own())) is None
 
 
-def test_a_run_without_rounds_has_nothing_to_replay() -> None:
+def test_run_without_rounds_has_nothing_to_replay() -> None:
     writer = RunWriter(Origin("by_hand"), model="m")
     writer.say("Go")
     found = replay(writer.finish())
@@ -263,7 +263,7 @@ def test_a_run_without_rounds_has_nothing_to_replay() -> None:
 
 @given(st.lists(LINES, max_size=9))
 @examples(15)
-def test_a_run_with_detectors_replayed_goes_as_it_went(lines: list[Any]) -> None:
+def test_run_with_detectors_replays_as_it_went(lines: list[Any]) -> None:
     run = whatever(lines, Matrix(guard=None), detect="default")
     found = replay(run)
     assert found.first_divergence is None and found.first_told_otherwise is None
@@ -272,7 +272,7 @@ def test_a_run_with_detectors_replayed_goes_as_it_went(lines: list[Any]) -> None
     assert "the extension detect" not in found.not_replayed
 
 
-def test_a_preset_of_detectors_acts_as_it_would_have_live() -> None:
+def test_detector_preset_acts_as_it_would_have_live() -> None:
     lines = [*[do(1)] * 9, "Done."]
     off, on = (whatever(lines, Matrix(guard=None), detect=one) for one in (None, "default"))
     assert on.findings
@@ -285,7 +285,7 @@ def test_a_preset_of_detectors_acts_as_it_would_have_live() -> None:
     assert any(given.cell == "detected" for one in found.would_be.rounds for given in one.guidance)
 
 
-def test_a_foreign_trace_that_ends_with_a_tool_call_was_ended_from_outside() -> None:
+def test_foreign_trace_ending_with_a_call_ended_from_outside() -> None:
     found = replay(foreign(LOOK, ToolCall("submit", {})))
     assert parting(found) is None and found.caught_at is None
     assert found.rounds[-1].recorded_decision.continues is None and isinstance(found.rounds[-1].verdict, Continue)

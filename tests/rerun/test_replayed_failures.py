@@ -43,7 +43,7 @@ def test_gpt_simple_fail_would_have_continued_after_the_fifth_story() -> None:
 
 
 @pytest.mark.req("R0.86", "R0.43")
-def test_complex_workflow_would_have_continued_for_the_todo_that_is_in_progress() -> None:
+def test_complex_workflow_would_have_continued_for_the_todo_in_progress() -> None:
     found = replay("complex-workflow-didn't-close-out.json")
     recorded = [(True, left, False, True) for left in (3, 3, 2, 1)]
     assert decisions(found, "recorded") == [*recorded, (False, 1, False, False)]
@@ -56,7 +56,7 @@ def test_complex_workflow_would_have_continued_for_the_todo_that_is_in_progress(
 
 
 @pytest.mark.req("R0.32", "R0.38")
-def test_complex_fails_without_workflow_mode_would_have_ended_with_the_first_summary(snapshot: Snapshot) -> None:
+def test_complex_fails_without_workflow_mode_would_end_with_first_summary(snapshot: Snapshot) -> None:
     found = replay("complex-fails", workflow_mode=False)
     assert decisions(found, "recorded") == [
         *[(True, 0, True, True)] * 2,
@@ -83,7 +83,7 @@ def test_complex_fails_goes_as_recorded_up_to_the_loop_guard() -> None:
 
 
 @pytest.mark.req("R0.32", "R0.81")
-def test_complex_fails_in_workflow_mode_would_have_ended_as_a_loop() -> None:
+def test_complex_fails_in_workflow_mode_would_end_as_loop() -> None:
     found = replay("complex-fails", workflow_mode=True)
     would_be = [*[(True, 0, True, True)] * 2, *[(False, 0, True, True)] * 3, (False, 0, True, False), None]
     assert decisions(found, "would_be") == would_be
@@ -95,7 +95,7 @@ def test_complex_fails_in_workflow_mode_would_have_ended_as_a_loop() -> None:
 
 
 @pytest.mark.req("R0.84")
-def test_the_healthy_run_would_have_gone_as_it_went() -> None:
+def test_healthy_run_would_have_gone_as_it_went() -> None:
     found = replay("healthy")
     assert decisions(found, "recorded") == decisions(found, "would_be")
     assert (found.first_divergence, found.caught_at, found.rounds_saved) == (None, None, 0)

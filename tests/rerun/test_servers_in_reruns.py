@@ -71,7 +71,7 @@ def test_reproduction_with_named_servers_calls_them(servers: Servers) -> None:
             assert "mcp_servers" in same.settings
 
 
-def test_server_as_fallback_runs_only_what_is_not_recorded(recorded: Run, servers: Servers) -> None:
+def test_fallback_server_runs_only_unrecorded_calls(recorded: Run, servers: Servers) -> None:
     replies = [WHERE, calls(("add", {"a": 2, "b": 2})), "Done."]
     with use_host(Host(servers=servers)):
         again = fork_sync(recorded, 1, model=ScriptedModel(replies), fallback=["mcp:bench"], approve="auto")

@@ -55,7 +55,7 @@ def test_kind_of_turn_ending_follows_from_the_record(subtests: pytest.Subtests) 
     assert replay(run).turn_ending.kind == "logged"
 
 
-def test_turn_ending_has_its_evidence_as_round_numbers(snapshot: Snapshot) -> None:
+def test_turn_ending_lists_its_evidence_as_round_numbers(snapshot: Snapshot) -> None:
     ending = replay(recorded_loop("Magentic-One")).turn_ending
     assert ending.after_texts == {"agent": (3, 4, 7, 8), "same_agent": (1, 2, 5, 6, 9), "end": (10,)} and not ending.by_text
     assert ending.sentence == snapshot
@@ -105,7 +105,7 @@ def test_loop_guard_ends_a_team_that_repeats_itself() -> None:
     assert found.rounds[3].caught_by == ("already_said",)
 
 
-def test_verdict_on_a_turn_without_recorded_end_is_not_knowable(subtests: pytest.Subtests) -> None:
+def test_verdict_on_a_turn_without_recorded_end_is_unknowable(subtests: pytest.Subtests) -> None:
     todo = ToolCall("todo_operations", write("one").arguments)
     cases: dict[str, tuple[list[Any], str]] = {
         "natural end": (["Hm.", LOOK, "Done."], "natural"),
@@ -171,7 +171,7 @@ def test_thought_at_the_end_of_a_team_brings_no_round() -> None:
     assert alone.rounds[-1].caught_by == ("continues (empty_answer)",)
 
 
-def test_end_that_no_trace_records_is_inferred_from_earlier_turns(subtests: pytest.Subtests) -> None:
+def test_unrecorded_end_is_inferred_from_earlier_turns(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Run, bool | None]] = {
         "one answer": (foreign(LOOK, "Done.", status="unknown"), False),
         "chat": (foreign("A.", ("person", "And?"), "B.", status="unknown"), False),
@@ -211,13 +211,13 @@ class OwnPolicy:
         return PolicyBundle((answered, enough, *limits))
 
 
-def test_own_policy_catches_by_its_rules_not_by_the_answer() -> None:
+def test_own_policy_catches_by_its_rules_not_the_answer() -> None:
     found = replay(recorded_loop("Magentic-One"), policy=OwnPolicy())
     assert (followed(found), found.caught_at, found.rounds_saved) == (4, 4, 6)
     assert found.rounds[3].caught_by == ("ends (enough)",) and found.rounds[2].decision == found.rounds[2].recorded_decision
 
 
-def test_own_run_under_another_policy_ends_otherwise_without_a_catch() -> None:
+def test_own_run_under_another_policy_ends_without_a_catch() -> None:
     run, _ = scripted(do(1), "One.", "Two.\n[WORKFLOW_COMPLETE]", policy=Matrix(workflow_mode=True))
     found = replay(run, policy=Minimal())
     assert found.stop is not None and found.stop.stop_reason == "natural" and followed(found) == 2

@@ -30,7 +30,7 @@ def assert_nothing_twice(run: Run) -> None:
         assert set(Counter(ids).values()) <= {1}
 
 
-def test_every_prefix_of_a_log_is_an_interrupted_run_of_its_events(whole: Run, tmp_path: Path) -> None:
+def test_every_prefix_of_a_log_is_an_interrupted_run(whole: Run, tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     for count in range(1, len(whole.events) + 1):
         path.write_bytes(b"".join(map(encode, whole.events[:count])))
@@ -41,7 +41,7 @@ def test_every_prefix_of_a_log_is_an_interrupted_run_of_its_events(whole: Run, t
         assert_nothing_twice(run)
 
 
-def test_a_log_cut_at_random_bytes_holds_every_event_that_was_whole(whole: Run, tmp_path: Path) -> None:
+def test_log_cut_at_random_bytes_holds_every_whole_event(whole: Run, tmp_path: Path) -> None:
     data = b"".join(map(encode, whole.events))
     ends = [sum(len(encode(event)) for event in whole.events[: count + 1]) for count in range(len(whole.events))]
     path, dice = tmp_path / "r.jsonl", random.Random(6)

@@ -26,7 +26,7 @@ def listed(*runs: RunSummary) -> list[list[tuple[str, int, int]]]:
     return [[(one.prompt, one.depth, one.nested) for one in family] for family in found]
 
 
-def test_nested_runs_stand_below_their_parent_oldest_first() -> None:
+def test_nested_runs_are_below_their_parent_oldest_first() -> None:
     top = run("top", 0)
     child = run("child", 2, top.id)
     later = [run("grandchild", 4, child.id), run("second", 6, top.id), run("other", 8)]
@@ -36,17 +36,17 @@ def test_nested_runs_stand_below_their_parent_oldest_first() -> None:
     ]
 
 
-def test_runs_of_the_same_second_are_told_apart_by_when_they_began() -> None:
+def test_runs_of_the_same_second_are_ordered_by_start() -> None:
     top = run("zzz", 0)
     child = run("mmm", 0.25, top.id)
     assert listed(top, child, run("aaa", 0.5, child.id)) == [[("zzz", 0, 2), ("mmm", 1, 1), ("aaa", 2, 0)]]
 
 
-def test_a_run_whose_parent_is_not_there_counts_as_top_level() -> None:
+def test_run_without_its_parent_counts_as_top_level() -> None:
     assert listed(run("orphan", 0, "20200101-000000-gone")) == [[("orphan", 0, 0)]]
 
 
-def test_no_more_is_read_than_is_needed() -> None:
+def test_family_listing_reads_no_more_than_needed() -> None:
     read: list[int] = []
 
     def found() -> Iterator[RunSummary]:
@@ -59,7 +59,7 @@ def test_no_more_is_read_than_is_needed() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3_000), st.integers(-1, 11)), max_size=12))
-def test_every_run_is_listed_once_and_after_its_parent(drawn: list[tuple[int, int]]) -> None:
+def test_every_run_is_listed_once_after_its_parent(drawn: list[tuple[int, int]]) -> None:
     runs: list[RunSummary] = []
     for number, (milliseconds, parent) in enumerate(sorted(drawn)):
         at = milliseconds / 1_000 + number / 1_000_000  # a run begins after its parent

@@ -53,14 +53,14 @@ needs_limits = pytest.mark.skipif(os.name == "nt", reason="Windows has no limit 
 
 
 @needs_limits
-def test_the_run_stops_with_an_error_that_says_what_to_do(outcomes: list[Outcome]) -> None:
+def test_run_stops_with_an_error_and_advice(outcomes: list[Outcome]) -> None:
     for one in outcomes:
         assert "could not be written" in one.said and "File too large" in one.said, one.fault
         assert "see that the disk has room and run it again" in one.said and one.signal == 0
 
 
 @needs_limits
-def test_the_file_ends_with_the_whole_event_before(outcomes: list[Outcome]) -> None:
+def test_file_ends_with_the_last_whole_event(outcomes: list[Outcome]) -> None:
     for one in outcomes:
         assert one.path.read_bytes() == marked(map(decode, one.memory[: one.fault.seq])), one.fault
         if one.fault.seq == 0:
@@ -72,7 +72,7 @@ def test_the_file_ends_with_the_whole_event_before(outcomes: list[Outcome]) -> N
 
 
 @needs_limits
-def test_the_run_in_memory_has_its_end_and_every_call_its_answer(whole: Run, outcomes: list[Outcome]) -> None:
+def test_run_in_memory_has_its_end_and_all_answers(whole: Run, outcomes: list[Outcome]) -> None:
     for one in outcomes:
         run = Run.from_events([decode(line) for line in one.memory])
         assert isinstance(run.events[-1], e.RunFinished) and not run.should_continue
@@ -83,7 +83,7 @@ def test_the_run_in_memory_has_its_end_and_every_call_its_answer(whole: Run, out
 
 
 @needs_limits
-def test_who_watches_is_told_all_in_order_also_of_the_end_that_could_not_be_stored(
+def test_watchers_get_all_events_including_the_unstored_end(
     outcomes: list[Outcome],
 ) -> None:
     for one in outcomes:
@@ -91,7 +91,7 @@ def test_who_watches_is_told_all_in_order_also_of_the_end_that_could_not_be_stor
 
 
 @needs_limits
-def test_the_same_process_can_run_again_when_there_is_room(outcomes: list[Outcome]) -> None:
+def test_process_can_run_again_when_there_is_space(outcomes: list[Outcome]) -> None:
     for one in outcomes:
         assert one.again == "All is done."
         first, second = sorted(one.folder.glob("*.jsonl"))
@@ -126,9 +126,7 @@ class Full:
             self.told.append(item.seq)
 
 
-def test_at_every_event_it_is_told_only_when_the_write_was_tried_and_the_file_ends_before_it(
-    whole: Run, tmp_path: Path
-) -> None:
+def test_event_is_announced_after_its_write_was_tried(whole: Run, tmp_path: Path) -> None:
     for seq in range(len(whole.events)):
         for part in PARTS if AT_NIGHT else PARTS[seq % len(PARTS) :][:1]:
             folder = tmp_path / f"{seq}-{part}"
@@ -143,7 +141,7 @@ def test_at_every_event_it_is_told_only_when_the_write_was_tried_and_the_file_en
             assert path.read_bytes() == marked(run.events[:seq])
 
 
-def test_the_conversation_goes_on_from_the_run_in_memory(tmp_path: Path) -> None:
+def test_conversation_continues_from_the_run_in_memory(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         full = Full(patch, 20, 30)
         with pytest.raises(StoreError) as caught:
@@ -154,7 +152,7 @@ def test_the_conversation_goes_on_from_the_run_in_memory(tmp_path: Path) -> None
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows does not let an open file be deleted")
 @pytest.mark.parametrize("when", ["in the middle", "in the last round"])
-def test_a_log_that_somebody_deletes_stops_the_run_instead_of_being_written_for_nobody(when: str, tmp_path: Path) -> None:
+def test_deleted_log_stops_the_run(when: str, tmp_path: Path) -> None:
     store, model = Store(tmp_path / "runs"), ScriptedModel([ToolCall("clean_up"), ToolCall("clean_up"), "Done."])
 
     def clean_up() -> str:

@@ -207,7 +207,7 @@ def check_shown(run: Run, store: Store) -> None:
 @pytest.mark.slow("tables, cards and pages of a hundred damaged logs")
 @examples(120)
 @given(places, st.lists(CHANGES, max_size=3))
-def test_a_damaged_log_can_be_shown_or_says_what_is_wrong(logs: list[Lines], which: int, changes: list[Any]) -> None:
+def test_damaged_log_is_shown_or_named_as_damaged(logs: list[Lines], which: int, changes: list[Any]) -> None:
     with TemporaryDirectory() as folder:
         store = Store(folder)
         path = store.path("r")
@@ -233,7 +233,7 @@ def test_sound_logs_are_runs_that_can_be_shown(logs: list[Lines], subtests: pyte
     assert len(kinds) > 15 and e.SCHEMA in {json.loads(lines[0])["schema"] for lines in logs}
 
 
-def test_a_wait_of_any_length_can_be_shown(logs: list[Lines], tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_wait_of_any_length_can_be_shown(logs: list[Lines], tmp_path: Path, subtests: pytest.Subtests) -> None:
     for seconds in (0.0, 1e300):
         for log in logs:
             lines = log.copy()

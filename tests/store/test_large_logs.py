@@ -84,7 +84,7 @@ def test_log_of_an_earlier_version_is_listed_and_read_cut(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("small")
-def test_lines_and_values_that_are_too_much_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excessive_lines_and_values_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, run = Store(tmp_path), played(None, *[ToolCall("big", {"characters": 500_000})])
     save_log(run, store.path(run.id))
     with pytest.raises(TraceError, match="has a line of more than"):
@@ -96,7 +96,7 @@ def test_lines_and_values_that_are_too_much_are_refused(tmp_path: Path, monkeypa
         store.load(other.id)
 
 
-def test_commas_of_a_text_are_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commas_of_a_text_are_not_values(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("UNCOUNTED_BYTES", "SURELY_FEW_VALUES"):
         monkeypatch.setattr(bounds, name, 100)
     monkeypatch.setattr(bounds, "MAX_HELD_VALUES", 1_000)
@@ -117,7 +117,7 @@ def test_cut_event_is_the_same_event_with_marks() -> None:
     assert third == "short"
 
 
-def test_lists_of_a_cut_event_say_what_was_left_out() -> None:
+def test_lists_of_a_cut_event_name_their_omissions() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     parts = cut_event(ToolFinished(0, at, "r-1", result=ToolResult("c", "big", (Text("part"),) * 5_000)), 10_000)
     assert isinstance(parts, ToolFinished) and MARK in parts.result.text and "items" in parts.result.text

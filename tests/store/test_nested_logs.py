@@ -106,7 +106,7 @@ def test_many_nested_runs_at_once_need_few_open_files(tmp_path: Path) -> None:
     assert int(most) <= nested_file.MAX_OPEN + 20 and int(left) <= 12  # the event loop has some, too
 
 
-def test_nested_logs_are_running_while_their_process_lives_and_interrupted_once_it_was_killed(tmp_path: Path) -> None:
+def test_nested_logs_are_running_until_their_process_is_killed(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", KILLED], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None and process.stdout.readline() == "waits\n"
@@ -125,7 +125,7 @@ def test_nested_logs_are_running_while_their_process_lives_and_interrupted_once_
     assert store.load(found["deepest"].id).status == "interrupted"
 
 
-def test_a_nested_log_of_a_dead_process_stays_interrupted_when_its_top_level_run_is_resumed(tmp_path: Path) -> None:
+def test_nested_log_stays_interrupted_when_its_parent_is_resumed(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for run_id, parent_id in (("top", None), ("old", "top")):
         file = RunFile(tmp_path / f"{run_id}.jsonl")
@@ -142,7 +142,7 @@ def test_a_nested_log_of_a_dead_process_stays_interrupted_when_its_top_level_run
     file.close()
 
 
-def test_a_nested_run_that_outlives_its_parent_is_running_until_it_ends(tmp_path: Path) -> None:
+def test_nested_run_outliving_its_parent_is_running_until_its_end(tmp_path: Path) -> None:
     store = Store(tmp_path)
 
     async def main() -> tuple[Any, Any, Any]:
@@ -164,7 +164,7 @@ def test_a_nested_run_that_outlives_its_parent_is_running_until_it_ends(tmp_path
             closed.append(started("x"))
 
 
-def test_logs_that_were_closed_for_others_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_closed_to_make_room_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nested_file, "MAX_OPEN", 2)
     store = Store(tmp_path)
     runs: list[Run] = []
@@ -180,7 +180,7 @@ def test_logs_that_were_closed_for_others_are_whole(tmp_path: Path, monkeypatch:
     assert len(store.ids()) == 8 and [store.load(run.id) for run in (top, *runs)] == [top, *runs]
 
 
-def test_a_nested_log_that_was_deleted_meanwhile_fails_its_run_and_no_other(tmp_path: Path) -> None:
+def test_deleted_nested_log_fails_its_run_and_no_other(tmp_path: Path) -> None:
     store = Store(tmp_path)
     top = asyncio.run(store.open("top"))
     top.append(started("top"))

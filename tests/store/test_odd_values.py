@@ -44,7 +44,7 @@ ODD: dict[str, Reply] = {
 }
 
 
-def test_a_run_with_an_odd_value_ends_well_and_is_the_one_its_log_tells(subtests: pytest.Subtests, tmp_path: Any) -> None:
+def test_run_with_an_odd_value_equals_its_log(subtests: pytest.Subtests, tmp_path: Any) -> None:
     store = Store(tmp_path)
     for name, reply in ODD.items():
         with subtests.test(name):
@@ -53,7 +53,7 @@ def test_a_run_with_an_odd_value_ends_well_and_is_the_one_its_log_tells(subtests
             assert store.load(run.id) == run
 
 
-def test_half_characters_in_settings_do_not_break_the_log(tmp_path: Any) -> None:
+def test_surrogates_in_settings_do_not_break_the_log(tmp_path: Any) -> None:
     store = Store(tmp_path)
     run = asyncio.run(Agent(ScriptedModel(["Done."]), system=HALF, name=HALF).run("Go", store=store))
     assert store.load(run.id) == run

@@ -26,7 +26,7 @@ def run() -> Run:
     return Agent(ScriptedModel([call, "DE-1234 is Ada's."]), tools=[account]).run_sync("Who owns DE-1234?")
 
 
-def test_what_matches_is_in_no_text_of_any_saved_form(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_redacted_patterns_are_in_no_saved_form(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name in ("run.jsonl", "run.html", "run.json"):
         with subtests.test(name):
             form = "sam" if name == "run.json" else None
@@ -40,19 +40,19 @@ def test_what_matches_is_in_no_text_of_any_saved_form(run: Run, tmp_path: Path, 
             assert loaded.rounds[0].records[0].call.arguments == {"number": "[redacted]"}
 
 
-def test_ids_link_events_and_stay_whatever_the_pattern(run: Run) -> None:
+def test_ids_link_events_and_survive_any_pattern(run: Run) -> None:
     other = redacted(run, r"\w+")
     assert other.id == run.id and [one.calls[0].id for one in other.rounds[:1]] == ["call_1234"]
     assert other.text == "[redacted]-[redacted] [redacted] [redacted]'[redacted]." and other.status == "completed"
 
 
-def test_without_patterns_a_run_is_itself_but_for_keys_known_by_now(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redacting_without_patterns_masks_only_known_keys(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert redacted(run) is run
     monkeypatch.setattr(settings, "secrets", lambda: ("DE-1234 is Ada's",))
     assert redacted(run).text == "[key]."
 
 
-def test_a_pattern_that_is_none_is_refused(run: Run, tmp_path: Path) -> None:
+def test_invalid_pattern_is_refused(run: Run, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"'\(' is not a regular expression"):
         save_trace(run, tmp_path / "x.jsonl", redact="(")
     with pytest.raises(SettingsError, match=r"no export format 'sams'.*sam"):

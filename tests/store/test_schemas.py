@@ -23,7 +23,7 @@ def schema_of(path: Path) -> int:
     return int(json.loads(path.read_text(encoding="utf-8").splitlines()[0])["schema"])
 
 
-def test_there_is_a_log_of_each_earlier_schema() -> None:
+def test_each_earlier_schema_has_a_log() -> None:
     assert {schema_of(path) for path in OLDER} >= set(range(1, e.SCHEMA))
 
 
@@ -37,7 +37,7 @@ def without_statuses(line: str) -> dict[str, object]:
     return {name: value for name, value in event.items() if name not in added}
 
 
-def test_a_log_of_an_earlier_version_is_read_with_all_that_is_in_it(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_log_of_an_earlier_version_is_read_completely(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for path in OLDER:
         with subtests.test(path.stem):
             run = load_trace(path)
@@ -48,9 +48,7 @@ def test_a_log_of_an_earlier_version_is_read_with_all_that_is_in_it(subtests: py
             assert [without_statuses(line) for line in again] == [without_statuses(line) for line in lines]
 
 
-def test_a_log_of_an_earlier_version_can_be_listed_tabulated_shown_and_gone_on_with(
-    subtests: pytest.Subtests, tmp_path: Path
-) -> None:
+def test_log_of_an_earlier_version_is_listed_shown_and_continued(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for path in OLDER:
         with subtests.test(path.stem):
             folder = tmp_path / path.stem
@@ -76,7 +74,7 @@ def named(name: str) -> Run:
     return load_trace(next(path for path in OLDER if path.stem == name))
 
 
-def test_what_stands_in_the_earlier_logs_is_what_was_done() -> None:
+def test_contents_of_earlier_logs_match_what_was_done() -> None:
     first, guided, retried, asked, limited, last, *granted, failing, resumed = (named(path.stem) for path in OLDER)
     assert (first.text, [r.error_code for one in first.rounds for r in one.results]) == (
         "It is 3 👀.",
@@ -100,9 +98,7 @@ def test_what_stands_in_the_earlier_logs_is_what_was_done() -> None:
     assert resumed.times_recovered == 1 and resumed.settings["approve"] == RULES  # "auto" was the word for no mode
 
 
-def test_the_status_of_a_last_round_in_an_earlier_log_follows_from_why_the_run_ended(
-    subtests: pytest.Subtests, tmp_path: Path
-) -> None:
+def test_last_round_status_in_an_earlier_log_follows_its_end(subtests: pytest.Subtests, tmp_path: Path) -> None:
     ends = {
         "natural": "natural_completion",
         "workflow_complete": "workflow_complete",
@@ -122,7 +118,7 @@ def test_the_status_of_a_last_round_in_an_earlier_log_follows_from_why_the_run_e
                 assert load_trace(path).rounds[-1].status == status
 
 
-def test_what_an_earlier_version_did_not_say_of_a_run_is_empty() -> None:
+def test_fields_missing_from_an_earlier_version_are_empty() -> None:
     for path in [path for path in OLDER if schema_of(path) < 5]:
         run = load_trace(path)
         assert (run.kind, run.tags, run.origin, run.forked_from, run.guidance) == ("agent", (), None, None, {})
@@ -139,7 +135,7 @@ def newer(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_log_of_a_later_version_is_refused_with_what_to_do_however_it_is_opened(newer: Path) -> None:
+def test_log_of_a_later_version_is_refused_with_advice(newer: Path) -> None:
     said = (
         f"{newer} was written by a newer agentnb (schema {e.SCHEMA + 1}, this version reads up to {e.SCHEMA}). "
         "Upgrade with: pip install --upgrade agentnb"
@@ -152,7 +148,7 @@ def test_a_log_of_a_later_version_is_refused_with_what_to_do_however_it_is_opene
     assert newer.read_bytes() == before
 
 
-def test_among_other_logs_one_of_a_later_version_is_left_out_and_said_so(newer: Path) -> None:
+def test_folder_with_a_later_log_omits_it_with_a_note(newer: Path) -> None:
     store = Store(newer.parent)
     run = Agent(ScriptedModel(["Done."])).run_sync("Go", store=store)
     for source in (store, newer.parent, str(newer.parent / "*.jsonl")):
@@ -172,7 +168,7 @@ def gone_on_by_newer(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_log_on_which_a_later_version_has_gone_on_is_refused_with_what_to_do_and_stays_as_it_is(
+def test_log_continued_by_a_later_version_is_refused_unchanged(
     gone_on_by_newer: Path,
 ) -> None:
     path = gone_on_by_newer

@@ -103,7 +103,7 @@ def kernels(tmp_path: Path) -> Iterator[tuple[Kernel, Kernel]]:
         one.close()
 
 
-def test_two_kernels_write_list_and_load_the_runs_of_one_folder_at_once(kernels: tuple[Kernel, Kernel], tmp_path: Path) -> None:
+def test_two_kernels_write_list_and_load_one_folder(kernels: tuple[Kernel, Kernel], tmp_path: Path) -> None:
     first, second = kernels
     for kernel in kernels:
         kernel.begin("runs")
@@ -118,7 +118,7 @@ def test_two_kernels_write_list_and_load_the_runs_of_one_folder_at_once(kernels:
         assert {event.run_id for event in run.events} == {run.id}
 
 
-def test_a_kernel_that_lists_and_loads_while_another_writes_sees_every_run_in_order(kernels: tuple[Kernel, Kernel]) -> None:
+def test_listing_kernel_sees_every_run_of_another_in_order(kernels: tuple[Kernel, Kernel]) -> None:
     first, second = kernels
     known = second("runs")
     first.begin("runs")
@@ -132,7 +132,7 @@ def test_a_kernel_that_lists_and_loads_while_another_writes_sees_every_run_in_or
 
 
 @pytest.mark.skipif(run_file.fcntl is None, reason="without locks of files nobody knows who writes")
-def test_a_run_of_one_kernel_is_running_for_the_other_and_interrupted_once_its_process_is_killed(
+def test_run_of_a_killed_kernel_turns_from_running_to_interrupted(
     kernels: tuple[Kernel, Kernel],
 ) -> None:
     first, second = kernels

@@ -69,7 +69,7 @@ def test_labels_of_a_file_and_a_frame_agree_alike(tmp_path: Path) -> None:
     assert agreement(tmp_path / "labels.csv") == agreement(labels(tmp_path / "labels.csv")) == agreement(given)
 
 
-def test_nothing_to_agree_about_is_said(subtests: pytest.Subtests) -> None:
+def test_missing_ground_for_agreement_is_reported(subtests: pytest.Subtests) -> None:
     with subtests.test("a person alone"), pytest.raises(SettingsError, match="No two people"):
         agreement([Label("r", 1, who="ada"), Label("q", 1, who="bob")])
     with subtests.test("a word alone"):

@@ -165,7 +165,7 @@ def test_calls_are_runs_in_the_budget_and_in_no_arm(tmp_path: Path) -> None:
     assert {row.judged["judge"] for row in results.rows} == {run.id for run in runs}
 
 
-def test_runs_that_were_cut_short_are_not_judged() -> None:
+def test_interrupted_runs_are_not_judged() -> None:
     judge, model = judge_by(lambda text: verdict("passed"))
     results = small(2, primary=judge, agent={"tools": [check_line], "max_rounds": 1}).run_sync(show=False)
     assert {row.status for row in results.rows} == {"limited"} and not model.requests

@@ -73,7 +73,7 @@ def test_quality_of_recorded_runs_asks_no_model(tmp_path: Path) -> None:
     assert Judge(model, f"{RUBRIC} Another.").quality(path).unjudged == 6
 
 
-def test_labels_that_say_nothing_are_refused(tmp_path: Path) -> None:
+def test_labels_without_meaning_are_refused(tmp_path: Path) -> None:
     judge, _ = judge_of_calls()
     runs = load_traces("healthy")
     label(runs, tmp_path / "labels.csv", labels=["good", "bad"]).judge(1)

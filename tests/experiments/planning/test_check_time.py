@@ -45,7 +45,7 @@ def experiment(check: Any, **settings: Any) -> Experiment:
     return small(1, {"off": "off"}, checks=[check], **settings)
 
 
-def test_check_without_an_end_is_unknown_and_the_other_checks_count(subtests: pytest.Subtests) -> None:
+def test_endless_check_is_unknown_and_the_others_count(subtests: pytest.Subtests) -> None:
     for in_python in (True, False):
         with subtests.test(in_python=in_python):
             check = Stuck(in_python=in_python)
@@ -58,7 +58,7 @@ def test_check_without_an_end_is_unknown_and_the_other_checks_count(subtests: py
             check.go.set()
 
 
-def test_stop_ends_a_check_and_the_next_run_reads_the_run_again(tmp_path: Path) -> None:
+def test_stop_ends_a_check_and_the_next_run_rereads_it(tmp_path: Path) -> None:
     check = Stuck(in_python=True)
     live: LiveExperiment = experiment(check, folder=tmp_path / "exp").start(show=False)
     assert check.begun.wait(LONG)

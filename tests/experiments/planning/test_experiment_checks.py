@@ -73,7 +73,7 @@ def test_useless_value_is_an_error_of_the_check() -> None:
     assert values == {"words": None} and "returned 'fine'" in errors["words"]
 
 
-def test_functions_that_say_so_are_binary() -> None:
+def test_functions_that_declare_it_are_binary() -> None:
     def sure(run: Any) -> bool:
         return True
 

@@ -45,7 +45,7 @@ def raises(run: Any) -> bool:
     raise ValueError("no such thing")
 
 
-def test_each_problem_is_refused_with_what_to_do(subtests: pytest.Subtests, snapshot: Any) -> None:
+def test_each_problem_is_refused_with_advice(subtests: pytest.Subtests, snapshot: Any) -> None:
     same = {"a": "matrix", "b": {"guidance": "matrix"}}
     flow = Workflow.from_yaml("workflow:\n  - type: tool\n    name: check_line\n    args: {name: a}\n", tools=[check_line])
     cases: dict[str, Experiment] = {
@@ -126,7 +126,7 @@ def test_data_frames_lists_and_functions_are_tasks() -> None:
     assert len(seeds) == 2
 
 
-def test_columns_are_filled_in_whatever_the_blanks_and_other_braces_stay() -> None:
+def test_columns_are_substituted_and_other_braces_stay() -> None:
     row = {"city": "Kiel", "home city": "Bonn", "text": "{{ city }}", "a.b": "dot"}
     spellings = ("{{city}}", "{{ city }}", "{{  city\t}}", "{{\ncity}}", "{{city\u00a0}}")
     assert [fill_in(text, row) for text in spellings] == ["Kiel"] * len(spellings)

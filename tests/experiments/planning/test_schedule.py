@@ -40,7 +40,7 @@ def test_order_of_blocks_and_within_them_is_drawn() -> None:
     assert any(one > two for one, two in pairwise(blocks))
 
 
-def test_seed_is_that_of_task_and_repeat_and_independent_on_demand() -> None:
+def test_seed_depends_on_task_and_repeat_unless_independent() -> None:
     shared = {(cell.task, cell.repeat): set[int]() for cell in schedule(3, repeats=2)}
     for cell in schedule(3, repeats=2):
         shared[cell.task, cell.repeat].add(cell.seed)

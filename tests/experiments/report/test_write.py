@@ -165,7 +165,7 @@ def test_known_key_enters_no_file_of_a_report(tmp_path: Path) -> None:
     assert len(data) > 5 and not [one for one in data if key.encode() in one or looks_like_one.encode() in one]
 
 
-def test_reports_are_refused_with_what_to_write(results: Results, tmp_path: Path) -> None:
+def test_reports_are_refused_with_advice(results: Results, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"ending \.html or \.md"):
         results.report(tmp_path / "paper.pdf")
     with pytest.raises(SettingsError, match="do not belong to an experiment"):
@@ -177,7 +177,7 @@ def test_reports_are_refused_with_what_to_write(results: Results, tmp_path: Path
     assert not [*tmp_path.iterdir()]
 
 
-def test_report_of_a_planned_look_says_which(tmp_path: Path) -> None:
+def test_report_of_a_planned_look_names_it(tmp_path: Path) -> None:
     experiment = small(24, looks=2)
     results = experiment.run_sync(show=False)
     text = results.report(tmp_path / "paper.md").read_text("utf-8")

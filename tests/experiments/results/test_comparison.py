@@ -46,7 +46,7 @@ def test_difference_is_a_minus_b_with_interval_and_p() -> None:
     assert swapped.difference == pytest.approx(-0.7) and swapped.p_value == found.p_value
 
 
-def test_runs_that_did_not_complete_have_not_passed_and_are_left_out_second() -> None:
+def test_incomplete_runs_have_not_passed_and_are_left_out_second() -> None:
     limited = {f"t{n}": ["limited" if n == 0 else n < 7] for n in range(10)}
     found = comparison(limited, NONE)
     assert found.difference == pytest.approx(0.6)
@@ -72,7 +72,7 @@ def test_identical_arms_have_no_interval() -> None:
     assert found.is_identical and found.interval is None and "did the same" in repr(found)
 
 
-def test_effect_that_could_have_been_seen_stands_beside_no_difference() -> None:
+def test_detectable_effect_is_beside_no_difference() -> None:
     thirty = {f"t{n}": [n % 3 > 0] for n in range(30)}
     found = comparison(thirty, {**thirty, "t1": [False], "t9": [True]})
     assert found.p_value is not None and found.p_value > 0.05 and found.mde is not None and 0 < found.mde < 1
@@ -86,7 +86,7 @@ def test_flips_name_both_runs() -> None:
     assert [*found.run_a] == [f"at{n}0" for n in range(7)] and [*found.run_b] == [f"bt{n}0" for n in range(7)]
 
 
-def test_one_repeat_has_an_exact_mcnemar_test_and_more_have_none() -> None:
+def test_single_repeat_has_an_exact_mcnemar_test() -> None:
     found = comparison(TEN, NONE).discordant
     assert found is not None and (found.only_a, found.only_b) == (7, 0)
     twice = {task: values * 2 for task, values in TEN.items()}
@@ -128,7 +128,7 @@ def test_task_without_a_partner_is_out_of_its_cluster() -> None:
     assert found.difference == alone.difference and [unit.task for unit in found.left_out] == ["t0"]
 
 
-def test_missing_values_that_could_turn_a_result_are_said_so(subtests: pytest.Subtests) -> None:
+def test_missing_values_that_could_turn_a_result_are_noted(subtests: pytest.Subtests) -> None:
     passing = {f"t{n}": [True] for n in range(20)}
     failing = {f"t{n}": [False] for n in range(20)}
     half = {f"t{n}": [None if n % 2 else False] for n in range(20)}
@@ -166,7 +166,7 @@ def test_missing_numbers_lie_within_the_stated_limits_or_those_seen() -> None:
         compare(small(2).run_sync(show=False), "matrix", "off", limits=(1.0, 1.0))
 
 
-def test_too_few_pairs_are_told_with_what_would_make_more() -> None:
+def test_too_few_pairs_are_reported_with_a_remedy() -> None:
     found = {
         "1 paired task, 6 are needed: add tasks": ({"t": [1]}, {"t": [0]}),
         "1 paired task, 6 are needed: run both variants on the same tasks": ({"t": [1], "u": [1]}, {"t": [0], "v": [1]}),
@@ -185,7 +185,7 @@ def test_shares_of_missing_values_that_differ_are_a_warning() -> None:
     assert comparison({**TEN, "t0": [None]}, {**NONE, "t1": [None]}).warnings == ()
 
 
-def test_cells_that_have_not_run_are_counted_and_could_turn_the_result(tmp_path: Any) -> None:
+def test_pending_cells_are_counted_as_able_to_turn_results(tmp_path: Any) -> None:
     experiment = small(12, folder=tmp_path / "exp", places=1)
     experiment.run_sync(show=False)
     path = tmp_path / "exp" / "experiment.rows"
@@ -197,7 +197,7 @@ def test_cells_that_have_not_run_are_counted_and_could_turn_the_result(tmp_path:
     assert found.extremes is not None and all(one.tasks == 12 for one in found.extremes)
 
 
-def test_difference_of_runs_that_did_not_complete_is_told_apart() -> None:
+def test_difference_of_incomplete_runs_is_separate() -> None:
     limited = {f"t{n}": ["limited" if n < 9 else True] for n in range(20)}
     found = comparison({f"t{n}": [True] for n in range(20)}, limited)
     assert found.difference == pytest.approx(0.45) and found.rests_on_incomplete
@@ -233,7 +233,7 @@ def test_second_analysis_of_costs_leaves_out_runs_cut_short() -> None:
     assert Comparison("a", "b", "ok", found.rows_a, failed).ratios["cost"].tasks == 11, "a run that died at once has no cost"
 
 
-def test_identical_is_said_of_identical_runs_only() -> None:
+def test_only_identical_runs_are_called_identical() -> None:
     a, b = arm("a", TEN), arm("b", TEN)
     assert Comparison("a", "b", "ok", a, b).missing.startswith("Every pair of runs said and did the same")
     priced = [replace(row, input_tokens=10, output_tokens=1) for row in b]

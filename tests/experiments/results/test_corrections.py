@@ -50,7 +50,7 @@ def test_runs_of_a_task_count_as_fewer() -> None:
     assert wide.high - wide.low > 1.5 * (narrow.high - narrow.low)
 
 
-def test_difference_of_variants_is_told_by_fishers_test() -> None:
+def test_difference_of_variants_is_tested_by_fisher() -> None:
     found = quality({}, [*table(19, 1, 2, 18), *table(10, 10, 2, 18, "b")])
 
     def plain(k: int) -> float:
@@ -115,7 +115,7 @@ def test_what_cannot_be_corrected_says_so(subtests: pytest.Subtests) -> None:
         compared(rows, quality(labels)).equivalence(0.1)
 
 
-def test_missing_verdicts_are_told_apart_from_missing_values() -> None:
+def test_missing_verdicts_differ_from_missing_values() -> None:
     rows, labels = draw(Random(1), 80, 40, (0.7, 0.4), ((0.9, 0.7), (0.8, 0.9)))
     rows[0] = judged_row("a", "t0", None, key="a0", digest="a0")
     assert "1 missing value" in compared(rows).robustness
@@ -132,7 +132,7 @@ def test_difference_beyond_what_there_can_be_keeps_its_interval() -> None:
         assert min(map(abs, found.interval)) < 1 == max(map(abs, found.interval)) and found.interval[0] < found.interval[1]
 
 
-def test_verdict_that_no_labelled_run_got_may_be_wrong_each_time() -> None:
+def test_verdict_without_a_labelled_run_may_always_be_wrong() -> None:
     rows = [judged_row(arm, f"t{n}", n > 2, key=f"{arm}{n}", digest=f"{arm}{n}") for arm in "ab" for n in range(30)]
     rows[-1] = judged_row("b", "t29", False, key="b29", digest="b29")
     labels = {f"{arm}-t{n}": True for arm in "ab" for n in range(3, 25)}

@@ -67,7 +67,7 @@ def test_tasks_of_several_benchmarks_are_told_apart(tmp_path: Path, subtests: py
             assert any("math" in note and "code" in note for note in found.notes)
 
 
-def test_one_benchmark_in_several_logs_keeps_the_names_of_its_tasks(tmp_path: Path) -> None:
+def test_benchmark_in_several_logs_keeps_its_task_names(tmp_path: Path) -> None:
     a = written(tmp_path / "a", one=inspect_log("math", [1.0] * 6), two=inspect_log("math", [0.0] * 6))
     b = written(tmp_path / "b", other=inspect_log("math", [1.0] * 6))
     found = compare(a, b)

@@ -103,7 +103,7 @@ def test_no_loop_within_rounds_looks_that_far() -> None:
             lift(runs, outcome=name)
 
 
-def test_rounds_count_whichever_set_was_drawn() -> None:
+def test_rounds_count_with_any_drawn_set() -> None:
     """Also those of runs in which no set was drawn that says anything."""
     runs = drawn_runs(20, {"off": 0.9, "matrix": 0.1})
     assert any({event.set for event in draws_of(run)} == {"off"} for run in runs)
@@ -120,7 +120,7 @@ def test_too_few_tasks_have_no_interval() -> None:
     )
 
 
-def test_sets_are_held_against_the_first_where_either_speaks() -> None:
+def test_sets_are_compared_with_the_first_where_either_speaks() -> None:
     brief = GuidanceSet("brief", {"workflow": "Go on.", "tools": ""})
     runs = drawn_runs(24, {"off": 0.25, brief: 0.25, "matrix": 0.5})
     table = lift(runs, outcome="call_worked")
@@ -134,7 +134,7 @@ def test_sets_are_held_against_the_first_where_either_speaks() -> None:
     assert table["p_adjusted"].dropna().ge(table["p_value"].dropna()).all()
 
 
-def test_a_store_of_drawn_runs_reads_as_the_runs(tmp_path: Path) -> None:
+def test_store_of_drawn_runs_reads_as_the_runs(tmp_path: Path) -> None:
     store = Store(tmp_path)
     agent = agent_of(*SAID, "[WORKFLOW_COMPLETE]", guidance=RandomGuidance(HALVES, "round", 1), tools=[work],
                      policy=WORKFLOW, todos=False)  # fmt: skip
@@ -142,7 +142,7 @@ def test_a_store_of_drawn_runs_reads_as_the_runs(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(lift(tmp_path), lift([run]))
 
 
-def test_lift_of_other_runs_is_an_association_with_what_came_anyway() -> None:
+def test_lift_of_other_runs_is_an_association() -> None:
     guided = [after_work(1, "matrix"), after_work(2, "matrix", "I may do more of it, perhaps.")]
     bare = [after_work(1, "off", *SAID[:1]), after_work(2, "off", "A.", "So."), after_work(3, "off", "B.", "C.", "D.")]
     other = after_work(1, GuidanceSet("other", {"workflow": "Go on."}), "E.", "F.")  # its rounds do not lack such guidance
@@ -154,13 +154,13 @@ def test_lift_of_other_runs_is_an_association_with_what_came_anyway() -> None:
     assert pd.isna(row["p_value"]) and pd.isna(row["tasks"])
 
 
-def test_a_draw_for_the_whole_run_makes_no_effect() -> None:
+def test_draw_for_the_whole_run_makes_no_effect() -> None:
     runs = [after_work(seed, RandomGuidance(HALVES, "run", seed), "A.", "B.") for seed in range(12)]
     row = of_kind(lift(runs))
     assert (row["claim"], row["note"]) == ("association", OF_ASSOCIATION) and row["runs"] + row["runs_without"] == 12
 
 
-def test_without_a_run_that_lacks_it_lift_is_not_known() -> None:
+def test_lift_is_unknown_without_a_run_that_lacks_it() -> None:
     table = lift([after_work(1, "matrix", "I may do more of it, perhaps."), after_work(1, "matrix")])
     assert len(table) and table["lift"].isna().all() and set(table["runs_without"]) == {0}
     assert set(table["note"]) == {NO_OTHERS}

@@ -39,7 +39,7 @@ LONG = 60.0
 
 
 @pytest.mark.slow("a worker that is killed, and the one that replaces it")
-def test_killed_worker_of_a_cluster_loses_an_attempt_and_no_cell(tmp_path: Path, cluster: Any) -> None:
+def test_killed_cluster_worker_loses_an_attempt_and_no_cell(tmp_path: Path, cluster: Any) -> None:
     killed = tmp_path / "killed"
 
     def check_line(name: str) -> str:
@@ -59,7 +59,7 @@ def test_killed_worker_of_a_cluster_loses_an_attempt_and_no_cell(tmp_path: Path,
 
 
 @pytest.mark.slow("a worker that looks each second whether it is stopped")
-def test_stop_ends_what_a_cluster_runs_and_keeps_it_as_lost(tmp_path: Path, cluster: Any) -> None:
+def test_stop_ends_running_cluster_work_and_keeps_it_as_lost(tmp_path: Path, cluster: Any) -> None:
     begun = tmp_path / "begun"
     os.mkfifo(begun)  # who opens it for reading waits for who writes
 
@@ -98,7 +98,7 @@ def test_scheduler_that_hides_deaths_is_refused(cluster: Any) -> None:
 
 
 @pytest.mark.slow("a worker that is killed, and the one that replaces it")
-def test_log_of_a_running_cell_streams_and_is_kept_with_the_lost_attempt(tmp_path: Path, cluster: Any) -> None:
+def test_running_cell_streams_its_log_and_keeps_lost_attempts(tmp_path: Path, cluster: Any) -> None:
     folder, seen = tmp_path / "exp", tmp_path / "seen"
 
     def check_line(name: str) -> str:
@@ -122,7 +122,7 @@ def test_log_of_a_running_cell_streams_and_is_kept_with_the_lost_attempt(tmp_pat
     assert [path.name for path in (folder / CUT).iterdir()] == [f"{lost.run_id}.jsonl.cut"]
 
 
-def test_pieces_of_a_log_are_kept_in_order_and_not_after_the_end(tmp_path: Path) -> None:
+def test_pieces_of_a_log_keep_their_order_until_its_end(tmp_path: Path) -> None:
     there, here = tmp_path / "there", Store(tmp_path / "here")
     there.mkdir()
     here.prepare()
@@ -148,7 +148,7 @@ def test_pieces_of_a_log_are_kept_in_order_and_not_after_the_end(tmp_path: Path)
 
 
 @pytest.mark.nightly("by day one death of a worker, and a stop")
-def test_workers_killed_at_random_lose_no_cell_and_begin_none_in_silence(tmp_path: Path, cluster: Any) -> None:
+def test_randomly_killed_workers_lose_no_cell(tmp_path: Path, cluster: Any) -> None:
     begun, random = tmp_path / "begun", Random(54)
     count, kills = size(30, nightly=100), size(6, nightly=40)
     due = sorted(random.sample(range(2 * count - 4), kills))
@@ -226,7 +226,7 @@ def test_refusal_on_a_worker_slows_the_others(cluster: Any) -> None:
 
 
 @pytest.mark.slow("workers that call a provider")
-def test_no_key_is_in_what_a_cluster_is_sent_or_tells(tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_is_sent_to_or_from_a_cluster(tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from distributed.comm import tcp
 
     passed: list[bytes] = []
@@ -301,7 +301,7 @@ def test_workflows_and_functions_of_the_notebook_reach_a_cluster(cluster: Any) -
 
 
 @pytest.mark.slow("a worker that is killed, and the one that replaces it")
-def test_worker_killed_while_work_is_given_out_holds_up_nothing(cluster: Any) -> None:
+def test_worker_killed_during_distribution_delays_nothing(cluster: Any) -> None:
     killed: list[str] = []
 
     def scatter(data: Any, **settings: Any) -> Any:
@@ -320,7 +320,7 @@ def test_worker_killed_while_work_is_given_out_holds_up_nothing(cluster: Any) ->
     made.scatter(b"more")  # nor is anything later
 
 
-def test_work_is_given_out_again_where_workers_die_meanwhile() -> None:
+def test_work_is_redistributed_where_workers_die() -> None:
     errors: list[Exception] = [OSError("closed"), TimeoutError("no worker")]
     given: list[bytes] = []
 

@@ -44,7 +44,7 @@ def test_dead_worker_is_replaced_and_its_cells_are_made_anew(tmp_path: Path) -> 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows bounds no files")
 @pytest.mark.slow("a worker process that is started")
-def test_worker_leaves_endless_checks_behind_and_reports_a_log_without_room(tmp_path: Path) -> None:
+def test_worker_abandons_endless_checks_and_reports_a_full_disk(tmp_path: Path) -> None:
     def check_line(name: str) -> str:
         """Check a line of the plant."""
         if len([*(tmp_path / "exp").glob("*.jsonl")]) == 2:
@@ -71,7 +71,7 @@ def test_worker_leaves_endless_checks_behind_and_reports_a_log_without_room(tmp_
 
 @pytest.mark.nightly("by day an experiment that was killed goes on")
 @pytest.mark.slow("four worker processes that are started")
-def test_cell_whose_workers_die_is_a_row_that_says_so(tmp_path: Path) -> None:
+def test_cell_with_dying_workers_is_a_row_with_its_reason(tmp_path: Path) -> None:
     def check_line(name: str) -> str:
         """Check a line of the plant."""
         if name == "1":

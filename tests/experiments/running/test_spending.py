@@ -19,7 +19,7 @@ PRICE = "simulated:disciplined?price=3/3"
 OFF = ("off", "m")
 
 
-def test_what_cells_under_way_can_still_spend_is_set_aside() -> None:
+def test_possible_spending_of_running_cells_is_reserved() -> None:
     spending = CellSpending(1.0, 0.1, {OFF: 0.4})
     spending.begin("a", OFF)
     spending.begin("b", OFF)
@@ -41,7 +41,7 @@ def test_what_cells_under_way_can_still_spend_is_set_aside() -> None:
     assert math.isclose(spending.set_aside, 1.0)
 
 
-def test_first_cell_of_unknown_cost_takes_all_that_is_left() -> None:
+def test_first_cell_of_unknown_cost_reserves_everything() -> None:
     spending = CellSpending(1.0)
     assert spending.has_room
     spending.begin("a", OFF)
@@ -57,7 +57,7 @@ def test_first_cell_of_unknown_cost_takes_all_that_is_left() -> None:
     assert without.has_room
 
 
-def test_no_more_runs_are_under_way_than_the_budget_can_bear(tmp_path: Path) -> None:
+def test_runs_under_way_never_exceed_the_budget(tmp_path: Path) -> None:
     running: list[int] = [0, 0]
 
     async def check_line(name: str) -> str:
@@ -82,7 +82,7 @@ def test_no_more_runs_are_under_way_than_the_budget_can_bear(tmp_path: Path) -> 
     assert most_at_once(model=CHATTY, budget=0.1, places=8) > 3
 
 
-def test_design_shows_what_is_set_aside(tmp_path: Path) -> None:
+def test_design_shows_the_reserve(tmp_path: Path) -> None:
     given: dict[str, Any] = {"models": [PRICE], "primary": "answered", "budget": 2.0, "places": 3, "folder": tmp_path}
     unknown = small(6, agent={"tools": [check_line]}, **given)
     assert unknown.design().set_aside is None and "all of it set aside for the first run" in repr(unknown.design())

@@ -20,7 +20,7 @@ from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
 
 
-def test_cells_begin_only_while_the_budget_holds_all_that_may_follow() -> None:
+def test_cells_begin_only_while_the_budget_covers_them() -> None:
     rows = [row("a", f"t{n}", True, cost=cost) for n, cost in enumerate((0.01, 0.03, None))]
     for limit, other, reserved, running, is_spent in (
         (None, 9.0, 9, 9, False),

@@ -86,7 +86,7 @@ def test_alike_arms_are_seldom_told_apart() -> None:
     assert alarms <= 11  # the bound of 99.9 per cent for a share of .05
 
 
-def test_nothing_is_said_without_a_loop_under_six_tasks_or_without_a_partner(subtests: pytest.Subtests) -> None:
+def test_test_of_gray_needs_a_loop_six_tasks_and_pairs(subtests: pytest.Subtests) -> None:
     six, other = [(task, 3, "loop") for task in range(6)], [(task, 3, "completed") for task in range(6)]
     cases = {
         "no loop": (other, other, (None, None, 6, 0)),
@@ -99,6 +99,6 @@ def test_nothing_is_said_without_a_loop_under_six_tasks_or_without_a_partner(sub
             assert compare_survival(ends_of(*a), ends_of(*b))[2:] == expected
 
 
-def test_intervals_say_nothing_under_six_tasks() -> None:
+def test_intervals_need_six_tasks() -> None:
     (step,) = compare_survival(ends_of((1, 2, "loop"), (2, 3, "completed")), []).a.steps
     assert step == (2, 2, 0.5, 0.0, 1.0)

@@ -46,7 +46,7 @@ def drawn(value: float, limits: tuple[float, float] | None) -> str:
     return intervals_html([Estimate("all runs", difference(value, limits))])
 
 
-def test_verdict_says_what_is_shown_or_what_would_have_been_seen(snapshot: Snapshot, subtests: Any) -> None:
+def test_verdict_states_the_shown_or_detectable_difference(snapshot: Snapshot, subtests: Any) -> None:
     results = results_of({"a": HALF, "b": [0] * 40, "c": MORE})
     cases = {
         "a difference": compared([1] * 20 + [0] * 20, [0] * 40),
@@ -113,7 +113,7 @@ def test_flips_name_task_values_and_what_to_type(tmp_path: Path, monkeypatch: py
     assert len(links) == 2 * len(flips) and all((tmp_path / link).is_file() for link in links)
 
 
-def test_flips_of_memory_have_no_links_and_only_so_many_are_listed() -> None:
+def test_flips_from_memory_have_no_links_and_are_limited() -> None:
     comparison = compared([1] * (MAX_FLIPS + 5), [0] * (MAX_FLIPS + 5))
     html = comparison_html(comparison)
     assert "<a " not in html and html.count("c.diff(") == MAX_FLIPS

@@ -65,7 +65,7 @@ def test_the_requests_are_as_the_sdks_take_them(subtests: pytest.Subtests) -> No
             messages.validate_python(anthropic_messages_export.request_of(make()))
 
 
-def test_thinking_goes_back_as_its_provider_signed_it() -> None:
+def test_thinking_is_exported_with_its_provider_signature() -> None:
     blocks = anthropic_messages_export.request_of(RUNS["thinking"]())["messages"][1]["content"]
     assert blocks[0] == {"type": "thinking", "thinking": "I weigh it.", "signature": "c2ln"}
     assert openai_chat_export.request_of(RUNS["thinking"]())["messages"][2]["reasoning_content"] == "I weigh it."
@@ -104,7 +104,7 @@ def names_of(spans: Iterable[dict[str, Any]]) -> dict[tuple[str, int], set[str]]
     return found
 
 
-def test_the_attributes_are_those_that_the_instrumentation_of_opentelemetry_writes() -> None:
+def test_span_attributes_match_the_opentelemetry_instrumentation() -> None:
     path = FILES / "otel_genai" / "openai-instrumentation.jsonl"
     theirs = names_of(otel_spans_of(json.loads(line) for line in path.read_text().splitlines()))
     ours = names_of(otel_spans([load_trace(path)]))
@@ -126,7 +126,7 @@ def test_a_model_call_after_a_compaction_says_so() -> None:
     assert [one["attributes"].get("gen_ai.conversation.compacted") for one in calls] == [None, True]
 
 
-def test_findings_are_evaluation_results_at_the_model_call_that_they_are_about() -> None:
+def test_findings_are_evaluation_results_on_their_model_call() -> None:
     spans = {one["spanId"]: one["name"] for one in otel_spans([judged()])}
     records = lines_of([judged()])[1]["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
     told = [(one["eventName"], values(one["attributes"])["gen_ai.evaluation.name"], spans[one["spanId"]]) for one in records]
@@ -138,13 +138,13 @@ def test_plans_have_spans_around_the_calls_that_made_them() -> None:
     assert spans["chat small"]["parentSpanId"] == spans["plan agent"]["spanId"]
 
 
-def test_a_canned_answer_is_no_call_of_a_model() -> None:
+def test_canned_answer_is_not_a_model_call() -> None:
     built = RunBuilder().add(w.ModelCalled, operation="clarify_blank")
     assert len(otel_spans([built.run])) == 1
     assert len(otel_spans([built.add(w.ModelCalled, operation="judge").run])) == 2
 
 
-def test_nested_runs_are_in_the_trace_of_their_root_in_whichever_order() -> None:
+def test_nested_runs_join_their_root_trace_in_any_order() -> None:
     for runs in (family(), family()[::-1]):
         assert len({one["traceId"] for one in otel_spans(runs)}) == 1
     roots = [one for one in otel_spans(family()) if not one["parentSpanId"]]
@@ -169,7 +169,7 @@ def test_a_long_conversation_is_not_repeated_in_every_span() -> None:
     assert offsets[0] == "0" and offsets[-1] == "59"
 
 
-def test_a_long_conversation_with_calls_is_read_back_as_it_was(tmp_path: Path) -> None:
+def test_long_conversation_with_calls_round_trips(tmp_path: Path) -> None:
     made = RunWriter(e.Origin("by_hand"), model="m")
     made.system(" Be brief.\n")
     made.say("Go.")
@@ -187,7 +187,7 @@ def test_a_long_conversation_with_calls_is_read_back_as_it_was(tmp_path: Path) -
 
 
 @pytest.mark.req("R0.83")
-def test_what_is_redacted_is_in_no_form(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_redacted_text_is_in_no_form(tmp_path: Path, subtests: pytest.Subtests) -> None:
     run = RunBuilder("Call 0151-2345 for Ms Ögmundsdóttir.").round("I call 0151-2345.").run
     run.apply(e.RunFinished(seq=len(run.events), at=None, run_id=run.id, status="completed", stop_reason="natural"))
     for form in [*EXPORTS, "agentnb", "html"]:
@@ -198,7 +198,7 @@ def test_what_is_redacted_is_in_no_form(tmp_path: Path, subtests: pytest.Subtest
             assert b"[redacted]" in data
 
 
-def test_no_form_has_the_placeholder_of_a_prompt_but_each_has_a_prompt_of_its_words(subtests: pytest.Subtests) -> None:
+def test_exports_hold_prompts_without_their_placeholders(subtests: pytest.Subtests) -> None:
     for form in ("sam", "openai_chat", "anthropic_messages", "otel", "openinference"):
         with subtests.test(form):
             lacking, asked = RunWriter(e.Origin("by_hand")), RunWriter(e.Origin("by_hand"))
@@ -216,7 +216,7 @@ def _events(path: Path) -> bytes:
     return "\n".join(pq.read_table(path).column("event").to_pylist()).encode()
 
 
-def test_more_seconds_than_a_span_can_hold_are_shortened() -> None:
+def test_seconds_beyond_a_span_are_capped() -> None:
     events = tools_and_errors().events
     endless = [replace(event, seconds=1e308) if isinstance(event, e.ToolFinished) else event for event in events]
     tools = [span for span in otel_spans([Run.from_events(endless)]) if span["name"].startswith("execute_tool")]

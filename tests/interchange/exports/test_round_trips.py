@@ -41,7 +41,7 @@ def test_each_form_gives_back_what_it_can_hold(tmp_path: Path, subtests: pytest.
 
 
 @pytest.mark.req("R0.83")
-def test_a_parquet_file_gives_back_the_very_runs(tmp_path: Path) -> None:
+def test_parquet_file_gives_back_equal_runs(tmp_path: Path) -> None:
     runs = [make() for make in RUNS.values()]
     for run in runs:
         assert load_trace(save_trace(run, tmp_path / "run.parquet")) == run
@@ -95,7 +95,7 @@ def test_runs_of_other_products_come_back_from_spans(tmp_path: Path, subtests: p
                     )
 
 
-def test_spans_say_what_a_run_is_a_fork_of(tmp_path: Path) -> None:
+def test_spans_name_the_run_that_was_forked(tmp_path: Path) -> None:
     run = RunBuilder("Go", forked_from=ForkedFrom("r-0", 1)).round("Done.").run
     for form in ("otel", "openinference"):
         assert load_trace(save_trace(run, tmp_path / "run", form)).forked_from == ForkedFrom("r-0", 1)

@@ -37,14 +37,14 @@ def test_every_format_has_samples_and_every_sample_a_format() -> None:
     assert all(SAMPLES.values()) and all(one.TITLE for one in FORMATS)
 
 
-def test_no_format_takes_a_file_of_another_whatever_their_order(subtests: pytest.Subtests) -> None:
+def test_no_format_claims_a_file_of_another(subtests: pytest.Subtests) -> None:
     for name, paths in SAMPLES.items():
         for path in paths:
             with subtests.test(f"{name}/{path.name}"):
                 assert [one.NAME for one in FORMATS if not one.sniff(trace_file(path))] == [name]
 
 
-def test_a_sample_is_read_the_same_each_time_plain_packed_and_archived(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_sample_reads_alike_plain_packed_and_archived(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, paths in SAMPLES.items():
         for path in paths:
             with subtests.test(f"{name}/{path.name}"):

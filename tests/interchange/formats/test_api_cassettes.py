@@ -45,7 +45,7 @@ def stream(*events: Any) -> str:
     return "".join(f"event: x\ndata: {json.dumps(one)}\n\n" for one in events) + "data: [DONE]\n\n"
 
 
-def test_recorded_cassettes_are_one_run_each_with_the_counts_of_the_file() -> None:
+def test_cassette_is_one_run_with_the_counts_of_its_file() -> None:
     for name, rounds, calls, messages, usage in (
         ("test_anthropic_mcp_servers_stream", 1, 1, 1, Usage(3042, 354, cache_read=0, cache_write=0)),
         ("test_multiple_agent_tool_calls", 4, 2, 2, Usage(291, 38, cache_read=0, reasoning=0)),
@@ -60,7 +60,7 @@ def test_recorded_cassettes_are_one_run_each_with_the_counts_of_the_file() -> No
         assert sum(one.usage != Usage() for one in run.rounds) == len(exchanges)  # each response counts once
 
 
-def test_a_conversation_that_changes_the_api_on_its_way_is_one_run() -> None:
+def test_conversation_that_switches_api_is_one_run() -> None:
     run = load_trace(CASSETTES / "test_multiple_agent_tool_calls.yaml")
     assert lines(run) == [
         "user: What is the capital of France?",
@@ -102,7 +102,7 @@ def test_bodies_are_read_however_they_are_recorded(tmp_path: Path, subtests: pyt
         assert run.text == "7 m" and [one.seconds for one in run.events if isinstance(one, ModelReplied)] == [1.5]
 
 
-def test_streams_of_each_api_come_to_their_responses(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_streams_of_each_api_become_their_responses(tmp_path: Path, subtests: pytest.Subtests) -> None:
     call = {"index": 0, "id": "c", "function": {"name": "look", "arguments": ""}}
     more = {"index": 0, "function": {"arguments": '{"at": 1}'}}
     said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "7 m"}]}
@@ -156,7 +156,7 @@ def test_streams_of_each_api_come_to_their_responses(tmp_path: Path, subtests: p
             assert (run.usage.input, run.usage.output) == (3, 2)
 
 
-def test_several_conversations_of_a_cassette_are_told_apart(tmp_path: Path) -> None:
+def test_conversations_of_one_cassette_are_separated(tmp_path: Path) -> None:
     first, second = [ASKS], [{"role": "user", "content": "Who?"}]
     told = {"role": "assistant", "content": "7 m"}
     runs = load_traces(
@@ -174,7 +174,7 @@ def test_several_conversations_of_a_cassette_are_told_apart(tmp_path: Path) -> N
     assert [run.origin.position for run in runs if run.origin] == ["exchange 0", "exchange 1", "exchange 3"]
 
 
-def test_a_request_that_failed_and_was_sent_again_is_a_warning(tmp_path: Path) -> None:
+def test_retried_request_is_a_warning(tmp_path: Path) -> None:
     busy = exchange({"messages": [ASKS]}, {"error": {"message": "Busy."}}, 429)
     run = load_trace(cassette(tmp_path, busy, exchange({"messages": [ASKS]}, chat("7 m"))))
     assert run.status == "completed" and len(run.rounds) == 1 and any("Busy." in one for one in run.warnings)
@@ -184,7 +184,7 @@ def test_a_request_that_failed_and_was_sent_again_is_a_warning(tmp_path: Path) -
     assert (run.status, str(run.error)) == ("failed", "HTTP status 404")
 
 
-def test_results_find_their_calls_though_the_client_gave_these_ids_of_its_own(tmp_path: Path) -> None:
+def test_results_match_calls_whose_ids_the_client_replaced(tmp_path: Path) -> None:
     def contents(*parts: Any) -> dict[str, Any]:
         return {"candidates": [{"content": {"role": "model", "parts": [*parts]}, "finishReason": "STOP"}]}
 
@@ -196,14 +196,14 @@ def test_results_find_their_calls_though_the_client_gave_these_ids_of_its_own(tm
     assert lines(run) == ["user: How high?", "assistant: look {}", "tool: -> 7 m", "assistant: 7 m"]
 
 
-def test_a_body_that_expands_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_body_that_expands_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api_cassettes, "MAX_BODY", 1000)
     packed = {"base64_string": base64.b64encode(gzip.compress(b" " * 5000)).decode()}
     with pytest.raises(TraceError, match="expands to more than"):
         load_traces(cassette(tmp_path, exchange({"messages": [ASKS]}, packed)))
 
 
-def test_what_is_damaged_is_left_out_and_listed(tmp_path: Path) -> None:
+def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
     path = cassette(tmp_path, exchange({"messages": [ASKS]}, chat("7 m")), {"request": 7}, {"response": {}})
     found = load_traces(path, strict=False)
     assert [run.text for run in found] == ["7 m"] and [one.position for one in found.problems] == ["exchange 1", "exchange 2"]

@@ -76,7 +76,7 @@ def is_as_filled(runs: list[Run]) -> bool:
     return True
 
 
-def test_messages_are_nested_twice_and_a_call_has_no_text() -> None:
+def test_doubly_nested_messages_are_read_and_calls_have_no_text() -> None:
     recorded = [one["message"]["message"] for one in json.loads(SAMPLE.read_text())["messages"]]
     run = load_trace(SAMPLE)
     made = [one for one in recorded if one["role"] == "assistant"]
@@ -86,12 +86,12 @@ def test_messages_are_nested_twice_and_a_call_has_no_text() -> None:
     assert run.settings["recorded"]["input_tokens"] == 918
 
 
-def test_a_database_in_wal_mode_is_read_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+def test_wal_database_is_read_without_leaving_files(tmp_path: Path) -> None:
     path = database(tmp_path / "session.db")
     assert is_as_filled(load_traces(path)) and list(tmp_path.iterdir()) == [path]
 
 
-def test_rows_that_are_still_in_the_wal_file_are_read_and_the_files_stay_as_they_were(tmp_path: Path) -> None:
+def test_rows_in_the_wal_file_are_read_without_changes(tmp_path: Path) -> None:
     path = tmp_path / "session.db"
     with closing(sqlite3.connect(path)) as opened:
         fill(opened)
@@ -101,14 +101,14 @@ def test_rows_that_are_still_in_the_wal_file_are_read_and_the_files_stay_as_they
         assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == before
 
 
-def test_a_database_in_an_archive_is_read(tmp_path: Path) -> None:
+def test_database_in_an_archive_is_read(tmp_path: Path) -> None:
     path = database(tmp_path / "session.db")
     with zipfile.ZipFile(tmp_path / "sessions.zip", "w") as packed:
         packed.write(path, "sessions/session.db")
     assert is_as_filled(load_traces(tmp_path / "sessions.zip"))
 
 
-def test_the_older_form_with_messages_in_the_table_of_sessions_is_read(tmp_path: Path) -> None:
+def test_older_form_with_messages_in_the_session_table_is_read(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     with closing(sqlite3.connect(path)) as opened:
         opened.execute("CREATE TABLE sessions (id TEXT PRIMARY KEY, messages TEXT, created_at TEXT)")
@@ -118,7 +118,7 @@ def test_the_older_form_with_messages_in_the_table_of_sessions_is_read(tmp_path:
     assert replies(load_trace(path)) == replies(load_trace(SAMPLE))
 
 
-def test_a_database_of_another_product_is_refused(tmp_path: Path) -> None:
+def test_database_of_another_product_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as opened:
         opened.execute("CREATE TABLE cookies (name TEXT)")
@@ -129,7 +129,7 @@ def test_a_database_of_another_product_is_refused(tmp_path: Path) -> None:
         load_traces(path)
 
 
-def test_a_damaged_message_and_a_session_within_itself_are_problems(tmp_path: Path) -> None:
+def test_damaged_message_and_self_containing_session_are_problems(tmp_path: Path) -> None:
     path = database(tmp_path / "session.db")
     with closing(sqlite3.connect(path)) as opened:
         opened.execute("UPDATE session_items SET message_json = '7' WHERE session_id = 'inner' AND position = 1")
@@ -147,7 +147,7 @@ def test_a_damaged_message_and_a_session_within_itself_are_problems(tmp_path: Pa
     assert len(found) == 1 and found.problems[0].position == "message 1"
 
 
-def test_a_session_without_messages_is_left_out_and_noted(tmp_path: Path) -> None:
+def test_session_without_messages_is_left_out_and_noted(tmp_path: Path) -> None:
     path = database(tmp_path / "session.db")
     with closing(sqlite3.connect(path)) as opened:
         opened.execute("INSERT INTO sessions VALUES ('empty', '', 0, NULL, '2027')")
@@ -156,7 +156,7 @@ def test_a_session_without_messages_is_left_out_and_noted(tmp_path: Path) -> Non
         assert is_as_filled([*load_traces(path)])
 
 
-def test_sessions_that_no_other_contains_are_read_or_noted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_orphaned_sessions_are_read_or_noted(tmp_path: Path, subtests: pytest.Subtests) -> None:
     messages = json.dumps(json.loads(SAMPLE.read_text())["messages"])
     cases: dict[str, tuple[list[tuple[str | None, str | None]], int, str]] = {
         "beside a session without an id": ([(None, None), ("a", None)], 1, "there is no session None"),

@@ -47,7 +47,7 @@ SPANS = [
 ]
 
 
-def test_the_last_message_of_the_person_is_in_every_view(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_last_user_message_is_in_every_view(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, value in {"chat": MESSAGES, "anthropic": {"system": "x", "messages": BLOCKS}, "sam": SAM, "spans": SPANS}.items():
         with subtests.test(name):
             run = load_trace(document(tmp_path, value, f"{name}.json"))
@@ -56,12 +56,12 @@ def test_the_last_message_of_the_person_is_in_every_view(tmp_path: Path, subtest
             assert LAST in run_text(run) and LAST in run_html(run) and LAST in page_html(run)
 
 
-def test_messages_to_which_no_model_replied_are_shown(tmp_path: Path) -> None:
+def test_messages_without_a_model_reply_are_shown(tmp_path: Path) -> None:
     run = load_trace(document(tmp_path, {"model": "m", "messages": [ASKS, MESSAGES[-1]]}))
     assert [one.text for one in run.messages] == ["How high?", LAST] and not run.rounds
     assert LAST in run_text(run) and LAST in run_html(run)
 
 
-def test_a_last_message_is_no_answer_to_replay(tmp_path: Path) -> None:
+def test_last_message_is_not_a_replayed_answer(tmp_path: Path) -> None:
     found = replay(load_trace(document(tmp_path, MESSAGES)))
     assert len(found.rounds) == 1 and found.rounds[0].recorded_decision.continues is None

@@ -20,7 +20,7 @@ def told(run: Run) -> list[tuple[str, str, str]]:
     return [(one.role, one.author, one.text) for one in run.messages]
 
 
-def test_roles_of_ag2_are_those_of_the_other_side_and_contents_may_be_lines(tmp_path: Path) -> None:
+def test_ag2_roles_are_inverted_and_contents_may_be_lines(tmp_path: Path) -> None:
     turns = [
         {"role": "assistant", "name": "mathproxyagent", "content": ["Solve:", "1 + 1"]},
         {"role": "user", "name": "assistant", "content": ["It is 3."]},
@@ -45,7 +45,7 @@ def test_roles_of_ag2_are_those_of_the_other_side_and_contents_may_be_lines(tmp_
     )
 
 
-def test_in_a_team_of_agents_only_the_task_is_the_persons() -> None:
+def test_only_the_task_of_an_agent_team_is_user_text() -> None:
     records = json.loads((FILES / "ag2_records.json").read_text("utf-8"))
     runs = load_traces(FILES / "ag2_records.json")
     for record, run in zip(records, runs, strict=True):
@@ -55,7 +55,7 @@ def test_in_a_team_of_agents_only_the_task_is_the_persons() -> None:
         assert run.origin is not None and run.origin.task == record["trace_id"]
 
 
-def test_a_record_of_mad_holds_json_or_a_log_and_annotations_as_a_literal() -> None:
+def test_mad_record_holds_json_a_log_or_literal_annotations() -> None:
     turns, log = load_traces(FILES / "two_records.json")
     assert [len(run.messages) for run in (turns, log)] == [4, 6]
     assert [one.author for one in (log.rounds[0].reply and [log.rounds[0].reply]) or ()] == ["Alice(SimpleCoder)"]
@@ -64,7 +64,7 @@ def test_a_record_of_mad_holds_json_or_a_log_and_annotations_as_a_literal() -> N
     assert isinstance(modes, list) and {"failure mode", "annotator_1"} <= modes[0].keys()
 
 
-def test_the_communication_log_of_metagpt_names_who_speaks(tmp_path: Path) -> None:
+def test_metagpt_log_names_its_speakers(tmp_path: Path) -> None:
     rule = "-" * 80
     log = (
         "=== MetaGPT Agent Communication Log - Started at 2025-03-27 01:21:02 ===\n\n"
@@ -81,7 +81,7 @@ def test_the_communication_log_of_metagpt_names_who_speaks(tmp_path: Path) -> No
     assert run.agent == "MetaGPT" and run.settings["recorded"]["annotations"] == "not a literal ("
 
 
-def test_lines_that_a_restarted_hyperagent_repeats_are_read_once(tmp_path: Path) -> None:
+def test_lines_repeated_by_a_restarted_hyperagent_are_read_once(tmp_path: Path) -> None:
     line = "HyperAgent_sympy-1 - INFO - Planner's Response: Thought: look"
     other = "HyperAgent_sympy-1 - INFO - Planner's Response: Thought: dig\nAction: dig()"
     record = {"instance_id": "h", "problem_statement": ["Fix it."], "trajectory": [line, line, line, *other.split("\n"), line]}
@@ -90,12 +90,12 @@ def test_lines_that_a_restarted_hyperagent_repeats_are_read_once(tmp_path: Path)
     assert run.prompt == "Fix it."
 
 
-def test_a_log_of_another_kind_is_one_message(tmp_path: Path) -> None:
+def test_log_of_another_kind_is_one_message(tmp_path: Path) -> None:
     run = loaded(tmp_path, {"instance_id": "p", "problem_statement": ["Review it."], "trajectory": ["Good.", "", "Accept."]})
     assert (run.prompt, run.text) == ("Review it.", "Good.\n\nAccept.")
 
 
-def test_a_record_that_is_none_is_a_problem_of_its_own(tmp_path: Path) -> None:
+def test_malformed_record_is_its_own_problem(tmp_path: Path) -> None:
     records = json.loads((FILES / "ag2_records.json").read_text("utf-8"))
     (tmp_path / "x.json").write_text(json.dumps([records[0], {**records[1], "trace": 7}]), encoding="utf-8")
     found = load_traces(tmp_path / "x.json", strict=False)
@@ -151,7 +151,7 @@ def test_peers_that_answer_in_rounds_are_read_exchange_by_exchange(tmp_path: Pat
     ]
 
 
-def test_a_tree_of_thoughts_is_read_as_its_steps(tmp_path: Path) -> None:
+def test_tree_of_thoughts_is_read_as_its_steps(tmp_path: Path) -> None:
     lines = [
         " ########## Round 1 ########## ",
         "***** Reasoner 1 output: *****",

@@ -53,7 +53,7 @@ HANDOFF = [
 ]
 
 
-def test_recorded_states_have_the_items_of_the_file() -> None:
+def test_recorded_states_match_the_items_of_the_file() -> None:
     for path, rounds in ((STATES / "minimal_v1_17.json", 0), (STATES / "features_v1_13_programmatic_tool_calling.json", 1)):
         run = load_trace(path)
         told = json.loads(path.read_text(encoding="utf-8"))
@@ -64,7 +64,7 @@ def test_recorded_states_have_the_items_of_the_file() -> None:
         assert run.usage.input in (None, 0) and all(one.usage == Usage() for one in run.rounds)  # no request was counted
 
 
-def test_a_handoff_is_a_call_and_each_agent_is_the_author_of_its_replies(tmp_path: Path) -> None:
+def test_handoff_is_a_call_and_agents_author_their_replies(tmp_path: Path) -> None:
     usage = {
         "requests": 1,
         "input_tokens": 9,
@@ -90,7 +90,7 @@ def test_a_handoff_is_a_call_and_each_agent_is_the_author_of_its_replies(tmp_pat
     assert run.status == "unknown" and run.agent == "Triage"
 
 
-def test_a_run_put_aside_for_an_approval_says_which_call_waits(tmp_path: Path) -> None:
+def test_run_paused_for_approval_names_the_pending_call(tmp_path: Path) -> None:
     raw = call("refund", "c1")
     waiting = item("tool_approval_item", raw)
     step = {"type": "next_step_interruption", "data": {"interruptions": [waiting]}}
@@ -102,7 +102,7 @@ def test_a_run_put_aside_for_an_approval_says_which_call_waits(tmp_path: Path) -
     assert any("waited for approval" in one for one in run.warnings) and run.settings["recorded"]["max_turns"] == 10
 
 
-def test_the_form_of_javascript_and_input_items_are_read_too(tmp_path: Path) -> None:
+def test_javascript_form_and_input_items_are_read_too(tmp_path: Path) -> None:
     result = {"type": "function_call_result", "callId": "c1", "name": "refund", "output": {"type": "text", "text": "paid"}}
     asked = {"type": "function_call", "callId": "c1", "name": "refund", "arguments": '{"x": 1}', "status": "completed"}
     told = {
@@ -122,12 +122,12 @@ def test_the_form_of_javascript_and_input_items_are_read_too(tmp_path: Path) -> 
     assert (run.usage.input, run.usage.output, run.status) == (5, 2, "interrupted")
 
 
-def test_items_that_a_handoff_left_out_are_those_of_the_session(tmp_path: Path) -> None:
+def test_items_dropped_by_a_handoff_come_from_the_session(tmp_path: Path) -> None:
     run = load_trace(document(tmp_path, state(HANDOFF[4], session_items=HANDOFF)))
     assert len(run.rounds) == 3
 
 
-def test_what_is_damaged_is_left_out_and_listed(tmp_path: Path) -> None:
+def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
     broken = [state(*HANDOFF), 7, state({"type": "tool_call_item"}), {"generated_items": []}]
     found = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
     assert [run.text for run in found] == ["It is paid."]

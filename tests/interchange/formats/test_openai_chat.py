@@ -62,7 +62,7 @@ def test_each_form_of_file_holds_the_same_conversation(tmp_path: Path, subtests:
             assert runs[0].origin is not None and runs[0].origin.format == "openai_chat"
 
 
-def test_a_response_tells_usage_times_the_model_and_why_it_ended(tmp_path: Path) -> None:
+def test_response_has_usage_times_model_and_finish_reason(tmp_path: Path) -> None:
     usage = {
         "prompt_tokens": 9,
         "completion_tokens": 4,
@@ -81,7 +81,7 @@ def test_a_response_tells_usage_times_the_model_and_why_it_ended(tmp_path: Path)
     assert [one.at for one in run.events if isinstance(one, ModelReplied)] == [datetime.fromtimestamp(1_700_000_000, UTC)]
 
 
-def test_how_the_last_reply_ended_is_how_the_run_ended(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_end_of_last_reply_is_end_of_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for finish, message, ended in (
         ("stop", {"content": "7 m"}, ("completed", "natural")),
         ("length", {"content": "7"}, ("failed", "reply_cut")),
@@ -97,7 +97,7 @@ def test_how_the_last_reply_ended_is_how_the_run_ended(tmp_path: Path, subtests:
     assert load_trace(document(tmp_path, TALK)).stop_reason in ("", None)
 
 
-def test_an_error_in_place_of_a_response_fails_the_run_or_is_a_warning_if_the_request_was_sent_again(tmp_path: Path) -> None:
+def test_error_response_fails_the_run_or_warns_if_retried(tmp_path: Path) -> None:
     failed = {"request": {"messages": ASKS}, "response": {"error": {"type": "rate_limit", "message": "Too many."}}}
     run = load_trace(document(tmp_path, failed))
     assert (run.status, str(run.error)) == ("failed", "rate_limit: Too many.")
@@ -107,7 +107,7 @@ def test_an_error_in_place_of_a_response_fails_the_run_or_is_a_warning_if_the_re
     assert any("rate_limit: Too many." in one for one in run.warnings)
 
 
-def test_parts_of_every_kind_are_kept_as_pictures_or_text(tmp_path: Path) -> None:
+def test_parts_of_every_kind_become_pictures_or_text(tmp_path: Path) -> None:
     data = base64.b64encode(b"12345").decode()
     content = [
         {"type": "text", "text": "See"},
@@ -128,7 +128,7 @@ def test_parts_of_every_kind_are_kept_as_pictures_or_text(tmp_path: Path) -> Non
     ]
 
 
-def test_calls_keep_their_results_whatever_their_ids_and_arguments_are(tmp_path: Path) -> None:
+def test_calls_keep_their_results_with_any_ids_and_arguments(tmp_path: Path) -> None:
     def call(name: str, arguments: Any, call_id: str | None) -> dict[str, Any]:
         return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
@@ -166,7 +166,7 @@ def test_calls_keep_their_results_whatever_their_ids_and_arguments_are(tmp_path:
     assert run.status == "interrupted"
 
 
-def test_a_list_of_different_conversations_is_as_many_runs(tmp_path: Path) -> None:
+def test_list_of_conversations_is_as_many_runs(tmp_path: Path) -> None:
     other = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "I."}]
     runs = load_traces(document(tmp_path, [{"messages": TALK, "score": 1}, {"messages": other}, {"messages": TALK[:2]}]))
     assert [run.text for run in runs] == ["It is 7 m.", "I.", ""] and len({run.id for run in runs}) == 3
@@ -174,7 +174,7 @@ def test_a_list_of_different_conversations_is_as_many_runs(tmp_path: Path) -> No
     assert runs[2].status == "interrupted"
 
 
-def test_what_is_damaged_is_left_out_and_listed(tmp_path: Path) -> None:
+def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
     path = document(tmp_path, [{"messages": TALK}, 7, {"messages": [*ASKS, {"role": "tool", "content": "x"}]}], "a.jsonl")
     path.write_text(path.read_text(encoding="utf-8")[:-9], encoding="utf-8")
     with pytest.raises(TraceError, match="line 2"):

@@ -31,7 +31,7 @@ def used(run: Run) -> tuple[Any, ...]:
     return run.usage.input, run.usage.output, run.usage.cost
 
 
-def test_sums_of_a_file_fill_usage_missing_in_replies(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_file_sums_fill_usage_missing_in_replies(tmp_path: Path, subtests: pytest.Subtests) -> None:
     session = {"id": "s", "cost": 0.5, "messages": [{"message": {"message": message}} for message in (USER, SAYS)]}
     prints = [
         {"type": "assistant", "session_id": "s", "message": {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]}},
@@ -52,7 +52,7 @@ def test_sums_of_a_file_fill_usage_missing_in_replies(tmp_path: Path, subtests: 
             assert (row["cost"] == expected[2]) or expected[2] is None
 
 
-def test_a_sum_of_the_file_stands_beside_that_of_its_replies(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_sum_of_the_file_is_kept_beside_that_of_replies(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """The replies' counts; the run warns of a difference that is more than rounding."""
     metrics = {"prompt_tokens": 100, "completion_tokens": 10, "cost_usd": 0.01}
     inner = {"subagent_trajectories": [atif()]}
@@ -127,7 +127,7 @@ def test_thinking_has_a_column(tmp_path: Path) -> None:
     assert messages["thinking"][1] == "Hm.\n\nYes." and messages["text"][1] == "7"
 
 
-def test_spans_whose_times_name_no_zone_say_so(tmp_path: Path) -> None:
+def test_spans_with_zoneless_times_say_so(tmp_path: Path) -> None:
     span = {
         "name": "call",
         "context": {"trace_id": "t", "span_id": "s"},

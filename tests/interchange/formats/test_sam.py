@@ -24,7 +24,7 @@ def rounds_of(run: Run) -> list[tuple[str, list[str], list[str]]]:
 
 
 @pytest.mark.req("R0.83")
-def test_each_message_of_the_assistant_with_its_results_is_a_round() -> None:
+def test_assistant_message_with_its_results_is_a_round() -> None:
     run = load_trace(FILES / "sam-conversation.json")
     assert rounds_of(run) == [
         ("", ["todo_operations"], ["call_a"]),
@@ -38,7 +38,7 @@ def test_each_message_of_the_assistant_with_its_results_is_a_round() -> None:
 
 
 @pytest.mark.req("R0.83")
-def test_a_bulk_export_holds_several_with_pictures_thinking_errors_and_other_agents() -> None:
+def test_bulk_export_holds_runs_with_pictures_thinking_errors_and_agents() -> None:
     bread, picture = load_traces(FILES / "sam-bulk.json")
     assert [run.origin.position for run in (bread, picture) if run.origin] == ["0", "1"]
     assert (bread.prompt, bread.text) == ("Do gulls steal bread?", "Yes.")
@@ -48,7 +48,7 @@ def test_a_bulk_export_holds_several_with_pictures_thinking_errors_and_other_age
     assert "Stopped by the person." in picture.warnings and picture.status == "interrupted"
 
 
-def test_a_bulk_export_that_lacks_the_conversations_that_it_counts_is_told_of(tmp_path: Path) -> None:
+def test_bulk_export_that_lacks_counted_conversations_warns(tmp_path: Path) -> None:
     file = tmp_path / "bulk.json"
     for count, problems in ((2, 1), (0, 0)):
         file.write_text(json.dumps({"formatVersion": "1.0", "conversationCount": count, "conversations": []}), "utf-8")
@@ -56,14 +56,14 @@ def test_a_bulk_export_that_lacks_the_conversations_that_it_counts_is_told_of(tm
         assert not runs and len(runs.problems) == problems
 
 
-def test_the_simple_form_has_lost_its_calls_and_is_read_as_texts() -> None:
+def test_simple_form_without_calls_is_read_as_texts() -> None:
     run = load_trace(FILES / "sam-simple.json")
     assert (len(run.rounds), run.text) == (8, "Noted: gulls sleep on the water.")
     assert not any(one.calls for one in run.rounds)
 
 
 @pytest.mark.req("R0.83")
-def test_an_export_of_what_was_read_is_what_was_read() -> None:
+def test_imported_sam_file_is_exported_unchanged() -> None:
     file = json.loads((FILES / "sam-conversation.json").read_text("utf-8"))
     assert conversation_export(load_trace(FILES / "sam-conversation.json")) == file
     bread = json.loads((FILES / "sam-bulk.json").read_text("utf-8"))["conversations"][0]
@@ -99,7 +99,7 @@ def content_of(run: Run) -> list[Any]:
 
 
 @pytest.mark.req("R0.83")
-def test_a_run_of_ours_comes_back_with_all_that_the_form_can_hold(tmp_path: Path) -> None:
+def test_own_run_round_trips_as_far_as_sam_can_hold(tmp_path: Path) -> None:
     run = own_run()
     path = tmp_path / "run.json"
     path.write_bytes(b"".join(pieces([run])))
@@ -110,7 +110,7 @@ def test_a_run_of_ours_comes_back_with_all_that_the_form_can_hold(tmp_path: Path
 
 
 @pytest.mark.req("R0.83")
-def test_an_export_is_as_sam_wants_it() -> None:
+def test_export_validates_as_sam() -> None:
     export = conversation_export(own_run())
     conversation = export["conversation"]
     stamp = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")

@@ -26,7 +26,7 @@ ASKED = [
 ]
 
 
-def test_an_action_without_a_tool_call_is_a_call_of_bash_whose_result_is_the_next_message() -> None:
+def test_bare_action_is_a_bash_call_with_the_next_result() -> None:
     run = load_trace(FILES / "swe_agent/BabyEncryption.traj")
     data = loaded("swe_agent/BabyEncryption.traj")
     replies = [message for message in data["history"] if message["role"] == "assistant"]
@@ -38,7 +38,7 @@ def test_an_action_without_a_tool_call_is_a_call_of_bash_whose_result_is_the_nex
     assert recorded(run)["submission"].startswith("HTB{") and run.origin is not None and run.origin.task == "BabyEncryption"
 
 
-def test_a_step_that_the_history_lacks_stands_where_it_was_made(tmp_path: Path) -> None:
+def test_step_missing_from_history_is_inserted_where_made(tmp_path: Path) -> None:
     history = [
         *ASKED,
         reply("ls"),
@@ -86,13 +86,13 @@ def test_demonstrations_are_history_and_other_agents_keep_their_names(tmp_path: 
     assert run.prompt == "Fix it."
 
 
-def test_a_trajectory_without_a_history_is_read_from_its_steps(tmp_path: Path) -> None:
+def test_trajectory_without_history_is_read_from_its_steps(tmp_path: Path) -> None:
     steps = [step("ls", "a", query=ASKED), step("submit", "patch")]
     run = runs_of(tmp_path / "x.traj", {"trajectory": steps, "info": {"exit_status": "submitted"}})[0]
     assert (run.system, run.prompt, len(calls(run))) == ("Be brief.", "Fix it.", 2)
 
 
-def test_a_trajectory_ends_as_its_exit_status_says(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_exit_status_sets_the_end_of_a_trajectory(tmp_path: Path, subtests: pytest.Subtests) -> None:
     cases = {
         "submitted": ("completed", "natural"),
         "submitted (exit_cost)": ("limited", "budget"),
@@ -109,7 +109,7 @@ def test_a_trajectory_ends_as_its_exit_status_says(tmp_path: Path, subtests: pyt
             assert (run.status, run.stop_reason) == ended
 
 
-def test_a_damaged_message_is_a_problem_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_damaged_message_is_a_problem_and_the_rest_is_read(tmp_path: Path) -> None:
     data = {"trajectory": [step("ls")], "history": [*ASKED, 7, {"content": "?"}, reply("ls")], "info": {}}
     runs = runs_of(tmp_path / "x.traj", data, strict=False)
     assert len(calls(runs[0])) == 1 and [problem.position for problem in runs.problems] == ["message 2", "message 3"]

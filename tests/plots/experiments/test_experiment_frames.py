@@ -76,7 +76,7 @@ def test_names_of_variants_and_tasks_are_text_of_bounded_length() -> None:
 
 @pytest.mark.nightly("by day the light style")
 @pytest.mark.slow("draws six figures twice")
-def test_a_dark_style_of_the_person_changes_nothing(subtests: pytest.Subtests) -> None:
+def test_dark_style_of_the_user_changes_nothing(subtests: pytest.Subtests) -> None:
     from matplotlib import style
 
     before = {name: png(figure) for name, figure in figures()}

@@ -32,19 +32,19 @@ def test_number_of_tasks_is_below_each_k_where_it_differs() -> None:
     assert labels == ["1\n(8 to 9)", "2\n(8)", "3\n(8)"] and "passed: n = 8 to 9 tasks" in words(figure)
 
 
-def test_a_variant_of_several_comparisons_is_drawn_once() -> None:
+def test_variant_of_several_comparisons_is_drawn_once() -> None:
     figure = plots.pass_k([compared(A, B), compared(B, B, ("other", "old"))])
     assert [line.get_label() for line in figure.axes[0].lines] == ["new", "old", "other"]
     many = [compared(A, B, (f"v{number}", "old")) for number in range(7)]
     assert "2 more variants are not drawn" in words(plots.pass_k(many))
 
 
-def test_under_five_tasks_there_is_a_share_without_a_band() -> None:
+def test_share_under_five_tasks_has_no_band() -> None:
     figure = plots.pass_k(compared({"x": [1, 0]}, {"x": [1, 1]}))
     assert not figure.axes[0].collections and [*figure.axes[0].lines[0].get_ydata()] == [0.5, 0.0]
 
 
-def test_an_amount_has_no_pass_k_and_says_so() -> None:
+def test_amount_without_pass_k_says_so() -> None:
     assert "The primary does not pass or fail." in words(plots.pass_k(compared({"x": [7]}, {"x": [2]})))
     assert "No task has a run that passed or failed." in words(plots.pass_k(compared({"x": [None]}, {"x": [None]})))
     assert "There are no comparisons." in words(plots.pass_k([]))

@@ -93,7 +93,7 @@ def test_working_folder_behind_a_link_now_is_refused(tmp_path: Path, subtests: p
                 pass
 
 
-def test_what_is_no_file_is_refused(work: Path, subtests: pytest.Subtests) -> None:
+def test_only_regular_files_can_be_undone(work: Path, subtests: pytest.Subtests) -> None:
     (work / "folder").mkdir()
     os.mkfifo(work / "pipe")
     linked(work / "link", work.parent / "outside" / "a.txt")
