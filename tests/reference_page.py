@@ -1,4 +1,4 @@
-"""Makes docs/reference.md from options, commands, settings, presets and names: ``python tests/reference_page.py``."""
+"""Writes docs/reference.md from options, commands, settings, presets and names: ``python tests/reference_page.py``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ MAGICS = {
 }
 
 FROM_OTHERS = {"model": "chosen by the keys that there are", **dict.fromkeys(PROFILES, "that of model")}
-"""What keys of the defaults without a value follow from."""
+"""Sources of defaults without a value."""
 
 
 def text() -> str:
@@ -177,7 +177,7 @@ def _histories() -> list[tuple[str, ...]]:
 
 
 def _items(of: type) -> dict[str, str]:
-    """Return what the docstring of a data class says of its fields, each begun with the field's name and a colon."""
+    """Return field meanings from the docstring of a data class, whose lines begin with a field name and a colon."""
     paragraphs = re.sub(r"Limits of a run, [^:]*: ", "", inspect.getdoc(of) or "").split("\n\n")
     names = "|".join(one.name for one in fields(of) if one.init)
     told = _words(" ".join(part for part in paragraphs if part.startswith("``")))
@@ -185,7 +185,7 @@ def _items(of: type) -> dict[str, str]:
 
 
 def _numbers() -> Iterator[tuple[str, ...]]:
-    """Yield the constants of the modules of defaults; the store, a full room, has its own in its bounds."""
+    """Yield the constants of the modules of defaults; those of the store are in its bounds module."""
     for file in [*sorted(PACKAGE.glob("*/defaults.py")), PACKAGE / "store" / "bounds.py"]:
         module = ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)
         for assigned, told in pairwise(ast.parse(file.read_text(encoding="utf-8")).body):
@@ -229,7 +229,7 @@ def _attributes(of: type) -> dict[str, str]:
 
 
 OWN_COLUMNS = ("anthropic", "openai", "openai-responses", "ollama", "compatible")
-"""The kinds of models; servers that docs/models.md lists by name follow."""
+"""Kinds of models, without the servers that docs/models.md lists by name."""
 
 
 def _model_options() -> list[tuple[str, ...]]:

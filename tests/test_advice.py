@@ -1,4 +1,4 @@
-"""Advice: values that each surface words by one table."""
+"""Advice: values that one table words for each surface."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ START += b'"model":"m","system":"","tools":[],"prompt":{"role":"user","parts":[]
 
 
 def logged(schema: int, line: bytes) -> object:
-    """The event of a line in a log of this schema."""
+    """Return the event of a line in a log of this schema."""
     head = b'{"kind":"%b","seq":1,"at":"2026-01-01T00:00:00Z","run_id":"r",'
     kind, _, rest = line.partition(b" ")
     return decode_lines([START % schema, head % kind + rest + b"}\n"], "run.jsonl")[1]

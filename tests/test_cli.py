@@ -1,4 +1,4 @@
-"""The command line: what it writes where, and its exit codes."""
+"""The command line: its output and exit codes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RUNS = Path(".agentnb") / "runs"
 
 
 class Done(NamedTuple):
-    """What a command has written, and its exit code."""
+    """The output of a command, and its exit code."""
 
     code: int
     out: str
@@ -63,7 +63,7 @@ def do_nested() -> Run:
 
 
 def refused(done: Done) -> bool:
-    """Whether it wrote one line to standard error, and nothing else."""
+    """Return True if it wrote a single line, to standard error."""
     return bool(done.code) and not done.out and done.err.startswith("agentnb: ") and done.err.count("\n") == 1
 
 
@@ -140,7 +140,7 @@ def test_run_is_shown_as_a_page(cli: Call) -> None:
 
 
 def several(path: str = "made.jsonl") -> list[Run]:
-    """Three conversations in one file, as another product records them."""
+    """Write three conversations into one file, as another product does."""
     said = [[{"role": "user", "content": f"Task {n}"}, {"role": "assistant", "content": f"Answer {n}"}] for n in range(3)]
     lines = [json.dumps({"messages": messages}) for messages in said]
     Path(path).write_text("\n".join(lines) + "\n", "utf-8")

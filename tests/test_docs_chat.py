@@ -1,4 +1,4 @@
-"""docs/chat.md cannot go stale: its examples run and give what they say, and it names every key, profile, context and limit."""
+"""docs/chat.md is current: its examples give their documented output, and it names every key, profile, context and limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CELL, USE = re.findall(r"^```\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
 
 
 def ran() -> dict[str, Any]:
-    """Return the names that the example in Python sets."""
+    """Return the names that the Python example sets."""
     names: dict[str, Any] = {"__name__": "page"}
     exec(SCRIPT, names)  # the page's own code
     return names

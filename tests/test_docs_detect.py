@@ -1,4 +1,4 @@
-"""docs/detect.md cannot go stale: its presets are those that there are, and its cells run."""
+"""docs/detect.md is current: its presets exist and its cells run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/models.md cannot go stale: its examples run against a server of our own, its tables are held against the code."""
+"""docs/models.md is current: its examples run against a local server, and its tables match the code."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ WORDS = " ".join(TEXT.split())
 BLOCKS = list(re.finditer(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE))
 NAMES = sorted(set(re.findall(rf"\b(?:{'|'.join(REMOTE)}):(?:\w+/)?NAME[^\s`\"|]*", TEXT + (ROOT / "README.md").read_text())))
 DOT = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
-"""A picture of one point."""
+"""A picture of one pixel."""
 
 
 @pytest.fixture
 def providers(monkeypatch: pytest.MonkeyPatch) -> Iterator[testing.LoopbackServer]:
-    """In the place of all providers stands one server, and there is a key for each."""
+    """Replace all providers by one server, with a key for each."""
     with testing.LoopbackServer(answer) as server:
         for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
             monkeypatch.setenv(variable, "sk-test-0123456789")
@@ -50,12 +50,12 @@ def providers(monkeypatch: pytest.MonkeyPatch) -> Iterator[testing.LoopbackServe
 
 
 def answer(body: dict[str, Any]) -> str:
-    """JSON where it is asked for."""
+    """Reply with JSON where requested."""
     return '{"species": "Gentoo", "sure": true}' if "output_config" in body else "Hello."
 
 
 def rows(heading: str) -> list[list[str]]:
-    """The cells of the table that begins with this line, without its first two lines."""
+    """Return the cells of the table with this first line, without its two heading lines."""
     lines = TEXT.splitlines()
     start = lines.index(heading)
     found = []
@@ -71,13 +71,13 @@ def quoted(cell: str) -> set[str]:
 
 
 def column(heading: str, name: str) -> dict[str, str]:
-    """What the table says of one provider, by the first cell of each row."""
+    """Return the rows of one provider, by first cell."""
     place = [cell.strip(" `") for cell in heading.split("|")[1:-1]].index(name)
     return {row[0]: row[place] for row in rows(heading)}
 
 
 def in_notebook(*given: str) -> str:
-    """Run these cells in IPython; gives what it printed, with the value of the last one after RESULT."""
+    """Run these cells in IPython; return the output, with the last value after RESULT."""
     cells = ["%load_ext agentnb", *given]
     code = (
         "from IPython.core.interactiveshell import InteractiveShell\n"
@@ -92,13 +92,13 @@ def in_notebook(*given: str) -> str:
 
 
 def blocks_after(beginning: str) -> list[str]:
-    """The code of the blocks after these words."""
+    """Return the code of the blocks after these words."""
     start = TEXT.index(beginning)
     return [block[1] for block in re.finditer(r"^```(?:python)?\n(.*?)^```$", TEXT[start:], re.DOTALL | re.MULTILINE)]
 
 
 def run_alone(block: re.Match[str]) -> dict[str, Any]:
-    """Run a block with nothing that another has imported or made; gives what it has made."""
+    """Run a block in a fresh namespace and return its names."""
     namespace: dict[str, Any] = {}
     exec(compile("\n" * TEXT[: block.start(1)].count("\n") + block[1], str(DOCUMENT), "exec", dont_inherit=True), namespace)
     if "server" in namespace:
@@ -150,7 +150,7 @@ def test_commands_on_the_page_exist() -> None:
 
 
 def _place(part: str) -> int:
-    """Where the parts of a name stand when it is told: the model, then the options in their order."""
+    """Return the positions of the parts of a name in a message: the model, then the options in order."""
     return list(Options.__dataclass_fields__).index(part.split("=", maxsplit=1)[0]) + 1 if "=" in part else 0
 
 
@@ -239,7 +239,7 @@ def test_waits_are_those_of_the_policy() -> None:
 
 
 def test_silence_is_retried_as_often_as_documented() -> None:
-    """With time-outs of 300 seconds: `with timeout=300, silence is tried twice`."""
+    """Check it with time-outs of 300 seconds: `with timeout=300, silence is tried twice`."""
     policy, elapsed, attempts, waited = RetryPolicy(), 0.0, 0, 0.0
     silence, wait = broken_connection("anthropic", TimeoutError()), 0.0
     while wait is not None:
@@ -332,7 +332,7 @@ def test_stop_reasons_with_own_endings_are_documented() -> None:
     table = rows("| the reply | what follows |")
     for reasons in (ending.CUT, ending.NO_ROOM, ending.REFUSED, {ending.PAUSED}):
         assert [row[0] for row in table if quoted(row[0]) == reasons] != [], reasons
-    assert (defaults.MAX_TURNS, ending.MAX_PAUSES) == (10, 3)  # in words there
+    assert (defaults.MAX_TURNS, ending.MAX_PAUSES) == (10, 3)  # written as a word there
 
 
 def test_failures_on_demand_are_named() -> None:

@@ -1,4 +1,4 @@
-"""docs/plots.md cannot go stale: its cells run, and its pictures show the plots as they are now."""
+"""docs/plots.md is current: its cells run, and its pictures show the current plots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""README.md and the pages it leads to cannot go stale: their cells run in order, their links and names lead somewhere."""
+"""README.md and its linked pages are current: their cells run in order, and their links and names resolve."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 OF_COMMANDS = {"--cancel", "--decline", "--here", "--no-trust-log", "--tag", "--trust-log", *ADD_OPTIONS}
-"""Options of `%agent answer`, `recover`, `history` and `mcp add`, which their help leaves to an error."""
+"""Options of `%agent answer`, `recover`, `history` and `mcp add`, documented by their errors only."""
 OF_OTHERS = {
     "--browser",
     "--config",
@@ -85,19 +85,19 @@ def text(page: Path) -> str:
 
 
 def cells(page: Path) -> list[tuple[int, str]]:
-    """What the page has the reader put into cells, numbered; commands of a shell are not among it."""
+    """Return the numbered cells of a page, without shell commands."""
     return list(enumerate(code for language, code in FENCE.findall(text(page)) if language in {"", "python"}))
 
 
 def run(numbered: list[tuple[int, str]]) -> tuple[str, str]:
-    """Run cells in a fresh shell; gives what it printed, and what it wrote to standard error."""
+    """Run cells in a fresh shell; return the output and standard error."""
     command = [sys.executable, "-c", DRIVER]
     done = subprocess.run(command, input=json.dumps(numbered), capture_output=True, text=True, timeout=120, check=False)
     return done.stdout, done.stderr
 
 
 def anchors(page: Path) -> set[str]:
-    """What headings of a page can be linked to, as GitHub makes it."""
+    """Return the anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text(page)), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -172,7 +172,7 @@ def test_every_page_is_listed_and_steps_are_one_click_away() -> None:
 def test_every_option_named_on_a_page_exists(subtests: pytest.Subtests) -> None:
     reference = text(ROOT / "docs" / "reference.md")
     known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", reference)) | OF_COMMANDS | OF_OTHERS
-    for page in [page for page in PAGES if page.name != "commands.md"]:  # made of the options of other programs
+    for page in [page for page in PAGES if page.name != "commands.md"]:  # generated from the options of other programs
         with subtests.test(page.name):
             told = " ".join(re.findall(r"`([^`]+)`", FENCE.sub("", text(page))))
             assert set(re.findall(r"(?<!\S)--[a-z][a-z-]*", told)) - known == set()

@@ -1,4 +1,4 @@
-"""docs/reference.md cannot go stale: it is made of the code, and every row has a meaning."""
+"""docs/reference.md is current: it is generated from the code, and every row has a meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/replay.md cannot go stale: its code runs, and it names every column and every attribute."""
+"""docs/replay.md is current: its code runs, and it names every column and every attribute."""
 
 from __future__ import annotations
 

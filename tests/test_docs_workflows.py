@@ -1,4 +1,4 @@
-"""docs/workflows.md cannot go stale: its examples run and give what they say, and it names every key, type and field."""
+"""docs/workflows.md is current: its examples give their documented output, and it names every key, type and field."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REPLIES: dict[str, Any] = {
 
 
 def block(beginning: str) -> str:
-    """The example that begins so."""
+    """Return the example with this beginning."""
     return next(one for one in BLOCKS if one.startswith(beginning))
 
 
@@ -99,7 +99,7 @@ def largest(values: dict[str, float]) -> str:
 
 
 def names_set_by(code: str, **more: Any) -> dict[str, Any]:
-    """The names that an example sets, which is run as a script would."""
+    """Return the names set by an example, run as a script."""
     script = code.replace("await ", "").replace(".run(", ".run_sync(")
     names: dict[str, Any] = {"Plan": Plan, "Workflow": Workflow, "means": means, "largest": largest, **more}
     exec(script, names)  # the page's own code

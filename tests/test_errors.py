@@ -1,4 +1,4 @@
-"""The errors a person reads."""
+"""Errors that a user reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLASSES = {name: value for name, value in vars(errors).items() if inspect.isclas
 
 
 def drawn() -> dict[str, str]:
-    """Each class of the tree in the docstring, with the one it hangs on."""
+    """Return each class of the tree in the docstring, with its parent."""
     parents: dict[str, str] = {}
     above: list[tuple[int, str]] = []
     for line in (errors.__doc__ or "").splitlines():

@@ -1,4 +1,4 @@
-"""What every test is kept from: other machines, the folder and the keys of another test, the settings of this machine."""
+"""Isolation of every test: from other machines, folders and keys of other tests, and settings of this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from agentnb import settings
 
 ELSEWHERE = ("192.0.2.1", 80)
-"""An address that is kept for documents: nobody has it."""
+"""An address reserved for documentation."""
 seen: list[Path] = []
 
 

@@ -1,6 +1,6 @@
-"""How keys are held: where they are looked for, and which texts are known as secrets.
+"""Keys: where they are looked up, and which texts count as secrets.
 
-That they come out nowhere is for test_planted_keys.py.
+test_planted_keys.py tests that they are exposed nowhere.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_keys_of_the_same_text_are_equal() -> None:
     assert len({first, second, third}) == 2
 
 
-# Where a key is looked for
+# Key lookup
 
 
 def test_kept_key_precedes_environment_and_keyring(monkeypatch: pytest.MonkeyPatch, memory: MemoryKeyring) -> None:
@@ -193,7 +193,7 @@ def test_refusing_keyring_warns_and_the_kernel_keeps_the_key(locked: None, snaps
 
 
 def test_keyring_that_loses_a_key_is_reported() -> None:
-    assert type(keyring.get_keyring()).__module__ == "keyring.backends.null"  # what all tests have
+    assert type(keyring.get_keyring()).__module__ == "keyring.backends.null"  # shared by all tests
     with pytest.raises(SettingsError, match="not there afterwards"):
         settings.keep_key("anthropic", SECRET, in_keyring=True)
 

@@ -1,4 +1,4 @@
-"""The names that people type, and what importing them does."""
+"""Public names, and what importing them loads."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ NAMES = {
     "validate_plan": "agentnb.workflow.plans.plan_checks",
     "within": "agentnb.experiments.planning.experiment_checks",
 }
-"""Each public name, and the module it stands in."""
+"""Each public name with its module."""
 HEAVY = (
     "pandas",
     "numpy",
@@ -132,11 +132,11 @@ for code in json.load(sys.stdin):
         found.append(traceback.format_exc())
 print(json.dumps(found))
 """
-"""Runs several pieces of code in one Python, each as the first that imports agentnb; what each has put into ``told``."""
+"""Runs several pieces of code in one Python, each as if it imported agentnb first; prints their ``told``."""
 
 
 def python(code: str, given: str = "") -> str:
-    """What a fresh Python prints for this code."""
+    """Return the output of this code in a fresh Python."""
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
@@ -198,7 +198,7 @@ def _room(module: str) -> str:
 
 
 def imports() -> dict[str, tuple[str, object]]:
-    """Ways to import public names: what each is called, the code, and what it is to tell."""
+    """Ways to import public names: label, code, and expected output."""
     ways: dict[str, tuple[str, object]] = {}
     first_of_room = {_room(module): name for name, module in reversed(NAMES.items())}  # by day
     for name, module in NAMES.items():
@@ -280,7 +280,7 @@ STEPS = {
         for name in ("anthropic", "openai", "openai-responses", "ollama", "compatible")
     },
 }
-"""What a person does first, one after the other in one Python."""
+"""First steps of a user, in order, in one Python."""
 
 
 def test_import_of_agentnb_loads_nothing_heavy(subtests: pytest.Subtests) -> None:

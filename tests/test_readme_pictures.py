@@ -1,4 +1,4 @@
-"""The pictures of the README are of this version."""
+"""The pictures of the README are current."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read from the environment; `test_keys.py` has how keys are held."""
+"""Settings from the environment; `test_keys.py` tests keys."""
 
 from __future__ import annotations
 

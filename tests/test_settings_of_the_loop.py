@@ -1,4 +1,4 @@
-"""The numbers and switches of the loop that the environment may say."""
+"""Numbers and switches of the loop that the environment can set."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NUMBERS: dict[str, tuple[Callable[[], int | None], int | None, int, int]] = {
     "COMPACT_THRESHOLD": (settings.compact_threshold, 30, 2, 1_000_000),
     "COMPACT_KEEP_RECENT": (settings.compact_keep_recent, 10, 1, 1_000_000),
 }
-"""How each is read, what it is without the variable, and its range."""
+"""Parser, default and range of each variable."""
 
 SWITCHES = {"COMPACT_ENABLED": settings.compact_enabled, "TOOLS_ENABLED": settings.tools_enabled}
 

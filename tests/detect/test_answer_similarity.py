@@ -1,4 +1,4 @@
-"""Whether an answer has been given before: 40 characters, 90 per cent, the last five."""
+"""Repeated answers: at least 40 characters, 90 per cent alike, among the last five."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ANSWER = (string.ascii_letters * 2)[:100]
 
 
 def changed(text: str, count: int) -> str:
-    """The text with its first so many characters others: by so many per cent of its length less alike."""
+    """Replace the first characters of the text, as many as given."""
     return "#" * count + text[count:]
 
 
 def unlike(number: int) -> str:
-    """An answer that is like none of another number."""
+    """Return an answer that is unlike any other number's."""
     return chr(0x4E00 + number) * 60
 
 
@@ -103,7 +103,7 @@ def test_found_round_is_an_earlier_one(texts: list[str]) -> None:
         found = answers.add(index, text)
         assert found is None or found < index
         if len(text.strip()) >= 40:
-            assert answers.add(index, text) == index  # at once again it is alike, whatever it is
+            assert answers.add(index, text) == index  # the second time in a row counts
         else:
             assert found is None
 

@@ -1,4 +1,4 @@
-"""The trail of a todo list: what was completed, and what was done beside the list."""
+"""Todo discipline: completed todos, and work done outside the list."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_list_changed_before_the_first_round_belongs_to_none() -> None:
 
 
 def everything() -> Story:
-    """A run with all kinds of events there are."""
+    """Build a run with all kinds of events."""
     tale = Story(todo(1), settings={"max_rounds": 9})
     tale.called("look").planned(todo(1, DONE), todo(2)).refused("look").said("Well.", reason="open_todos")
     tale.listed(todo(2), by="outside").heard().add(e.Warned, message="mind").said("Well.", reason="said")
@@ -193,7 +193,7 @@ def test_call_has_one_answer_blocked_or_not() -> None:
 
 @pytest.mark.req("R0.63", "KX.12")
 def test_parallel_calls_are_judged_by_their_order_in_the_reply() -> None:
-    """The todo tool runs before them, whatever the order in which the model asked."""
+    """The todo tool runs before them, regardless of the requested order."""
     tale = Story(todo(1))
     early, start, between, complete, late = (tale.call(name) for name in ("look", TODO_TOOL, "look", TODO_TOOL, "look"))
     tale.begun().replied(early, start, between, complete, late)

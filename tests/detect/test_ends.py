@@ -1,4 +1,4 @@
-"""How runs ended: with an empty reply in the middle of work, or with a claim that their record contradicts."""
+"""Endings: an empty reply in the middle of work, and a claim that the record contradicts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ends(story: Calls, status: str = "completed") -> list[str]:
 
 
 def listed(*statuses: Any) -> Calls:
-    """A run whose model has listed todos of these statuses, and then worked."""
+    """Build a run whose model lists todos with these statuses and then works."""
     todos = tuple(todo(number, status) for number, status in enumerate(statuses, 1))
     return Calls().round(called(TODO_TOOL), after=todos).call()
 

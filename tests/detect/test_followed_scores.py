@@ -1,4 +1,4 @@
-"""`make scores`: the ledger of guidance beside what personas record of themselves, and beside labels by hand."""
+"""`make scores`: the guidance ledger compared with the personas' own records and with labels by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a reply did what guidance asked. The rules are those of docs/guidance.md, each told here a second time."""
+"""Verdicts on whether a reply followed guidance. The rules of docs/guidance.md, implemented a second time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ BY_SHAPE = ({"called", "ended_blocked"}, set[str]())
 
 
 def of_facts(*names: str) -> RoundFacts:
-    """A round of which these facts are true."""
+    """Return a round with these facts."""
     return RoundFacts(*[name in ("replied", *names) for name in FACTS])
 
 
@@ -129,7 +129,7 @@ ON_LIST = (guidance_of("todos_tools"),)
 
 
 def listing(tale: Story, *todos: Todo, guidance: Sequence[Guidance] = ON_LIST, more: Sequence[str] = ()) -> Story:
-    """A round in which the model makes its list this, and then calls other tools."""
+    """Build a round in which the model writes this list and then calls other tools."""
     tale.begun(*guidance)
     call, others = tale.call(TODO_TOOL), [tale.call(name) for name in more]
     tale.replied(call, *others).listed(*todos, call_id=call.id).ran(call)
@@ -163,7 +163,7 @@ def test_todo_cell_requires_work_or_a_list_changed_by_it(subtests: pytest.Subtes
 
 def test_repeated_call_is_work_only_with_another_result(subtests: pytest.Subtests) -> None:
     def again(text: str, between: Callable[[Story], Any] = lambda tale: tale, *todos: Todo, **how: Any) -> Story:
-        """The same call twice: its results are "ok" and this, or fail both times."""
+        """Make the same call twice: both fail, or return "ok" and this result."""
         tale = Story(*todos).begun()
         first, second = ToolCall("look", {}, "first"), ToolCall("look", {}, "second")
         tale.replied(first).ran(first, **how).ended()

@@ -1,4 +1,4 @@
-"""Intervals of means that take tasks as independent."""
+"""Confidence intervals of means, with tasks as independent units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted about a run, so that no policy has to look back over its history."""
+"""Running counts of a run, so that no policy has to read its history."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANSWER = "The table has three columns and a hundred rows, I think."
 
 
 class Counted(NamedTuple):
-    """What policies count of a run, each with its own reasons."""
+    """Return the counts of a run, each with its reasons."""
 
     attempts: int = 0
     planning_only: int = 0
@@ -261,7 +261,7 @@ def test_batch_after_a_user_message_is_the_first() -> None:
     assert tallied(tale.called("look", "see")).same_batch == 1
 
 
-# The person
+# User messages
 
 
 @pytest.mark.req("KX.8")

@@ -1,4 +1,4 @@
-"""`make scores`: the detectors on every labelled set of a folder, beside the best naive rule and the length of the runs."""
+"""`make scores`: the detectors on every labelled set of a folder, beside the best naive rule and the run length."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = "run_id,repetition,label_kind,confidence,primary,file,run_selector\n"
 ROWS = [
     "told:complex-fails,1,single-reader,high,0,complex-fails.json,",
     "told:healthy,0,single-reader,low,0,healthy-research.json,",
-    "told:healthy,1,machine-self-report,low,0,healthy-research.json,",  # what the agent says of itself is no label
+    "told:healthy,1,machine-self-report,low,0,healthy-research.json,",  # the agent's own words are not a label
     "quiet:simple,0,single-reader,high,0,gpt-simple-fail.json,",
 ]
 
@@ -26,7 +26,7 @@ BENCH = load_benchmark("detectors")
 
 
 def labelled(folder: Path, rows: Sequence[str] = ROWS) -> Path:
-    """A folder with the examples of the package and these labels."""
+    """Create a folder with the packaged examples and these labels."""
     folder.mkdir(exist_ok=True)
     for path in EXAMPLES.glob("*.json"):
         (folder / path.name).write_bytes(path.read_bytes())
@@ -35,7 +35,7 @@ def labelled(folder: Path, rows: Sequence[str] = ROWS) -> Path:
 
 
 def scores(capsys: pytest.CaptureFixture[str], *given: str) -> list[str]:
-    """The printed lines of the first table, without its heads."""
+    """Return the printed rows of the first table."""
     BENCH.main([*given])
     return [" ".join(line.split()) for line in capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:]]
 
@@ -80,9 +80,7 @@ def test_certain_labels_can_be_selected(tmp_path: Path) -> None:
     assert [len(BENCH.labelled_runs(folder, sure=sure)) for sure in (False, True)] == [3, 2]
 
 
-def test_scoring_without_labelled_traces_names_the_missing_input(
-    tmp_path: Path, subtests: pytest.Subtests, snapshot: Any
-) -> None:
+def test_scoring_without_traces_names_the_missing_input(tmp_path: Path, subtests: pytest.Subtests, snapshot: Any) -> None:
     for name, given in {"nothing": "", "no folder": str(tmp_path / "gone"), "no labels": str(tmp_path)}.items():
         with subtests.test(name), pytest.raises(SystemExit) as error:
             BENCH.main([given])

@@ -1,4 +1,4 @@
-"""Detectors made of a function of the run so far."""
+"""Detectors made from functions of the run so far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A policy and a detector that stand outside the package: judged alike live, from the log, and on a foreign run."""
+"""A policy and a detector from outside the package: judged alike live, from the log, and on a foreign run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ASK_FOR_PROOF = "ask_for_proof"
 
 @dataclass(frozen=True)
 class Proof:
-    """Asks for a tool's proof after each answer, as often as its own number says, in a cell of its own."""
+    """Asks for a tool's proof after each answer, a limited number of times, in its own guidance cell."""
 
     times: int = 2
     name: ClassVar[str] = "proof"
@@ -46,7 +46,7 @@ class Proof:
 
 
 class Waffling:
-    """Finds text-only rounds in a row, from its own number on."""
+    """Finds consecutive text-only rounds from a threshold on."""
 
     LONGEST = 2
 
@@ -114,7 +114,7 @@ def test_findings_of_a_dead_process_are_not_logged_twice(tmp_path: Path) -> None
     whole = live(store)
     lines = store.path(whole.id).read_bytes().splitlines(keepends=True)
     place = next(n for n, line in enumerate(lines) if b'"finding_made"' in line)
-    for kept in (place, place + 1):  # it died right before the finding was logged, and right after
+    for kept in (place, place + 1):  # the process died right before or right after logging the finding
         store.path(whole.id).write_bytes(b"".join(lines[:kept]))
         writer, run = store.reopen(whole.id)
         agent = Agent(ScriptedModel([]), tools=[check], policy=Proof(), todos=False)
@@ -186,7 +186,7 @@ def test_verdict_that_no_log_can_hold_names_the_policy(verdict: Any) -> None:
 
 
 class Failing:
-    """A detector that cannot even take in the first event."""
+    """A detector that fails on the first event."""
 
     def take(self, event: e.AnyEvent, run: RunFacts) -> Iterable[Finding]:
         raise ZeroDivisionError("by nothing")

@@ -1,4 +1,4 @@
-"""What a tool is for: its spec says it, or else its name, so that plans and lists do not count as work."""
+"""Tool roles: taken from the spec or the name, so that plans and lists do not count as work."""
 
 from __future__ import annotations
 

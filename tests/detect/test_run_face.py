@@ -1,4 +1,4 @@
-"""What a person finds on a run, and what policies, guides and gates read of it."""
+"""The public attributes of a run, and those that policies, guides and gates use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well detectors agree with labels, as tables."""
+"""Tables of agreement between detectors and labels."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_rounds_of_healthy_runs_with_findings_are_false_alarms() -> None:
 
 def test_run_length_is_a_baseline_with_its_best_threshold() -> None:
     length = score(RUNS, LABELS).set_index("detector").loc["run_length"]
-    assert length["rounds_from"] == 3  # with 3 rounds or more: all three positives, and two of the others
+    assert length["rounds_from"] == 3  # with 3 rounds or more: all three positives and two negatives
     assert (length["hits"], length["false"], length["misses"]) == (3, 2, 0)
     assert length["auc"] == pytest.approx(5.5 / 9)
 

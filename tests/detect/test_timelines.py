@@ -1,4 +1,4 @@
-"""Who finds what and when, in one table."""
+"""Timelines: the findings of several detectors in one table."""
 
 from __future__ import annotations
 

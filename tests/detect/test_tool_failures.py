@@ -1,4 +1,4 @@
-"""What is counted of tools that fail."""
+"""Counts of tool failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def counted(tale: Story) -> ToolFailures:
 
 
 def both(tale: Story, name: str, *codes: str | None) -> Story:
-    """A round that calls one tool several times, each time with another argument and this outcome; "blocked" is a duplicate."""
+    """Build a round that calls one tool several times with different arguments and this outcome; "blocked" is a duplicate."""
     calls = [tale.call(name, number=number) for number in range(len(codes))]
     tale.begun().replied(*calls)
     for call, code in zip(calls, codes, strict=True):
@@ -120,7 +120,7 @@ def test_call_is_repeated_if_tool_and_arguments_match_the_failure() -> None:
         return failures.made_again(Run.from_events(tale.begun().replied(*calls).events).rounds[-1])
 
     assert round_of(again)
-    assert not round_of(fresh)  # it had gone well
+    assert not round_of(fresh)  # it had succeeded
     assert not round_of(again, fresh)
     assert not round_of()
 

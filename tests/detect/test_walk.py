@@ -1,4 +1,4 @@
-"""The walk over the rounds of a run, and the shadow that goes beside it."""
+"""The walk over the rounds of a run, and its shadow."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_run_before_a_round_is_that_its_policies_saw() -> None:
 
 
 def shadow_of(run: Run, **other: str) -> Run:
-    """The same run again, or with another reason for every round that has one."""
+    """Rebuild the run, optionally with another reason for every round that has one."""
     shadow = ShadowRun()
     for one in walk_rounds(run):
         shadow.open_round(one, reason=other.get(one.start.reason))

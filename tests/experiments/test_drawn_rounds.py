@@ -1,4 +1,4 @@
-"""Lift in drawn worlds: intervals cover a known effect, and Holm holds its level where there is none."""
+"""Lift in drawn worlds: intervals cover a known effect, and Holm holds its level without one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRIED = [*DESIGNS] if AT_NIGHT else ["uneven", "few tasks"]
 
 
 def true_effects(persona: Persona, propensities: dict[str, float]) -> dict[tuple[str, str, str], float]:
-    """By set, kind and trigger: the effect in as many rounds that no error is left, weighted by plain code."""
+    """Return the effect by set, kind and trigger, from enough rounds to neglect errors, weighted in plain code."""
     values: dict[tuple[str, str, str], list[list[float]]] = {}
     for one in draw_rounds(Random("many"), size(4_000, nightly=20_000), persona, propensities):
         draw = one.injection

@@ -1,4 +1,4 @@
-"""Experiments as a whole: run to the end whatever fails, resumed where they stopped, and honest about how they were run."""
+"""Whole experiments: completed despite failures, resumed where they stopped, and honest about how they were run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BUT_FOR_TIMES = ["seconds", "at", "run_id", "redone"]
 
 
 def table(results: Any) -> pd.DataFrame:
-    """The rows of a table in one order, without what differs from run to run."""
+    """Sort the rows of a table, without the values that differ between runs."""
     columns = results.table().drop(columns=BUT_FOR_TIMES)
     return columns.sort_values(["task", "variant", "repeat"]).reset_index(drop=True)
 
@@ -44,7 +44,7 @@ def test_each_task_meets_each_variant_once_per_repeat() -> None:
 
 
 def test_folder_holds_one_log_per_cell_and_reads_as_any(tmp_path: Path) -> None:
-    settings = {"agent": {"tools": [check_line], "max_rounds": 4}, "primary": "answered"}  # a policy that survey knows
+    settings = {"agent": {"tools": [check_line], "max_rounds": 4}, "primary": "answered"}  # a policy known to survey
     results = small(3, folder=tmp_path / "exp", **settings).run_sync(show=False)
     runs = load_traces(tmp_path / "exp")
     assert len(runs) == 6 and {run.id for run in runs} == set(results.table().run_id)
@@ -91,7 +91,7 @@ def test_killed_experiment_continues_to_the_same_table(tmp_path: Path, subtests:
             assert done.returncode == 9, done.stderr
             begun = len([*folder.glob("*.jsonl")])
             assert begun > 0
-            # The tool of the script is another function, so that the experiment is the script's: it is run there again.
+            # The script defines another function, so that the experiment is the script's: it is rerun there.
             done = subprocess.run([sys.executable, "-c", script, str(folder), "-1", where], capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
             from agentnb.experiments.results.experiment_folder import ExperimentFolder
@@ -179,11 +179,11 @@ def test_budget_counts_what_earlier_processes_spent(tmp_path: Path) -> None:
 
 
 def started(experiment: Experiment, at: int, act: Callable[[LiveExperiment], None], seen: list[Progress]) -> LiveExperiment:
-    """A live experiment that is acted on once when so many cells are done."""
+    """Act once on a live experiment when this many cells are done."""
     here, acted = threading.Event(), list[Progress]()
 
     def watch(progress: Progress) -> None:
-        here.wait()  # on another thread, which may come before the handle
+        here.wait()  # on another thread, possibly before the handle exists
         seen.append(progress)
         if progress.done == at and not acted:
             acted.append(progress)
@@ -376,7 +376,7 @@ def test_continued_experiment_reads_its_own_logs_without_a_look(tmp_path: Path) 
 
 
 def _leave_out(folder: Path, count: int) -> None:
-    """Take the last rows out of the folder, as if the process had died before."""
+    """Remove the last rows from the folder, as if the process had died before."""
     path = folder / "experiment.rows"
     lines = path.read_bytes().splitlines(keepends=True)
     left = lines[-count:]

@@ -1,4 +1,4 @@
-"""What an attack found: odd tasks, checks, models and hands on one experiment."""
+"""Odd tasks, checks, models and concurrent users of one experiment, from an attack."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_second_start_leaves_the_first_alone(tmp_path: Path) -> None:
         experiment, seen = small(6, folder=folder), list[Any]()
         first = experiment.start(show=False, watch=seen.append)
         first.pause()
-        wait_until(lambda seen=seen: len(seen) >= 2)  # it was paused, and has begun
+        wait_until(lambda seen=seen: len(seen) >= 2)  # it was paused after it had begun
         for _ in range(5):
             with pytest.raises(SettingsError, match="runs already"):
                 experiment.start(show=False).result(60)

@@ -1,4 +1,4 @@
-"""Pilots and designs: what is expected before anything runs, and what a few runs add."""
+"""Pilots and designs: expectations before anything runs, and estimates from a few runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_design_counts_cells_and_says_what_is_unknown() -> None:
 
 
 def clustered(tasks: int, clusters: int, variants: Any = None, **settings: Any) -> Experiment:
-    """An experiment whose tasks are in so many clusters."""
+    """Build an experiment whose tasks are in this many clusters."""
     experiment = small(tasks, variants, **{"primary": "answered", **settings})
     return replace(experiment, tasks=[{**row, "cluster": f"c{place % clusters}"} for place, row in enumerate(experiment.tasks)])
 

@@ -1,4 +1,4 @@
-"""Planned looks: runs end at each, whose level is lowered, and no world without an effect alarms more often than one test."""
+"""Planned looks: runs end at each, levels are lowered, and worlds without an effect alarm no more than one test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STAGES = [range(24), range(24, 36), range(36, 48), range(48, 60)]
 
 
 def looked_at(drawn: list[Drawn], look: Look | None, tasks: int) -> Comparison:
-    """The comparison of the first tasks at a planned look, or at one that was not planned."""
+    """Compare the first tasks at a planned or unplanned look."""
     done = [one for one in drawn if int(one.task[1:]) < tasks]
     return replace(compared(done), look=look)
 
@@ -48,14 +48,14 @@ def test_all_looks_together_alarm_no_more_often_than_one_test() -> None:
 
 
 def p_value_of(a: list[list[float]], b: list[list[float]]) -> float:
-    """The p value of the test that every comparison makes."""
+    """Return the p value of the test that every comparison makes."""
     differences = compute_differences(a, b)
     assert isinstance(differences, ClusterDifferences)
     return make_test(differences).p_value()
 
 
 def shown(one: Comparison) -> bool:
-    """Whether it says that it shows a difference."""
+    """Return True if it claims to show a difference."""
     return isinstance(one.analysis, Difference) and one.analysis.p_value < one.level
 
 

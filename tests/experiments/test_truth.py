@@ -13,14 +13,14 @@ from agentnb import GuidanceSet, compare
 from agentnb.experiments.results.comparison import Comparison
 
 EFFECT = 0.25
-"""P times H of `CHATTY`: how much more often the step is called under a set that asks for a call."""
+"""P times H of `CHATTY`: the increase in calls of the step under a set that asks for one."""
 ALIKE = {
     "asks": GuidanceSet("asks", ASKS),
     "pleads": GuidanceSet("pleads", {**ASKS, "todos_tools": "Please call the tool now."}),
 }
 EXPERIMENTS, TASKS = size(60, nightly=1_000), size(12, nightly=30)
 SEEDS = range(1_000, 1_000 + EXPERIMENTS)
-"""Seeds fixed beforehand."""
+"""Seeds fixed in advance."""
 
 
 def compared(a: str, b: str, variants: Any, seed: int, **settings: Any) -> Comparison:

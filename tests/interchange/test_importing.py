@@ -1,4 +1,4 @@
-"""Runs of files, copied into a store: what happens where an id is there already is the person's choice."""
+"""Import of runs into a store: the user chooses how existing ids are treated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ID = "5D1F0B0E-7C2A-4E51-9B3D-0000000000A1"
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """A store with the first seven of the nine messages."""
+    """Return a store with the first seven of the nine messages."""
     whole = json.loads(FILE.read_text("utf-8"))
     whole["conversation"]["messages"] = whole["conversation"]["messages"][:7]
     part = tmp_path / "part.json"

@@ -1,4 +1,4 @@
-"""Large JSON documents are read part by part."""
+"""Large JSON documents are read in parts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ documents = st.one_of(st.dictionaries(words, values, max_size=4), st.lists(value
 
 
 def put_together(data: bytes, most: int = 1_000_000) -> Any:
-    """The document that the parts make."""
+    """Assemble the document from its parts."""
     members: dict[str, Any] = {}
     items: list[Any] = []
     for part in parts_of(io.BytesIO(data), most, decode_json):

@@ -1,4 +1,4 @@
-"""Labels by hand decide the outcome of runs that are read: those beside the files, and those that are given."""
+"""Labels by hand decide the outcome of runs: those beside the files, and those given."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def test_labels_beside_a_file_or_in_its_folder_count(tmp_path: Path) -> None:
     both = {"a": ("passed", "label"), "b": ("passed", "label")}
     assert outcomes(load_traces(tmp_path)) == both
     assert outcomes(load_traces(tmp_path / "b.jsonl")) == {"b": ("passed", "label")}
-    assert outcomes(load_traces(tmp_path / "inner")) == {"a": ("failed", "trace")}  # the one around it was not named
+    assert outcomes(load_traces(tmp_path / "inner")) == {"a": ("failed", "trace")}  # the outer folder was not named
     append_label(tmp_path / "inner" / "labels.csv", Label("a", "failed", None, AT))
-    assert outcomes(load_traces(tmp_path)) == both | {"a": ("failed", "label")}  # the nearer one
+    assert outcomes(load_traces(tmp_path)) == both | {"a": ("failed", "label")}  # the nearer label
 
 
 def test_given_labels_replace_those_beside_the_files(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Files of other products: found in folders and archives, read within bounds, and refused with what they lack."""
+"""Files of other products: found in folders and archives, read within bounds, and refused with a reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAID = [{"role": "user", "content": "Find it."}, {"role": "assistant", "content"
 
 
 def chat_file(path: Path, *conversations: Any) -> Path:
-    """A file of chat messages: JSON Lines if there are several conversations."""
+    """Write a file of chat messages; several conversations become JSON Lines."""
     lines = [json.dumps({"model": "openai:x", "messages": one}) for one in conversations or (SAID,)]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What lies among the logs and is none: pipes, devices, folders, broken links, files that are too large or not ours to read.
+"""Other files among the logs: pipes, devices, folders, broken links, oversized and unreadable files.
 
 Each is left out by its name.
 """
@@ -40,7 +40,7 @@ def link_to_folder(path: Path) -> None:
 
 def listening(path: Path) -> None:
     here = Path.cwd()
-    os.chdir(path.parent)  # the name of a socket is short
+    os.chdir(path.parent)  # socket names must be short
     try:
         with socket.socket(socket.AF_UNIX) as made:
             made.bind(path.name)
@@ -66,7 +66,7 @@ def huge(path: Path) -> None:
 
 
 FORBIDDEN = "forbidden"
-"""A file that may not be opened; the tests may run as root, who may open any."""
+"""An unreadable file; the tests may run as root, who can open any."""
 ODD: dict[str, tuple[Callable[[Path], None], str]] = {
     "a-pipe": (pipe, "is a pipe, not a file"),
     "endless": (endless, "is a device, not a file"),
@@ -83,7 +83,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system h
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A store with one run, and all of these beside its log."""
+    """Create a store with one run, and all of these files beside its log."""
     plain = os.open
 
     def checked(path: str | Path, *args: int, **options: int) -> int:
@@ -104,7 +104,7 @@ def test_odd_file_is_refused_with_its_name_and_kind(store: Store, subtests: pyte
         path = store.path(name)
         for load in (load_trace, load_traces, lambda path: store.load(path.stem), lambda path: store.reopen(path.stem)):
             if load is load_traces and path.is_dir():
-                continue  # it may hold runs
+                continue  # may contain runs
             with subtests.test(name), pytest.raises((TraceError, StoreError), match=rf"{name}\.jsonl {said}"):
                 load(path)
 

@@ -1,4 +1,4 @@
-"""Runs made of what other products recorded: what a trace lacks is filled and said, and what it makes is a run."""
+"""Runs made from foreign records: gaps are filled and reported, and the result is a valid run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def writer(**about: Any) -> RunWriter:
 
 
 def calls_of(run: Run) -> list[tuple[str, Any, str, str]]:
-    """Each call: its id, its arguments, and the text and error code of its result."""
+    """Return id, arguments, result text and error code of each call."""
     return [
         (record.call.id, record.call.arguments, record.result.text, record.result.error_code or "")
         for one in run.rounds

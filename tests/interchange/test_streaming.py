@@ -1,4 +1,4 @@
-"""Files larger than memory are read one run after the other."""
+"""Files larger than memory are read run by run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXT = "x" * 100_000
 
 
 def lines(path: Path) -> Path:
-    """JSON Lines of 20 MB: a conversation a line."""
+    """Write JSON Lines of 20 MB with a conversation per line."""
     with path.open("w") as file:
         for number in range(COUNT):
             messages = [{"role": "user", "content": f"{number} {TEXT}"}, {"role": "assistant", "content": "Yes."}]
@@ -64,7 +64,7 @@ HEADS = {
     "tau_bench": "[",
     "sharegpt": "[",
 }
-"""How documents begin whose records are read one at a time."""
+"""Beginnings of documents that are read by record."""
 
 
 def record(name: str, number: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The todo lists of foreign traces are followed by the calls of their tools."""
+"""Todo lists of foreign traces follow from their tool calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def lists(*calls: tuple[str, Any], is_error: bool = False, **about: Any) -> list[list[tuple[int, str, str]]]:
-    """Return the list after each call that changed it."""
+    """Return the list after each changing call."""
     writer = RunWriter(Origin("test"), **about)
     writer.say("Go")
     for index, (name, arguments) in enumerate(calls):

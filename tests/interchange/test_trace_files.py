@@ -1,4 +1,4 @@
-"""Runs from files and into files."""
+"""Saving and loading of runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_saved_run_is_loaded_equal(tmp_path: Path) -> None:
 
 def test_saved_run_is_the_same_file_as_its_log(store: Store, tmp_path: Path) -> None:
     run = do(store)
-    log = re.sub(rb',"_mark":"[^"]*"}\n', b"}\n", store.path(run.id).read_bytes())  # whose it is does not go with a copy
+    log = re.sub(rb',"_mark":"[^"]*"}\n', b"}\n", store.path(run.id).read_bytes())  # a copy does not keep the owner
     assert save_trace(run, tmp_path / "x.jsonl").read_bytes() == log
 
 

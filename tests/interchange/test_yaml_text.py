@@ -1,4 +1,4 @@
-"""YAML is read as plain data: nothing in it is executed, and what aliases expand to is bounded."""
+"""YAML is read as plain data: nothing is executed, and the expansion of aliases is bounded."""
 
 from __future__ import annotations
 

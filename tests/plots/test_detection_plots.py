@@ -1,4 +1,4 @@
-"""Plots of what detectors found."""
+"""Plots of detections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all plots have in common: where runs come from, the frame around the axes, and texts that nobody can trust."""
+"""Properties of all plots: accepted runs, the frame around the axes, and untrusted texts."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ HOSTILE = (
     "_hidden",
     " ",
 )
-"""Names that a foreign trace may give to its tools, models and cells."""
+"""Possible names of tools, models and cells in a foreign trace."""
 
 
 def hostile() -> Run:
-    """A run in which everything that has a name has one of these."""
+    """Return a run that uses this name for everything that has one."""
     told = RunBuilder(run_id="$\\alpha$", model="$\\beta$\x1b[0m")
     for index, name in enumerate(HOSTILE):
         told.add(e.RoundStarted, index=index, reason="prompt").add(e.GuidanceGiven, guidance=guidance_of(name))
@@ -124,7 +124,7 @@ def test_nothing_is_cut_off_or_drawn_over_another_text(subtests: pytest.Subtests
 
 
 def test_cropped_figure_keeps_title_legend_and_notes() -> None:
-    """As the inline backend does it."""
+    """Render as the inline backend does."""
     figure = plots.tokens(eventful())
     figure.draw_without_rendering()
     kept = figure.get_tightbbox().bounds

@@ -1,4 +1,4 @@
-"""What each plot draws of runs, and how it says what is not known."""
+"""Contents of each plot of runs, and its notes on unknown values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run() -> Run:
 
 
 def used(run_id: str, *usages: Usage, **opening: object) -> Run:
-    """A run whose rounds used this."""
+    """Build a run with this usage by round."""
     told = RunBuilder(run_id=run_id, **opening)
     for index, usage in enumerate(usages):
         told.add(e.RoundStarted, index=index, reason="prompt")

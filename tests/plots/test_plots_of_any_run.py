@@ -1,4 +1,4 @@
-"""Every plot can be made of every run there can be: whole, cut off anywhere, or of an earlier version."""
+"""Every plot can be made of any run: whole, cut off anywhere, or of an earlier version."""
 
 from __future__ import annotations
 

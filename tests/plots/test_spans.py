@@ -1,4 +1,4 @@
-"""When each part of a run took place."""
+"""Spans: start and end of each part of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expectations: what a run must hold to, and the round that broke it."""
+"""Expectations: conditions for a run, and the round that broke them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def outcome(run: Run, expectation: Any) -> Outcome:
 
 
 def searching(*counts: int, **fields: Any) -> Run:
-    """A run with a round for each count, of that many searches; a last one says so."""
+    """Build a run with a round per count, of this many searches, and a last round that reports it."""
     built = RunBuilder(**fields)
     for count in counts:
         built.round(*[called("web_search", q=f"{built.round_count}-{n}") for n in range(count)])
@@ -115,10 +115,10 @@ def test_reported_round_is_that_after_which_it_stayed_false(subtests: pytest.Sub
     built.round("c", called("write"), after=(Todo(1, "one", "completed"), two))
     run = built.round("d").add(e.RunFinished, status="completed", stop_reason="natural").run
     for expectation, broke in {
-        "todos_closed": 3,  # open after round 1 too, but closed after round 2
+        "todos_closed": 3,  # still open after round 1, closed after round 2
         "rounds < 3": 3,
         "tool_calls == 2": 3,
-        "rounds > 9": None,  # it held at no time
+        "rounds > 9": None,  # it never held
         'status == "failed"': 4,
         'text != "d"': 4,
     }.items():
@@ -171,7 +171,7 @@ def test_unknown_value_fails_in_any_comparison(subtests: pytest.Subtests) -> Non
             found = outcome(run, expectation)
             assert found.holds is (not name)
             assert not name or f"{name} is not known" in found.found
-    assert outcome(run, "rounds > 0 || cost < 1").holds  # it is not read
+    assert outcome(run, "rounds > 0 || cost < 1").holds  # the file is not read
 
 
 def test_impossible_expectation_is_refused_before_any_run_is_read(subtests: pytest.Subtests) -> None:
@@ -272,7 +272,7 @@ def test_walk_reads_each_event_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(applied) == len(run.events)
     applied.clear()
     outcomes_of(run, ["rounds > 3", "loops == 0"])
-    assert not applied  # nothing failed: nothing is walked
+    assert not applied  # without a failure nothing is walked
 
 
 def test_log_keeps_expectations_of_its_cell_and_recovery_ignores_them(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_log_keeps_expectations_of_its_cell_and_recovery_ignores_them(tmp_path: 
     run = Agent(ScriptedModel(["Done."]), extensions=[expected]).run_sync("go")
     again = load_trace(save_trace(run, tmp_path / "run.jsonl"))
     assert [one.holds for one in logged_outcomes(again)] == [True, False]
-    check_extensions(again, ())  # as `recover` does, with an agent that has none
+    check_extensions(again, ())  # as `recover` does, with an agent without expectations
     with pytest.raises(ExpectationFailed, match="status"):
         check_logged(again)
     begun = Run.from_events(run.events[:3])

@@ -1,4 +1,4 @@
-"""A fork repeats a run up to a round, and goes its own way from there."""
+"""A fork repeats a run up to a round, and continues live from there."""
 
 from __future__ import annotations
 

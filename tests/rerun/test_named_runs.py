@@ -1,4 +1,4 @@
-"""What takes a run takes the name of a file or an example, too."""
+"""Functions that take a run also take the name of a file or an example."""
 
 from __future__ import annotations
 

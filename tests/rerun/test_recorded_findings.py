@@ -1,4 +1,4 @@
-"""Runs with detectors, guidance and gates, made again and replayed: what cannot look again is read from the log."""
+"""Replays and reproductions of runs with detectors, guidance and gates: recorded findings come from the log."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def judge(run: Run, ask: Any) -> str | None:
 
 
 class Judged:
-    """A model that repeats itself, and says so when it is asked about the second round."""
+    """Return a model that repeats itself, and admits it when asked about the second round."""
 
     name = "scripted:judged"
 
@@ -58,7 +58,7 @@ def live(detect: Any, model: Any = None, **how: Any) -> Run:
 
 
 def told(run: Run) -> list[list[str]]:
-    """What detectors told the model, round by round."""
+    """Return the guidance of detectors, round by round."""
     return [[one.text for one in each.guidance if one.set == "detect"] for each in run.rounds]
 
 

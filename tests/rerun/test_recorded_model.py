@@ -1,4 +1,4 @@
-"""Recorded runs as a cassette: the same request gets the same reply, and a miss tells what changed."""
+"""Recorded runs as a cassette: equal requests get equal replies, and a miss names the difference."""
 
 from __future__ import annotations
 

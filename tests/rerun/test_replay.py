@@ -1,4 +1,4 @@
-"""A recorded run, replayed: what other guidance, guards and limits would have done, by the code that decides live."""
+"""Replay of a recorded run: the effect of other guidance, guards and limits, decided by the live code."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_detectors_see_the_record_beyond_a_hypothetical_end() -> None:
 
 
 class AtEnd:
-    """Finds something of a family and a severity when the second round is over."""
+    """Reports a family and a severity at the end of the second round."""
 
     def __init__(self, family: str, severity: str) -> None:
         self.finding = Finding("seen", family, 1, 1, severity)
@@ -230,7 +230,7 @@ def test_loop_that_also_ended_the_record_is_caught() -> None:
 
 
 class Own:
-    """A policy of one's own."""
+    """An own policy."""
 
     name = "own"
 

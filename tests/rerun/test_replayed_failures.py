@@ -1,4 +1,4 @@
-"""The three named failures and the healthy run, replayed: the decisions after each round, as recorded and as they must be."""
+"""Replay of the three named failures and the healthy run: recorded and expected decisions after each round."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOUR = ("tools", "open", "mode", "continues")
 
 
 def decisions(found: Replay, side: str) -> list[tuple[Any, ...] | None]:
-    """The four decisions after each round, of one side; None where there is none."""
+    """Return the four decisions after each round of one side, or None."""
     table = found.table()
     rows = table[[f"{name}_{side}" for name in FOUR]]
     values = [tuple(None if value is pd.NA else value for value in row) for _, row in rows.iterrows()]
@@ -61,13 +61,13 @@ def test_complex_fails_without_workflow_mode_would_end_with_first_summary(snapsh
     assert decisions(found, "recorded") == [
         *[(True, 0, True, True)] * 2,
         *[(False, 0, True, True)] * 4,
-        (False, 0, True, None),  # nothing records how it ended
+        (False, 0, True, None),  # its end is not recorded
     ]
     assert decisions(found, "would_be") == [*[(True, 0, False, True)] * 2, (False, 0, False, False), None, None, None, None]
     assert next_cells(found)[:2] == [["tools"], ["tools"]]
     assert isinstance(found.stop, Stop) and found.stop.stop_reason == "natural"
     assert found.sentence == snapshot
-    assert (found.caught_at, found.rounds_saved) == (None, 0)  # how a turn ends catches nothing
+    assert (found.caught_at, found.rounds_saved) == (None, 0)  # the end of a turn catches nothing
     assert [one.hypothetical for one in found.rounds] == [False] * 3 + [True] * 4
 
 

@@ -1,4 +1,4 @@
-"""A recorded run, made again with the recorded model and tools: the same but for ids and times, or what first differs."""
+"""A run reproduced with its recorded model and tools: equal except for ids and times, or the first difference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agentnb.runtime.host.live_run import LiveRun
 
 
 def same_facts(run: Run, other: Run) -> None:
-    """Both runs hold the same events, but for ids, times, durations."""
+    """Check that both runs have the same events except for ids, times and durations."""
 
     def facts(one: Run) -> list[Any]:
         return [
@@ -77,7 +77,7 @@ def say(live: LiveRun) -> ToolCall:
 
 
 def hold(n: int = 0) -> str:
-    """Waits until the test has a handle on the run."""
+    """Wait until the test has a handle on the run."""
     held.wait(30)
     return f"made {n}"
 

@@ -1,4 +1,4 @@
-"""Two runs beside each other: rounds with the same calls are paired, and the first that differ are named."""
+"""Comparison of two runs: rounds with equal calls are paired, and the first differences named."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Round = tuple[str, list[tuple[str, int]], str]
 
 
 def run_of(*rounds: Round) -> Run:
-    """A run of these rounds: what was said, the calls (a tool and a number), and the text of their results."""
+    """Build a run from rounds of words, calls (a tool and a number) and result texts."""
     writer = RunWriter(Origin("by_hand"), model="m")
     writer.say("Go")
     for text, calls, result in rounds:

@@ -1,4 +1,4 @@
-"""What is offered for runs either works on the run of a workflow, or says plainly that it is for agents, and for which runs."""
+"""Workflow runs: each method on runs either works on them, or names the agent runs it needs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_methods_that_need_rounds_name_the_runs_with_rounds(run: Run, tmp_path: 
         with subtests.test(name):
             with pytest.raises(SettingsError, match=rf"is a workflow, which has steps and no rounds: .*{nested}'\) \(a\)"):
                 way(run)
-            if name not in ("fork", "reproduce"):  # which would need its tools and replies
+            if name not in ("fork", "reproduce"):  # that would need its tools and replies
                 assert way(of_agent) is not None
     with pytest.raises(SettingsError, match="No step was a run of an agent"):
         replay(Workflow.from_yaml("workflow: [{type: tool, name: work}]\n", tools=[work]).run_sync(show=False))

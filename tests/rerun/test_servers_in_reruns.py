@@ -20,7 +20,7 @@ WHERE = calls(("where", {}))
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
-    """Connections of all tests of this module, with the server configured."""
+    """Connections shared by the tests of this module, with the server configured."""
     held = Servers()
     held.configuration.add(bench())
     yield held
@@ -29,7 +29,7 @@ def servers() -> Iterator[Servers]:
 
 @pytest.fixture(scope="module")
 def recorded() -> Run:
-    """A run with two calls of a server that has ended."""
+    """Return a run with two calls of a server that has ended."""
     return played([WHERE, calls(("add", {"a": 1, "b": 2}))], [bench()])
 
 

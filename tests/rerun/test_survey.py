@@ -1,4 +1,4 @@
-"""Many runs under several variants: what each would have caught, and what it would have disturbed."""
+"""Surveys of many runs: failures caught and healthy runs disturbed by each variant."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_failures_come_from_a_predicate_labels_or_status() -> None:
     by_label = survey(runs, failed={runs[0].id: True, runs[3].id: False})
     assert by_label[["runs", "failures", "healthy"]].values.tolist() == [[2, 1, 1]]
     with pytest.raises(SettingsError, match="no run to survey"):
-        survey(runs)  # nothing records how they ended
+        survey(runs)  # their ends are not recorded
     ended = [foreign("Done."), foreign(ToolCall("look", {}), status="failed"), *runs]
     assert survey(ended)[["runs", "failures", "healthy"]].values.tolist() == [[2, 1, 1]]
 

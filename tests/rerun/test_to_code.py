@@ -1,4 +1,4 @@
-"""The calls of a run as Python that runs without the agent, and never runs what a model only said."""
+"""The calls of a run as Python that runs without the agent, and never runs model text."""
 
 from __future__ import annotations
 

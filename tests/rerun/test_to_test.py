@@ -1,4 +1,4 @@
-"""A saved failure as a test: the code that is written runs, fails as the run does, and passes for a run that is mended."""
+"""Saved failures as tests: generated code runs, fails as the run does, and passes for a fixed run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_failure_becomes_a_cell_that_passes_after_the_fix(tmp_path: Path) -> Non
     assert "broken in round 4" in code and "It fails while" in code and "%" not in code
     with pytest.raises(ExpectationFailed, match="broken in round 4"):
         executed(code)
-    assert code == to_test(load_trace(file))  # a run of another product knows its file
+    assert code == to_test(load_trace(file))  # a foreign run knows its file
     shutil.copy(examples.path("healthy"), file)
     executed(code)
 

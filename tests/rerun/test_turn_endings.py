@@ -1,4 +1,4 @@
-"""How recorded loops end their turns is inferred from their records; only guards, limits and detectors catch a run."""
+"""Turn endings of recorded loops are inferred from their records; only guards, limits and detectors catch a run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RECORDED = Path(os.environ.get("AGENTNB_RECORDED_RUNS", Path(__file__).parents[3
 
 
 def team(*turns: tuple[str, str], status: Any = "completed") -> Run:
-    """A run in which these agents say these texts, one after the other; an empty one is a thought."""
+    """Build a run from agents and texts in order; an empty text is a thought."""
     writer = RunWriter(Origin("by_hand"), model="m")
     writer.say("Go")
     for author, text in turns:
@@ -197,7 +197,7 @@ def test_limit_ends_a_chat_where_the_turn_ends() -> None:
 
 
 class OwnPolicy:
-    """A policy of one's own: plain functions, of which one ends a run by a rule of its own."""
+    """An own policy of plain functions; one ends a run by its own rule."""
 
     name = "own"
 
@@ -248,7 +248,7 @@ def may_part(one: ReplayedRound) -> bool:
 
 
 def check_unchanged(folder: Path) -> None:
-    """Fail if an unchanged replay of a run in the folder ends, or parts from the record, but for a guard or an intervention."""
+    """Fail if an unchanged replay of a run in the folder ends early or diverges, except for guards and interventions."""
     replayed = 0
     for run in iter_traces(folder):
         if works_in_steps(run) or not run.rounds:

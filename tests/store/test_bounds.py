@@ -1,4 +1,4 @@
-"""Files made to be slow or large: what reading them takes is bounded, and the error says by which bound."""
+"""Slow and large files: the cost of reading is bounded, and the error names the bound."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def result(name: str) -> dict[str, Any]:
 
 
 def lines_run(act: Callable[[], object]) -> int:
-    """How many lines of Python this takes."""
+    """Count the lines of Python that this executes."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:

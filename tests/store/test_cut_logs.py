@@ -1,4 +1,4 @@
-"""A log that ends anywhere, as that of a process that died: it holds every event that was whole, once."""
+"""Logs cut anywhere, as by a dead process: each whole event is kept, once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_log_cut_at_random_bytes_holds_every_whole_event(whole: Run, tmp_path: P
     at_the_ends = [end + by for end in ends for by in (-2, -1, 0, 1) if end + by <= len(data)]
     for cut in at_the_ends + [dice.randrange(ends[0], len(data)) for _ in range(CUTS)]:
         path.write_bytes(data[:cut])
-        # An event is whole when all its JSON is there; only the line end may be missing.
+        # An event is whole with all its JSON; only the line end may be missing.
         count = sum(cut >= end - 1 for end in ends)
         if not count:
             with pytest.raises(TraceError, match="holds no whole event"):

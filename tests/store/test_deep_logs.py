@@ -1,4 +1,4 @@
-"""A log that is nested too deep to be read is left out and named; it takes nothing else of its store away."""
+"""Logs nested too deep to be read are left out and named; the rest of the store stays usable."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def deep(store: Store) -> tuple[str, Path]:
-    """The id of a good run, and the log of another that is nested too deep."""
+    """Return the id of a good run, and the log of another that is nested too deep."""
     good, bad = good_run(store), good_run(store)
     spoil(store.path(bad))
     return good, store.path(bad)
@@ -92,7 +92,7 @@ def test_deep_last_line_is_not_a_cut_line(store: Store) -> None:
         store.reopen(bad)
     with pytest.raises(TraceError, match="nested too deep"):
         load_trace(store.path(bad))
-    assert store.path(bad).read_bytes() == before  # nothing of it was taken away
+    assert store.path(bad).read_bytes() == before  # nothing was removed from it
 
 
 def test_history_and_recovery_skip_deep_logs(store: Store, capsys: pytest.CaptureFixture[str]) -> None:

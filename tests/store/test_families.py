@@ -1,4 +1,4 @@
-"""Top-level runs of a list, and the runs nested in them."""
+"""Top-level runs of a list, and their nested runs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 
 
 def run(name: str, seconds: float, parent_id: str | None = None) -> RunSummary:
-    """A run that began so long after noon; its id tells the second, and the rest of it has no order."""
+    """Return a run that began this long after noon; its id has the second and a random part."""
     at = NOON + timedelta(seconds=seconds)
     return RunSummary(f"{at:%Y%m%d-%H%M%S}-{name}", at, "completed", "natural", 1, 1.0, "m", name, None, None, 0, parent_id)
 
 
 def listed(*runs: RunSummary) -> list[list[tuple[str, int, int]]]:
-    """Prompt, depth and number of nested runs of each run, family by family."""
+    """Return prompt, depth and number of nested runs of each run, family by family."""
     newest_first = sorted(runs, key=lambda one: one.id, reverse=True)
     found = families(newest_first, {one.id for one in runs})
     return [[(one.prompt, one.depth, one.nested) for one in family] for family in found]

@@ -1,4 +1,4 @@
-"""A log that another process writes is followed event by event, until it ends or its writer dies."""
+"""Following the log of another process event by event, until it ends or its writer dies."""
 
 from __future__ import annotations
 

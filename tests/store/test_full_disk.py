@@ -1,4 +1,4 @@
-"""A disk that fills at any event of a run: the run stops, is whole in memory, and its file ends with a whole event."""
+"""A disk that fills at any event: the run stops, is whole in memory, and its file ends with a whole event."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agentnb.models.scripted import ScriptedModel
 from agentnb.store.store import load_file
 
 PARTS = (0, 1, 40)
-"""Bytes of an event that the disk takes."""
+"""Bytes of an event that fit on the disk."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def outcomes(whole: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
-    """At these events there is room for some bytes of them, or for none; the system refuses the rest."""
+    """Leave space for some or no bytes of these events; the system refuses the rest."""
     dice = random.Random(7)
     faults = [Fault("full", seq, dice.choice((0.0, dice.random()))) for seq in filled_at(whole)]
     with ForkServer(*LOADS) as server:
@@ -42,7 +42,7 @@ def outcomes(whole: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Outco
 
 
 def filled_at(whole: Run) -> list[int]:
-    """The first event of each kind and the last of all; at night, every other event too."""
+    """Return the first event of each kind and the last of all; at night, every other event too."""
     last, first = len(whole.events) - 1, dict[type[e.Event], int]()
     for event in whole.events:
         first.setdefault(type(event), event.seq)
@@ -76,7 +76,7 @@ def test_run_in_memory_has_its_end_and_all_answers(whole: Run, outcomes: list[Ou
     for one in outcomes:
         run = Run.from_events([decode(line) for line in one.memory])
         assert isinstance(run.events[-1], e.RunFinished) and not run.should_continue
-        kept = min(one.fault.seq + 1, len(whole.events) - 1)  # an end that was not written is not the run's
+        kept = min(one.fault.seq + 1, len(whole.events) - 1)  # an unwritten end is not the run's
         assert [type(event) for event in run.events[:kept]] == [type(event) for event in whole.events[:kept]]
         assert all(len(each.results) == len(each.calls) for each in run.rounds), one.fault
         assert run.status == "failed" and run.error is not None and run.error.type == "StoreError"
@@ -102,7 +102,7 @@ def test_process_can_run_again_when_there_is_space(outcomes: list[Outcome]) -> N
 
 
 class Full:
-    """A disk on which from an event on there is room for ``part`` bytes; what was told until then is noted."""
+    """A disk with space for ``part`` bytes from an event on; it records the events delivered until then."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seq: int, part: int) -> None:
         self.told: list[int] = []

@@ -1,4 +1,4 @@
-"""Summaries that are kept beside their logs are those that the logs give."""
+"""Cached summaries beside logs equal those of the logs."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def ended_log_of(store: Store, prompt: str) -> str:
 
 
 def plain(store: Store) -> list[RunSummary]:
-    """What the logs give, one by one."""
+    """Return the summaries from the logs, one by one."""
     return [store.summary(run_id) for run_id in store.ids()[::-1]]
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The logs that are read."""
+    """Record the logs that are read."""
     found: list[str] = []
     read: Callable[..., RunSummary] = summaries.log_summary
 

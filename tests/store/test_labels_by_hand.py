@@ -1,4 +1,4 @@
-"""Labels of people: a file to which each judgement is appended, and which a killed process cannot spoil."""
+"""Labels by hand: an append-only file that survives a killed process."""
 
 from __future__ import annotations
 

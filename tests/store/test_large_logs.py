@@ -1,4 +1,4 @@
-"""Logs that grow large: what is written is read again, cut where there was no room, with a mark that says so."""
+"""Large logs: everything written can be read, cut and marked where space was lacking."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def played(store: Store | None, *calls: ToolCall, **options: Any) -> Run:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Logs in thousandths of their size."""
+    """Scale the bounds of logs to a thousandth."""
     monkeypatch.setattr(event_bounds, "MAX_EVENT_BYTES", 30_000)
     monkeypatch.setattr(event_bounds, "MAX_LOG_BYTES", 190_000)
     monkeypatch.setattr(stores, "MAX_HELD_BYTES", 200_000)
@@ -123,7 +123,7 @@ def test_lists_of_a_cut_event_name_their_omissions() -> None:
     assert isinstance(parts, ToolFinished) and MARK in parts.result.text and "items" in parts.result.text
     step = cut_event(StepFinished(0, at, "r-1", step="s", output={"rows": [*range(5_000)]}), 10_000)
     assert isinstance(step, StepFinished) and step.output["rows"][0] == 0 and MARK in step.output["rows"][-1]
-    with pytest.raises(OSError, match="too large"):  # a mark would be no todo
+    with pytest.raises(OSError, match="too large"):  # a mark would not be a todo
         cut_event(TodosChanged(0, at, "r-1", todos=(Todo(1, "short"),) * 5_000, by="model"), 10_000)
 
 

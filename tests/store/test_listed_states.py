@@ -1,4 +1,4 @@
-"""The state and the outcome of a run in lists: the same words as in its card, from the ends of its log and from all of it."""
+"""State and outcome of runs in lists: the words of the card, from the ends of a log and from all of it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_waiting_run_is_listed_as_waiting_with_and_without_process(tmp_path: Pat
     async def main() -> Run:
         def watch(event: object) -> None:
             if isinstance(event, e.QuestionAsked):
-                started.wait()  # on another thread, which may come first
+                started.wait()  # on another thread, possibly earlier
                 seen.append(store.summary(live.run_id))
                 live.suspend()
 

@@ -1,4 +1,4 @@
-"""The logs of nested runs: under the lock of their top-level run, with few open files however many there are."""
+"""Logs of nested runs: under the lock of their top-level run, with few open files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that no folder and no file can have: refused in words of agentnb, where they are given."""
+"""Impossible names of folders and files: refused at once, in words of agentnb."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a provider or a tool may hand over that JSON cannot carry as it is: the run goes on, and its log tells the same."""
+"""Values of providers and tools that JSON cannot represent: the run continues, and its log is equal."""
 
 from __future__ import annotations
 

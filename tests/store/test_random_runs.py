@@ -1,4 +1,4 @@
-"""What holds for every run there can be."""
+"""Properties of every possible run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NOT_BY_A_LOOP = {
     e.RunSuspended,
     *WorkEvent.__args__,
 }
-"""Kinds of events that the loop of these runs does not write."""
+"""Kinds of events that these runs do not write."""
 
 
 @pytest.mark.req("R0.2", "R0.8", "R0.71", "R2.14", "KX.5", "KX.9", "KX.10", "KX.11")
@@ -65,7 +65,7 @@ def test_properties_hold_for_plans_with_every_kind_of_event(subtests: pytest.Sub
 
 
 def check_all(plan: Plan) -> list[Run]:
-    """Do the runs of the plan, and check all that holds for every run."""
+    """Execute the runs of the plan, and check all properties."""
     with TemporaryDirectory() as folder:
         store = Store(Path(folder) / "runs")
         runs = really_run(plan, store)
@@ -82,7 +82,7 @@ def check_all(plan: Plan) -> list[Run]:
 
 
 def check_forms(runs: list[Run], store: Store) -> None:
-    """The live run, the stored one, the saved one and the folded one are equal."""
+    """Check that the live, stored, saved and folded runs are equal."""
     for run in runs:
         assert Run.from_events(run.events) == run
         assert store.load(run.id) == run
@@ -91,7 +91,7 @@ def check_forms(runs: list[Run], store: Store) -> None:
 
 
 def check_summaries(runs: list[Run], store: Store) -> None:
-    """A summary says of a run what folding it says."""
+    """Check that a summary equals the folded run."""
     found = {one.id: one for one in store.summaries()}
     for run in runs:
         one, used = found[run.id], run.usage
@@ -104,7 +104,7 @@ def check_summaries(runs: list[Run], store: Store) -> None:
 
 
 def check_tables(runs: list[Run], store: Store) -> None:
-    """There is a row for each thing, and the sums of the calls are those of their runs."""
+    """Check the number of rows, and that the sums of calls are those of their runs."""
     assert len(tables.runs(store)) == len(runs)
     assert len(tables.rounds(runs)) == sum(len(run.rounds) for run in runs)
     assert len(tables.messages(runs)) == sum(len(run.messages) for run in runs)
@@ -119,7 +119,7 @@ def check_tables(runs: list[Run], store: Store) -> None:
 
 
 def check_events(run: Run) -> None:
-    """Numbers without a gap, one beginning, one end, one id; read again, they make a run."""
+    """Check consecutive numbers, one beginning, one end and one id; read again, they make a run."""
     check_well_formed(run.events, "run.jsonl")
     assert [event.seq for event in run.events] == list(range(len(run.events)))
     assert {event.run_id for event in run.events} == {run.id}
@@ -130,7 +130,7 @@ def check_events(run: Run) -> None:
 
 
 def check_calls(run: Run) -> None:
-    """Each call one result, in the rounds, in the events, and in the conversation, in the message that follows."""
+    """Check one result per call, in the rounds, the events, and the following message of the conversation."""
     asked = [call.id for message in run.messages for call in message.calls]
     answered = [part.call_id for message in run.messages for part in message.parts if isinstance(part, ToolResult)]
     assert asked == answered and len(set(asked)) == len(asked) and all(asked)
@@ -147,7 +147,7 @@ def check_calls(run: Run) -> None:
 
 
 def check_rounds(run: Run) -> None:
-    """Numbered 0, 1, 2, …, each begun and ended once."""
+    """Check that rounds are numbered 0, 1, 2, …, and begin and end once."""
     started = [event.index for event in run.events if isinstance(event, e.RoundStarted)]
     finished = [event.index for event in run.events if isinstance(event, e.RoundFinished)]
     assert started == finished == [one.index for one in run.rounds] == list(range(len(run.rounds)))
@@ -156,7 +156,7 @@ def check_rounds(run: Run) -> None:
 
 
 def check_guidance(run: Run) -> None:
-    """What is said in passing is in its round, and in no message; the list is the one last seen."""
+    """Check that ephemeral text is in its round and in no message; the list is the last one seen."""
     given = [event.guidance for event in run.events if isinstance(event, e.GuidanceGiven)]
     assert given == [guidance for one in run.rounds for guidance in one.guidance]
     assert all(len(one.followed) == len(one.guidance) for one in run.rounds)
@@ -167,9 +167,9 @@ def check_guidance(run: Run) -> None:
 
 
 def check_questions(run: Run) -> None:
-    """Each question is answered or withdrawn once, before the call that asked ends; nothing is left open.
+    """Check that each question is answered or withdrawn once, before its call ends; nothing stays open.
 
-    Of one that was open when the process died nobody heard the answer.
+    The answer to a question open when the process died was lost.
     """
     asked = {event.question.id: event for event in run.events if isinstance(event, e.QuestionAsked)}
     answered = [event for event in run.events if isinstance(event, e.QuestionAnswered)]

@@ -1,4 +1,4 @@
-"""A run that is given away holds nothing that matches a person's patterns, and can still be loaded."""
+"""Redacted runs: no text matches the user's patterns, and the run can be loaded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_redacted_patterns_are_in_no_saved_form(run: Run, tmp_path: Path, subtes
             path = save_trace(run, tmp_path / name, form, redact=[r"DE-\d+", re.compile("ada( lovelace)?", re.IGNORECASE)])
             loaded = load_trace(path)
             log = b"".join(encode(event) for event in loaded.events)
-            shown = path.read_bytes().partition(b"<template")[0]  # packed, a log may hold any few letters by chance
+            shown = path.read_bytes().partition(b"<template")[0]  # compressed, a log may contain any few letters by chance
             for secret in (b"DE-1234", b"Ada", b"Lovelace"):
                 assert secret not in shown and secret not in log
             assert b"[redacted]" in log and loaded.rounds[0].records[0].call.id == "call_1234"

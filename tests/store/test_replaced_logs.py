@@ -1,4 +1,4 @@
-"""A log that something else replaces, cuts off or writes into while its run goes on: the run stops and says so."""
+"""Logs replaced, cut or written by others during their run: the run stops and reports it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agentnb.tools.tool import ToolContext
 
 
 def replaced_by_a_copy(log: Path) -> None:
-    """As programs do that keep folders in step, or git."""
+    """As file synchronization and git do."""
     copy = log.with_suffix(".copy")
     shutil.copy(log, copy)
     copy.replace(log)
@@ -38,7 +38,7 @@ def replaced_by_a_link(log: Path) -> None:
 
 
 def replaced_and_kept(log: Path) -> None:
-    """The first file is still there, under another name."""
+    """The first file still exists under another name."""
     log.rename(log.with_suffix(".first"))
     shutil.copy(log.with_suffix(".first"), log)
 
@@ -68,7 +68,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows lets nobody rep
 
 
 def meddled(folder: Path, change: Callable[[Path], None], in_round: int, *, nested: bool = False) -> tuple[Run, Path]:
-    """The run, failed, in whose round something does this to its log, and the log; a run that a tool began, if ``nested``."""
+    """Return a failed run whose log was changed like this in its round, and the log; of a nested run if ``nested``."""
     store = Store(folder)
     model = ScriptedModel([ToolCall("meddle", {"n": 1}), ToolCall("meddle", {"n": 2}), "Done."])
     found: list[StoreError] = []

@@ -42,7 +42,7 @@ def test_event_is_in_the_file_when_append_returns(tmp_path: Path) -> None:
 
 
 def test_log_of_two_recoveries_without_file_locks_stays_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a network drive: the second to write is refused before it writes."""
+    """As on a network drive: the second writer is refused before it writes."""
 
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
@@ -142,7 +142,7 @@ def test_disk_is_synced_after_each_round_only_if_asked(tmp_path: Path, monkeypat
 
 
 class FullDisk:
-    """A store whose files lie on a full disk from event ``after`` on: the kernel itself refuses."""
+    """A store on a disk that is full from event ``after`` on: the kernel itself refuses."""
 
     def __init__(self, path: Path, after: int) -> None:
         self.path = path
@@ -244,7 +244,7 @@ def test_log_is_continued_after_its_last_whole_event(torn: bytes, tmp_path: Path
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_forked_process_of_a_tool_does_not_hold_the_log(tmp_path: Path) -> None:
-    """The writer dies while its child lives: the log is not being written any more."""
+    """The writer dies while its child lives: the log has no writer any more."""
     code = """
 import os, signal, sys
 from pathlib import Path

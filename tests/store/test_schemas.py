@@ -1,4 +1,4 @@
-"""Logs of other versions: those of earlier ones are read, one of a later version is refused with what to do."""
+"""Logs of other versions: earlier ones are read, later ones refused with advice."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def test_each_earlier_schema_has_a_log() -> None:
 
 
 def without_statuses(line: str) -> dict[str, object]:
-    """An event without what was read into it: before schema 5 statuses followed from the reasons.
+    """Return an event without inferred fields: before schema 5 statuses followed from the reasons.
 
-    Before schema 9, the word for no mode was that of a mode of today.
+    Before schema 9, the word for no mode was the name of a current mode.
     """
     event = json.loads(line)
     added = {"round_started": {"before"}, "run_recovered": {"approve"}}.get(event["kind"], {"last_round"})
@@ -95,7 +95,7 @@ def test_contents_of_earlier_logs_match_what_was_done() -> None:
     grants = [[(grant.tool, grant.by, grant.question_id) for grant in run.grants] for run in granted]
     assert grants == [[("write", "program", "q1")], [("weigh", "program", "q1")]]
     assert [result.is_error for result in failing.rounds[0].results] == [False, True]
-    assert resumed.times_recovered == 1 and resumed.settings["approve"] == RULES  # "auto" was the word for no mode
+    assert resumed.times_recovered == 1 and resumed.settings["approve"] == RULES  # "auto" meant no mode
 
 
 def test_last_round_status_in_an_earlier_log_follows_its_end(subtests: pytest.Subtests, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_fields_missing_from_an_earlier_version_are_empty() -> None:
 
 @pytest.fixture
 def newer(tmp_path: Path) -> Path:
-    """A log as a later version may write it: another shape of the first event, kinds that nobody knows."""
+    """Write a log as a later version may: another shape of the first event, unknown kinds."""
     first = {"kind": "run_started", "schema": e.SCHEMA + 1, "run_id": "r-2", "prompt": ["Go"], "mood": "new"}
     rest = {"kind": "weather_turned", "seq": 1, "sky": "clear"}
     path = tmp_path / "r-2.jsonl"
@@ -159,7 +159,7 @@ def test_folder_with_a_later_log_omits_it_with_a_note(newer: Path) -> None:
 
 @pytest.fixture
 def gone_on_by_newer(tmp_path: Path) -> Path:
-    """A log of this version, on which a later one has gone on after a crash."""
+    """Write a log of this version that a later one continued after a crash."""
     begun = Agent(ScriptedModel(["Done."])).run_sync("Go").events[:3]
     taken_up = e.RunRecovered(seq=3, at=begun[-1].at, run_id=begun[0].run_id, schema=e.SCHEMA + 1)
     rest = {"kind": "weather_turned", "seq": 4, "sky": "clear"}

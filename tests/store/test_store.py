@@ -274,7 +274,7 @@ def test_rounds_can_be_synced_to_the_disk(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(forced) == sum(isinstance(event, RoundFinished) for event in run.events) + 1
 
 
-# Many runs at once
+# Many concurrent runs
 
 MANY = """
 import asyncio, resource, sys
@@ -308,7 +308,7 @@ def test_three_hundred_concurrent_runs_need_two_hundred_open_files(tmp_path: Pat
 
 
 async def opens(store: Store, run_id: str, **how: Any) -> bool:
-    """Whether the log can be opened now, without waiting for another to be closed."""
+    """Return True if the log can be opened now, without waiting for another to be closed."""
     task = asyncio.ensure_future(store.open(run_id, **how))
     for _ in range(5):
         await asyncio.sleep(0)
@@ -388,7 +388,7 @@ def test_summary_holds_one_line_of_a_log_at_a_time() -> None:
     def lines() -> Iterator[bytes]:
         yield first
         for _ in range(500):
-            yield bytes(bytearray(long))  # another one each time
+            yield bytes(bytearray(long))  # a different one each time
         yield last
 
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Summaries of logs: from the first and the last line of a log that is as its run wrote it, else from all of them."""
+"""Summaries of logs: from the first and last line of an unchanged log, otherwise from all lines."""
 
 from __future__ import annotations
 
@@ -152,6 +152,6 @@ def test_saved_copy_without_marks_is_summarized_completely(tmp_path: Path) -> No
     assert ends_of(in_memory).totals is None
     for run in (kept, in_memory):
         save_trace(run, other.path(run.id))
-    check_totals(store.path(kept.id))  # the copy has no marks, and so another size: it is read as a whole
+    check_totals(store.path(kept.id))  # the copy has no marks and another size: it is read completely
     found = {one.id: (one.rounds, one.tokens, one.cost) for one in other.summaries()}
     assert found == {run.id: (3, 6, run.cost) for run in (kept, in_memory)}

@@ -1,4 +1,4 @@
-"""Two kernels, each a process of its own, that keep their runs in one folder."""
+"""Two kernel processes that store their runs in one folder."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ for line in sys.stdin:
 
 
 class Kernel:
-    """A process that does what it is told, and keeps its runs in this folder."""
+    """A process that executes commands and stores its runs in this folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
         command = [sys.executable, "-c", KERNEL, str(folder), name]

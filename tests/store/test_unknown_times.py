@@ -1,4 +1,4 @@
-"""A run of which nobody knows when it happened and how long it took: this stays unknown, and is nowhere shown as 0."""
+"""Runs with unknown times and durations: they stay unknown, and are nowhere shown as 0."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TIMED = (e.ModelReplied, e.ToolFinished, e.RoundFinished, e.RunFinished, e.Conte
 
 @pytest.fixture
 def timeless() -> Run:
-    """A run with all kinds of events that have a time or a duration, none of which is known."""
+    """Build a run with all kinds of timed events, all of unknown time."""
     story = RunBuilder(todos=(todo(1, "in-progress"),))
     story.add(w.StepStarted, step="a").add(w.StepFinished, step="a")
     story.add(w.ModelCalled, operation="planner", usage=Usage(5, 5, cost=0.25))

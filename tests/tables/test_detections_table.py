@@ -1,4 +1,4 @@
-"""What detectors find in folders: the same in one process and in several, and never more than one run in memory."""
+"""Detections over folders: equal in one process and in several, with one run in memory at a time."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def loop(count: int, run_id: str) -> Run:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Seven runs of three formats, and a file that is no trace."""
+    """Create seven runs of three formats, and a file without a trace."""
     found = tmp_path / "traces"
     found.mkdir()
     for number in range(5):
@@ -74,7 +74,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A module with detectors."""
+    """Write a module with detectors."""
     (tmp_path / "own_detectors_here.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     import own_detectors_here  # type: ignore[import-not-found]
@@ -148,7 +148,7 @@ def test_worker_processes_find_the_same_in_the_same_order(folder: Path, own: Any
 def test_error_of_a_detector_in_a_worker_is_raised_here(folder: Path, own: Any) -> None:
     with pytest.raises(own.Odd, match="This and that"):
         tables.detections(folder / "m1.jsonl", own.odd)
-    with pytest.raises(RuntimeError, match="Odd: This and that"):  # its class cannot be made again from its message
+    with pytest.raises(RuntimeError, match="Odd: This and that"):  # its class cannot be rebuilt from its message
         tables.detections(folder / "m1.jsonl", own.odd, processes=2)
     with pytest.raises(AgentnbError, match=r"no\.json"):
         tables.detections(folder / "no.json", processes=2)
@@ -163,7 +163,7 @@ def test_detector_that_cannot_be_pickled_is_refused_with_advice(
         assert "top level of a module" in str(caught.value) and "leave out processes=" in str(caught.value)
 
     lock = Lock()
-    refused(detect.detector(lambda run: lock.locked()))  # cannot travel at all
+    refused(detect.detector(lambda run: lock.locked()))  # cannot be pickled at all
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     for wrong in (own.made(), lambda: detect.blocks.RepeatedCall(2), [own.made()]):
         refused(wrong)

@@ -1,4 +1,4 @@
-"""The table of events, and the columns that say where a run comes from."""
+"""The table of events, and the columns with the origin of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger of guidance: one row for each time something was said in passing."""
+"""The guidance ledger: a row for each ephemeral message."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def marked(status: str) -> ToolCall:
 
 
 def heeding_late() -> Run:
-    """Three interventions are not followed; then the list is worked through and closed."""
+    """Ignore three interventions, then work through the list and close it."""
     return run_of(one_todo(), "Hm.", "Well.", "So.", marked("in-progress"), do(1), marked("completed"), "Done.")
 
 
 def rows(frame: pd.DataFrame, *columns: str, **where: Any) -> list[tuple[Any, ...]]:
-    """These columns of the rows in which others have these values; what is missing is None."""
+    """Return these columns of the rows that match the values; missing values are None."""
     for name, value in where.items():
         frame = frame[frame[name] == value]
     cells = zip(*(frame[name] for name in columns), strict=True)

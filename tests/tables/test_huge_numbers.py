@@ -1,4 +1,4 @@
-"""Numbers in a log that no column of a table can hold: the log is read or refused, and every table is made."""
+"""Numbers in a log that no column can hold: the log is read or refused, and every table is made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOGS = Path(__file__).parents[1] / "store" / "older_logs"
 
 
 def numbers(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where there is a number."""
+    """Return the paths of all numbers."""
     if isinstance(value, dict | list):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             yield from numbers(inner, (*path, key))
@@ -36,7 +36,7 @@ def put(into: Any, path: tuple[Any, ...], value: Any) -> str:
 
 
 def changed(log: str) -> Iterator[tuple[str, bytes]]:
-    """The log with one of its numbers huge, one after the other: one of each field of each kind of event."""
+    """Yield the log with one huge number: one per field of each kind of event."""
     lines = (LOGS / log).read_text("utf-8").splitlines()
     seen = set()
     for index, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""The table of loops: what was found repeating, also where it did not end the run."""
+"""The loops table: repetitions, including those that did not end the run."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class EachRound:
 
 
 class Watched(Matrix):
-    """The matrix with a detector of one's own."""
+    """Return the matrix policies with an own detector."""
 
     def rules(self, *given: Any, **how: Any) -> Any:
         bundle = super().rules(*given, **how)

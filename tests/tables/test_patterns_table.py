@@ -1,4 +1,4 @@
-"""The table of patterns: completion, guidance and failures in one call over all runs."""
+"""The patterns table: completion, guidance and failures over all runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RATES = ["completion_rate", "todo_completion_rate", "followed_rate", "error_rate
 
 
 def run_of(run_id: str, status: str, stop_reason: str, *, failing: int = 0, tool: str = "look", **fields: Any) -> Run:
-    """A run of two calls of a tool, so many of which fail, and an answer after guidance."""
+    """Build a run of two tool calls with this many failures, and an answer after guidance."""
     fields = {"run_id": run_id, "model": "scripted:a", "settings": {"guidance": {"set": "matrix"}}, **fields}
     story = RunBuilder(**fields)
     for number in range(2):
@@ -42,7 +42,7 @@ def runs() -> list[Run]:
 
 
 def of(frame: pd.DataFrame, by: str, *columns: str) -> list[tuple[Any, ...]]:
-    """These columns of the rows by this; what is missing is None."""
+    """Return these columns of the rows grouped by this; missing values are None."""
     found = frame[frame["by"] == by][list(columns)].itertuples(index=False)
     return [tuple(None if pd.isna(cell) else cell for cell in row) for row in found]
 
@@ -50,7 +50,7 @@ def of(frame: pd.DataFrame, by: str, *columns: str) -> list[tuple[Any, ...]]:
 @pytest.mark.req("R0.82")
 def test_all_runs_make_one_row_with_every_rate(runs: list[Run]) -> None:
     (row,) = tables.patterns(runs).query("by == 'all'").to_dict("records")
-    assert pd.isna(row.pop("passing_rate"))  # no outcome is known
+    assert pd.isna(row.pop("passing_rate"))  # outcomes are unknown
     assert row == {
         "by": "all",
         "value": "all",

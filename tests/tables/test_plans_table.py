@@ -1,4 +1,4 @@
-"""The table of plans: a row for each."""
+"""The plans table: a row for each plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of questions."""
+"""The questions table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def closed(id: str, **fields: object) -> Fact:
 
 @pytest.fixture
 def run() -> Run:
-    """A run that has asked five questions, each with another outcome, in its second round; the first without a call."""
+    """Build a run with five questions of different outcomes in its second round; the first has no call."""
     call = ToolCall("ask_person", {}, "c1")
     story = RunBuilder().round("Hello.").add(e.RoundStarted, index=1, reason="said").extend(asked("q1"))
     story.add(e.ModelReplied, message=Message("assistant", (call,))).add(e.ToolStarted, call=call)

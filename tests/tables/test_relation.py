@@ -1,4 +1,4 @@
-"""Tables as DuckDB relations: the same rows as the data frames, and a plain error for what they cannot do."""
+"""Tables as DuckDB relations: the rows of the data frames, and a plain error for unsupported operations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentnb.models import ScriptedModel
 from agentnb.store.folder_cache import HOME
 from agentnb.tables.table_catalogue import OF_RUNS
 
-module = sys.modules["agentnb.tables.relation"]  # the package has the function under this name
+module = sys.modules["agentnb.tables.relation"]  # the package exports the function under this name
 
 
 def test_relation_has_the_rows_and_columns_of_its_table(tmp_path: Path, subtests: pytest.Subtests) -> None:

@@ -1,4 +1,4 @@
-"""The table of rounds: the four decisions after each, who replied, and how full the model's window was."""
+"""The rounds table: the four decisions after each round, its speaker, and the use of the context window."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ DECISIONS = ["tools_called", "todos_open", "workflow_mode", "went_on"]
 
 
 def rows(frame: pd.DataFrame, *columns: str) -> list[tuple[Any, ...]]:
-    """These columns of all rows; what is missing is None."""
+    """Return these columns of all rows; missing values are None."""
     return [tuple(None if pd.isna(cell) else cell for cell in row) for row in frame[list(columns)].itertuples(index=False)]
 
 
 def simple_fail() -> RunBuilder:
-    """Five stories as five todos, of which the last is told without its todo: the documented failure."""
+    """Return the documented failure: five stories as five todos; the last is told without its todo."""
     settings = {"policy": {"name": "matrix", "workflow_mode": False}}
     story = RunBuilder(settings=settings).round(called("todo_operations"), after=todos_of(*["not-started"] * 5))
     for number in range(1, 5):

@@ -1,4 +1,4 @@
-"""The table of steps: a row for each attempt."""
+"""The steps table: a row for each attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that are kept beside their logs are those that the logs give, whatever happens to either."""
+"""Cached tables equal those of the logs, whatever happens to either."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from agentnb.tables import folders
 
 
 def log_of(folder: Path, name: str, rounds: int = 2) -> Path:
-    """A log in which a tool is called in each round."""
+    """Write a log with a tool call in each round."""
     story = RunBuilder(f"about {name}", run_id=name)
     for index in range(rounds):
         story.extend(*a_round(index, called("look", f"c{index}", place=name)))
@@ -46,7 +46,7 @@ def log_of(folder: Path, name: str, rounds: int = 2) -> Path:
 
 
 def chat_of(folder: Path, name: str, *texts: str) -> Path:
-    """A trace of another product: as many runs as texts."""
+    """Write a foreign trace with a run per text."""
     records = [{"messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "Yes."}]} for text in texts]
     path = folder / name
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
@@ -54,7 +54,7 @@ def chat_of(folder: Path, name: str, *texts: str) -> Path:
 
 
 def check(source: str | Path | Store, *names: str) -> None:
-    """The kept tables are those of the logs: when they are made, and when they are there."""
+    """Check that cached tables equal those of the logs, when made and when read."""
     for name in names or tables.NAMES:
         make = getattr(tables, name)
         expected = make(source, cache=False)
@@ -63,7 +63,7 @@ def check(source: str | Path | Store, *names: str) -> None:
 
 
 def written(folder: Path) -> dict[str, int]:
-    """The parts of all caches, and when each was written."""
+    """Return the parts of all caches with their modification times."""
     return {str(path): path.stat().st_mtime_ns for path in (folder / HOME).rglob("*.parquet")}
 
 
@@ -135,7 +135,7 @@ def test_folder_of_mixed_files_is_cached_with_order_and_problems(tmp_path: Path)
 
 
 def test_only_new_and_changed_files_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "MAX_ROWS", 8)  # a few logs a part
+    monkeypatch.setattr(parts, "MAX_ROWS", 8)  # a few logs per part
     names = [f"r-{number:02}" for number in range(12)]
     for name in names:
         log_of(tmp_path, name)

@@ -1,4 +1,4 @@
-"""Every column of every table says what it holds, in which unit, and where that comes from; docs/tables.md says the same."""
+"""Every column documents its meaning, unit and source; docs/tables.md repeats them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MEASURED = ("Int64", "int64", "float64")
 
 
 def kinds() -> dict[str, type]:
-    """The events by their names in the log; ``event`` has what all of them have."""
+    """Map event names in logs to their classes; ``event`` has the common fields."""
     return {"event": Event, **{str(kind.__struct_config__.tag): kind for kind in KINDS}}
 
 
 def has_field(kind: Any, path: list[str]) -> bool:
-    """Whether a value of this type may have a field of a field of ... that is called so."""
+    """Return True if a value of this type can have a nested field of this name."""
     if not path:
         return True
     if get_origin(kind) is not None:

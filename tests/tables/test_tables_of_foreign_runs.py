@@ -1,4 +1,4 @@
-"""Runs that another product recorded have the same tables; what their traces do not say is missing, and never 0 or no."""
+"""Foreign runs have the same tables; values that their traces lack are missing, never 0 or False."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ UNTOLD = {
     "tool_calls": {"author", "rule", "started_at", "ended_at", "seconds", "traceback"},
     "usage": {"attempts", "waited", "seconds", "input_tokens", "cost", "error", "started_at"},
 }
-"""What a plain chat trace does not say."""
+"""Columns without a value for a plain chat trace."""
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_speakers_are_named_in_every_message_table() -> None:
 
 
 def test_retries_guidance_and_todos_of_a_trace_count(subtests: pytest.Subtests) -> None:
-    """A log of another product can hold each event of agentnb's; then nothing is missing that it says."""
+    """A foreign log can contain each event of agentnb, and then no recorded value is missing."""
     story = RunBuilder(origin=ORIGIN, todos=todos_of("completed"))
     story.extend(*begun(0, "", guidance_of())).add(e.RetryScheduled, attempt=1, seconds=2.0, reason="busy")
     run = story.add(e.RunFinished, status="failed", stop_reason="error").run
@@ -142,7 +142,7 @@ OWN = ["own_input_tokens", "own_output_tokens"]
 
 
 def replied(run_id: str, *replies: tuple[str, int]) -> Run:
-    """A run of replies with these ids, that used these tokens."""
+    """Build a run of replies with these ids and token counts."""
     writer = RunWriter(ORIGIN, run_id=run_id, model="m")
     writer.say("Go")
     for response_id, tokens in replies:
@@ -152,7 +152,7 @@ def replied(run_id: str, *replies: tuple[str, int]) -> Run:
 
 
 def test_totals_count_a_reply_copied_between_sessions_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Replies that differ are counted although a server gives them one id, and a run alone has all that it shows."""
+    """Different replies are counted even under one server id, and a single run has all its own counts."""
     runs = [
         replied("first", ("a", 1), ("b", 10)),
         replied("resumed", ("a", 1), ("b", 10), ("c", 100)),

@@ -1,4 +1,4 @@
-"""What the tables and the list of runs say of limits, of summaries, and of runs that were gone on with."""
+"""Limits, summaries and continued runs in the tables and in the list of runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run_of_script(*replies: Any, store: Store | None = None, **how: Any) -> Run:
 
 
 def summed_up(store: Store | None = None) -> Run:
-    """Five calls; before the fifth its conversation was summed up, at the second attempt."""
+    """Build a run of five calls; its conversation is summarized before the fifth, at the second attempt."""
     summary = Streamed(Retry(1, 2.0, "busy", 529), said(Text("Sum."), cost=0.125))
     return run_of_script(*calls(4), summary, *calls(1), said(Text("Done.")), history=SHORT, store=store)
 

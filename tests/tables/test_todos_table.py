@@ -1,4 +1,4 @@
-"""The table of todos: every change, and every breach of discipline."""
+"""The todos table: every change, and every breach of discipline."""
 
 from __future__ import annotations
 

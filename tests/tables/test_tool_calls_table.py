@@ -1,4 +1,4 @@
-"""The table of tool calls: when they ran, and their arguments as values."""
+"""The table of tool calls: their times, and their arguments as values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from agentnb.core.messages import Message, ToolResult
 
 
 def calling(*arguments: Any) -> Run:
-    """A run of one call for each of these arguments."""
+    """Build a run with a call for each of these arguments."""
     return RunBuilder().round(*[ToolCall("look", one, f"c{n}") for n, one in enumerate(arguments)]).run
 
 
 def values(frame: pd.DataFrame, name: str) -> list[Any]:
-    """The values of an argument; what is missing is None."""
+    """Return the values of an argument; missing ones are None."""
     column = frame[f"arguments.{name}"]
     return [None if missing else value for value, missing in zip(column, column.isna(), strict=True)]
 

@@ -1,4 +1,4 @@
-"""The usage of turns of a chat: what each call of a model was made for, with the profile, context and mode that it had."""
+"""Usage of chat turns: the purpose of each model call, with its profile, context and mode."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ PLAN = called("agent_create_plan", "call_1")
 
 
 def rows(*runs: Run) -> list[dict[str, Any]]:
-    """The rows of the table, with the columns of the example, rounds counted from 0; what is missing is None."""
+    """Return the rows with the columns of the example and rounds from 0; missing values are None."""
     table = tables.usage([*runs])[EXAMPLE["columns"][1:]].assign(round=lambda frame: frame["round"] - 1).astype(object)
     return table.where(table.notna(), None).to_dict("records")
 
 
 def expected(turn: str, *runs: str) -> list[dict[str, Any]]:
-    """The rows of a turn in the example."""
+    """Return the rows of a turn in the example."""
     found = [dict(zip(EXAMPLE["columns"], row, strict=True)) for row in EXAMPLE["rows"] if row[0] == turn and row[1] in runs]
     return [{name: value for name, value in row.items() if name != "turn"} for row in found]
 
 
 def turn_of(run_id: str, context: str, profile: str = "balanced", **fields: Any) -> RunBuilder:
-    """A run in a context, before its first round."""
+    """Build a run in a context, before its first round."""
     fields = {"run_id": run_id, "model": "scripted:planner", "context_type": context, **fields}
     return RunBuilder(settings={"profile": profile}, **fields)
 
@@ -53,7 +53,7 @@ def side_call(operation: str, usage: tuple[int, int], **fields: Any) -> Fact:
 
 
 def planned(built: RunBuilder, first: tuple[int, int], last: tuple[int, int], *side_calls: Fact) -> Run:
-    """Two rounds: a call of the plan tool, in which these calls of models are made, and words."""
+    """Build two rounds: a call of the plan tool with these model calls inside, and words."""
     start, end = answered(PLAN)
     built.extend(*begun(0), replied(first, "tool_calls", PLAN), start, *side_calls, end)
     built.add(e.RoundFinished, index=0, status="success").extend(*begun(1), replied(last, "stop", Text("Done.")))
@@ -61,13 +61,13 @@ def planned(built: RunBuilder, first: tuple[int, int], last: tuple[int, int], *s
 
 
 def blank() -> Run:
-    """The run of a blank message, for which no model is called."""
+    """Build the run of a blank message, which calls no model."""
     built = turn_of("run-30", "global")
     return built.add(w.ModelCalled, operation="clarify_blank", usage=used(0, 0)).run
 
 
 def out_of_time() -> Run:
-    """A run whose model is cut off by the time limit."""
+    """Build a run whose model is cut off by the time limit."""
     built = turn_of("run-40", "project_audit", "quality").extend(*begun(0))
     built.add(e.RoundFinished, index=0, status="cancelled").add(e.LimitReached, limit="max_seconds", value=90)
     return built.add(e.RunFinished, status="limited", stop_reason="max_seconds", seconds=90.0).run
@@ -98,7 +98,7 @@ def test_turn_has_the_rows_of_the_example(subtests: pytest.Subtests) -> None:
             run = make()
             wanted = expected(turn, run.id)
             for row in wanted:
-                if row["operation"].startswith("plan_"):  # no event says why a reply beside the rounds ended
+                if row["operation"].startswith("plan_"):  # no event has the stop reason of a reply outside the rounds
                     row["stop_reason"] = ""
             assert rows(run) == wanted and wanted
 

@@ -1,4 +1,4 @@
-"""The ledger of usage: one row a call of a model."""
+"""The usage ledger: a row per model call."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ CALL = ToolCall("add", {"a": 1, "b": 2})
 
 
 def hard_won() -> Run:
-    """Two rounds: the first came at the third attempt, the second at once."""
+    """Build two rounds: the first succeeds at the third attempt, the second immediately."""
     used = {"input": 100, "output": 20, "cache_read": 60, "cache_write": 30, "reasoning": 7, "cost": 0.5}
     first: list[Any] = [retry(1, 2.5), TextDelta("Le"), retry(2, 4.0, None), reply(CALL, stop_reason="tool_use", **used)]
     return run_of(first, [reply(Text("Three."), model="claude-2", input=130, output=10, cost=0.25)])
 
 
 def failed_in_the_end() -> Run:
-    """A round that went well, and one whose second attempt failed too."""
+    """Build a successful round, and one whose second attempt fails too."""
     trouble = ProviderTrouble("anthropic: overloaded for long", "Try again later")
     return run_of([reply(CALL, input=9, output=3, cost=0.5)], [retry(1, 2.0), trouble])
 
 
 def row(run: Run, number: int = 0) -> dict[str, Any]:
-    """A row of the table; what is missing is None."""
+    """Return a row of the table; missing values are None."""
     found = tables.usage(run).iloc[number].to_dict()
     return {name: None if pd.isna(value) else value for name, value in found.items()}
 

@@ -1,4 +1,4 @@
-"""Our own rules: what is a loop, and above all what is none."""
+"""The default rules: what they report as a loop and what they leave alone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_cycle_in_any_order_is_found_after_three_times(subtests: pytest.Subtests
 
 def test_loop_after_other_work_names_its_own_rounds() -> None:
     assert loops(run_of_letters("QRSTAAA")) == [("nothing_new", 5, 7, "nudge")]
-    assert loops(run_of_letters("AQRSTAA")) == []  # one call that was made long ago, and again, and once more
+    assert loops(run_of_letters("AQRSTAA")) == []  # an old call, and twice again
     assert loops(run_of_letters("AQRSTAAA"))
 
 
@@ -240,7 +240,7 @@ def test_text_is_compared_within_its_window() -> None:
 
 
 def test_call_without_a_recorded_result_is_compared_as_text() -> None:
-    """So agents of HyperAgent repeat themselves: their log has what they run, and not what came of it."""
+    """HyperAgent logs contain the code that was run, but not its result."""
     thoughts = ("I open the file that raises once more.", "I open the file that raises.", "I open the file again.")
     for lost, rules in ((True, ["repeated_text"]), (False, [])):
         story = Calls()
@@ -266,7 +266,7 @@ def test_repeats_count_together_within_the_configured_replies() -> None:
 
 
 def of_rounds(*rounds: dict[str, bool]) -> Calls:
-    """A run whose rounds call `fetch` and `look`, under these ids, which begin with the tool; each worked or failed."""
+    """Build a run whose rounds call `fetch` and `look` with these ids; each call succeeds or fails."""
     story = Calls()
     for index, round_calls in enumerate(rounds):
         calls = {f"{name} {index}": worked for name, worked in round_calls.items()}

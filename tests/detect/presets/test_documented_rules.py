@@ -1,4 +1,4 @@
-"""Each preset finds what its project documents: at the threshold and not one before, with its exemptions."""
+"""Presets match the documentation of their projects: threshold, value below it, and exemptions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def new_calls(count: int) -> Calls:
 
 
 def many_steps(count: int) -> Calls:
-    """Rounds of other tools each time."""
+    """Build rounds with a different tool each time."""
     story = Calls()
     for number in range(count):
         story.call(f"tool{number}", text=str(number))
@@ -72,7 +72,7 @@ def compacted(count: int) -> Calls:
 
 
 def reading(count: int) -> Calls:
-    """One call that writes, and then calls that read, each another."""
+    """Build one writing call, followed by different reading calls."""
     story = Calls().call("write")
     for number in range(count):
         story.call(f"read_{'abcdefghijklmnop'[number]}", n=number)

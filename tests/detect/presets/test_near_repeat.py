@@ -1,4 +1,4 @@
-"""Nearly the same call again, of which nothing comes: what is one, and above all what is none."""
+"""The rule for nearly identical calls without results: what it reports and what it leaves alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOT_FOUND = "Exit code 127\n/bin/bash: line 1: {}: command not found"
 
 
 def bash(*commands: str, text: str = NOTHING, error: str = "") -> Calls:
-    """A round for each command, with its number in the error."""
+    """Build a round per command, with its number in the error."""
     story = Calls()
     for number, command in enumerate(commands):
         story.call("Bash", text.format(f"-{number}"), error=error, command=command)

@@ -1,4 +1,4 @@
-"""Experiments in YAML: names are looked up and never executed, and all that is wrong is said at once, with its line."""
+"""Experiments in YAML: names are looked up and never executed, and all problems are reported with their lines."""
 
 from __future__ import annotations
 

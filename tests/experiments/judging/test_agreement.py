@@ -1,4 +1,4 @@
-"""Agreement of people: Krippendorff's alpha as its package and plain code have it, with an interval that covers."""
+"""Agreement of annotators: Krippendorff's alpha equals its package and plain code, with an interval that covers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.store.run_labels import Label, append_label
 
 
 def drawn(rng: Random, runs: int, people: int, right: float, words: tuple[str, ...] = ("healthy", "failed")) -> list[Label]:
-    """Labels of people who are right this often, and of whom each skips one run in ten."""
+    """Draw labels of annotators with this accuracy, each skipping one run in ten."""
     found = []
     for run in range(runs):
         truth = rng.choice(words)
@@ -29,7 +29,7 @@ def drawn(rng: Random, runs: int, people: int, right: float, words: tuple[str, .
 
 
 def plain_alpha(given: list[Label]) -> float:
-    """Alpha from all pairs of labels, by its definition."""
+    """Compute alpha from all pairs of labels, by its definition."""
     units: dict[str, list[str]] = {}
     for one in given:
         units.setdefault(one.run_id, []).append(one.word)

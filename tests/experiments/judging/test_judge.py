@@ -1,4 +1,4 @@
-"""Judges: blind, asked once for each content, paid from the budget, and believed only in a structured reply."""
+"""Judges: blind, called once per content, paid from the budget, and believed only in a structured reply."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def answered(text: str, run_id: str = "r-1", **fields: Any) -> Run:
 
 
 class Unpriced:
-    """A model of which nobody knows what it costs."""
+    """A model of unknown cost."""
 
     name = "own:unpriced"
 
@@ -100,7 +100,7 @@ def test_recorded_runs_are_judged_once(tmp_path: Path) -> None:
     again = asyncio.run(judge.assess(tmp_path / "exp"))
     assert again.verdict.tolist() == frame.verdict.tolist() and len(model.requests) == count and again.cost.sum() == 0
     arms = [[run for run in load_traces(tmp_path / "exp") if f"variant:{name}" in run.tags] for name in ("matrix", "off")]
-    found = compare(*arms, primary=judge)  # runs in memory are of no folder: their verdicts are kept in this one
+    found = compare(*arms, primary=judge)  # runs in memory have no folder: their verdicts are stored in this one
     values = [cell.value for cells in found.cells for cell in cells]
     by_run = frame.set_index("run_id").verdict
     assert values == [float(by_run[run.id] == "passed") for arm in arms for run in arm]

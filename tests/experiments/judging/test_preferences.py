@@ -1,4 +1,4 @@
-"""Pairs of runs: asked with the sides swapped, a choice only where both answers agree."""
+"""Pairwise preferences: judged in both orders; only agreeing answers choose."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run_that_says(text: str, prompt: str = "Which city?") -> Run:
 
 
 def side_of(text: str, word: str) -> str:
-    """The side on which a word is, as a judge of pairs names it."""
+    """Return the side of a word, as a judge of pairs names it."""
     return "run_1" if word in text.partition("</run_1>")[0] else "run_2"
 
 

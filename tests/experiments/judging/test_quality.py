@@ -1,4 +1,4 @@
-"""The quality of a judge: its verdicts beside the labels of people, from rows, folders and recorded runs."""
+"""The quality of a judge: its verdicts against human labels, from rows, folders and recorded runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def labelled(folder: Path, truth: dict[str, bool], who: str = "ada") -> Path:
 
 
 def test_quality_is_that_of_the_counted_verdicts(tmp_path: Path, subtests: pytest.Subtests, snapshot: Snapshot) -> None:
-    """The truth is what was called; the judge passes a task and fails another, whatever was done."""
+    """The called tools are the truth; the judge passes and fails fixed tasks."""
 
     def answer(text: str) -> str:
         was_made = '"tool": "check_line"' in text and "check_line('3')" not in text

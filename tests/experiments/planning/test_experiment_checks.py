@@ -1,4 +1,4 @@
-"""Checks: shipped ones by name, functions of the run and its row, and expectations."""
+"""Checks: built-in names, functions of the run and its row, and expectations."""
 
 from __future__ import annotations
 

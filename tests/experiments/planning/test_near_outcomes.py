@@ -1,4 +1,4 @@
-"""Near outcomes: known by the rounds after guidance, and unknown where a run was cut short before."""
+"""Near outcomes: taken from the rounds after guidance, and unknown where a run was cut short before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.experiments.planning.near_outcomes import NearOutcome, find_near_ou
 
 
 class FailingTwice(FailingTool):
-    """A failure twice in a row: no loop."""
+    """Fails twice in a row, which is not a loop yet."""
 
     def __init__(self) -> None:
         super().__init__(2)

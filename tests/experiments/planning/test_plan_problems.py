@@ -1,4 +1,4 @@
-"""What is refused before anything runs, all at once."""
+"""Plans that are refused before anything runs, with all problems at once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Unpriced:
 
 
 def columns(**lacking: str) -> list[dict[str, Any]]:
-    """Rows of 8 tasks, of which t2 on lack a column."""
+    """Return 8 tasks; t2 and later lack a column."""
     return [{**row, **(lacking if place < 2 else {})} for place, row in enumerate(rows(8))]
 
 

@@ -1,4 +1,4 @@
-"""Folders of tasks: what of them is copied and hashed, and what is refused."""
+"""Folders of tasks: files that are copied and hashed, and files that are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.experiments.planning.run_folders import files_left_out, folder_cont
 
 @pytest.fixture
 def task(tmp_path: Path) -> Path:
-    """The folder of a task."""
+    """Create the folder of a task."""
     folder = tmp_path / "task"
     folder.mkdir()
     (folder / "a.txt").write_text("alpha\n")

@@ -1,4 +1,4 @@
-"""The flow of runs: its numbers a second time, counted row by row."""
+"""The flow of runs: its numbers recounted row by row."""
 
 from __future__ import annotations
 

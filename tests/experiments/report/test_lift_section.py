@@ -1,4 +1,4 @@
-"""Reports of guidance sets that were drawn for each round."""
+"""Reports of guidance sets drawn for each round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markdown of a report: every text comes out of a reader of Markdown as it went in."""
+"""Markdown reports: a Markdown parser returns every text unchanged."""
 
 from __future__ import annotations
 

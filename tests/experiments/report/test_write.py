@@ -1,4 +1,4 @@
-"""Reports as a whole: they say what happened, hold no markup but their own, and no key."""
+"""Whole reports: complete, without foreign markup, and without keys."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def written(results: Results, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Elements(HTMLParser):
-    """The elements of a page with their attributes."""
+    """Parse the elements of a page with their attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Elements(HTMLParser):
 
 
 def shown(folder: Path) -> Iterator[tuple[str, str]]:
-    """Both reports as a reader sees them, by their endings."""
+    """Return the text of both reports, by file suffix."""
     yield "html", words_in((folder / "paper.html").read_text("utf-8"))
     tokens = READER.parse((folder / "paper.md").read_text("utf-8"))
     texts = [child.content for token in tokens for child in token.children or [] if child.content]

@@ -1,4 +1,4 @@
-"""Comparisons: paired by task, with what a reader must know beside each number."""
+"""Comparisons: paired by task, with the facts a reader needs beside each number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentnb.experiments.views.numbers import format_estimate
 
 
 def arm(variant: str, values: dict[str, list[Any]], **fields: Any) -> list[Row]:
-    """Rows of a variant: the values of each task; None is unknown, a text is the status of a run that did not complete."""
+    """Build rows of a variant from values by task: unknown if None, the status of an incomplete run if a text."""
     found = []
     for task, of_task in values.items():
         for repeat, value in enumerate(of_task):

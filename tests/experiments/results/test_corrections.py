@@ -1,4 +1,4 @@
-"""Estimates by a judge: corrected by how often it errs, and equal to plain code."""
+"""Estimates by a judge: corrected by its error rates, and equal to plain code."""
 
 from __future__ import annotations
 

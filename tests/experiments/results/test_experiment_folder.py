@@ -101,7 +101,7 @@ def test_damaged_rows_are_left_out(tmp_path: Path) -> None:
 
 
 class FullDisk:
-    """A disk with room for so many more bytes of rows."""
+    """A disk with space for this many more bytes of rows."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
         self.room, self._write = room, os.write

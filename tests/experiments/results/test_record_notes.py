@@ -1,4 +1,4 @@
-"""Notes of results and comparisons: what the record says of how the experiment was run and read."""
+"""Notes of results and comparisons: how the experiment was run and read, from its record."""
 
 from __future__ import annotations
 

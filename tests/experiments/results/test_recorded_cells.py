@@ -1,4 +1,4 @@
-"""Sets of recorded runs: what is a task, a repeat and an outcome, and what belongs to another run."""
+"""Sets of recorded runs: their tasks, repeats and outcomes, and nested runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ASKED, REPLIED = {"role": "user", "content": "Go"}, {"role": "assistant", "conte
 
 
 def inspect_log(task: str, scores: list[float | str], **of_sample: Any) -> dict[str, Any]:
-    """A log of Inspect, which numbers its samples from 1; a text as a score is that of a sample without one."""
+    """Write an Inspect log with samples numbered from 1; a text as a score means no score."""
     samples = [
         {"id": number, "epoch": 1, "input": "Go", "messages": [ASKED, REPLIED], **of_sample}
         | ({"scores": {"match": {"value": score}}} if isinstance(score, float) else {})

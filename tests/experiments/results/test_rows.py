@@ -1,4 +1,4 @@
-"""The values of rows: by how the run ended, and by what the check is about."""
+"""The values of rows, from the end of the run and the kind of check."""
 
 from __future__ import annotations
 

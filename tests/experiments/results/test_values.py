@@ -1,4 +1,4 @@
-"""Units: which values of two arms are compared with each other."""
+"""Units: the values of two arms that are compared with each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.experiments.results.values import Unit, cell_values, count_states, 
 
 
 def rows(arm: str, *cells: tuple[str, str, int, Any], seed: int | None = 7) -> list[Row]:
-    """Rows by task, model, repeat and value; a text is the status of a run without a value."""
+    """Build rows from task, model, repeat and value; a text is the status of a run without a value."""
     return [
         Row(
             f"{arm}{task}{model}{repeat}", task, arm, model, repeat, seed, f"{arm}{task}{model}{repeat}",

@@ -1,4 +1,4 @@
-"""Lift: an effect where sets were drawn by round, an association in other runs, and numbers by plain code."""
+"""Lift: an effect where sets were drawn by round, an association in other runs, and equal to plain code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAID = ("Nothing more.", "A.", "So.", "B.")
 
 
 def after_work(number: int, words: Any, *said: str, **settings: Any) -> Run:
-    """One call, then these answers, under this guidance: workflow mode asks for more after each."""
+    """Build a run of one call and these answers under this guidance; workflow mode continues after each."""
     replies = [do(number), *said, "All is done.\n[WORKFLOW_COMPLETE]"]
     return play(*replies, tools=[work], guidance=words, policy=WORKFLOW, todos=False, **settings)
 
@@ -32,7 +32,7 @@ def of_kind(table: pd.DataFrame, kind: str = "workflow") -> dict[str, Any]:
 
 
 def drawn_runs(count: int, sets: dict[Any, float] = HALVES) -> list[Run]:
-    """Runs of as many tasks that speak, work and speak, whatever they are told: some rounds work, some do not."""
+    """Build runs that speak, work and speak regardless of guidance; some rounds work, some do not."""
     runs = []
     for task in range(count):
         replies = ["Hm.", do(task), "So.", "And.", do(task + 100), "Done.\n[WORKFLOW_COMPLETE]"]
@@ -42,7 +42,7 @@ def drawn_runs(count: int, sets: dict[Any, float] = HALVES) -> list[Run]:
 
 
 def test_effect_is_the_difference_of_weighted_means() -> None:
-    """By plain code: of rounds that workflow mode brings, does a call run more often under matrix than under off?"""
+    """In plain code: does a call follow workflow-mode rounds more often under matrix than under off?"""
     runs = drawn_runs(30, {"off": 0.3, "matrix": 0.7})
     values = defaultdict(list)
     for run in runs:
@@ -61,7 +61,7 @@ def test_effect_is_the_difference_of_weighted_means() -> None:
 
 
 def test_propensities_weigh_draws_of_several_designs() -> None:
-    """Rounds of runs with other propensities: each draw counts as many rounds as it stands for."""
+    """Return rounds of runs with other propensities: each draw is weighted by the rounds it represents."""
     runs = [*drawn_runs(20, {"off": 0.2, "matrix": 0.8}), *drawn_runs(20, {"off": 0.8, "matrix": 0.2})]
     sums: dict[str, list[float]] = {"matrix": [0.0, 0.0], "off": [0.0, 0.0]}
     for run in runs:
@@ -104,7 +104,7 @@ def test_no_loop_within_rounds_looks_that_far() -> None:
 
 
 def test_rounds_count_with_any_drawn_set() -> None:
-    """Also those of runs in which no set was drawn that says anything."""
+    """Including runs whose drawn sets are all silent."""
     runs = drawn_runs(20, {"off": 0.9, "matrix": 0.1})
     assert any({event.set for event in draws_of(run)} == {"off"} for run in runs)
     rounds = [one for run in runs for one in run.rounds if one.reason == "workflow_mode"]
@@ -145,7 +145,7 @@ def test_store_of_drawn_runs_reads_as_the_runs(tmp_path: Path) -> None:
 def test_lift_of_other_runs_is_an_association() -> None:
     guided = [after_work(1, "matrix"), after_work(2, "matrix", "I may do more of it, perhaps.")]
     bare = [after_work(1, "off", *SAID[:1]), after_work(2, "off", "A.", "So."), after_work(3, "off", "B.", "C.", "D.")]
-    other = after_work(1, GuidanceSet("other", {"workflow": "Go on."}), "E.", "F.")  # its rounds do not lack such guidance
+    other = after_work(1, GuidanceSet("other", {"workflow": "Go on."}), "E.", "F.")  # its rounds do not lack this guidance
     row = of_kind(lift([*guided, *bare, other]))
     assert (row["set"], row["runs"], row["judged"], row["runs_without"], row["judged_without"]) == ("matrix", 1, 1, 3, 6)
     assert row["share"] == 1.0 and row["anyway"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)

@@ -35,7 +35,7 @@ from agentnb.testing import LoopbackServer
 PRICED = {"models": ["simulated:disciplined?price=3000/3000"], "primary": "answered"}
 KEY = "of-this-cluster-0123456789"
 LONG = 60.0
-"""Seconds after which something that was waited for will not come."""
+"""Time limit in seconds of everything awaited."""
 
 
 @pytest.mark.slow("a worker that is killed, and the one that replaces it")
@@ -61,11 +61,11 @@ def test_killed_cluster_worker_loses_an_attempt_and_no_cell(tmp_path: Path, clus
 @pytest.mark.slow("a worker that looks each second whether it is stopped")
 def test_stop_ends_running_cluster_work_and_keeps_it_as_lost(tmp_path: Path, cluster: Any) -> None:
     begun = tmp_path / "begun"
-    os.mkfifo(begun)  # who opens it for reading waits for who writes
+    os.mkfifo(begun)  # opening for reading waits for the writer
 
     async def check_line(name: str) -> str:
         """Check a line of the plant."""
-        with begun.open("r+b", buffering=0) as file:  # to write alone would wait for a reader, who reads only once
+        with begun.open("r+b", buffering=0) as file:  # write-only mode would wait for the reader
             file.write(b"1")
             await asyncio.Event().wait()
         return ""
@@ -136,7 +136,7 @@ def test_pieces_of_a_log_keep_their_order_until_its_end(tmp_path: Path) -> None:
     rest = [*tail.pieces()]
     assert [len(piece.data) for piece in rest] == [MAX_PIECE_BYTES, MAX_PIECE_BYTES, 2, 6] and not [*tail.pieces()]
     streamed.begin("r1")
-    for piece in [*first, rest[1], *rest, *first]:  # one that came too early, and one again
+    for piece in [*first, rest[1], *rest, *first]:  # one piece too early, and one repeated
         streamed.take("r1", piece)
         streamed.take("unknown", piece._replace(run_id="r3"))
     assert here.path("r1").read_bytes() == text and here.ids() == ["r1", "r2"]

@@ -1,4 +1,4 @@
-"""Cells in a pool of the person: executors of all shapes, and what a worker lacks."""
+"""Cells in a user's pool: executors of all kinds, and incapable workers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OF_THIS_RUN = ["run_id", "seconds", "at", "redone"]
 
 
 class Submitting:
-    """A pool whose jobs are no futures: they run when they are asked whether they are done."""
+    """A pool whose jobs are not futures: polling runs them."""
 
     def submit(self, function: Any, *given: Any) -> Any:
         results: list[Any] = []
@@ -151,7 +151,7 @@ def test_interrupted_run_of_a_pool_is_made_anew(tmp_path: Path) -> None:
 
 
 class Closing:
-    """A pool that loses a cell in words with a key, and is closed then."""
+    """A pool that loses a cell with a key in its error, and is closed then."""
 
     def __init__(self, pool: Executor) -> None:
         self._pool = pool

@@ -1,4 +1,4 @@
-"""Cells in worker processes: deaths, keys, functions of the notebook, one budget and one rate."""
+"""Cells in worker processes: deaths, keys, notebook functions, shared budget and rate."""
 
 from __future__ import annotations
 

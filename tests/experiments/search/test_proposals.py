@@ -1,4 +1,4 @@
-"""Proposals: what a model is told, what it may answer, and that none is made again."""
+"""Proposals: the request to the model, valid answers, and repeated ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IDLE = json.dumps({"part": "text", "line": "Be brief."})
 
 
 def asked(model: ScriptedModel, place: int) -> Any:
-    """What the model was told in a request, read as the JSON that it is."""
+    """Parse the JSON in a request to the model."""
     text = next(message for message in model.requests[place].messages if message.role == "user").text
     block = text.split("```json\n")[1].split("\n```")
     assert len(block) == 2, "no text of a run ends the block"

@@ -1,4 +1,4 @@
-"""The budget of a search: held before each cell, with what runs under way and the judgement may cost."""
+"""The budget of a search: checked before each cell, with reserves for running cells and the judgement."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_search_keeps_and_pays_the_verdicts_of_judges(tmp_path: Path) -> None:
 
 
 def cost_of(folder: Path) -> float:
-    """All that a search has spent, by the rows of its folders."""
+    """Sum the spending of a search over the rows of its folders."""
     return sum(one.cost or 0.0 for place in ("cells", "judgement") for one in ExperimentFolder(folder / place).attempts())
 
 

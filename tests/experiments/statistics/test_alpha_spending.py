@@ -1,4 +1,4 @@
-"""Levels of planned looks: those of the literature, and those that drawn paths cross as often as they should."""
+"""Levels of planned looks: equal to the literature, and crossed by drawn paths as often as they should be."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PUBLISHED = {
     3: (3.710, 2.511, 1.993),
     5: (4.877, 3.357, 2.680, 2.290, 2.031),
 }
-"""Boundaries of equally spaced looks at a two-sided level of .05: O'Brien-Fleming type spending in gsDesign and rpact."""
+"""Boundaries of equally spaced looks at a two-sided level of .05: O'Brien-Fleming spending in gsDesign and rpact."""
 
 
 def test_boundaries_of_equal_looks_are_the_published_ones(subtests: pytest.Subtests) -> None:

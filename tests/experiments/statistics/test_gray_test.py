@@ -1,4 +1,4 @@
-"""Rounds until a loop in two arms, where completion is a competing end."""
+"""Rounds until a loop in two arms, with completion as a competing event."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ends_of(*runs: tuple[object, int, str]) -> list[RunEnd]:
 
 
 def score_of(runs: list[tuple[int, str, str]]) -> float:
-    """Gray's score of the first arm, all runs of one unit."""
+    """Compute Gray's score of the first arm, with all runs in one unit."""
     arms = [ends_of(*[(0, at, end) for at, end, arm in runs if arm == name]) for name in "ab"]
     score = compare_survival(*arms).statistic
     assert score is not None

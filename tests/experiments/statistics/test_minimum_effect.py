@@ -1,4 +1,4 @@
-"""Minimum effects: experiments that have them show a difference four times in five."""
+"""Minimum effects: experiments with this effect show a difference four times in five."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEAST, MOST = binom.ppf(0.0005, EXPERIMENTS, 0.78) / EXPERIMENTS, binom.ppf(0.99
 
 
 def draw_passes(rng: np.random.Generator, rates: np.ndarray, effect: float, repeats: int) -> tuple[Values, Values]:
-    """Passes and fails of tasks with these rates; of the fails, some pass in the first arm: over tasks, the effect."""
+    """Draw outcomes with these rates; some failed tasks pass in the first arm: over tasks, the effect."""
     lifted = rates + effect * (1 - rates) / (1 - rates.mean())
     a, b = ((rng.random((len(rates), repeats)) < arm[:, None]).astype(float).tolist() for arm in (lifted, rates))
     return a, b

@@ -1,4 +1,4 @@
-"""Sign flips of more tasks than can be enumerated, beside all of them."""
+"""Sign flips of more tasks than can be enumerated, compared with the full enumeration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.experiments.statistics.sign_flips import flip_signs
 
 
 def exact_p_value(differences: np.ndarray) -> float:
-    """The share of all flips whose absolute sum reaches the observed one, by the sums of each half."""
+    """Return the share of all flips whose absolute sum reaches the observed one, from the sums of each half."""
     halves = []
     for part in (differences[::2], differences[1::2]):
         sums = np.zeros(1)

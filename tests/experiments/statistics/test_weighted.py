@@ -1,4 +1,4 @@
-"""Weighted differences of draws: Hájek's means, a jackknife by cluster, and intervals that cover, by plain code."""
+"""Weighted differences of draws: Hájek's means, a jackknife by cluster, and covering intervals, in plain code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Draws = list[WeightedDraw]
 
 
 def draws(rng: Random, clusters: int = 12, share: float = 0.3, rates: tuple[float, float] = (0.6, 0.3)) -> Draws:
-    """Draws with one of two propensities, by cluster."""
+    """Draw clusters with one of two propensities."""
     found = []
     for cluster, _ in product(range(clusters), range(6)):
         propensity = share if cluster % 2 else 1 - share
@@ -29,7 +29,7 @@ def draws(rng: Random, clusters: int = 12, share: float = 0.3, rates: tuple[floa
 
 
 def hajek(drawn: Draws, *, without: int | None = None) -> float:
-    """The difference by its definition."""
+    """Compute the difference by its definition."""
     means = []
     for is_first in (True, False):
         arm = [one for one in drawn if one.is_first is is_first and one.cluster != without]
@@ -38,7 +38,7 @@ def hajek(drawn: Draws, *, without: int | None = None) -> float:
 
 
 def with_two_more(drawn: Draws) -> Draws:
-    """A success and a failure more in each arm, as two clusters, each of the usual weight of its arm."""
+    """Add a success and a failure to each arm, as two clusters of the arm's usual weight."""
     more = []
     for is_first in (True, False):
         arm = [1 / one.propensity for one in drawn if one.is_first is is_first]

@@ -1,4 +1,4 @@
-"""A comparison as text and as HTML: what it says beside its number, and that nothing in it becomes markup."""
+"""Comparisons as text and HTML: the facts beside the number, and no markup from names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compared(a: Any, b: Any, repeats: int = 1, **more: Any) -> Comparison:
 
 
 def half_missing() -> Comparison:
-    """Half of the tasks of b have no value, and half of the others raise; a fails where b is missing."""
+    """Half of the tasks of b have no value, and half of the others rise; a fails where b is missing."""
     lost = {"values": {CALLED: None}}
     rows = [row("a", f"t{n}", n % 2 == 0) for n in range(20)] + [
         row("b", f"t{n}", False, **(lost if n % 4 == 3 else {"check_errors": {CALLED: "KeyError: 'x'"}} if n % 2 else {}))

@@ -30,7 +30,7 @@ def words_of(html: str) -> list[str]:
 
 
 def agree(html: str, text: str) -> None:
-    """Whether both say the same words, in any layout."""
+    """Return True if both have the same words, in any layout."""
     assert "<img" not in html
     missing = {word.strip("():,") for word in text.split()} - {word.strip("():,") for word in words_of(html)}
     assert missing - {"Note", "·"} == set()

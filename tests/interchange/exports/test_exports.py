@@ -1,4 +1,4 @@
-"""What exports are for other programs: requests that the SDKs take, spans with sound ids and times, and nothing redacted."""
+"""Exports are valid for other programs: requests for the SDKs, spans with sound ids and times, redacted text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def lines_of(runs: list[Run]) -> list[Any]:
 
 
 def otel_spans(runs: list[Run]) -> list[dict[str, Any]]:
-    """The spans of an export, with their attributes as a dict."""
+    """Return the spans of an export, with their attributes as a dict."""
     return otel_spans_of(lines_of(runs))
 
 
@@ -96,7 +96,7 @@ def test_the_spans_name_the_conventions_and_follow_them() -> None:
 
 
 def names_of(spans: Iterable[dict[str, Any]]) -> dict[tuple[str, int], set[str]]:
-    """The attributes of the conventions that spans of each operation and kind have."""
+    """Return the attributes that the conventions define for spans of each operation and kind."""
     found: dict[tuple[str, int], set[str]] = {}
     for one in spans:
         names = {name for name in one["attributes"] if name.startswith(("gen_ai.", "error."))}
@@ -111,7 +111,7 @@ def test_span_attributes_match_the_opentelemetry_instrumentation() -> None:
     missing = {operation: names - ours[operation] for operation, names in theirs.items()}
     assert missing == {
         ("invoke_agent", 1): set(),
-        ("chat", 3): {"gen_ai.tool.definitions"},  # ours stand at the agent, once
+        ("chat", 3): {"gen_ai.tool.definitions"},  # our attributes are on the agent, once
         ("execute_tool", 1): set(),
     }
 

@@ -1,4 +1,4 @@
-"""Each form gives back what it can hold of a run, and of several in one file."""
+"""Exports round-trip: each form returns all that it can represent, for one run and for several in a file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from agentnb.interchange.exports import EXPORTS
 SAMPLES = Path(__file__).parents[1] / "formats" / "files"
 NOT_HELD = {
     ("anthropic_messages", "authors"): {"said", "replies"},  # its messages have no names
-    ("otel", "broken_off"): {"times"},  # a reply that is not whole gets the time of its last part
+    ("otel", "broken_off"): {"times"},  # incomplete replies get the time of their last part
     ("openinference", "broken_off"): {"times"},
     ("openai_chat", "continued"): {"calls", "result texts", "thinking"},  # the history becomes rounds of the run
     ("anthropic_messages", "continued"): {"calls", "result texts", "thinking", "what providers want back"},
 }
-"""What a form cannot hold of one run."""
+"""Parts of a run that a form cannot represent."""
 
 
 @pytest.mark.req("R0.83")
@@ -74,7 +74,7 @@ def test_nested_runs_stay_nested_where_the_form_has_ids(tmp_path: Path, subtests
 
 
 def conversation(run: Run) -> list[Any]:
-    """The messages of a run, with its calls."""
+    """Return the messages of a run with their calls."""
     calls = [[(call.id, call.name, call.arguments) for call in one.calls] for one in run.messages]
     return [(one.role, one.author, one.text, each) for one, each in zip(run.messages, calls, strict=True)]
 

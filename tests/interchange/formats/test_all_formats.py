@@ -1,4 +1,4 @@
-"""What holds for every format: its samples are its own, are read the same each time, and also out of an archive."""
+"""Properties of every format: it claims its own samples only, and reads them alike each time, from archives too."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SAMPLES = {
 }
 del SAMPLES["licences"]
 WITHOUT_SAMPLES = {"agentnb", "page", "parquet"}
-"""Our own forms, which are made in their tests."""
+"""Our own forms, written by their tests."""
 
 
 def contents(run: Run) -> list[bytes]:
-    """All that the run holds, but for where it was read from and the ids made of that."""
+    """Return all fields of the run except its source and the ids derived from it."""
     lines = [encode(event).replace(run.id.encode(), b"ID") for event in run.events]
     return [lines[0].partition(b'"origin"')[0], *lines[1:]] if run.parent_id is None and run.forked_from is None else []
 
@@ -55,7 +55,7 @@ def test_sample_reads_alike_plain_packed_and_archived(tmp_path: Path, subtests: 
                 (tmp_path / "packed.gz").write_bytes(gzip.compress(path.read_bytes()))
                 with zipfile.ZipFile(tmp_path / "archive.zip", "w", zipfile.ZIP_DEFLATED) as names:
                     names.writestr(f"inside/{path.name}", path.read_bytes())
-                if path.suffix != ".eval":  # a zip itself: an archive in an archive is not read
+                if path.suffix != ".eval":  # already a zip: nested archives are not read
                     archived = load_traces(tmp_path / "archive.zip")
                     assert [contents(run) for run in archived] == [contents(run) for run in runs]
                 packed = load_traces(tmp_path / "packed.gz")

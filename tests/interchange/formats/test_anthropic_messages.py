@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: messages of text and blocks, requests and responses are read to the last detail."""
+"""Anthropic's Messages API: messages of text and blocks, requests and responses are read completely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded exchanges: which requests are one conversation, bodies of every form, and streams put together."""
+"""Recorded exchanges: requests grouped into conversations, bodies of every form, and streams put together."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_conversations_of_one_cassette_are_separated(tmp_path: Path) -> None:
             exchange({"messages": first}, chat("7 m")),
             exchange({"messages": second}, chat("I.")),
             exchange({"messages": [*first, told, {"role": "user", "content": "Sure?"}]}, chat("Yes.")),
-            exchange({"messages": first}, chat("8 m")),  # asked again, of another model: not the same conversation
+            exchange({"messages": first}, chat("8 m")),  # sent to another model: not the same conversation
             exchange({"model": "e", "input": "text"}, {"object": "list", "data": [{"embedding": [1.0]}]}),
             {"request": {"method": "GET", "uri": "https://example.org/a.png"}, "response": {"body": {"string": "x"}}},
         )

@@ -1,4 +1,4 @@
-"""Sessions of Claude Code: pieces of replies, results, sub-agents, branches, compaction, interruptions and errors."""
+"""Sessions of Claude Code: partial replies, results, sub-agents, branches, compaction, interruptions and errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def session(tmp_path: Path, *records: Any, name: str = "session.jsonl") -> Run:
 
 
 def counted(records: list[dict[str, Any]]) -> tuple[int, int, int]:
-    """Return the replies, calls and results that these lines hold; a line without an id of a message is a reply of its own."""
+    """Return the replies, calls and results of these lines; a line without a message id is a separate reply."""
     made = [record["message"] for record in records if record.get("type") == "assistant"]
     ids = {message.get("id") or f"line {place}" for place, message in enumerate(made)}
     blocks = [block for record in records if "message" in record for block in record["message"]["content"]]
@@ -88,7 +88,7 @@ def test_lines_of_one_message_are_one_reply(tmp_path: Path) -> None:
 
 
 def test_a_session_counts_sub_agents_of_other_files_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Whichever way they are named; own tokens add up to all, and a file alone counts them too."""
+    """With any names; own tokens add up to the total, and a single file counts them too."""
 
     def used(tokens: int) -> dict[str, Any]:
         return {"usage": {"input_tokens": tokens, "output_tokens": 1}}
@@ -226,7 +226,7 @@ def test_result_before_its_call_is_moved_behind_it(tmp_path: Path) -> None:
 
 
 def test_copied_part_of_a_forked_session_is_history(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Whether its lines say so, or keep the id of the session that they are of; also in the middle of a reply's calls."""
+    """With lines that declare it or keep the id of their session, also between the calls of a reply."""
     main = [
         claude_user("u1", None, "Go"),
         claude_reply("a1", "u1", "m1", claude_call("t1"), **used(1)),

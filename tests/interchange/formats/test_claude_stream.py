@@ -1,4 +1,4 @@
-"""What Claude Code prints in print mode: lines of stream-json, and results alone."""
+"""Output of Claude Code in print mode: lines of stream-json, and lone results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions of the Codex CLI, in the form of today and in those of its first versions."""
+"""Sessions of the Codex CLI, in the current form and the first ones."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_replies_calls_and_results_match_the_file() -> None:
     used = run.rounds[0].usage
     assert (used.input, used.cache_read, used.output, used.reasoning) == (12091, 10880, 182, 128)
     assert (run.prompt, run.model, run.system, run.status) == ("Start", "gpt-5.2", "large", "unknown")
-    assert "codex" in [one.author for one in run.messages]  # its environment is no message of the person
+    assert "codex" in [one.author for one in run.messages]  # its environment is not a user message
 
 
 def test_reply_runs_to_its_result_and_events_repeat_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Exchanges become conversations: what goes on, what begins anew, and how many are kept open."""
+"""Exchanges become conversations: continuation, new beginnings, and the number kept open."""
 
 from __future__ import annotations
 

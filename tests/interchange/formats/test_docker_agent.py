@@ -1,4 +1,4 @@
-"""Sessions of docker-agent: documents, and databases in every state in which they are found."""
+"""Sessions of docker-agent: documents, and databases in every state."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def test_tool_errors_are_errors_of_their_results() -> None:
     assert results(run)[-1][0].endswith("The tool output limit of 10 MiB was exceeded.") and run.prompt == "..."
 
 
-# What a message may hold
+# Parts of messages
 
 
 def test_message_keeps_reasoning_calls_parse_errors_and_attachments(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_archive_of_an_unfinished_evaluation_is_read(tmp_path: Path) -> None:
 def test_unreadable_archive_member_names_only_the_known_cause(tmp_path: Path, subtests: pytest.Subtests) -> None:
     path = eval_file(tmp_path / "log.eval", {"header.json": log(), "samples/1_epoch_1.json": sample(ASKED, ANSWERS)})
     whole, of_today = path.read_bytes(), (FILES / "inspect/zstandard.eval").read_bytes()
-    directory = whole.rindex(b"PK\x01\x02")  # of the sample, in which zipfile believes
+    directory = whole.rindex(b"PK\x01\x02")  # of the sample, as zipfile expects
     with zipfile.ZipFile(FILES / "inspect/zstandard.eval") as archive:
         names = [one.filename for one in archive.infolist()]
     found = of_today.index(b"PK\x01\x02")

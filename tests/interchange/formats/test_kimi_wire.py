@@ -1,4 +1,4 @@
-"""Sessions of the Kimi CLI as its wire file holds them."""
+"""Sessions of the Kimi CLI from its wire file."""
 
 from __future__ import annotations
 

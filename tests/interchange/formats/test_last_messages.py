@@ -1,4 +1,4 @@
-"""Files that end with a message of the person keep it wherever a run is read, shown and replayed."""
+"""A final user message is kept wherever a run is read, shown and replayed."""
 
 from __future__ import annotations
 

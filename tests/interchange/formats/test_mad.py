@@ -1,4 +1,4 @@
-"""Records of MAD and MASFT: turns of AG2, logs of MetaGPT and HyperAgent, and the failure modes that people saw."""
+"""Records of MAD and MASFT: turns of AG2, logs of MetaGPT and HyperAgent, and annotated failure modes."""
 
 from __future__ import annotations
 

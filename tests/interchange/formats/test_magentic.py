@@ -1,4 +1,4 @@
-"""Conversations of Magentic-One and Who&When: every message with its speaker, and who is blamed."""
+"""Conversations of Magentic-One and Who&When: every message with its speaker, and the blamed agent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILES = Path(__file__).parent / "files" / "magentic"
 
 
 def spoken(run: Run) -> list[tuple[str, str]]:
-    """Every message: its speaker and its first characters."""
+    """Return the speaker and the first characters of every message."""
     return [(one.author, ("".join(getattr(part, "text", "") for part in one.parts)).strip()[:20]) for one in run.messages]
 
 

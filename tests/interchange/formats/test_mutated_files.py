@@ -1,4 +1,4 @@
-"""Damaged files of every format: what can be read is read, the rest is a problem, and nothing else ever comes out."""
+"""Damaged files of every format: sound parts are read, others are problems, and no other error is raised."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentnb.errors import TraceError
 FILES = Path(__file__).parent / "files"
 SAMPLES = sorted(path for path in FILES.rglob("*") if path.suffix in (".json", ".jsonl", ".traj"))
 OTHERS: tuple[Any, ...] = (None, 7, -1.5, "", "x", True, [], {}, [7], {"type": 7}, ["x"], {"content": [None]})
-"""What stands where something else should."""
+"""Replacement values."""
 
 
 def records_of(path: Path) -> list[Any]:

@@ -1,4 +1,4 @@
-"""States of OpenAI's Agents SDK: items of several agents, handoffs, calls that wait for approval, in both languages' forms."""
+"""States of OpenAI's Agents SDK: items of several agents, handoffs and pending approvals, from Python and JavaScript."""
 
 from __future__ import annotations
 

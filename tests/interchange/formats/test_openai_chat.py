@@ -1,4 +1,4 @@
-"""OpenAI's chat API: every form of file that holds its messages is read, to the last detail."""
+"""OpenAI's chat API: every form of file with its messages is read completely."""
 
 from __future__ import annotations
 

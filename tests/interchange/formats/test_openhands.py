@@ -1,4 +1,4 @@
-"""Trajectories of OpenHands: output.jsonl, pairs, and the list of events that the page exports."""
+"""Trajectories of OpenHands: output.jsonl, pairs, and the event list exported by its page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASKED = {"id": 0, "source": "user", "action": "message", "args": {"content": "Fi
 
 
 def action(number: int, name: str, response: str = "", **args: Any) -> dict[str, Any]:
-    """An action with a tool call of a model response of its own, or of the given one."""
+    """Return an action with a tool call of a new model response, or of the given one."""
     call = {"id": f"toolu_{number:02}", "type": "function", "function": {"name": f"do_{name}", "arguments": '{"x": 1}'}}
     answer = {
         "id": response or f"r{number}",

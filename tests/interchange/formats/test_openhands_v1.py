@@ -1,4 +1,4 @@
-"""Conversations of OpenHands 1: lists of events, records of benchmarks, downloads, and folders with a file for each event."""
+"""Conversations of OpenHands 1: lists of events, records of benchmarks, downloads, and folders of event files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVENTS = "openhands_v1/events.json"
 
 
 def event_files(folder: Path, events: list[dict[str, Any]], **state: Any) -> Path:
-    """A conversation as the program keeps it, with what it says of itself beside the events."""
+    """Return a conversation as the program stores it, with metadata beside the events."""
     (folder / "events").mkdir(parents=True)
     (folder / "base_state.json").write_text(json.dumps(state))
     for number, event in enumerate(events):

@@ -1,4 +1,4 @@
-"""Spans of OpenInference in the ways in which their attributes are written; made up after its specification."""
+"""Spans of OpenInference in each spelling of their attributes, written by hand from the specification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spans of the GenAI conventions of now and before, and of OpenLLMetry; made up after what each exporter writes."""
+"""Spans of current and earlier GenAI conventions, and of OpenLLMetry, written by hand as each exporter does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILES = Path(__file__).parent / "files" / "otel_genai"
 
 
 def told(run: Run) -> list[Any]:
-    """The rounds of a run: its texts, its calls with their results."""
+    """Return the rounds of a run: texts, and calls with their results."""
     calls = [
         [(one.call.name, one.call.arguments, one.result and one.result.text) for one in each.records] for each in run.rounds
     ]

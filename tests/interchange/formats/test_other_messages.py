@@ -1,4 +1,4 @@
-"""Messages that several formats hold: LangChain's, and the contents of Google's API."""
+"""Messages shared by several formats: LangChain's, and the contents of Google's API."""
 
 from __future__ import annotations
 

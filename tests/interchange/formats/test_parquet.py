@@ -1,4 +1,4 @@
-"""Parquet files of run logs: for queries of other tools, and read again."""
+"""Parquet files of run logs: queried by other tools, and read again."""
 
 from __future__ import annotations
 

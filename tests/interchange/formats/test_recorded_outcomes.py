@@ -1,4 +1,4 @@
-"""What traces record of the outcome of their runs, in each format that does."""
+"""Recorded outcomes of runs, by format."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_reward_beside_an_atif_trajectory_is_of_its_run(tmp_path: Path, subtests
 
 
 def test_numbered_tasks_name_their_benchmark_or_its_file(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Also packed; ids of tasks that are unique by themselves need none."""
+    """Also compressed; unique task ids need no benchmark name."""
     domain = {"environment_info": {"domain_name": "airline"}}
     mad = {"trace_id": 1, "mas_name": "AG2", "trace": "It says.", "benchmark_name": "GSM-Plus"}
     chat = {"id": "1", "conversations": [{"from": "human", "value": "Go"}, {"from": "gpt", "value": "Done."}]}

@@ -1,4 +1,4 @@
-"""Usage, costs, times and thinking that stand in files of other products are in columns."""
+"""Usage, costs, times and thinking from files of other products are in columns."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_file_sums_fill_usage_missing_in_replies(tmp_path: Path, subtests: pytes
 
 
 def test_sum_of_the_file_is_kept_beside_that_of_replies(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """The replies' counts; the run warns of a difference that is more than rounding."""
+    """Replies count; the run warns of a difference beyond rounding."""
     metrics = {"prompt_tokens": 100, "completion_tokens": 10, "cost_usd": 0.01}
     inner = {"subagent_trajectories": [atif()]}
     for name, sums, more, differences in (

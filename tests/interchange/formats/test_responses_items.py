@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: items, requests and responses are read, with the calls that the API made itself."""
+"""OpenAI's Responses API: items, requests and responses are read, with server-side calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations of SAM: its three forms are read, and what is exported is what was read."""
+"""Conversations of SAM: its three forms are read and exported unchanged."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def own_run() -> Run:
 
 
 def content_of(run: Run) -> list[Any]:
-    """What the form can hold of a run, without its ids and times."""
+    """Return the parts of a run that the form can represent, without ids and times."""
     return [
         run.prompt,
         run.model,

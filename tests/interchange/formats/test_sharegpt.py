@@ -1,4 +1,4 @@
-"""Conversations in the form of ShareGPT."""
+"""Conversations in ShareGPT form."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_simulation_has_agent_calls_and_user_calls_as_messages() -> None:
     one = loaded("tau2_bench/user_tools_results.json")["simulations"][0]
     of_agent = [message for message in one["messages"] if message["role"] == "assistant"]
     made = [each for message in of_agent for each in message["tool_calls"] or ()]
-    assert len(run.rounds) == len(of_agent) - 1  # the first is a greeting that no model wrote, of before the prompt
+    assert len(run.rounds) == len(of_agent) - 1  # a greeting before the prompt, not written by a model
     assert [(each.id, each.name, each.arguments) for each in calls(run)] == [
         (each["id"], each["name"], each["arguments"]) for each in made
     ]

@@ -14,7 +14,7 @@ FAILS = {f"t{task}": [0.0] for task in range(8)}
 
 
 def points(figure: object) -> dict[str, tuple[float, float]]:
-    """Where each variant is."""
+    """Return the position of each variant."""
     found = figure.axes[0].lines  # type: ignore[attr-defined]
     return {line.get_label(): (line.get_xdata()[0], line.get_ydata()[0]) for line in found}
 

@@ -1,4 +1,4 @@
-"""The forest of differences."""
+"""The forest plot of differences."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MANY = range(40)
 
 
 def better(share: int) -> Comparison:
-    """New passes `share` of 40 tasks that old fails, and fails two that old passes."""
+    """Let new pass `share` of 40 tasks that old fails, and fail two that old passes."""
     return compared(
         {str(task): [1 if task < share else 0] for task in MANY}, {str(task): [1 if task >= 38 else 0] for task in MANY}
     )
 
 
 def lines(figure: object, label: str) -> list[list[float]]:
-    """Where each point or line with this label lies on the axis."""
+    """Return the positions on the axis of points and lines with this label."""
     axes = figure.axes[0]  # type: ignore[attr-defined]
     return [[*map(float, line.get_xdata())] for line in axes.lines if str(line.get_label()).startswith(label)]
 

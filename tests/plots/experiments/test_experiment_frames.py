@@ -1,4 +1,4 @@
-"""Figures of experiments are whole, safe with any name, and the same on dark pages."""
+"""Figures of experiments are whole, safe with any name, and unchanged on dark pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOSTILE = ("$x^2$", "$\\frac{1}{", "a\x1b[31mred\x00", "日本語 😀", "x" * 3
 
 
 def figures() -> Iterator[tuple[str, Figure]]:
-    """Each figure of an experiment with four variants and three repeats."""
+    """Yield each figure of an experiment with four variants and three repeats."""
     results = ran(NAMES, repeats=3)
     comparisons = compare(results)
     yield "differences", plots.differences([*comparisons, compared({"x": [1]}, {"x": [0]})])
@@ -29,7 +29,7 @@ def figures() -> Iterator[tuple[str, Figure]]:
 
 
 def long_named() -> Iterator[tuple[str, Figure]]:
-    """Figures of a comparison whose variants and tasks have long names."""
+    """Yield figures of a comparison with long names of variants and tasks."""
     tasks = [f"swe-bench__django-{number}" for number in range(45)]
     values = [{task: [float((place * factor) % 7 < 3)] for place, task in enumerate(tasks)} for factor in (3, 4)]
     one = compared(values[0], values[1], ("a guidance set with a very long name, version 12", "claude-opus with many tools"))

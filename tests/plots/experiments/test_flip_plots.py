@@ -1,4 +1,4 @@
-"""Which tasks flip between two variants."""
+"""Flips: tasks with another result between two variants."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ B = {"t1": [0], "t2": [1], "t3": [0], "t4": [1], "t5": [0]}
 
 
 def ticks(figure: object) -> list[str]:
-    """The names of the tasks from the left."""
+    """Return the names of the tasks from left to right."""
     return [text.get_text() for text in figure.axes[0].get_xticklabels()]  # type: ignore[attr-defined]
 
 
 def bars(figure: object) -> list[tuple[int, float]]:
-    """The task from the left and the height of each bar."""
+    """Return task position and height of each bar."""
     found = figure.axes[0].patches  # type: ignore[attr-defined]
     return [(round(bar.get_x() + bar.get_width() / 2), bar.get_height()) for bar in found]
 

@@ -16,7 +16,7 @@ from agentnb.core.usage import Usage
 
 
 def spent(name: str, variant: str, *usages: Usage, planned: Usage | None = None) -> Run:
-    """A run of a variant whose rounds used this."""
+    """Build a run of a variant with this usage by round."""
     told = RunBuilder(run_id=name, tags=(f"variant:{variant}",) if variant else ())
     if planned is not None:
         told.add(w.ModelCalled, operation="planner", usage=planned)
@@ -28,7 +28,7 @@ def spent(name: str, variant: str, *usages: Usage, planned: Usage | None = None)
 
 
 def curves(figure: object, panel: int) -> dict[str, list[tuple[int, float]]]:
-    """The points of each curve of a panel, by its label."""
+    """Return the points of each curve of a panel, by label."""
     found = figure.axes[panel].lines  # type: ignore[attr-defined]
     return {line.get_label(): [*zip(line.get_xdata(), line.get_ydata(), strict=True)] for line in found}
 

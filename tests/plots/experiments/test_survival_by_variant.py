@@ -12,7 +12,7 @@ from agentnb.experiments.results.rows import Row
 
 
 def arm(name: str, *times: tuple[int, int | None], **fields: str) -> list[Row]:
-    """Runs of a variant: their rounds, and the first one with a loop."""
+    """Build runs of a variant from their rounds and their first loop."""
     return [
         row
         for number, (rounds, loop) in enumerate(times)

@@ -1,4 +1,4 @@
-"""Files of a working folder are put back through descriptors, and nothing outside of it is written."""
+"""Files of a working folder are restored through descriptors, and nothing outside of it is written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Put = Callable[[Path], Path]
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """A working folder beside which there is a file of the person's."""
+    """Create a working folder next to a file of the user."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "a.txt").write_text("mine")
     work = tmp_path / "work"
@@ -42,7 +42,7 @@ def bare(repository: Path) -> Path:
 
 
 def git_file(tree: Path, target: Path) -> Path:
-    """A file of git that leads to a folder, which lies beside it."""
+    """Create a git file that points to a folder next to it."""
     (target / ".git").write_text("gitdir: .")
     return target
 

@@ -1,4 +1,4 @@
-"""Undoing runs: what is put back, what is not touched, and what is said of the rest."""
+"""Undoing runs: restored files, untouched files, and the report."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_undoing_twice_finds_nothing_left(desk: Desk, snapshot: Snapshot) -> Non
     desk.write("a.txt", "old")
     run = desk.run(writes("a.txt", "new"))
     undo(desk, run)
-    desk.write("a.txt", "new")  # as the run had left it, by the person's own hand
+    desk.write("a.txt", "new")  # reverted to the run's state by the user
     report = undo(desk, run)
     assert report.files == () and desk.contents() == {"a.txt": "new"}
     assert undo_text(report) == snapshot("twice", RUN=run.id)
@@ -98,7 +98,7 @@ def test_file_changed_since_is_left_alone_and_named(desk: Desk, snapshot: Snapsh
     report = undo(desk, run)
     assert desk.contents() == {"edited": "new and mine", "kept": "old", "created": "mine"}
     assert undo_text(report) == snapshot(RUN=run.id)
-    desk.write("edited", "new")  # taken back by the person
+    desk.write("edited", "new")  # reverted by the user
     assert outcomes(undo(desk, run))["edited"] == ("restore", None) and desk.contents()["edited"] == "old"
 
 
@@ -219,7 +219,7 @@ def test_log_of_another_user_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPa
 
 
 def forged(desk: Desk, run: Run, **lies: Any) -> None:
-    """A line about a file, with a mark that is right: whoever has the secret could write it."""
+    """Return a line about a file with a valid mark, as a holder of the secret could write it."""
     (first,) = listed_changes(desk.store.folder, run.id).changes
     write_record(folder_of_run(desk.store.folder, run.id), replace(first, number=7, at=datetime.now(UTC), **lies))
 
@@ -261,7 +261,7 @@ def test_lines_of_another_user_are_left_out_and_counted(desk: Desk, snapshot: Sn
 def test_rule_that_denies_writing_is_respected(desk: Desk, snapshot: Snapshot) -> None:
     desk.write("data/a.txt", "old")
     desk.write("b.txt", "old")
-    rules = {"write_file": "deny"}  # of the tool alone: with brackets it would hold for edit_file, too
+    rules = {"write_file": "deny"}  # of the tool alone: with brackets it would match edit_file, too
     run = desk.run(writes("data/a.txt", "new", "edit_file"), writes("b.txt", "new", "edit_file"), permissions=rules)
     report = undo(desk, run)
     assert desk.contents() == {"b.txt": "new", "data/a.txt": "new"}

@@ -1,4 +1,4 @@
-"""Files as they were before calls changed them: what is kept, for whom, within which bounds, and what is not."""
+"""Before-images of changed files: contents, permissions, bounds and exceptions."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_folder_that_others_can_read_is_closed_to_them(images: BeforeImages, tmp
 
 
 class FullDisk:
-    """The system, on whose disk there is room for so many bytes of images and lists."""
+    """A system whose disk has space for this many bytes of images and lists."""
 
     def __init__(self, room: int) -> None:
         self.room = room
