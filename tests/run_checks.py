@@ -32,7 +32,7 @@ def round_statuses(run: Run) -> list[str]:
 
 
 def todo_statuses(run: Run) -> list[str]:
-    return [one.status for one in run.todos]
+    return [todo.status for todo in run.todos]
 
 
 def cells(run: Run) -> list[list[tuple[str, int]]]:

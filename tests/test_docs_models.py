@@ -110,7 +110,9 @@ def test_each_example_runs_by_itself(providers: testing.LoopbackServer) -> None:
     Path("figure.png").write_bytes(DOT)
     made = [run_alone(block) for block in BLOCKS]
     assert len(made) > 7
-    assert [one.problems for one in providers.requests] == [()] * len(providers.requests) and len(providers.requests) == 2
+    assert [request.problems for request in providers.requests] == [()] * len(providers.requests) and len(
+        providers.requests
+    ) == 2
     by_schema = next(one for one in made if "form" in one)
     assert by_schema["answer"] == {"species": "Gentoo", "sure": True}
     assert by_schema["run"].rounds[-1].metadata["by_schema"] is True

@@ -68,7 +68,7 @@ class Place:
 
     def received(self) -> list[int | None]:
         """Return the server's answer; reset it, and the lookups of its name."""
-        answers = [one.answered for one in self.server.requests]
+        answers = [request.answered for request in self.server.requests]
         assert not self.lookups or answers, "a call was tried"
         self.server.requests.clear()
         self.lookups.clear()
@@ -439,10 +439,10 @@ def test_local_server_gets_a_key_only_with_consent(place: Place, monkeypatch: py
     text = f'agents: {{a: {{model: "openai:m?url={place.server.url}/v1"}}}}\nworkflow: [{{type: agent, name: a, prompt: Go}}]\n'
     with pytest.raises(WorkflowError, match="wants a key"):
         Workflow.from_yaml(text).run_sync("go", show=False)
-    assert [one.answered for one in place.server.requests] == [401]
+    assert [request.answered for request in place.server.requests] == [401]
     place.server.requests.clear()
     Workflow.from_yaml(text).run_sync("go", show=False, allow_urls=[f"{place.server.url}&key=OPENAI_API_KEY"])
-    assert [one.answered for one in place.server.requests] == [200]
+    assert [request.answered for request in place.server.requests] == [200]
 
 
 def test_panel_offers_no_disallowed_model_of_a_log(place: Place) -> None:

@@ -383,8 +383,8 @@ def arguments(bench: Bench) -> None:
 def ids_alike_without_the_key(bench: Bench) -> None:
     calls = [ToolCall("look", {"n": n}, identity) for n, identity in enumerate((KEY, KEY[:20], f"{KEY}{KEY}"))]
     run = bench.run(calls, [ToolCall("look", {}, KEY)], "Done.", tools=[lambda_tool])
-    ids = [record.call.id for one in run.rounds for record in one.records]
-    assert len(set(ids)) == 4 and all(record.result for one in run.rounds for record in one.records)
+    ids = [record.call.id for round_ in run.rounds for record in round_.records]
+    assert len(set(ids)) == 4 and all(record.result for round_ in run.rounds for record in round_.records)
 
 
 def lambda_tool(n: int = 0) -> str:
@@ -454,8 +454,8 @@ def gateway(provider: str) -> Callable[[Bench], None]:
             bench.run(model=server.model(provider), tools=[lambda_tool], max_rounds=2)
             assert bench.runs[-1].text == "Well, [key]"
             bench.run(model=server.model(provider), continue_from=bench.runs[-1])
-            bench.see("requests", *[one.raw.decode() for one in server.requests])
-            assert [one.answered for one in server.requests] == [200, 200, 200]
+            bench.see("requests", *[request.raw.decode() for request in server.requests])
+            assert [request.answered for request in server.requests] == [200, 200, 200]
 
     return plant
 
@@ -477,7 +477,7 @@ def summary(words: Any) -> Callable[[Bench], None]:
     def plant(bench: Bench) -> None:
         model = Summarising([ToolCall("look", {"n": n}) for n in range(4)] + ["Done."], [words], priced=False)
         run = bench.run(model=model, tools=[lambda_tool], history=History(compact_above=6, keep_recent=2))
-        assert any(one.compactions for one in run.rounds)
+        assert any(round_.compactions for round_ in run.rounds)
 
     return plant
 
@@ -533,7 +533,7 @@ def builtin(*calls: ToolCall, tools: Any, is_error: bool = False) -> Callable[[B
     def plant(bench: Bench) -> None:
         allowed = {"bash": "allow", "git": "allow", "write_file": "allow"}
         run = bench.run(*calls, "Done.", tools=tools, work_dir=desk(bench).folder, permissions=allowed)
-        told = [one.results[0] for one in run.rounds if one.results]
+        told = [round_.results[0] for round_ in run.rounds if round_.results]
         assert [(one.is_error, "[key]" in one.text) for one in told] == [(is_error, True)] * len(calls)
 
     return plant
@@ -891,7 +891,7 @@ def test_known_key_in_a_foreign_trace_is_exposed_nowhere(new_bench: Callable[[],
     ]
     file = _written(bench.folder / "trace.json", json.dumps({"model": f"gpt {spelled}", "messages": messages}))
     run = load_trace(file)
-    assert [record.result is not None for one in run.rounds for record in one.records] == [True, True]
+    assert [record.result is not None for round_ in run.rounds for record in round_.records] == [True, True]
     import_traces(file, bench.store)
     bench.look_at(run)
     bench.look_at(bench.store.load(run.id))

@@ -67,7 +67,7 @@ def run_code(code: str, name: str) -> str:
     return "ran"
 
 
-FILES = [one for one in Files().tools if one.spec.name == "edit_file"]
+FILES = [tool for tool in Files().tools if tool.spec.name == "edit_file"]
 TOOLS = [find, send, seat, visit, run_code, ask_person, *FILES]
 
 
@@ -223,7 +223,7 @@ class Seen:
     def live_question(self) -> str:
         """Return the parts of the live card, as a reloaded page gets them, that answer the question."""
         whole = self.card.whole()
-        pieces = [piece for one in whole["rounds"] for piece in one["html"].values()]
+        pieces = [piece for round_ in whole["rounds"] for piece in round_["html"].values()]
         return "".join(piece for piece in pieces if f'data-id="{self.question.id}"' in piece)
 
     def surfaces(self) -> Iterator[tuple[str, str, str]]:

@@ -111,7 +111,7 @@ def test_found_round_is_an_earlier_one(texts: list[str]) -> None:
 @pytest.mark.req("R0.81")
 def test_round_names_the_round_its_answer_repeats() -> None:
     tale = Story().said(ANSWER).called("look").said(ANSWER[:-1] + "!")
-    assert [one.said_before for one in tale.run.rounds] == [None, None, 0]
+    assert [round_.said_before for round_ in tale.run.rounds] == [None, None, 0]
     assert tale.run.judged.repeated == 1
 
 

@@ -20,7 +20,7 @@ DOING, DONE, STUCK = "in-progress", "completed", "blocked"
 
 
 def todo_violations(tale: Story) -> list[TodoViolation]:
-    return [violation for one in tale.run.rounds for violation in one.todo_violations]
+    return [violation for round_ in tale.run.rounds for violation in round_.todo_violations]
 
 
 def rules(tale: Story) -> list[str]:
@@ -64,7 +64,11 @@ def test_planning_is_not_work() -> None:
 @pytest.mark.req("R0.63")
 def test_calls_beside_the_list_are_separate_breaches_in_their_round() -> None:
     tale = Story(todo(1)).called("look", "see").called("think").called("look")
-    assert [[violation.call_id for violation in one.todo_violations] for one in tale.run.rounds] == [["c1", "c2"], [], ["c4"]]
+    assert [[violation.call_id for violation in round_.todo_violations] for round_ in tale.run.rounds] == [
+        ["c1", "c2"],
+        [],
+        ["c4"],
+    ]
 
 
 @pytest.mark.req("R0.63")
@@ -149,7 +153,7 @@ def test_run_with_breaches_survives_saving_and_loading(tmp_path: Path) -> None:
     run = everything().run
     loaded = load_trace(save_trace(run, tmp_path / "run.jsonl"))
     assert loaded == run
-    assert [one.todo_violations for one in loaded.rounds] == [one.todo_violations for one in run.rounds]
+    assert [round_.todo_violations for round_ in loaded.rounds] == [round_.todo_violations for round_ in run.rounds]
     assert loaded.counters == run.counters and loaded.calls == run.calls and loaded.todos == run.todos
     assert [loop.sentence for loop in loaded.loops] == ["Again."]
     assert loaded.rounds[-1].status == "duplicate_loop_broken"

@@ -101,7 +101,7 @@ def test_other_changes_of_the_list_are_planning() -> None:
 @pytest.mark.req("R0.65")
 def test_completion_by_others_is_not_progress_of_the_model() -> None:
     tale = Story(todo(1, DOING)).called("think").listed(todo(1, DONE), by="outside").called("think")
-    assert (tallied(tale).planning_only, [one.completed for one in tale.run.rounds]) == (2, [(), ()])
+    assert (tallied(tale).planning_only, [round_.completed for round_ in tale.run.rounds]) == (2, [(), ()])
 
 
 @pytest.mark.req("R0.67")

@@ -51,9 +51,9 @@ def test_detector_has_its_function_name_or_its_own() -> None:
     def talkative(run: RunFacts) -> str:
         return "again"
 
-    assert {one.rule for one in findings(three().run, talkative)} == {"talkative"}
+    assert {finding.rule for finding in findings(three().run, talkative)} == {"talkative"}
     named = detector(name="words", severity="stop")(talkative.function)
-    assert {(one.rule, one.severity) for one in findings(three().run, named)} == {("words", "stop")}
+    assert {(finding.rule, finding.severity) for finding in findings(three().run, named)} == {("words", "stop")}
     assert [*timeline(three().run, [named])["preset"]] == ["words"] * 3
 
 
@@ -71,7 +71,7 @@ def test_function_sees_each_call_of_workflow_steps() -> None:
         else:
             run.add(e.CallBlocked, call=call, result=result, rule="own", step=step)
         run.add(w.StepFinished, step=step)
-    found = [(one.first, one.sentence) for one in findings(run.run, called)]
+    found = [(finding.first, finding.sentence) for finding in findings(run.run, called)]
     assert found == [(0, "load: work"), (1, "load: work, save: work")]
 
 
@@ -94,7 +94,7 @@ def test_presets_and_own_detectors_combine() -> None:
     story = Calls()
     for _ in range(3):
         story.call()
-    assert [one.rule for one in findings(story.run, ["default", slow])] == ["nothing_new", "slow"]
+    assert [finding.rule for finding in findings(story.run, ["default", slow])] == ["nothing_new", "slow"]
 
 
 def test_detector_observes_a_working_agent() -> None:
@@ -104,6 +104,6 @@ def test_detector_observes_a_working_agent() -> None:
 
     replies = [*[ToolCall("look", {"n": n}) for n in range(3)], "Done."]
     run = Agent(ScriptedModel(replies), tools=[look], detect=slow, todos=False).run_sync("go")
-    assert [(one.rule, one.last) for one in run.findings] == [("slow", 2)]
+    assert [(finding.rule, finding.last) for finding in run.findings] == [("slow", 2)]
     assert [one.text[:9] for one in run.rounds[3].guidance if one.set == "detect"] == ["3 rounds."]
     assert run.settings["extensions"] == [{"name": "detect", "settings": {"preset": "slow"}}]

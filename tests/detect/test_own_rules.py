@@ -59,7 +59,7 @@ class Waffling:
         last = run.last_round
         self.row = 0 if last.records else self.row + 1
         if self.row == self.LONGEST:
-            evidence = [one.text for one in run.rounds[-self.LONGEST :]]
+            evidence = [round_.text for round_ in run.rounds[-self.LONGEST :]]
             yield Finding("waffling", "words", last.index - 1, last.index, "nudge", "It only talks", evidence)
 
 
@@ -84,18 +84,18 @@ def verdicts(run: Run) -> list[bool | None]:
 def test_own_rules_are_judged_alike_live_and_from_the_log(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = live(store)
-    assert (run.stop_reason, [one.status for one in run.rounds]) == (
+    assert (run.stop_reason, [round_.status for round_ in run.rounds]) == (
         "proved_or_not",
         ["asked_for_proof", "success", "asked_for_proof", "unproved"],
     )
     assert verdicts(run) == [True, False]
     assert run.rounds[-1].followed[0].why == "not so: a work tool ran"
-    assert [(one.rule, one.first, one.last) for one in run.findings] == [("waffling", 2, 3)]
+    assert [(finding.rule, finding.first, finding.last) for finding in run.findings] == [("waffling", 2, 3)]
     again = load_trace(store.path(run.id))
     assert verdicts(again) == verdicts(run) and again.judged == run.judged
     assert [*again.findings] == [*run.findings]
     found = detect.findings(again, [Waffling])
-    assert found == [*run.detected] and [one.sentence for one in found] == [one.sentence for one in run.findings]
+    assert found == [*run.detected] and [one.sentence for one in found] == [finding.sentence for finding in run.findings]
 
 
 def test_own_rules_are_judged_alike_on_a_foreign_run() -> None:
@@ -106,7 +106,7 @@ def test_own_rules_are_judged_alike_on_a_foreign_run() -> None:
     assert verdicts(foreign.run) == [True, False]
     assert Proof()(foreign.run) == Stop("proved_or_not", round_status="unproved")
     assert isinstance(Proof(times=3)(foreign.run), Continue)
-    assert [one.first for one in detect.findings(foreign.run, [Waffling])] == [2]
+    assert [finding.first for finding in detect.findings(foreign.run, [Waffling])] == [2]
 
 
 def test_findings_of_a_dead_process_are_not_logged_twice(tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ def test_tool_declares_its_role_and_runs_count_by_it() -> None:
     replies = [ToolCall("sketch"), ToolCall("sketch", {"idea": "b"}), ToolCall("think"), ToolCall("sketch"), "Done."]
     run = asyncio.run(Agent(ScriptedModel(replies), tools=[sketch, think]).run("Go"))
     assert {spec.name: spec.role for spec in run.tools} == {"sketch": "planning", "think": "work", "todo_operations": "list"}
-    assert [record.role for one in run.rounds for record in one.records] == ["planning", "planning", "work", "planning"]
+    assert [record.role for round_ in run.rounds for record in round_.records] == ["planning", "planning", "work", "planning"]
     assert (run.judged.planning_only, run.judged.planning_since) == (1, 3)
-    assert [one.is_planning_only for one in run.rounds] == [True, True, False, True, False]
+    assert [round_.is_planning_only for round_ in run.rounds] == [True, True, False, True, False]
 
 
 def test_todo_lists_of_other_products_are_known_by_name() -> None:

@@ -23,7 +23,7 @@ RUNS = [run_of(name, letters) for name, letters in LETTERS.items()]
 
 def test_interval_of_a_mean_is_textbook_and_deterministic() -> None:
     values = [float(number % 10) for number in range(400)]
-    error = (sum((one - 4.5) ** 2 for one in values) / len(values)) ** 0.5 / len(values) ** 0.5
+    error = (sum((value - 4.5) ** 2 for value in values) / len(values)) ** 0.5 / len(values) ** 0.5
     found = mean_interval(values)
     assert found.value == 4.5 and found == mean_interval(values)
     assert found.low == pytest.approx(4.5 - 1.96 * error, abs=0.03) and found.high == pytest.approx(

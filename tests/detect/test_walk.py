@@ -28,8 +28,8 @@ def test_walk_has_each_event_once_and_in_order() -> None:
     walked = [event for one in walk_rounds(run) for event in (*one.before, one.start, *one.prepared, *one.answered)]
     assert walked == [*run.events][: len(walked)]
     assert not any(isinstance(event, e.RoundStarted | e.ModelReplied) for event in run.events[len(walked) :])
-    assert [one.start.index for one in walk_rounds(run)] == [one.index for one in run.rounds]
-    assert [one.guidance for one in walk_rounds(run)] == [one.guidance for one in run.rounds]
+    assert [one.start.index for one in walk_rounds(run)] == [round_.index for round_ in run.rounds]
+    assert [one.guidance for one in walk_rounds(run)] == [round_.guidance for round_ in run.rounds]
 
 
 def test_interrupted_round_is_walked_too() -> None:
@@ -83,7 +83,7 @@ def test_shadow_has_own_guidance_and_recorded_replies_and_results() -> None:
     assert (was.followed[0].followed, would_be.followed[0].followed) == (False, True)
     assert (was.reply, was.records) == (would_be.reply, would_be.records)
     assert shadow.run.judged.reasons.in_run == {"prompt": 1, "asked_again": 1}
-    assert [one.status for one in shadow.run.rounds] == ["success", "success"]
+    assert [round_.status for round_ in shadow.run.rounds] == ["success", "success"]
 
 
 @pytest.mark.req("R0.23")

@@ -319,14 +319,16 @@ def measure(name: str, draws: int, tasks: int = 0, repeats: int = 0, statements:
     effect = world.effect and (stated or world.effect)
     found = asked("with", effect) if effect else nulls
     return Measured(
-        errors=sum(shows(one) and not excused(one) for one in nulls),
+        errors=sum(shows(comparison) and not excused(comparison) for comparison in nulls),
         misses=sum(misses(one, effect) and not excused(one) for one in found),
         hits=sum(map(shows, found)),
         numbers=sum(one.p_value is not None for one in found),
         effect=effect,
         stated=stated,
         excused=sum(map(excused, nulls)),
-        split=sum(one.interval is not None and shows(one) != misses(one, 0.0) for one in (*nulls, *found)),
+        split=sum(
+            comparison.interval is not None and shows(comparison) != misses(comparison, 0.0) for comparison in (*nulls, *found)
+        ),
     )
 
 

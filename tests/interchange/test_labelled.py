@@ -81,11 +81,11 @@ def test_cached_tables_and_lists_have_the_current_label(tmp_path: Path) -> None:
     for source in (store, tmp_path):
         assert rows(source) == [["a", "passed", "label"], ["b", "unknown", ""]]
     assert tables.runs(store, cache=True).score.isna().all()
-    assert {one.id: one.outcome for one in store.summaries()} == {"a": "passed", "b": "unknown"}
+    assert {summary.id: summary.outcome for summary in store.summaries()} == {"a": "passed", "b": "unknown"}
     assert store.load("a").outcome == "passed"
     append_label(tmp_path / "labels.csv", Label("a", None, None, AT))
     assert rows(store)[0] == ["a", "failed", "trace"]
-    assert {one.id: one.outcome for one in store.summaries()} == {"a": "failed", "b": "unknown"}
+    assert {summary.id: summary.outcome for summary in store.summaries()} == {"a": "failed", "b": "unknown"}
 
 
 def test_widget_labels_the_shown_runs_beside_their_files(tmp_path: Path) -> None:

@@ -105,7 +105,9 @@ def test_damage_stops_strict_readers_and_is_listed_by_others(tmp_path: Path) -> 
         load_traces(path)
     found = load_traces(path, strict=False)
     assert said(found) == ["It is here."] * 2
-    assert [(one.file, one.position) for one in found.problems] == [(str(path), f"line {line}") for line in (2, 3, 5)]
+    assert [(problem.file, problem.position) for problem in found.problems] == [
+        (str(path), f"line {line}") for line in (2, 3, 5)
+    ]
     assert "cut off" in found.problems[-1].message
     with pytest.warns(UserWarning, match=r"Left out: .*chat\.jsonl, line 2"):
         assert said(load_traces(tmp_path)) == ["It is here."]

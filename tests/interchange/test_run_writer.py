@@ -45,8 +45,8 @@ def calls_of(run: Run) -> list[tuple[str, Any, str, str]]:
     """Return id, arguments, result text and error code of each call."""
     return [
         (record.call.id, record.call.arguments, record.result.text, record.result.error_code or "")
-        for one in run.rounds
-        for record in one.records
+        for round_ in run.rounds
+        for record in round_.records
         if record.result is not None
     ]
 
@@ -71,7 +71,10 @@ def test_complete_trace_is_a_run_without_a_warning() -> None:
         ORIGIN,
     )
     assert (run.status, run.stop_reason, run.text, run.seconds, run.started_at) == ("completed", "natural", "A hat.", 5.0, NOON)
-    assert [(one.reason, one.status) for one in run.rounds] == [("prompt", "success"), ("tool_results", "natural_completion")]
+    assert [(round_.reason, round_.status) for round_ in run.rounds] == [
+        ("prompt", "success"),
+        ("tool_results", "natural_completion"),
+    ]
     assert [message.role for message in run.messages] == ["user", "assistant", "tool", "assistant"]
     first = run.rounds[0]
     assert (first.usage, first.model_seconds, first.records[0].seconds, first.seconds) == (
@@ -170,7 +173,7 @@ def test_gaps_of_a_trace_are_filled_and_reported(subtests: pytest.Subtests, tmp_
             assert calls_of(run) == calls and made.filled == ([said] if said else [])
             assert list(run.warnings) == ([f"Filled in what the trace lacks. {said}"] if said else [])
             assert load_trace(save_trace(run, tmp_path / "r.jsonl")) == run
-            assert all(len(one.calls) == len(one.results) for one in run.rounds)
+            assert all(len(round_.calls) == len(round_.results) for round_ in run.rounds)
 
 
 def test_lone_reply_gets_a_prompt_a_model_and_tools() -> None:
@@ -208,7 +211,7 @@ def test_unknown_times_stay_unknown_and_zoneless_times_are_utc(snapshot: Snapsho
     made.reply("Two.", at=datetime(9999, 1, 1, tzinfo=UTC))
     run = made.finish()
     assert (run.started_at, run.ended_at, run.seconds) == (None, None, None)
-    assert [one.ended_at for one in run.rounds] == [NOON, None] and [one.reason for one in run.rounds] == [
+    assert [round_.ended_at for round_ in run.rounds] == [NOON, None] and [round_.reason for round_ in run.rounds] == [
         "prompt",
         "continued",
     ]
@@ -225,7 +228,7 @@ def test_pictures_thinking_and_authors_are_kept() -> None:
     run = made.finish()
     assert [message.author for message in run.messages] == ["Anna", "Seer", "Bert", "Seer"]
     assert [len(message.parts) for message in run.messages] == [2, 2, 2, 1]
-    assert [one.reason for one in run.rounds] == ["prompt", "said"]
+    assert [round_.reason for round_ in run.rounds] == ["prompt", "said"]
     assert "Bert: Sure?" in page_html(run).replace("</b>", "").replace("<b>", "")
 
 
@@ -257,7 +260,7 @@ def test_guidance_and_todos_are_in_their_round() -> None:
     made.event(e.GuidanceGiven, guidance=once)
     made.reply("Done.")
     run = made.finish()
-    assert [one.guidance for one in run.rounds] == [(once,), (once,)]
+    assert [round_.guidance for round_ in run.rounds] == [(once,), (once,)]
     assert (run.rounds[0].completed, run.rounds[0].signals) == ((1,), ("continue",))
 
 
@@ -294,7 +297,7 @@ def test_any_trace_makes_a_run_that_saves_and_continues(taken: list[Step], statu
     assert page_html(run) and run_text(run) and len(tables.tool_calls(run)) == len(calls_of(run))
     assert len({one[0] for one in calls_of(run)}) == len(calls_of(run))
     for _, seen in sent_requests(run):
-        roles = [one.role == "assistant" for one in seen.request.messages]
+        roles = [message.role == "assistant" for message in seen.request.messages]
         assert roles == [bool(place % 2) for place in range(len(roles))]
     model = ScriptedModel(["Well."])
     assert Agent(model).run_sync("And?", continue_from=run).text == "Well."
@@ -321,7 +324,7 @@ def test_summary_replaces_earlier_messages_except_the_kept() -> None:
         ("assistant", "I look 2."),
         ("tool", "And?"),
     ]
-    assert [(one.author, one.text) for one in run.messages][-2:] == [("", "Thanks."), ("summary", "All was said.")]
+    assert [(message.author, message.text) for message in run.messages][-2:] == [("", "Thanks."), ("summary", "All was said.")]
     assert Run.from_events(run.events).messages == run.messages and page_html(run) and run_text(run)
 
 
@@ -334,7 +337,11 @@ def test_leading_system_messages_join_and_later_ones_stay_messages() -> None:
     made.reply("I look.")
     run = made.finish()
     assert (run.system, run.prompt) == ("Be kind.\n\nBe brief.", "Look.")
-    assert [(one.author, one.text) for one in run.messages] == [("", "Look."), ("system", "Be brave."), ("", "I look.")]
+    assert [(message.author, message.text) for message in run.messages] == [
+        ("", "Look."),
+        ("system", "Be brave."),
+        ("", "I look."),
+    ]
 
 
 # Two formats, read with it
@@ -348,7 +355,7 @@ def test_chat_log_with_reused_ids_and_null_contents_is_read(tmp_path: Path) -> N
         ("call_a", {"order": "W1"}, "pending", ""),
         ("call_a-2", {"order": "W1"}, "cancelled", ""),
     ]
-    assert [one.text for one in first.rounds] == ["", "Shall I?", "", "It is cancelled."]
+    assert [round_.text for round_ in first.rounds] == ["", "Shall I?", "", "It is cancelled."]
     assert first.origin == e.Origin("openai_chat", "chat.json", "0") and first.rounds[2].reason == "said"
     assert runs[1].status == "interrupted" and runs[1].rounds[-1].records[0].result.error_code == "lost"  # type: ignore[union-attr]
     assert list(tables.runs(runs).origin_position) == ["0", "1"] and tables.rounds(runs).seconds.isna().all()
@@ -362,7 +369,7 @@ def test_conversation_of_several_agents_keeps_its_speakers() -> None:
         ("assistant", "WebSurfer"),
         ("assistant", "Orchestrator"),
     ]
-    assert [one.reason for one in run.rounds] == ["prompt", "said", "said"]
+    assert [round_.reason for round_ in run.rounds] == ["prompt", "said", "said"]
     assert "WebSurfer: I opened the page." in run_text(run)
 
 

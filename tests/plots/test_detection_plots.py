@@ -85,7 +85,9 @@ def test_survey_draws_shares_and_rounds_per_variant_with_intervals() -> None:
     assert names(figure) == [f"detect {name}" for name in ("its own", "default", "smolagents")]
     shares, rounds = figure.axes
     assert [line.get_xdata()[0] for line in shares.lines] == [*table["caught_share"], *table["disturbed_share"]]
-    drawn = sorted((one.get_segments()[0][0][0], one.get_segments()[0][1][0]) for one in shares.collections)
+    drawn = sorted(
+        (collection.get_segments()[0][0][0], collection.get_segments()[0][1][0]) for collection in shares.collections
+    )
     lows, highs = ([*table[f"caught_share_{end}"], *table[f"disturbed_share_{end}"]] for end in ("low", "high"))
     assert drawn == sorted(zip(lows, highs, strict=True))
     assert [line.get_xdata()[0] for line in rounds.lines] == [*table["rounds_saved_mean"], *table["rounds_cut_mean"]]

@@ -25,7 +25,10 @@ def recorded() -> Run:
 
 
 def facts(run: Run, until: int) -> list[Any]:
-    return [(one.reason, one.text, one.calls, one.results, one.guidance, one.status) for one in run.rounds[:until]]
+    return [
+        (round_.reason, round_.text, round_.calls, round_.results, round_.guidance, round_.status)
+        for round_ in run.rounds[:until]
+    ]
 
 
 def test_fork_is_recorded_before_its_round_and_live_after(subtests: pytest.Subtests) -> None:
@@ -73,11 +76,11 @@ def test_matching_calls_get_recorded_results_then_fallback_or_refusal() -> None:
     again.__name__ = "work"
     lines = [DO_3, do(7), do(1), "Done."]
     served = fork_sync(recorded(), 3, model=ScriptedModel(lines))
-    assert [one.results[0].text for one in served.rounds[2:5:2]] == ["made 3", "made 1"]
+    assert [round_.results[0].text for round_ in served.rounds[2:5:2]] == ["made 3", "made 1"]
     refused = served.rounds[3].results[0]
     assert refused.is_error and refused.error_code == "not_recorded" and "cannot be run now" in refused.text
     live = fork_sync(recorded(), 3, model=ScriptedModel(lines), fallback=[again])
-    assert [one.results[0].text for one in live.rounds[2:5]] == ["made 3", "made 7 anew", "made 1"]
+    assert [round_.results[0].text for round_ in live.rounds[2:5]] == ["made 3", "made 7 anew", "made 1"]
     assert ran == [7]
     own = fork_sync(recorded(), 3, model=ScriptedModel(lines), tools=[again])
     assert own.rounds[2].results[0].text == "made 3 anew"
@@ -94,7 +97,7 @@ def test_repeated_call_gets_its_results_in_order() -> None:
     policy = Matrix(guard=None)
     run = Agent(ScriptedModel([call, call, call, "Done."]), tools=[count], policy=policy).run_sync("Count.")
     forked = fork_sync(run, 2, model=ScriptedModel([call, call, call, "Done."]))
-    assert [one.results[0].text for one in forked.rounds[:4]] == ["0", "1", "2", "2"]
+    assert [round_.results[0].text for round_ in forked.rounds[:4]] == ["0", "1", "2", "2"]
 
 
 @pytest.mark.req("R0.85")

@@ -63,7 +63,10 @@ def told(run: Run) -> list[list[str]]:
 
 
 def found(run: Run) -> list[tuple[Any, ...]]:
-    return [(one.rule, one.family, one.first, one.last, one.severity, one.sentence) for one in run.findings]
+    return [
+        (finding.rule, finding.family, finding.first, finding.last, finding.severity, finding.sentence)
+        for finding in run.findings
+    ]
 
 
 def test_run_with_detectors_is_reproduced_with_its_findings(subtests: pytest.Subtests) -> None:
@@ -82,20 +85,25 @@ def test_run_with_detectors_is_reproduced_with_its_findings(subtests: pytest.Sub
             assert (again.status, again.stop_reason) == (run.status, run.stop_reason)
             assert [*again.messages] == [*run.messages]
             kept = ("FindingMade", "RoundStarted", "RoundFinished", "GuidanceGiven")
-            kinds = [[type(one).__name__ for one in each.events if type(one).__name__ in kept] for each in (run, again)]
+            kinds = [[type(event).__name__ for event in each.events if type(event).__name__ in kept] for each in (run, again)]
             assert kinds[0] == kinds[1]
 
 
 def test_reproduction_asks_no_model_for_recorded_findings() -> None:
     model = Judged()
     run = live(judge, model)
-    assert model.asked == 4 and [one.last for one in run.findings] == [1]
+    assert model.asked == 4 and [finding.last for finding in run.findings] == [1]
     for again in (reproduce_sync(run), reproduce_sync(run, detect=judge)):
         assert found(again) == found(run)
-        assert not [one for one in again.events if isinstance(one, ModelCalled)]
+        assert not [event for event in again.events if isinstance(event, ModelCalled)]
     for replayed in (replay(run), replay(run, detect=judge)):
         assert replayed.first_divergence is None and replayed.first_told_otherwise is None
-        assert [[one.sentence for one in each.findings] for each in replayed.rounds] == [[], ["The judge says yes"], [], []]
+        assert [[finding.sentence for finding in each.findings] for each in replayed.rounds] == [
+            [],
+            ["The judge says yes"],
+            [],
+            [],
+        ]
         assert told(replayed.would_be) == told(run) and found(replayed.would_be) == found(run)
         assert replayed.caught_at == 2 and "the extension detect" not in replayed.not_replayed
     assert model.asked == 4
@@ -129,12 +137,12 @@ def test_findings_are_in_the_rounds_that_made_them() -> None:
 
 def test_fork_has_only_the_findings_of_rounds_before_it() -> None:
     run = live(second)
-    assert [one.last for one in run.findings] == [1]
+    assert [finding.last for finding in run.findings] == [1]
     for at_round, sentences in ((2, []), (3, ["The second round is over"])):
         forked = fork_sync(run, at_round, model=ScriptedModel([ToolCall("look", {"n": 2}), "Done."]), tools=[look])
-        assert [one.sentence for one in forked.findings] == sentences and len(forked.rounds) == at_round + 1
+        assert [finding.sentence for finding in forked.findings] == sentences and len(forked.rounds) == at_round + 1
     again = fork_sync(run, 2, model=ScriptedModel([LOOK, "Done."]), tools=[look], detect=second)
-    assert [one.sentence for one in again.findings] == ["The second round is over"]
+    assert [finding.sentence for finding in again.findings] == ["The second round is over"]
 
 
 def test_own_guidance_comes_from_the_log_and_gates_are_given(snapshot: Snapshot) -> None:
@@ -146,8 +154,8 @@ def test_own_guidance_comes_from_the_log_and_gates_are_given(snapshot: Snapshot)
     calls = [ToolCall("look", {"n": number}) for number in range(4)]
     words = GuidanceSet("brief", {"tools": "Be brief."})
     run = live(None, ScriptedModel([*calls, "Done."]), guidance=words, gates=[no_more], policy="matrix")
-    assert [one.records[0].rule for one in run.rounds[:4]] == ["", "", "no_more", "no_more"]
-    assert any(guidance.text == "Be brief." for one in run.rounds for guidance in one.guidance)
+    assert [round_.records[0].rule for round_ in run.rounds[:4]] == ["", "", "no_more", "no_more"]
+    assert any(guidance.text == "Be brief." for round_ in run.rounds for guidance in round_.guidance)
     same_facts(run, reproduce_sync(run, gates=[no_more]))
     with pytest.raises(ReplayDiverged, match="round 4 of run") as caught:
         reproduce_sync(run)

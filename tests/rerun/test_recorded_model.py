@@ -91,7 +91,11 @@ def test_markers_are_returned_and_parsed_again() -> None:
     policy = Matrix(workflow_mode=True)
     run, _ = scripted("Half.\n[CONTINUE]", "Now.\n[WORKFLOW_COMPLETE]", policy=policy)
     replayed = again(run, RecordedModel(run), policy=policy)
-    assert [one.signals for one in replayed.rounds] == [("continue",), ("complete",)] == [one.signals for one in run.rounds]
+    assert (
+        [round_.signals for round_ in replayed.rounds]
+        == [("continue",), ("complete",)]
+        == [round_.signals for round_ in run.rounds]
+    )
     assert [*replayed.messages] == [*run.messages]
 
 

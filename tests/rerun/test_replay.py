@@ -30,7 +30,7 @@ def parting(found: Replay) -> int | None:
 
 
 def reasons(found: Replay) -> list[str]:
-    return [one.decision.reason if one.decision else "" for one in found.rounds]
+    return [round_.decision.reason if round_.decision else "" for round_ in found.rounds]
 
 
 def texts(run: Run) -> list[list[tuple[str, str]]]:
@@ -45,9 +45,9 @@ def test_replay_under_own_settings_goes_as_recorded(lines: list[Any], policy: An
     assert found.first_divergence is None and found.first_told_otherwise is None
     assert found.caught_at == (len(run.rounds) if run.stop_reason == "loop_detected" else None)
     assert texts(found.would_be) == texts(run)
-    assert [one.reason for one in found.would_be.rounds] == [one.reason for one in run.rounds]
-    assert [one.followed for one in found.would_be.rounds] == [one.followed for one in run.rounds]
-    assert [one.note for one in found.would_be.rounds] == [one.note for one in run.rounds]
+    assert [round_.reason for round_ in found.would_be.rounds] == [round_.reason for round_ in run.rounds]
+    assert [round_.followed for round_ in found.would_be.rounds] == [round_.followed for round_ in run.rounds]
+    assert [round_.note for round_ in found.would_be.rounds] == [round_.note for round_ in run.rounds]
     assert [*found.would_be.messages] == [*run.messages]
     last = found.rounds[-1].verdict
     assert isinstance(last, Stop) and last.stop_reason == run.stop_reason
@@ -58,9 +58,9 @@ def test_replay_under_own_settings_goes_as_recorded(lines: list[Any], policy: An
 def test_replay_decides_like_a_live_run_until_they_diverge(lines: list[Any], policy: Any) -> None:
     recorded, live = whatever(lines, Minimal()), whatever(lines, policy)
     found = replay(recorded, policy=policy)
-    decided = [one for one in found.rounds if not one.hypothetical and not one.differs]
+    decided = [round_ for round_ in found.rounds if not round_.hypothetical and not round_.differs]
     assert texts(found.would_be)[: len(decided)] == texts(live)[: len(decided)]
-    following = [one.reason for one in live.rounds][1:]
+    following = [round_.reason for round_ in live.rounds][1:]
     wanted = [*following, live.stop_reason][: len(decided)]
     assert reasons(found)[: len(decided)] == wanted
 
@@ -80,11 +80,11 @@ def test_call_a_guard_would_block_is_the_first_divergence(snapshot: Snapshot) ->
     assert found.sentence == snapshot
     assert found.would_be.rounds[2].records[0].rule == "consecutive"
     assert found.stop is not None and found.stop.stop_reason == "loop_detected"
-    assert [one.hypothetical for one in found.rounds] == [False] * 3 + [True] * 6
+    assert [round_.hypothetical for round_ in found.rounds] == [False] * 3 + [True] * 6
     assert (found.rounds_saved, found.tokens_saved) == (2, 30)
     table = found.table()
     assert table["blocked_would_be"].notna().tolist() == [False] * 2 + [True] * 5 + [False] * 2
-    assert table["hypothetical"].tolist() == [one.hypothetical for one in found.rounds]
+    assert table["hypothetical"].tolist() == [round_.hypothetical for round_ in found.rounds]
 
 
 def test_guards_are_varied_with_the_policy(subtests: pytest.Subtests) -> None:
@@ -156,7 +156,7 @@ def test_user_turns_of_a_foreign_trace_are_not_divergences() -> None:
     found = replay(run)
     assert parting(found) is None and found.caught_at is None
     assert reasons(found) == ["tool_results", "natural", "tool_results", "natural"]
-    assert [one.reason for one in found.would_be.rounds] == ["prompt", "tool_results", "said", "tool_results"]
+    assert [round_.reason for round_ in found.would_be.rounds] == ["prompt", "tool_results", "said", "tool_results"]
 
 
 def test_turn_that_would_continue_is_the_divergence() -> None:
@@ -164,7 +164,7 @@ def test_turn_that_would_continue_is_the_divergence() -> None:
     assert [todo.status for todo in run.todos] == ["not-started"]
     found = replay(run)
     assert parting(found) == 2
-    assert [one.would_be is None for one in found.rounds] == [False, False, True]
+    assert [round_.would_be is None for round_ in found.rounds] == [False, False, True]
 
 
 def test_markers_in_a_foreign_reply_are_parsed_by_policy() -> None:
@@ -198,7 +198,7 @@ class EveryCall:
 def test_detectors_see_the_record_beyond_a_hypothetical_end() -> None:
     run = foreign(LOOK, ToolCall("look", {"at": 2}), "Hm.", ToolCall("look", {"at": 3}), "Done.")
     found = replay(run, detect=[EveryCall], limits={"max_rounds": 3})
-    assert [[one.rule for one in each.findings] for each in found.rounds] == [[], ["looked"], [], ["looked"], []]
+    assert [[finding.rule for finding in each.findings] for each in found.rounds] == [[], ["looked"], [], ["looked"], []]
     assert found.caught_at == 2 and found.rounds[1].caught_by == ("finds looked",)
     assert parting(found) == 3
 
@@ -219,7 +219,7 @@ def test_discipline_notice_catches_no_failure(subtests: pytest.Subtests) -> None
     for family, severity, caught_at in cases:
         with subtests.test(f"{family}, {severity}"):
             found = replay(run, detect=[partial(AtEnd, family, severity)])
-            assert [one.rule for one in found.rounds[1].findings] == ["seen"] and found.caught_at == caught_at
+            assert [finding.rule for finding in found.rounds[1].findings] == ["seen"] and found.caught_at == caught_at
 
 
 def test_loop_that_also_ended_the_record_is_caught() -> None:
@@ -268,7 +268,9 @@ def test_run_with_detectors_replays_as_it_went(lines: list[Any]) -> None:
     found = replay(run)
     assert found.first_divergence is None and found.first_told_otherwise is None
     assert texts(found.would_be) == texts(run)
-    assert [(one.rule, one.last) for one in found.would_be.findings] == [(one.rule, one.last) for one in run.findings]
+    assert [(finding.rule, finding.last) for finding in found.would_be.findings] == [
+        (finding.rule, finding.last) for finding in run.findings
+    ]
     assert "the extension detect" not in found.not_replayed
 
 
@@ -282,7 +284,7 @@ def test_detector_preset_acts_as_it_would_have_live() -> None:
     )
     until = (parting(found) or 99) - 1
     assert texts(found.would_be)[:until] == texts(on)[:until]
-    assert any(given.cell == "detected" for one in found.would_be.rounds for given in one.guidance)
+    assert any(given.cell == "detected" for round_ in found.would_be.rounds for given in round_.guidance)
 
 
 def test_foreign_trace_ending_with_a_call_ended_from_outside() -> None:

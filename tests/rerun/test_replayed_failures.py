@@ -68,7 +68,7 @@ def test_complex_fails_without_workflow_mode_would_end_with_first_summary(snapsh
     assert isinstance(found.stop, Stop) and found.stop.stop_reason == "natural"
     assert found.sentence == snapshot
     assert (found.caught_at, found.rounds_saved) == (None, 0)  # the end of a turn catches nothing
-    assert [one.hypothetical for one in found.rounds] == [False] * 3 + [True] * 4
+    assert [round_.hypothetical for round_ in found.rounds] == [False] * 3 + [True] * 4
 
 
 @pytest.mark.req("R0.32", "R0.81")

@@ -94,6 +94,6 @@ def test_summary_compares_figures_and_unknown_ones_are_missing() -> None:
 @given(st.lists(st.sampled_from([LOOK, DIG, DONE]), max_size=6), st.lists(st.sampled_from([LOOK, DIG, DONE]), max_size=6))
 def test_rounds_of_both_appear_once_and_in_order(a: list[Round], b: list[Round]) -> None:
     found = diff(run_of(*a), run_of(*b))
-    assert [one.a.index for one in found.rounds if one.a] == list(range(len(a)))
-    assert [one.b.index for one in found.rounds if one.b] == list(range(len(b)))
-    assert (a == b) == all(one.difference == "same" for one in found.rounds)
+    assert [round_.a.index for round_ in found.rounds if round_.a] == list(range(len(a)))
+    assert [round_.b.index for round_ in found.rounds if round_.b] == list(range(len(b)))
+    assert (a == b) == all(round_.difference == "same" for round_ in found.rounds)

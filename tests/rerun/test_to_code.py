@@ -46,7 +46,9 @@ def test_calls_run_again_without_the_agent_with_equal_results() -> None:
     assert code.startswith("# %% Add it all up\n") and "# %% Round 1\n# First.\nresult_1 = total(numbers=[1, 2.5])" in code
     names: dict[str, Any] = {"total": total}
     exec(code, names)
-    assert [str(names["result_1"]), str(names["result_2"])] == [result.text for one in run.rounds for result in one.results]
+    assert [str(names["result_1"]), str(names["result_2"])] == [
+        result.text for round_ in run.rounds for result in round_.results
+    ]
 
 
 def test_agent_call_has_a_comment_with_its_code() -> None:

@@ -44,7 +44,7 @@ def team(*turns: tuple[str, str], status: Any = "completed") -> Run:
 
 
 def followed(replayed: Replay) -> int:
-    return sum(one.would_be is not None for one in replayed.rounds)
+    return sum(round_.would_be is not None for round_ in replayed.rounds)
 
 
 def test_kind_of_turn_ending_follows_from_the_record(subtests: pytest.Subtests) -> None:
@@ -59,7 +59,7 @@ def test_turn_ending_lists_its_evidence_as_round_numbers(snapshot: Snapshot) -> 
     ending = replay(recorded_loop("Magentic-One")).turn_ending
     assert ending.after_texts == {"agent": (3, 4, 7, 8), "same_agent": (1, 2, 5, 6, 9), "end": (10,)} and not ending.by_text
     assert ending.sentence == snapshot
-    after = [one.after_text for one in replay(recorded_loop("mini-swe-agent")).rounds]
+    after = [round_.after_text for round_ in replay(recorded_loop("mini-swe-agent")).rounds]
     assert after == ["harness", "harness", None, None]
 
 
@@ -72,8 +72,8 @@ def test_unchanged_replay_of_any_loop_goes_as_recorded(subtests: pytest.Subtests
             assert (found.caught_at, found.rounds_saved, found.outcome_sentence) == (None, 0, "It would have gone as recorded.")
             said = [*found.would_be.messages]
             assert said == [*run.messages][: len(said)]
-            reasons = [one.reason for one in found.would_be.rounds]
-            assert reasons[: len(run.rounds)] == [one.reason for one in run.rounds]
+            reasons = [round_.reason for round_ in found.would_be.rounds]
+            assert reasons[: len(run.rounds)] == [round_.reason for round_ in run.rounds]
 
 
 def test_survey_of_healthy_loops_disturbs_none_under_any_policy(snapshot: Snapshot) -> None:
@@ -186,7 +186,7 @@ def test_unrecorded_end_is_inferred_from_earlier_turns(subtests: pytest.Subtests
 def test_rounds_after_an_unknown_answer_are_neither_followed_nor_saved(snapshot: Snapshot) -> None:
     todo = ToolCall("todo_operations", write("one").arguments)
     found = replay(foreign(todo, "Done.", ("person", "Really?"), LOOK, "Yes."))
-    assert [one.would_be is None for one in found.rounds] == [False, False, True, True]
+    assert [round_.would_be is None for round_ in found.rounds] == [False, False, True, True]
     assert (found.stop, found.rounds_saved, found.tokens_saved, found.caught_at) == (None, 0, 0, None)
     assert found.sentence == snapshot
 
@@ -256,7 +256,7 @@ def check_unchanged(folder: Path) -> None:
         found = replay(run)
         replayed += 1
         place = f"{run.origin.file_name if run.origin else run.id}: {found.sentence}"
-        last = next(one for one in reversed(found.rounds) if one.would_be is not None)
+        last = next(round_ for round_ in reversed(found.rounds) if round_.would_be is not None)
         if last is not found.rounds[-1]:
             assert may_part(last), place
         parting = found.first_divergence

@@ -57,7 +57,7 @@ def test_deep_log_cannot_be_loaded_and_is_named(store: Store, deep: tuple[str, P
 
 def test_other_logs_are_listed_loaded_and_in_tables(store: Store, deep: tuple[str, Path]) -> None:
     good, path = deep
-    assert [one.id for one in store.summaries()] == [good]
+    assert [summary.id for summary in store.summaries()] == [good]
     for load in (lambda: load_traces(store.folder), lambda: load_traces(store)):
         with pytest.warns(UserWarning, match=f"Left out: .*{path.name}"):
             assert [run.id for run in load()] == [good]
@@ -79,7 +79,7 @@ def test_depth_anywhere_raises_no_foreign_error(store: Store, kind: str, key: by
     good, bad = good_run(store), good_run(store)
     path = store.path(bad)
     spoil(path, kind=kind, key=key)
-    assert good in [one.id for one in store.summaries()]
+    assert good in [summary.id for summary in store.summaries()]
     with pytest.raises(TraceError, match=path.name):
         load_trace(path)
 

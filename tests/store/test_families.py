@@ -22,7 +22,7 @@ def run(name: str, seconds: float, parent_id: str | None = None) -> RunSummary:
 def listed(*runs: RunSummary) -> list[list[tuple[str, int, int]]]:
     """Return prompt, depth and number of nested runs of each run, family by family."""
     newest_first = sorted(runs, key=lambda one: one.id, reverse=True)
-    found = families(newest_first, {one.id for one in runs})
+    found = families(newest_first, {run.id for run in runs})
     return [[(one.prompt, one.depth, one.nested) for one in family] for family in found]
 
 

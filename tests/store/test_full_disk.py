@@ -165,7 +165,9 @@ def test_deleted_log_stops_the_run(when: str, tmp_path: Path) -> None:
         Agent(model, tools=[clean_up], todos=False).run_sync("go", store=store)
     run = caught.value.run
     assert run is not None and run.status == "failed"
-    assert [record.result.text for one in run.rounds for record in one.records if record.result] == ["clean"] * len(run.rounds)
+    assert [record.result.text for round_ in run.rounds for record in round_.records if record.result] == ["clean"] * len(
+        run.rounds
+    )
     assert len(run.rounds) == len(model.requests) == (1 if when == "in the middle" else 2)
     again = Agent(ScriptedModel(["Well."])).run_sync("go", store=store)
     assert store.load(again.id).text == "Well."

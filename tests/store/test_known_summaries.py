@@ -87,7 +87,7 @@ def test_log_without_an_end_is_read_each_time(tmp_path: Path, reads: list[str]) 
         ended_log_of(store, f"number {number}")
     log_of(store, "20990101-000000-00000000000")
     for _ in range(3):
-        assert [one.status for one in store.summaries()] == ["interrupted", *["completed"] * 4]
+        assert [summary.status for summary in store.summaries()] == ["interrupted", *["completed"] * 4]
     assert reads.count("20990101-000000-00000000000") == 3
 
 
@@ -150,7 +150,7 @@ def test_death_while_writing_leaves_the_earlier_summaries(tmp_path: Path, reads:
     assert process.returncode == 7
     (torn,) = (tmp_path / HOME).glob(".summaries.json.*")
     reads.clear()
-    assert {one.id for one in store.summaries()} == old | new and {*reads} == new and torn.exists()
+    assert {summary.id for summary in store.summaries()} == old | new and {*reads} == new and torn.exists()
     os.utime(torn, (0, 0))
     ended_log_of(store, "more"), ended_log_of(store, "and more"), ended_log_of(store, "and more")
     store.summaries()
@@ -181,5 +181,5 @@ def test_few_summaries_and_unwritable_folders_are_not_cached(tmp_path: Path, rea
 def test_newest_only_listing_reads_no_more(tmp_path: Path, reads: list[str]) -> None:
     store = Store(tmp_path)
     ids = [ended_log_of(store, f"number {number}") for number in range(6)]
-    assert [one.id for one in store.summaries(2)] == sorted(ids)[:-3:-1]
+    assert [summary.id for summary in store.summaries(2)] == sorted(ids)[:-3:-1]
     assert len(reads) == 2

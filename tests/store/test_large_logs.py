@@ -78,7 +78,7 @@ def test_log_of_an_earlier_version_is_listed_and_read_cut(tmp_path: Path) -> Non
     assert path.stat().st_size > 400_000
     assert [row.status for row in store.summaries()] == ["completed"]
     loaded = store.load(run.id)
-    assert [len(one.results) for one in loaded.rounds] == [len(one.results) for one in run.rounds]
+    assert [len(round_.results) for round_ in loaded.rounds] == [len(round_.results) for round_ in run.rounds]
     assert sum(len(encode(event)) for event in loaded.events) <= 200_000
     assert MARK in loaded.rounds[0].results[0].text
 

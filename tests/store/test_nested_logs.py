@@ -111,7 +111,7 @@ def test_nested_logs_are_running_until_their_process_is_killed(tmp_path: Path) -
     try:
         assert process.stdout is not None and process.stdout.readline() == "waits\n"
         store = Store(tmp_path / "runs")
-        found = {one.prompt: one for one in store.summaries()}
+        found = {summary.prompt: summary for summary in store.summaries()}
         assert {prompt: one.status for prompt, one in found.items()} == dict.fromkeys(("top", "deep", "deepest"), "running")
         assert store.load(found["deepest"].id).status == "running"
         with pytest.raises(StoreError, match="running in another process"):
@@ -121,7 +121,7 @@ def test_nested_logs_are_running_until_their_process_is_killed(tmp_path: Path) -
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
-    assert {one.status for one in store.summaries()} == {"interrupted"}
+    assert {summary.status for summary in store.summaries()} == {"interrupted"}
     assert store.load(found["deepest"].id).status == "interrupted"
 
 
@@ -136,7 +136,11 @@ def test_nested_log_stays_interrupted_when_its_parent_is_resumed(tmp_path: Path)
     file.append(recovered)
     new = asyncio.run(store.open("new", nested=True))
     new.append(started("new", "top"))
-    assert {one.id: one.status for one in store.summaries()} == {"top": "running", "old": "interrupted", "new": "running"}
+    assert {summary.id: summary.status for summary in store.summaries()} == {
+        "top": "running",
+        "old": "interrupted",
+        "new": "running",
+    }
     assert store.load("old").status == "interrupted" and store.load("new").status == "running"
     new.close()
     file.close()
@@ -154,10 +158,14 @@ def test_nested_run_outliving_its_parent_is_running_until_its_end(tmp_path: Path
     orphan.append(started("b", "elsewhere"))
     top.append(RunFinished(seq=1, at=None, run_id="top", status="completed", stop_reason="natural", seconds=0.1))
     top.close()
-    assert {one.id: one.status for one in store.summaries()} == {"top": "completed", "a": "running", "b": "running"}
+    assert {summary.id: summary.status for summary in store.summaries()} == {"top": "completed", "a": "running", "b": "running"}
     inner.close()
     orphan.close()
-    assert {one.id: one.status for one in store.summaries()} == {"top": "completed", "a": "interrupted", "b": "interrupted"}
+    assert {summary.id: summary.status for summary in store.summaries()} == {
+        "top": "completed",
+        "a": "interrupted",
+        "b": "interrupted",
+    }
     for closed in (top, inner, orphan):
         closed.close()
         with pytest.raises(OSError, match="closed"):

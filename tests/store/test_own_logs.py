@@ -165,7 +165,7 @@ def test_secret_is_one_for_processes_that_start_at_once(home: Path, tmp_path: Pa
     for thread in threads:
         thread.join()
     assert len(set(secrets)) == 1 and len(secrets[0] or b"") == SECRET_BYTES
-    assert [one.name for one in home.iterdir()] == [SECRET_FILE]
+    assert [path.name for path in home.iterdir()] == [SECRET_FILE]
     if sys.platform != "win32":
         assert stat.S_IMODE((home / SECRET_FILE).stat().st_mode) == 0o600
         (home / SECRET_FILE).chmod(0o644)

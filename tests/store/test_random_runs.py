@@ -60,7 +60,7 @@ def test_properties_hold_for_plans_with_every_kind_of_event(subtests: pytest.Sub
             runs += check_all(plan)
     kinds = {type(event) for run in runs for event in run.events}
     assert kinds == set(e.KINDS) - NOT_BY_A_LOOP
-    assert {one.status for run in runs for one in run.rounds} == ROUND_STATUSES
+    assert {round_.status for run in runs for round_ in run.rounds} == ROUND_STATUSES
     assert {one.rule for run in runs for one in run.loops} == {"only_blocked_calls", "already_said", "planning_only"}
 
 
@@ -92,7 +92,7 @@ def check_forms(runs: list[Run], store: Store) -> None:
 
 def check_summaries(runs: list[Run], store: Store) -> None:
     """Check that a summary equals the folded run."""
-    found = {one.id: one for one in store.summaries()}
+    found = {summary.id: summary for summary in store.summaries()}
     for run in runs:
         one, used = found[run.id], run.usage
         assert (one.status, one.stop_reason, one.rounds) == (run.status, run.stop_reason, len(run.rounds))
@@ -108,11 +108,11 @@ def check_tables(runs: list[Run], store: Store) -> None:
     assert len(tables.runs(store)) == len(runs)
     assert len(tables.rounds(runs)) == sum(len(run.rounds) for run in runs)
     assert len(tables.messages(runs)) == sum(len(run.messages) for run in runs)
-    assert len(tables.tool_calls(runs)) == sum(len(one.calls) for run in runs for one in run.rounds)
-    assert len(tables.guidance(runs)) == sum(len(one.guidance) for run in runs for one in run.rounds)
+    assert len(tables.tool_calls(runs)) == sum(len(round_.calls) for run in runs for round_ in run.rounds)
+    assert len(tables.guidance(runs)) == sum(len(round_.guidance) for run in runs for round_ in run.rounds)
     changes = sum(isinstance(event, e.TodosChanged) for run in runs for event in run.events)
     todos = tables.todos(runs)
-    assert todos.breach.sum() == sum(len(one.todo_violations) for run in runs for one in run.rounds)
+    assert todos.breach.sum() == sum(len(round_.todo_violations) for run in runs for round_ in run.rounds)
     assert len(todos[~todos.breach]) >= changes
     check_sums(runs)
     assert all(not waited or waited > 0 for waited in tables.usage(runs).waited)
@@ -138,28 +138,28 @@ def check_calls(run: Run) -> None:
         if message.calls:
             assert after is not None and after.role == "tool"
             assert [part.call_id for part in after.parts if isinstance(part, ToolResult)] == [call.id for call in message.calls]
-    own = [record.call.id for one in run.rounds for record in one.records]
+    own = [record.call.id for round_ in run.rounds for record in round_.records]
     finished = Counter(event.result.call_id for event in run.events if isinstance(event, e.ToolFinished | e.CallBlocked))
     assert finished == Counter(own) and set(own) <= set(asked)
     blocked = {event.call.id for event in run.events if isinstance(event, e.CallBlocked)}
     assert not blocked & {event.call.id for event in run.events if isinstance(event, e.ToolStarted)}
-    assert all(one.calls == one.reply.calls for one in run.rounds if one.reply is not None)
+    assert all(round_.calls == round_.reply.calls for round_ in run.rounds if round_.reply is not None)
 
 
 def check_rounds(run: Run) -> None:
     """Check that rounds are numbered 0, 1, 2, …, and begin and end once."""
     started = [event.index for event in run.events if isinstance(event, e.RoundStarted)]
     finished = [event.index for event in run.events if isinstance(event, e.RoundFinished)]
-    assert started == finished == [one.index for one in run.rounds] == list(range(len(run.rounds)))
-    assert {one.status for one in run.rounds} <= ROUND_STATUSES
+    assert started == finished == [round_.index for round_ in run.rounds] == list(range(len(run.rounds)))
+    assert {round_.status for round_ in run.rounds} <= ROUND_STATUSES
     assert run.max_rounds is not None and len(run.rounds) <= run.max_rounds
 
 
 def check_guidance(run: Run) -> None:
     """Check that ephemeral text is in its round and in no message; the list is the last one seen."""
     given = [event.guidance for event in run.events if isinstance(event, e.GuidanceGiven)]
-    assert given == [guidance for one in run.rounds for guidance in one.guidance]
-    assert all(len(one.followed) == len(one.guidance) for one in run.rounds)
+    assert given == [guidance for round_ in run.rounds for guidance in round_.guidance]
+    assert all(len(round_.followed) == len(round_.guidance) for round_ in run.rounds)
     assert not any("<system-reminder>" in message.text for message in run.messages)
     lists = [event.todos for event in run.events if isinstance(event, e.TodosChanged)]
     assert all(before != after for before, after in pairwise([run.events[0].todos, *lists]))  # type: ignore[union-attr]

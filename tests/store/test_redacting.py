@@ -42,7 +42,7 @@ def test_redacted_patterns_are_in_no_saved_form(run: Run, tmp_path: Path, subtes
 
 def test_ids_link_events_and_survive_any_pattern(run: Run) -> None:
     other = redacted(run, r"\w+")
-    assert other.id == run.id and [one.calls[0].id for one in other.rounds[:1]] == ["call_1234"]
+    assert other.id == run.id and [round_.calls[0].id for round_ in other.rounds[:1]] == ["call_1234"]
     assert other.text == "[redacted]-[redacted] [redacted] [redacted]'[redacted]." and other.status == "completed"
 
 

@@ -43,7 +43,7 @@ def test_log_of_an_earlier_version_is_read_completely(subtests: pytest.Subtests,
             run = load_trace(path)
             lines = path.read_text(encoding="utf-8").splitlines()
             assert (run.status, run.stop_reason, len(run.events)) == ("completed", "natural", len(lines))
-            assert all(len(one.results) == len(one.calls) for one in run.rounds) and run.open_round is None
+            assert all(len(round_.results) == len(round_.calls) for round_ in run.rounds) and run.open_round is None
             again = save_trace(run, tmp_path / "again.jsonl").read_text(encoding="utf-8").splitlines()
             assert [without_statuses(line) for line in again] == [without_statuses(line) for line in lines]
 
@@ -59,7 +59,7 @@ def test_log_of_an_earlier_version_is_listed_shown_and_continued(subtests: pytes
             assert (line.status, line.rounds, line.prompt) == (run.status, len(run.rounds), run.prompt)
             rows = {name: len(getattr(tables, name)(run)) for name in tables.NAMES}
             assert rows["runs"] == 1 and rows["rounds"] == len(run.rounds) and rows["messages"] == len(run.messages)
-            assert rows["tool_calls"] == sum(len(one.calls) for one in run.rounds)
+            assert rows["tool_calls"] == sum(len(round_.calls) for round_ in run.rounds)
             assert run.text in re.sub("<[^>]*>", "", run_html(run))
             model = ScriptedModel(["Well then."])
             assert Agent(model).run_sync("And now?", continue_from=run).text == "Well then."
@@ -76,12 +76,12 @@ def named(name: str) -> Run:
 
 def test_contents_of_earlier_logs_match_what_was_done() -> None:
     first, guided, retried, asked, limited, last, *granted, failing, resumed = (named(path.stem) for path in OLDER)
-    assert (first.text, [r.error_code for one in first.rounds for r in one.results]) == (
+    assert (first.text, [r.error_code for round_ in first.rounds for r in round_.results]) == (
         "It is 3 👀.",
         [None, "tool_error", "unknown_tool", "invalid_arguments"],
     )
     assert [(todo.title, todo.status) for todo in guided.todos] == [("Add", "completed"), ("Grüße 👀", "completed")]
-    assert "auto_continue_todos" in {one.status for one in guided.rounds}
+    assert "auto_continue_todos" in {round_.status for round_ in guided.rounds}
     assert [[one.status for one in each.retries] for each in retried.rounds] == [[503], [None]]
     assert retried.cost == pytest.approx(0.01074) and retried.rounds[1].retries[0].heard
     assert [event.answer for event in asked.events if isinstance(event, e.QuestionAnswered)] == ["yes"]
@@ -154,7 +154,7 @@ def test_folder_with_a_later_log_omits_it_with_a_note(newer: Path) -> None:
     for source in (store, newer.parent, str(newer.parent / "*.jsonl")):
         with pytest.warns(UserWarning, match=r"Left out: .*written by a newer agentnb .*pip install --upgrade agentnb"):
             assert load_traces(source) == [run]
-    assert [one.id for one in store.summaries()] == [run.id]
+    assert [summary.id for summary in store.summaries()] == [run.id]
 
 
 @pytest.fixture

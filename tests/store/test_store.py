@@ -164,7 +164,7 @@ def test_summaries_are_newest_first_with_their_status(tmp_path: Path) -> None:
     for one, run in zip(found, runs[::-1], strict=True):
         assert (one.status, one.stop_reason, one.rounds) == (run.status, run.stop_reason, len(run.rounds))
         assert (one.prompt, one.model, one.started_at, one.seconds) == (run.prompt, run.model, run.started_at, run.seconds)
-    assert [one.id for one in store.summaries(2)] == [one.id for one in found[:2]] and store.summaries(0) == []
+    assert [summary.id for summary in store.summaries(2)] == [one.id for one in found[:2]] and store.summaries(0) == []
 
 
 def replied(cost: float | None, tokens: int | None = 3) -> Reply:
@@ -181,7 +181,7 @@ def test_summary_sums_tokens_and_cost_as_the_run(subtests: pytest.Subtests, tmp_
     for number, (usages, tokens, cost) in enumerate(cases):
         with subtests.test(usages=usages):
             store = Store(tmp_path / str(number))
-            run = do(store, *[replied(*one) for one in usages], max_rounds=len(usages))
+            run = do(store, *[replied(*usage) for usage in usages], max_rounds=len(usages))
             (one,) = store.summaries()
             assert (one.tokens, one.cost) == (tokens, cost) == (tokens, run.cost)
 
@@ -257,7 +257,7 @@ def test_foreign_files_are_left_out_of_the_list(tmp_path: Path) -> None:
     }.items():
         (tmp_path / name).write_bytes(data)
     (tmp_path / "zu.jsonl").mkdir()
-    assert [one.id for one in store.summaries()] == [run.id] == [one.id for one in store.summaries(1)]
+    assert [summary.id for summary in store.summaries()] == [run.id] == [summary.id for summary in store.summaries(1)]
     assert store.load(run.id) == run
 
 

@@ -80,7 +80,7 @@ def test_workflow_is_listed_with_steps_from_older_logs_too(tmp_path: Path, subte
     workflow = Workflow.from_yaml(WORKFLOW, agents={"a": Agent(ScriptedModel([replied_at_once(1.0)] * 20), name="a")})
     run = workflow.run_sync("Go", store=store, show=False)
     path = store.path(run.id)
-    (whole,) = [one for one in store.summaries() if one.id == run.id]
+    (whole,) = [summary for summary in store.summaries() if summary.id == run.id]
     assert (whole.steps, whole.rounds, whole.kind, work_words(whole)) == (8, 0, "workflow", "8 steps")
     assert steps_words(run) == "8 steps" and "    8 steps" in history_text([whole], "") and "8 steps" in run_list_html([whole])
     assert (whole.own_cost, whole.tokens, cost_words(whole)) == (0, 16, "$8.0000") and "· </span>" not in run_list_html([whole])
@@ -153,5 +153,5 @@ def test_saved_copy_without_marks_is_summarized_completely(tmp_path: Path) -> No
     for run in (kept, in_memory):
         save_trace(run, other.path(run.id))
     check_totals(store.path(kept.id))  # the copy has no marks and another size: it is read completely
-    found = {one.id: (one.rounds, one.tokens, one.cost) for one in other.summaries()}
+    found = {summary.id: (summary.rounds, summary.tokens, summary.cost) for summary in other.summaries()}
     assert found == {run.id: (3, 6, run.cost) for run in (kept, in_memory)}

@@ -46,7 +46,9 @@ def timeless() -> Run:
 
 def test_unknown_time_is_unknown_and_survives_its_log(timeless: Run, tmp_path: Path) -> None:
     assert (timeless.started_at, timeless.ended_at, timeless.seconds) == (None, None, None)
-    assert {(one.seconds, one.model_seconds, one.started_at, one.ended_at) for one in timeless.rounds} == {(None,) * 4}
+    assert {(round_.seconds, round_.model_seconds, round_.started_at, round_.ended_at) for round_ in timeless.rounds} == {
+        (None,) * 4
+    }
     assert load_trace(save_trace(timeless, tmp_path / "r-1.jsonl")) == timeless
     assert seconds_taken(timeless.events) == 0.0
 

@@ -240,7 +240,7 @@ def test_batches_are_sized_and_runs_keep_their_order(monkeypatch: pytest.MonkeyP
     run = loop(1, "r-9")
     assert [*workers.batch_files([*files[:2], run, run, *files[2:]])] == [files[:2], run, run, files[2:]]
     monkeypatch.setattr(workers, "BATCH_BYTES", 1)
-    assert [*workers.batch_files(files)] == [[one] for one in files]
+    assert [*workers.batch_files(files)] == [[file] for file in files]
     monkeypatch.setattr(workers, "BATCH_BYTES", 10**9)
     monkeypatch.setattr(workers, "BATCH_FILES", 2)
     assert [*workers.batch_files([SourceFile(str(folder / "gone")), *files])] == [

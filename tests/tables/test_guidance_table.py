@@ -52,7 +52,7 @@ def test_columns_keep_their_types_with_any_data(source: Any) -> None:
 @pytest.mark.req("R0.82")
 def test_guidance_texts_are_rows_in_order() -> None:
     run = heeding_late()
-    said = [(one.index, piece) for one in run.rounds for piece in one.guidance]
+    said = [(round_.index, piece) for round_ in run.rounds for piece in round_.guidance]
     frame = tables.guidance(run)
     assert rows(frame, "round", "cell", "level", "trigger", "text", "set", "version") == [
         (index + 1, piece.cell, piece.level, piece.trigger, piece.text, piece.set, piece.version) for index, piece in said
@@ -186,7 +186,7 @@ def test_run_without_guidance_has_no_rows() -> None:
 
 def test_runs_table_counts_only_followed_guidance_as_followed() -> None:
     run = run_of("Hm.", marked("in-progress"), do(1), marked("completed"), "Done.", todos=TodoBoard(["One"]))
-    followed = [verdict.followed for one in run.rounds for verdict in one.followed]
+    followed = [verdict.followed for round_ in run.rounds for verdict in round_.followed]
     assert {True, False, None} == set(followed), "the list at the start asks for nothing"
     row = tables.runs(run).iloc[0]
     assert (row["guidance_given"], row["guidance_followed"]) == (len(followed), followed.count(True))

@@ -85,6 +85,6 @@ def test_table_omits_metadata_numbers_that_are_too_large(tmp_path: Path) -> None
     path = tmp_path / "run.jsonl"
     path.write_text("".join(json.dumps(event, separators=(",", ":")) + "\n" for event in lines), "utf-8")
     run = load_trace(path)
-    replies = [one for one in run.rounds if one.metadata]
-    assert replies and all(one.metadata["context_tokens"] == 10**30 for one in replies)
+    replies = [round_ for round_ in run.rounds if round_.metadata]
+    assert replies and all(reply.metadata["context_tokens"] == 10**30 for reply in replies)
     assert tables.rounds(run)["context_tokens"].isna().all()

@@ -40,7 +40,7 @@ def test_repeated_answer_is_a_row_before_it_ends_the_run(snapshot: Snapshot) -> 
 def test_each_blocked_call_is_a_row(snapshot: Snapshot) -> None:
     run = run_of(*[ToolCall("look", {"n": 1})] * 4, "So.")
     assert rows(run) == [
-        (record.rule, one.index + 1, one.index + 1, "block") for one in run.rounds[2:4] for record in one.records
+        (record.rule, round_.index + 1, round_.index + 1, "block") for round_ in run.rounds[2:4] for record in round_.records
     ]
     assert tables.loops(run).sentence[0] == snapshot
 

@@ -274,7 +274,7 @@ def test_broken_cache_is_rebuilt(tmp_path: Path, subtests: pytest.Subtests) -> N
     whole = index.read_bytes()
 
     def part() -> Path:
-        return next(index.parent / one[0] for one in json.loads(index.read_bytes())["parts"])
+        return next(index.parent / part[0] for part in json.loads(index.read_bytes())["parts"])
 
     def changed(field: str, value: object) -> bytes:
         return json.dumps({**json.loads(whole), field: value}).encode()

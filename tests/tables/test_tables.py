@@ -397,7 +397,7 @@ def test_failed_call_row_has_the_user_traceback() -> None:
 
 def test_blocked_calls_are_counted_over_all_rounds() -> None:
     run = do(*[ToolCall("add", {"a": 1, "b": 2})] * 4, "Done.")
-    assert [bool(one.records[0].rule) for one in run.rounds[:4]] == [False, False, True, True]
+    assert [bool(round_.records[0].rule) for round_ in run.rounds[:4]] == [False, False, True, True]
     assert tables.runs(run).calls_blocked[0] == 2
 
 
@@ -444,7 +444,7 @@ def test_counts_beyond_float_precision_stay_exact() -> None:
 
 def test_times_keep_their_microseconds_and_their_zone(failed: Run) -> None:
     frame = tables.rounds(failed)
-    assert [at.to_pydatetime() for at in frame.started_at] == [one.started_at for one in failed.rounds]
+    assert [at.to_pydatetime() for at in frame.started_at] == [round_.started_at for round_ in failed.rounds]
 
 
 @pytest.mark.req("R0.71")

@@ -221,7 +221,7 @@ def test_user_message_ends_a_row(subtests: pytest.Subtests) -> None:
             with subtests.test(preset=name, rule=rule):
                 story = tell(threshold - 1).say("Please go on with something else now")
                 index = story.round_count
-                story.extend(*[(type(one), _fields(one, index)) for one in tell(1).events[1:]])
+                story.extend(*[(type(event), _fields(event, index)) for event in tell(1).events[1:]])
                 assert rule not in story.rules(name)
 
 

@@ -143,8 +143,8 @@ def test_user_message_ends_the_row() -> None:
 def test_memory_does_not_grow_with_the_run() -> None:
     detector = NearRepeat()
     story = bash(*[f"touch {'x' * number}" for number in range(100)])
-    for one in story.run.rounds:
-        assert detector.finished(one, story.run) == ()
+    for round_ in story.run.rounds:
+        assert detector.finished(round_, story.run) == ()
     assert len(detector._rows) == 16
 
 

@@ -50,7 +50,7 @@ def test_judge_decides_an_experiment_like_any_check(tmp_path: Path) -> None:
     table = results.table()
     assert table.judge.tolist() == table.was_called.tolist() and 0 < table.judge.sum() < 12
     assert all(row.judged["judge"] for row in results.rows) and compare(results, "matrix", "off").primary == "judge"
-    assert [one for one in results.notes if "not corrected" in one], "an estimate by a judge says so"
+    assert [note for note in results.notes if "not corrected" in note], "an estimate by a judge says so"
     judged = len(model.requests)
     small(6, folder=tmp_path / "exp", primary=judge, checks=[was_called]).run_sync(show=False)
     assert len(model.requests) == judged, "the second run judges nothing again"
@@ -156,7 +156,7 @@ def test_calls_are_runs_in_the_budget_and_in_no_arm(tmp_path: Path) -> None:
     results = experiment.results(peek=True)
     table = results.table()
     assert table.cost.sum() == 0 and table.judging_cost.sum() == 1.0 and results.missing > 0, "the fourth reaches the budget"
-    assert any("budget" in one for one in results.notes)
+    assert any("budget" in note for note in results.notes)
     assert tables.usage(tmp_path / "exp").cost.sum() == 0 and len(load_traces(tmp_path / "exp")) == len(table)
     calls = tables.usage(tmp_path / "exp" / ".judging")
     assert {*calls.operation} == {"judge"} and calls.cost.sum() == 1.0

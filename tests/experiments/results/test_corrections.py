@@ -66,7 +66,7 @@ def test_corrected_difference_equals_plain_code() -> None:
     found = compared(rows, quality(labels))
     means, parts = [], []
     for arm in "ab":
-        values = {one.run_id: one.values[JUDGE] for one in rows if one.variant == arm}
+        values = {row.run_id: row.values[JUDGE] for row in rows if row.variant == arm}
         known = [(values[run_id], label) for run_id, label in labels.items() if run_id in values]
         passed = fmean(values.values())
         if_passed, if_failed = ([label for value, label in known if value is verdict] for verdict in (True, False))
@@ -99,9 +99,9 @@ def test_planned_look_widens_the_corrected_interval_at_its_level() -> None:
 def test_what_cannot_be_corrected_says_so(subtests: pytest.Subtests) -> None:
     rows, labels = draw(Random(2), 40, 20, (0.7, 0.4), ((0.9, 0.8),) * 2)
     with subtests.test("no quality: a note"):
-        assert [one for one in compared(rows).notes if "not corrected" in one]
-        assert not [one for one in compared(rows, quality(labels)).notes if "not corrected" in one]
-        assert [one for one in compared(rows, quality(labels)).notes if "20 and 20 labelled runs" in one]
+        assert [note for note in compared(rows).notes if "not corrected" in note]
+        assert not [note for note in compared(rows, quality(labels)).notes if "not corrected" in note]
+        assert [note for note in compared(rows, quality(labels)).notes if "20 and 20 labelled runs" in note]
     with subtests.test("a judge no better than chance"), pytest.raises(SettingsError, match="better than chance"):
         compared(rows, quality({}, table(5, 5, 5, 5)))
     with subtests.test("another judge"), pytest.raises(SettingsError, match="does not decide here"):

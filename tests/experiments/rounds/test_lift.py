@@ -47,9 +47,9 @@ def test_effect_is_the_difference_of_weighted_means() -> None:
     values = defaultdict(list)
     for run in runs:
         sets = {event.round: event.set for event in draws_of(run)}
-        for one in run.rounds[1:]:
-            if one.reason == "workflow_mode":
-                values[sets[one.index]].append(bool(one.records))
+        for round_ in run.rounds[1:]:
+            if round_.reason == "workflow_mode":
+                values[sets[round_.index]].append(bool(round_.records))
     row = of_kind(lift(runs, outcome="call_worked"))
     assert (row["judged"], row["judged_without"]) == (len(values["matrix"]), len(values["off"]))
     means = {name: sum(each) / len(each) for name, each in values.items()}
@@ -66,11 +66,11 @@ def test_propensities_weigh_draws_of_several_designs() -> None:
     sums: dict[str, list[float]] = {"matrix": [0.0, 0.0], "off": [0.0, 0.0]}
     for run in runs:
         draws = {event.round: event for event in draws_of(run)}
-        for one in run.rounds[1:]:
-            if one.reason == "tool_results":
-                weight = 1 / draws[one.index].propensity
-                sums[draws[one.index].set][0] += weight * bool(one.records)
-                sums[draws[one.index].set][1] += weight
+        for round_ in run.rounds[1:]:
+            if round_.reason == "tool_results":
+                weight = 1 / draws[round_.index].propensity
+                sums[draws[round_.index].set][0] += weight * bool(round_.records)
+                sums[draws[round_.index].set][1] += weight
     row = of_kind(lift(runs, outcome="call_worked"), "tools")
     assert (row["share"], row["anyway"]) == pytest.approx(tuple(sums[name][0] / sums[name][1] for name in ("matrix", "off")))
 
@@ -78,9 +78,9 @@ def test_propensities_weigh_draws_of_several_designs() -> None:
 def test_followed_is_judged_alike_with_guidance_and_without() -> None:
     row = of_kind(lift(drawn_runs(30)))
     assert row["outcome"] == "followed" and 0 < row["share"] < 1 and 0 < row["anyway"] < 1
-    rounds = [one for run in drawn_runs(30) for one in run.rounds if one.reason == "workflow_mode"]
+    rounds = [round_ for run in drawn_runs(30) for round_ in run.rounds if round_.reason == "workflow_mode"]
     assert row["judged"] + row["judged_without"] == len(rounds)
-    told = [verdict.followed for one in rounds for guidance, verdict in zip(one.guidance, one.followed, strict=True)
+    told = [verdict.followed for round_ in rounds for guidance, verdict in zip(round_.guidance, round_.followed, strict=True)
             if guidance.cell == "workflow"]  # fmt: skip
     assert (len(told), sum(map(bool, told)) / len(told)) == (row["judged"], pytest.approx(row["share"]))
 
@@ -107,7 +107,7 @@ def test_rounds_count_with_any_drawn_set() -> None:
     """Including runs whose drawn sets are all silent."""
     runs = drawn_runs(20, {"off": 0.9, "matrix": 0.1})
     assert any({event.set for event in draws_of(run)} == {"off"} for run in runs)
-    rounds = [one for run in runs for one in run.rounds if one.reason == "workflow_mode"]
+    rounds = [round_ for run in runs for round_ in run.rounds if round_.reason == "workflow_mode"]
     row = of_kind(lift(runs))
     assert row["judged"] + row["judged_without"] == len(rounds) and row["unknown"] == 0
 

@@ -260,7 +260,7 @@ def test_no_key_is_sent_to_or_from_a_cluster(tmp_path: Path, cluster: Any, monke
             given = {"models": [model], "agent": {"tools": [read_key], "todos": False}, "places": 1, "budget": 1.0}
             experiment = Experiment(rows(1), {"a": "off", "b": "matrix"}, executor=cluster, folder=tmp_path / "exp", **given)
             results = experiment.run_sync(show=False)
-            assert not results.failures and [one.answered for one in server.requests] == [200] * 4
+            assert not results.failures and [request.answered for request in server.requests] == [200] * 4
     finally:
         cluster.run(_set_key, "PLANT_KEY", "")
         settings.forget_key("PLANT_KEY")

@@ -91,7 +91,7 @@ def test_key_reaches_a_worker_by_the_pipe_alone(tmp_path: Path) -> None:
             model = f"compatible:m?url={server.url}/v1&key=PLANT_KEY&price=0"
             given = {"models": [model], "folder": tmp_path / "exp", "executor": "processes"}
             results = Experiment(rows(1), {"a": "off", "b": "matrix"}, **given).run_sync(show=False)
-            assert not results.failures and [one.answered for one in server.requests] == [200, 200]
+            assert not results.failures and [request.answered for request in server.requests] == [200, 200]
         for path in (tmp_path / "exp").iterdir():
             assert KEY.encode() not in path.read_bytes(), path
     finally:
@@ -129,7 +129,7 @@ def test_refusal_in_one_worker_slows_the_others() -> None:
 
     workers += [SharedLimits(2, pass_on(place)) for place in range(2)]
     endpoint = Endpoint("openai", None, None, "OPENAI_API_KEY")
-    first, second = (one.limits.of(endpoint) for one in workers)
+    first, second = (worker.limits.of(endpoint) for worker in workers)
     assert first.allowed == second.allowed == 16  # type: ignore[attr-defined]
     first.was_refused(30.0, 60.0)
     for limiter in (first, second):

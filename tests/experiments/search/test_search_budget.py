@@ -59,14 +59,16 @@ def test_search_keeps_and_pays_the_verdicts_of_judges(tmp_path: Path) -> None:
     assert "Cost: unknown" in repr(small_search(**given).design())
     found = searched(small_search(budget=11.0, **given))
     rows = ExperimentFolder(tmp_path / "cells").attempts()
-    assert found.spent == sum(one.judging_cost or 0.0 for one in rows) == 0.25 * len(rows) <= 11.0
-    assert all(one.judged for one in rows)
+    assert found.spent == sum(row.judging_cost or 0.0 for row in rows) == 0.25 * len(rows) <= 11.0
+    assert all(row.judged for row in rows)
     assert searched(small_search(budget=11.0, **given)).spent == found.spent, "it counts what was spent before"
 
 
 def cost_of(folder: Path) -> float:
     """Sum the spending of a search over the rows of its folders."""
-    return sum(one.cost or 0.0 for place in ("cells", "judgement") for one in ExperimentFolder(folder / place).attempts())
+    return sum(
+        attempt.cost or 0.0 for place in ("cells", "judgement") for attempt in ExperimentFolder(folder / place).attempts()
+    )
 
 
 @pytest.mark.slow("searches of up to a hundred runs with many budgets")

@@ -67,7 +67,7 @@ def test_interval_and_p_are_those_of_a_jackknife_by_cluster(subtests: pytest.Sub
 
 
 def test_draws_of_equal_weight_make_plain_shares() -> None:
-    drawn = [one._replace(propensity=0.5) for one in draws(Random(0))]
+    drawn = [draw._replace(propensity=0.5) for draw in draws(Random(0))]
     found = estimate_weighted_difference(drawn)
     for is_first, mean in ((True, found.first), (False, found.second)):
         values = [one.value for one in drawn if one.is_first is is_first]

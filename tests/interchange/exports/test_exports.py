@@ -59,8 +59,8 @@ def test_the_requests_are_as_the_sdks_take_them(subtests: pytest.Subtests) -> No
         with subtests.test(name):
             request = openai_chat_export.request_of(make())
             chat.validate_python(request)
-            answered = {one["tool_call_id"] for one in request["messages"] if one["role"] == "tool"}
-            asked = {call["id"] for one in request["messages"] for call in one.get("tool_calls", ())}
+            answered = {message["tool_call_id"] for message in request["messages"] if message["role"] == "tool"}
+            asked = {call["id"] for message in request["messages"] for call in message.get("tool_calls", ())}
             assert answered <= asked
             messages.validate_python(anthropic_messages_export.request_of(make()))
 
@@ -77,7 +77,7 @@ def test_the_spans_name_the_conventions_and_follow_them() -> None:
     first = lines_of([run])[0]["resourceSpans"][0]
     assert first["schemaUrl"] == first["scopeSpans"][0]["schemaUrl"] == "https://opentelemetry.io/schemas/gen-ai/0.1.0"
     spans = otel_spans([run])
-    assert [one["name"] for one in spans][:4] == [
+    assert [span["name"] for span in spans][:4] == [
         "invoke_agent agent",
         "chat script",
         "execute_tool todo_operations",
@@ -85,12 +85,12 @@ def test_the_spans_name_the_conventions_and_follow_them() -> None:
     ]
     own, others = spans[0], spans[1:]
     assert own["parentSpanId"] == "" and {one["parentSpanId"] for one in others} == {own["spanId"]}
-    assert {len(one["traceId"]) for one in spans} == {32} and {len(one["spanId"]) for one in spans} == {16}
-    assert len({one["spanId"] for one in spans}) == len(spans)
+    assert {len(span["traceId"]) for span in spans} == {32} and {len(span["spanId"]) for span in spans} == {16}
+    assert len({span["spanId"] for span in spans}) == len(spans)
     for one in spans:
         assert one["attributes"]["gen_ai.operation.name"] == one["name"].split()[0]
         assert int(own["startTimeUnixNano"]) <= int(one["startTimeUnixNano"]) <= int(one["endTimeUnixNano"])
-    failed = [one for one in spans if one["status"].get("code") == 2]
+    failed = [span for span in spans if span["status"].get("code") == 2]
     assert [one["attributes"]["error.type"] for one in failed] == ["invalid_arguments", "tool_error"]
     assert lines_of([run]) == lines_of([run])
 
@@ -98,9 +98,9 @@ def test_the_spans_name_the_conventions_and_follow_them() -> None:
 def names_of(spans: Iterable[dict[str, Any]]) -> dict[tuple[str, int], set[str]]:
     """Return the attributes that the conventions define for spans of each operation and kind."""
     found: dict[tuple[str, int], set[str]] = {}
-    for one in spans:
-        names = {name for name in one["attributes"] if name.startswith(("gen_ai.", "error."))}
-        found.setdefault((one["attributes"]["gen_ai.operation.name"], one["kind"]), set()).update(names)
+    for span in spans:
+        names = {name for name in span["attributes"] if name.startswith(("gen_ai.", "error."))}
+        found.setdefault((span["attributes"]["gen_ai.operation.name"], span["kind"]), set()).update(names)
     return found
 
 
@@ -123,13 +123,16 @@ def test_a_model_call_after_a_compaction_says_so() -> None:
     made.compact("It went.")
     made.reply("Two.")
     calls = [one for one in otel_spans([made.finish()]) if one["name"].startswith("chat")]
-    assert [one["attributes"].get("gen_ai.conversation.compacted") for one in calls] == [None, True]
+    assert [call["attributes"].get("gen_ai.conversation.compacted") for call in calls] == [None, True]
 
 
 def test_findings_are_evaluation_results_on_their_model_call() -> None:
     spans = {one["spanId"]: one["name"] for one in otel_spans([judged()])}
     records = lines_of([judged()])[1]["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
-    told = [(one["eventName"], values(one["attributes"])["gen_ai.evaluation.name"], spans[one["spanId"]]) for one in records]
+    told = [
+        (record["eventName"], values(record["attributes"])["gen_ai.evaluation.name"], spans[record["spanId"]])
+        for record in records
+    ]
     assert told == [("gen_ai.evaluation.result", rule, "chat hand") for rule in ("only_blocked_calls", "no_progress")]
 
 
@@ -153,8 +156,8 @@ def test_nested_runs_join_their_root_trace_in_any_order() -> None:
 
 def test_unknown_times_are_in_order_and_marked() -> None:
     spans = otel_spans([RUNS["authors"]()])
-    assert all(one["attributes"]["agentnb.times"] in ("unknown", "only the duration") for one in spans)
-    chats = [int(one["startTimeUnixNano"]) for one in spans if one["name"].startswith("chat")]
+    assert all(span["attributes"]["agentnb.times"] in ("unknown", "only the duration") for span in spans)
+    chats = [int(span["startTimeUnixNano"]) for span in spans if span["name"].startswith("chat")]
     assert chats == sorted(chats) and len(set(chats)) == 3
 
 
@@ -180,8 +183,8 @@ def test_long_conversation_with_calls_round_trips(tmp_path: Path) -> None:
     run = made.finish()
     for form in ("otel", "openinference"):
         back = load_trace(save_trace(run, tmp_path / "run", form))
-        assert [(one.role, one.text, one.calls) for one in back.messages] == [
-            (one.role, one.text, one.calls) for one in run.messages
+        assert [(message.role, message.text, message.calls) for message in back.messages] == [
+            (message.role, message.text, message.calls) for message in run.messages
         ]
         assert back.system == run.system
 

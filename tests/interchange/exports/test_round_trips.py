@@ -75,7 +75,7 @@ def test_nested_runs_stay_nested_where_the_form_has_ids(tmp_path: Path, subtests
 
 def conversation(run: Run) -> list[Any]:
     """Return the messages of a run with their calls."""
-    calls = [[(call.id, call.name, call.arguments) for call in one.calls] for one in run.messages]
+    calls = [[(call.id, call.name, call.arguments) for call in message.calls] for message in run.messages]
     return [(one.role, one.author, one.text, each) for one, each in zip(run.messages, calls, strict=True)]
 
 

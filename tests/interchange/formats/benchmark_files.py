@@ -28,7 +28,7 @@ def runs_of(path: Path, data: Any, *, strict: bool = True) -> Runs:
 
 def records(run: Run) -> list[CallRecord]:
     """Return the calls of a run."""
-    return [record for one in run.rounds for record in one.records]
+    return [record for round_ in run.rounds for record in round_.records]
 
 
 def calls(run: Run) -> list[ToolCall]:
@@ -48,4 +48,4 @@ def recorded(run: Run) -> dict[str, Any]:
 
 def said(run: Run) -> list[tuple[str, str, str]]:
     """Return role, author and text of each message, without results."""
-    return [(one.role, one.author, one.text) for one in run.messages if one.role != "tool"]
+    return [(message.role, message.author, message.text) for message in run.messages if message.role != "tool"]

@@ -14,7 +14,9 @@ BEGIN, END = "<!-- formats -->\n", "<!-- /formats -->"
 def table() -> str:
     """Return the table: name, product, contents that are read, and what records an end."""
     formats = sorted(FORMATS, key=lambda one: one.NAME)
-    rows = [f"| `{one.NAME}` | {one.TITLE} | {_first_sentence(one)} | {one.RECORDS_END} |" for one in formats]
+    rows = [
+        f"| `{format_.NAME}` | {format_.TITLE} | {_first_sentence(format_)} | {format_.RECORDS_END} |" for format_ in formats
+    ]
     head = "| name in tables | what it is | what its files are | what records the end of a run |"
     return "\n".join([head, "|---|---|---|---|", *rows, ""])
 

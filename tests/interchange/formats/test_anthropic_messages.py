@@ -141,7 +141,7 @@ def test_server_tool_results_stay_within_the_reply(tmp_path: Path) -> None:
         {"type": "text", "text": "Done."},
     ]
     run = load_trace(document(tmp_path, {"request": {"model": "claude-x", "messages": [ASKS]}, "response": answer(*content)}))
-    assert [one for one in lines(run) if one.startswith("tool")] == [
+    assert [line for line in lines(run) if line.startswith("tool")] == [
         "tool: -> T\nhttps://example.org",
         "tool: ! -> gone",
         "tool: -> 1",
@@ -177,6 +177,9 @@ def test_end_of_last_reply_is_end_of_run(tmp_path: Path, subtests: pytest.Subtes
 def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
     broken = [{"system": "S", "messages": TALK}, 7, {"system": "S", "messages": [ASKS, {"role": "assistant", "content": [7]}]}]
     found = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
-    assert [run.text for run in found] == ["It is 7 m."] and [one.position for one in found.problems] == ["line 2", "line 3"]
+    assert [run.text for run in found] == ["It is 7 m."] and [problem.position for problem in found.problems] == [
+        "line 2",
+        "line 3",
+    ]
     with pytest.raises(TraceError, match="line 2"):
         load_traces(tmp_path / "a.jsonl")

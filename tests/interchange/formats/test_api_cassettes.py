@@ -42,7 +42,7 @@ def cassette(folder: Path, *exchanges: Any, name: str = "cassette.json") -> Path
 
 
 def stream(*events: Any) -> str:
-    return "".join(f"event: x\ndata: {json.dumps(one)}\n\n" for one in events) + "data: [DONE]\n\n"
+    return "".join(f"event: x\ndata: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
 
 
 def test_cassette_is_one_run_with_the_counts_of_its_file() -> None:
@@ -54,10 +54,10 @@ def test_cassette_is_one_run_with_the_counts_of_its_file() -> None:
         path = CASSETTES / f"{name}.yaml"
         run = load_trace(path)
         exchanges = load_yaml(path.read_bytes(), name)["interactions"]
-        assert (len(run.rounds), sum(len(one.records) for one in run.rounds)) == (rounds, calls)
+        assert (len(run.rounds), sum(len(round_.records) for round_ in run.rounds)) == (rounds, calls)
         assert sum(message.role == "user" for message in run.messages) == messages
         assert (run.status, run.stop_reason, run.usage) == ("completed", "natural", usage)
-        assert sum(one.usage != Usage() for one in run.rounds) == len(exchanges)  # each response counts once
+        assert sum(round_.usage != Usage() for round_ in run.rounds) == len(exchanges)  # each response counts once
 
 
 def test_conversation_that_switches_api_is_one_run() -> None:
@@ -72,7 +72,7 @@ def test_conversation_that_switches_api_is_one_run() -> None:
         "tool: -> London",
         "assistant: The capital of England is London.",
     ]
-    assert run.model == "gemini-2.0-flash-exp" and [one.name for one in run.tools] == ["get_capital"]
+    assert run.model == "gemini-2.0-flash-exp" and [tool.name for tool in run.tools] == ["get_capital"]
 
 
 def test_bodies_are_read_however_they_are_recorded(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -99,7 +99,7 @@ def test_bodies_are_read_however_they_are_recorded(tmp_path: Path, subtests: pyt
         entry = {"request": request, "response": {"status": 200, "content": {"text": plain}}, "time": 1500}
         entry["startedDateTime"] = "2026-01-01T00:00:00Z"
         run = load_trace(document(tmp_path, {"log": {"entries": [entry]}}, "a.har"))
-        assert run.text == "7 m" and [one.seconds for one in run.events if isinstance(one, ModelReplied)] == [1.5]
+        assert run.text == "7 m" and [event.seconds for event in run.events if isinstance(event, ModelReplied)] == [1.5]
 
 
 def test_streams_of_each_api_become_their_responses(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -152,7 +152,7 @@ def test_streams_of_each_api_become_their_responses(tmp_path: Path, subtests: py
     for name, (asked, events, read) in streams.items():
         with subtests.test(name):
             run = load_trace(cassette(tmp_path, exchange(asked, {"string": stream(*events)})))
-            assert [one for one in lines(run) if one.startswith("assistant")] == read
+            assert [line for line in lines(run) if line.startswith("assistant")] == read
             assert (run.usage.input, run.usage.output) == (3, 2)
 
 
@@ -170,14 +170,14 @@ def test_conversations_of_one_cassette_are_separated(tmp_path: Path) -> None:
             {"request": {"method": "GET", "uri": "https://example.org/a.png"}, "response": {"body": {"string": "x"}}},
         )
     )
-    assert [[one.text for one in run.rounds] for run in runs] == [["7 m", "Yes."], ["I."], ["8 m"]]
+    assert [[round_.text for round_ in run.rounds] for run in runs] == [["7 m", "Yes."], ["I."], ["8 m"]]
     assert [run.origin.position for run in runs if run.origin] == ["exchange 0", "exchange 1", "exchange 3"]
 
 
 def test_retried_request_is_a_warning(tmp_path: Path) -> None:
     busy = exchange({"messages": [ASKS]}, {"error": {"message": "Busy."}}, 429)
     run = load_trace(cassette(tmp_path, busy, exchange({"messages": [ASKS]}, chat("7 m"))))
-    assert run.status == "completed" and len(run.rounds) == 1 and any("Busy." in one for one in run.warnings)
+    assert run.status == "completed" and len(run.rounds) == 1 and any("Busy." in warning for warning in run.warnings)
     run = load_trace(cassette(tmp_path, exchange({"messages": [ASKS]}, {"string": "<html>"}, 502)))
     assert (run.status, str(run.error)) == ("failed", "HTTP status 502")
     run = load_trace(cassette(tmp_path, exchange({"messages": [ASKS]}, {"detail": "gone"}, 404)))
@@ -206,7 +206,10 @@ def test_body_that_expands_without_end_is_refused(tmp_path: Path, monkeypatch: p
 def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
     path = cassette(tmp_path, exchange({"messages": [ASKS]}, chat("7 m")), {"request": 7}, {"response": {}})
     found = load_traces(path, strict=False)
-    assert [run.text for run in found] == ["7 m"] and [one.position for one in found.problems] == ["exchange 1", "exchange 2"]
+    assert [run.text for run in found] == ["7 m"] and [problem.position for problem in found.problems] == [
+        "exchange 1",
+        "exchange 2",
+    ]
     with pytest.raises(TraceError, match="exchange 1"):
         load_traces(path)
     empty = cassette(tmp_path, {"request": {"uri": "https://example.org"}, "response": {}}, name="other.json")

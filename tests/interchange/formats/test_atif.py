@@ -17,7 +17,7 @@ def test_agent_step_is_a_reply_with_calls_and_results() -> None:
     run = load_trace(SAMPLE)
     steps = loaded("atif/research.json")["steps"]
     assert len(run.rounds) == sum(step["source"] == "agent" and not step.get("is_copied_context") for step in steps)
-    assert [(one.id, one.name, one.arguments) for one in calls(run)] == [
+    assert [(call.id, call.name, call.arguments) for call in calls(run)] == [
         ("c1", "search", {"q": "maker"}),
         ("c2", "delegate", {"to": "reader"}),
     ]
@@ -109,4 +109,4 @@ def test_call_failed_if_its_step_says_so(tmp_path: Path) -> None:
     steps = [step(1, True, "a"), step(2, False, "b"), step(3, "no", "c"), step(4, True, "d", "e")]
     one = {"schema_version": "ATIF-v1.2", "agent": {"name": "x", "version": "1"}, "steps": steps}
     (run,) = runs_of(tmp_path / "t.jsonl", (one,))
-    assert [one.is_error for each in run.rounds for one in each.results] == [True, False, False, False, False]
+    assert [result.is_error for each in run.rounds for result in each.results] == [True, False, False, False, False]

@@ -31,7 +31,7 @@ def said(run: Run) -> list[tuple[str, str]]:
 
 
 def replies(run: Run) -> list[tuple[str, list[str]]]:
-    return [(one.text, [call.name for call in one.calls]) for one in run.rounds]
+    return [(round_.text, [call.name for call in round_.calls]) for round_ in run.rounds]
 
 
 def session(tmp_path: Path, *records: Any, name: str = "session.jsonl") -> Run:
@@ -51,11 +51,11 @@ def counted(records: list[dict[str, Any]]) -> tuple[int, int, int]:
 def test_replies_calls_and_results_match_the_file(path: Path) -> None:
     records = json.loads(path.read_text())["loglines"] if path is WEB else lines_of(path)
     run = load_trace(path)
-    calls = [record for one in run.rounds for record in one.records]
+    calls = [record for round_ in run.rounds for record in round_.records]
     assert counted(records) == (
         len(run.rounds),
         len(calls),
-        sum(one.result is not None and one.result.error_code != "lost" for one in calls),
+        sum(call.result is not None and call.result.error_code != "lost" for call in calls),
     )
     assert run.origin is not None and run.origin.format == ("claude_code_web" if path is WEB else "claude_code")
 
@@ -163,7 +163,7 @@ def test_withdrawn_prompt_is_a_fork_of_its_run(tmp_path: Path) -> None:
     main, left = load_traces(path)
     assert (replies(main), said(main)) == ([("Started.", []), ("There.", [])], [("", "Start"), ("", "Right way")])
     assert (replies(left), said(left)) == ([("Going.", ["Bash"])], [("", "Start"), ("", "Wrong way")])
-    assert [one.text for one in left.messages[: left.inherited]] == ["Start", "Started."] and left.prompt == "Wrong way"
+    assert [message.text for message in left.messages[: left.inherited]] == ["Start", "Started."] and left.prompt == "Wrong way"
     assert left.forked_from is not None and (left.forked_from.run_id, left.forked_from.round) == (main.id, 1)
     assert load_trace(path) == main
 
@@ -191,14 +191,14 @@ def test_nested_branches_share_their_beginning_and_count_replies_once(tmp_path: 
         ],
     )
     runs = load_traces(path)
-    heads = {run.prompt: [one.text for one in run.messages[: run.inherited]] for run in runs}
+    heads = {run.prompt: [message.text for message in run.messages[: run.inherited]] for run in runs}
     assert heads == {
         "First again": [],
         "First": [],
         "Second": ["First", "One."],
         "Third": ["First", "One.", "Second", "Two."],
     }
-    assert {run.prompt: [one.text for one in run.rounds] for run in runs} == {
+    assert {run.prompt: [round_.text for round_ in run.rounds] for run in runs} == {
         "First again": ["Six."],
         "First": ["One.", "Five."],
         "Second": ["Two.", "Four."],
@@ -221,7 +221,7 @@ def test_result_before_its_call_is_moved_behind_it(tmp_path: Path) -> None:
     for lines in ([asked, result, call, done], [done, result, call, asked]):
         run = session(tmp_path, *lines)
         assert replies(run) == [("", ["Bash"]), ("Done.", [])]
-        assert [one.success for one in run.rounds[0].records] == [True]
+        assert [record.success for record in run.rounds[0].records] == [True]
     assert said(session(tmp_path, asked, call, result, *circle))[1:] == [("", "Round"), ("", "and round")], "nothing is lost"
 
 
@@ -244,7 +244,7 @@ def test_copied_part_of_a_forked_session_is_history(tmp_path: Path, subtests: py
             write_lines(tmp_path / form / "s-1.jsonl", main)
             path = write_lines(tmp_path / form / "s-2.jsonl", [*copied, *own])
             first, second = load_traces(tmp_path / form)
-            assert [one.text for one in second.messages] == ["Go", "", "", "Done.", "More", "Yes."]
+            assert [message.text for message in second.messages] == ["Go", "", "", "Done.", "More", "Yes."]
             assert (first.id, second.id, load_trace(path).id) == ("s-1", "s-2", "s-2")
             if form != "unmarked":
                 assert (second.prompt, len(second.rounds), second.usage.input, second.inherited) == ("More", 1, 100, 4)
@@ -254,7 +254,7 @@ def test_copied_part_of_a_forked_session_is_history(tmp_path: Path, subtests: py
     in_the_middle = [one | {"forkedFrom": {"sessionId": "s-1"}, "sessionId": "s-2"} for one in main[:2]]
     rest = [one | {"sessionId": "s-2"} for one in main[2:]]
     run = load_trace(write_lines(tmp_path / "s-2.jsonl", [*in_the_middle, *rest]))
-    assert [one.text for one in run.rounds] == ["Done."] and run.result_of("t1") is not None
+    assert [round_.text for round_ in run.rounds] == ["Done."] and run.result_of("t1") is not None
     alone = load_traces(write_lines(tmp_path / "alone" / "s-2.jsonl", [*main, *own]))
     assert [(run.id, run.usage.input) for run in alone] == [("s-1", 11), ("s-2", 100)], "the first has no file of its own"
 
@@ -306,7 +306,7 @@ def test_compaction_replaces_earlier_messages_in_later_requests(tmp_path: Path) 
         {"type": "summary", "summary": "Went well", "leafUuid": "a3"},
     )
     assert said(run) == [("", "Go"), ("", "Go on")]
-    requests = [[(one.role, one.text) for one in seen.request.messages] for _, seen in sent_requests(run)]
+    requests = [[(message.role, message.text) for message in seen.request.messages] for _, seen in sent_requests(run)]
     assert requests == [
         [("user", "Go")],
         [("user", "So far: ...")],

@@ -20,7 +20,7 @@ STREAM = FILES / "claude_stream" / "max_turns.jsonl"
 def test_message_lines_are_one_reply_and_sub_agents_runs() -> None:
     run, nested = load_traces(STREAM)
     assert len(run.rounds) == 2 and nested.parent_id == run.id and nested.agent == "general-purpose"
-    reply = next(one for one in run.messages if one.role == "assistant")
+    reply = next(message for message in run.messages if message.role == "assistant")
     assert reply.parts[:2] == (Thinking("I run them."), Text("I run the tests."))
     assert [call.name for call in reply.calls] == ["Bash"]
     assert results(run) == [("1 failed", "tool_error"), ("It compares 1 to 2.", None)]
@@ -63,9 +63,11 @@ def test_text_after_a_compaction_is_its_summary(tmp_path: Path) -> None:
     ]
     lines = [first, *rest[:6], boundary | session, *[one | session for one in told], *rest[6:]]
     run = load_traces(write_lines(tmp_path / "compacted.jsonl", lines))[0]
-    assert [one.text for one in sent_request(run, 1).request.messages] == ["So far: ...\n\nHook."]
+    assert [message.text for message in sent_request(run, 1).request.messages] == ["So far: ...\n\nHook."]
     assert recorded(run)["compactions"] == [{"trigger": "auto", "tokens_before": 9, "after_rounds": 1}]
-    assert [(one.author, one.text) for one in run.messages if one.role == "user"][1:] == [("claude-code", "Hook.")]
+    assert [(message.author, message.text) for message in run.messages if message.role == "user"][1:] == [
+        ("claude-code", "Hook.")
+    ]
 
 
 def test_partial_messages_and_notices_are_left_out(tmp_path: Path) -> None:

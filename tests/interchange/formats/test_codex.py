@@ -35,7 +35,7 @@ def counts(last: int, total: int) -> dict[str, Any]:
 
 
 def replies(run: Run) -> list[tuple[str, list[str]]]:
-    return [(one.text, [call.name for call in one.calls]) for one in run.rounds]
+    return [(round_.text, [call.name for call in round_.calls]) for round_ in run.rounds]
 
 
 def session(tmp_path: Path, *records: Any) -> Run:
@@ -45,16 +45,16 @@ def session(tmp_path: Path, *records: Any) -> Run:
 def test_replies_calls_and_results_match_the_file() -> None:
     items = [record["payload"] for record in lines_of(LARGE) if record["type"] == "response_item"]
     run = load_trace(LARGE)
-    said = [one for one in items if one["type"] == "message" and one["role"] == "assistant"]
-    assert [one.text for one in run.rounds] == [one["content"][0]["text"] for one in said]
-    calls = [record for one in run.rounds for record in one.records]
-    assert [record.call.name for record in calls] == [one["function"]["name"] for one in items if one["type"] == "tool_call"]
+    said = [item for item in items if item["type"] == "message" and item["role"] == "assistant"]
+    assert [round_.text for round_ in run.rounds] == [one["content"][0]["text"] for one in said]
+    calls = [record for round_ in run.rounds for record in round_.records]
+    assert [record.call.name for record in calls] == [item["function"]["name"] for item in items if item["type"] == "tool_call"]
     assert calls[0].call.arguments == {"command": "printf 'line1\\nline2\\nline3\\n'", "cwd": "/tmp/large"}
     assert calls[0].result is not None and calls[0].result.text == "line1\nline2\nline3\n"
     used = run.rounds[0].usage
     assert (used.input, used.cache_read, used.output, used.reasoning) == (12091, 10880, 182, 128)
     assert (run.prompt, run.model, run.system, run.status) == ("Start", "gpt-5.2", "large", "unknown")
-    assert "codex" in [one.author for one in run.messages]  # its environment is not a user message
+    assert "codex" in [message.author for message in run.messages]  # its environment is not a user message
 
 
 def test_reply_runs_to_its_result_and_events_repeat_nothing(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_reply_runs_to_its_result_and_events_repeat_nothing(tmp_path: Path) -> N
     first, second = run.rounds[0].records
     assert (first.call.arguments, first.success, first.seconds) == ({"command": ["ls"]}, False, 0.5)
     assert (second.call.arguments, second.success, second.seconds) == ({"input": "*** Begin"}, True, 2.0)
-    assert [one.usage.input for one in run.rounds] == [100, 200]
+    assert [round_.usage.input for round_ in run.rounds] == [100, 200]
     assert (run.prompt, run.status, run.stop_reason, run.id) == ("Go", "completed", "natural", "c-1")
 
 
@@ -146,14 +146,14 @@ def test_product_and_developer_texts_are_not_user_messages(tmp_path: Path) -> No
     calls = [{**one, "payload": {**one["payload"], "call_id": f"c{number}"}} for number in range(4) for one in loop]
     notices = [message("developer", "Mind the time."), message("user", "<subagent_notification>done</subagent_notification>")]
     run = session(tmp_path, message("developer", "Be brief."), message("user", "Go"), *calls[:4], *notices, *calls[4:])
-    assert run.prompt == "Go" and [one.reason for one in run.rounds] == ["prompt", *["tool_results"] * 3]
+    assert run.prompt == "Go" and [round_.reason for round_ in run.rounds] == ["prompt", *["tool_results"] * 3]
     said = [event for event in run.events if isinstance(event, CommandReceived)]
     assert [(one.message.author, one.by_person) for one in said if one.message is not None] == [
         ("developer", False),
         ("developer", False),
         ("codex", False),
     ]
-    assert run.calls_this_turn == 4 and any(one.first == 0 and one.last == 3 for one in findings(run))
+    assert run.calls_this_turn == 4 and any(finding.first == 0 and finding.last == 3 for finding in findings(run))
     only = session(tmp_path, message("developer", "Begin."), message("assistant", "Done."))
     assert only.prompt == "Begin."
 
@@ -171,7 +171,7 @@ def test_files_without_messages_have_a_round_for_each_turn() -> None:
         ("codex_052_raw.jsonl", [(980, 640), (1620, 240)]),
     ):
         (run,) = load_traces(FILES / "codex" / name)
-        assert [(one.usage.input, one.usage.output) for one in run.rounds] == expected
+        assert [(round_.usage.input, round_.usage.output) for round_ in run.rounds] == expected
 
 
 def test_flat_lines_of_first_versions_are_read(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def exchange(*messages: Any, reply: str) -> dict[str, Any]:
 
 
 def texts(path: Path) -> list[list[str]]:
-    return [[one.text for one in run.rounds] for run in load_traces(path)]
+    return [[round_.text for round_ in run.rounds] for run in load_traces(path)]
 
 
 def test_request_continues_only_the_conversation_whose_reply_it_repeats(tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ def request(call_id: str, name: str, **arguments: Any) -> dict[str, Any]:
 def test_replies_and_calls_match_the_file() -> None:
     said = [record["data"] for record in lines_of(SMALL) if record["type"] == "assistant.message"]
     (run,) = load_traces(SMALL)
-    assert [one.text for one in run.rounds] == [one["content"] for one in said]
+    assert [round_.text for round_ in run.rounds] == [one["content"] for one in said]
     made = [call["name"] for one in said for call in one["toolRequests"]]
-    assert [call.name for one in run.rounds for call in one.calls if call.name != "unknown"] == made
+    assert [call.name for round_ in run.rounds for call in round_.calls if call.name != "unknown"] == made
     assert (run.id, run.model, run.prompt) == ("copilot_stage0_small", "gpt-5-mini", "List the files")
     first = run.rounds[0].records[0]
     assert (first.call.arguments, first.seconds, run.rounds[0].usage.output) == ({"command": "ls"}, 0.004, 12)
@@ -50,9 +50,9 @@ def test_sub_agent_is_nested_in_the_run_that_started_it(tmp_path: Path) -> None:
         ],
     )
     main, sub = load_traces(path)
-    assert [one.text for one in main.rounds] == ["", "Done."] and main.rounds[0].results[0].text == "One."
+    assert [round_.text for round_ in main.rounds] == ["", "Done."] and main.rounds[0].results[0].text == "One."
     assert (sub.id, sub.parent_id, sub.agent, sub.prompt) == ("p-1-t1", "p-1", "explore", "Count")
-    assert [one.text for one in sub.rounds] == ["", "One."]
+    assert [round_.text for round_ in sub.rounds] == ["", "One."]
     assert main.rounds[1].usage.output is None
 
 
@@ -67,7 +67,7 @@ def test_event_before_its_predecessor_is_moved_behind_it(tmp_path: Path) -> None
     run = load_trace(
         write_lines(tmp_path / "events.jsonl", [event("session.start", sessionId="p-1"), *linked[:1], *linked[:0:-1]])
     )
-    assert [one.text for one in run.rounds] == ["", "Done."] and run.rounds[0].results[0].text == "a"
+    assert [round_.text for round_ in run.rounds] == ["", "Done."] and run.rounds[0].results[0].text == "a"
 
 
 def test_compaction_replaces_earlier_messages_in_later_requests(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_compaction_replaces_earlier_messages_in_later_requests(tmp_path: Path) 
         ],
     )
     run = load_trace(path)
-    assert [one.text for one in sent_request(run, 1).request.messages] == ["It was begun.\n\nGo on"]
+    assert [message.text for message in sent_request(run, 1).request.messages] == ["It was begun.\n\nGo on"]
 
 
 def test_abort_cancels_the_run_and_failed_tools_say_why(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def reply(text: str, *calls: str, **more: Any) -> dict[str, Any]:
 
 
 def replies(run: Run) -> list[tuple[str, list[str]]]:
-    return [(one.text, [call.name for call in one.calls]) for one in run.rounds]
+    return [(round_.text, [call.name for call in round_.calls]) for round_ in run.rounds]
 
 
 def fill(opened: sqlite3.Connection) -> None:
@@ -77,7 +77,7 @@ def is_as_filled(runs: list[Run]) -> bool:
 
 
 def test_doubly_nested_messages_are_read_and_calls_have_no_text() -> None:
-    recorded = [one["message"]["message"] for one in json.loads(SAMPLE.read_text())["messages"]]
+    recorded = [message["message"]["message"] for message in json.loads(SAMPLE.read_text())["messages"]]
     run = load_trace(SAMPLE)
     made = [one for one in recorded if one["role"] == "assistant"]
     assert replies(run) == [(one["content"], ["list_directory"] if "tool_calls" in one else []) for one in made]

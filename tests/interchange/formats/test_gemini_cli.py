@@ -31,13 +31,13 @@ def session(tmp_path: Path, *messages: Any) -> Run:
 
 
 def replies(run: Run) -> list[tuple[str, list[str]]]:
-    return [(one.text, [made.name for made in one.calls]) for one in run.rounds]
+    return [(round_.text, [made.name for made in round_.calls]) for round_ in run.rounds]
 
 
 def test_messages_and_usage_match_the_file() -> None:
     recorded = json.loads(SMALL.read_text())
     run = load_trace(SMALL)
-    assert [one.text for one in run.messages] == [one["content"] for one in recorded["messages"]]
+    assert [message.text for message in run.messages] == [message["content"] for message in recorded["messages"]]
     assert (run.id, run.model, run.status) == (recorded["sessionId"], "gemini-3-flash-preview", "unknown")
     assert run.messages[1].parts[0] == Thinking("Short reasoning placeholder.")
     assert (run.rounds[0].usage.input, run.rounds[0].usage.output, run.rounds[0].usage.reasoning) == (10, 5, 0)

@@ -113,7 +113,7 @@ def test_zstandard_frames_and_chunks_are_read_without_an_extra(subtests: pytest.
             assert [one.outcome for one in (passed, failed)] == ["passed", "failed"]
             assert [(one.usage.input, one.usage.output) for one in (passed, failed)] == [(300, 30), (302, 30)]
             assert said(passed)[-1][2] == "The answer is 3." and results(passed) == [(long, None)]
-            assert [(one.name, one.arguments) for one in calls(passed)] == [("add", {"a": 1, "b": 2})]
+            assert [(call.name, call.arguments) for call in calls(passed)] == [("add", {"a": 1, "b": 2})]
             assert recorded(failed)["metadata"] == {"level": 1} and recorded(passed)["target"] == "3"
             assert records(passed)[0].seconds is not None and passed.tools[0].description == "Add two numbers."
             assert passed.origin is not None and passed.origin.benchmark == "sums"
@@ -131,7 +131,7 @@ def test_reply_has_usage_time_and_duration_of_its_call() -> None:
 def test_tool_errors_are_errors_of_their_results() -> None:
     run = load_trace(FILES / "inspect/log_tool_call_error.json")
     messages = loaded("inspect/log_tool_call_error.json")["samples"][0]["messages"]
-    assert all(one.result is not None and one.result.is_error for one in records(run))
+    assert all(record.result is not None and record.result.is_error for record in records(run))
     kinds = {"parsing": "invalid_arguments", "unknown": "tool_error"}
     found = [message["error"]["type"] for message in messages]
     assert [code for _, code in results(run)] == [kinds.get(kind, kind) for kind in found]
@@ -158,13 +158,13 @@ def test_message_keeps_reasoning_calls_parse_errors_and_attachments(tmp_path: Pa
     )
     parts = [part for part in run.messages[1].parts if isinstance(part, Thinking)]
     assert parts == [Thinking("I must look.", {"signature": "sig"}), Thinking("It looks.", {"redacted": True})]
-    assert [(one.name, one.arguments, one.id, one.provider_metadata) for one in calls(run)] == [
+    assert [(call.name, call.arguments, call.id, call.provider_metadata) for call in calls(run)] == [
         ("read", {"path": "a.txt"}, "c1", None),
         ("read", {}, "c2", {"parse_error": "no JSON"}),
     ]
     assert results(run) == [("It says Ada.", None), ("no JSON", "invalid_arguments")]
     assert (records(run)[0].seconds, run.tools[0].description, run.agent) == (0.5, "Read.", "react")
-    assert [one.usage for one in run.rounds] == [Usage(9, 2)] * 2 and recorded(run)["eval"]["task_version"] == 3
+    assert [round_.usage for round_ in run.rounds] == [Usage(9, 2)] * 2 and recorded(run)["eval"]["task_version"] == 3
 
 
 def test_pictures_are_kept_and_sound_and_files_shown_as_text(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_provider_run_tool_is_a_call_with_its_result(tmp_path: Path) -> None:
         "error": None,
     }
     run = run_of(tmp_path, ASKED, {"role": "assistant", "content": [used, {"type": "text", "text": "It is."}]})
-    assert [(one.name, one.arguments) for one in calls(run)] == [("web_search", {"q": "x"})] and results(run) == [
+    assert [(call.name, call.arguments) for call in calls(run)] == [("web_search", {"q": "x"})] and results(run) == [
         ("Found.", None)
     ]
 
@@ -246,7 +246,7 @@ def test_agent_with_replies_outside_the_messages_is_a_nested_run(tmp_path: Path)
     outer, nested = runs_of(tmp_path / "log.json", log(sample(ASKED, asks, answer, ANSWERS, **more)))
     assert (nested.agent, nested.parent_id, nested.id) == ("reader", outer.id, f"{outer.id}-sub")
     assert (nested.system, nested.prompt, nested.text, nested.usage) == ("You read.", "Read a.txt.", "I read it.", Usage(9, 2))
-    assert [one.name for one in calls(outer)] == ["reader"] and [one.usage for one in outer.rounds] == [Usage(9, 2)] * 2
+    assert [call.name for call in calls(outer)] == ["reader"] and [round_.usage for round_ in outer.rounds] == [Usage(9, 2)] * 2
 
 
 def test_events_within_a_tool_of_early_logs_are_nested(tmp_path: Path) -> None:

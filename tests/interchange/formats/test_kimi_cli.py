@@ -22,10 +22,10 @@ def test_replies_calls_and_results_match_the_file() -> None:
         ("Bash", {"command": "ls"}, True),
         ("Glob", {"pattern": "**"}, False),
     ]
-    reply = next(one for one in run.messages if one.role == "assistant")
+    reply = next(message for message in run.messages if message.role == "assistant")
     assert reply.parts[0] == Thinking("I list them.")
     assert (run.prompt, run.system, run.status) == ("How many files are here?", "You are Kimi.", "unknown")
-    assert [one.author for one in run.messages if one.role == "user"] == ["", "kimi-cli"]
+    assert [message.author for message in run.messages if message.role == "user"] == ["", "kimi-cli"]
 
 
 def test_conversation_length_is_noted_and_not_counted_as_usage() -> None:

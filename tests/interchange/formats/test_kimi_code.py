@@ -16,11 +16,11 @@ WIRE = FILES / "kimi_code" / "wire.jsonl"
 
 def test_step_is_a_reply_and_duplicate_prompts_are_merged() -> None:
     run = load_trace(WIRE)
-    assert [(one.author, one.text) for one in run.messages if one.role == "user"] == [
+    assert [(message.author, message.text) for message in run.messages if message.role == "user"] == [
         ("", "Fix the login."),
         ("injection", "<system-reminder>Be brief.</system-reminder>"),
     ]
-    replies = [one for one in run.messages if one.role == "assistant"]
+    replies = [message for message in run.messages if message.role == "assistant"]
     assert replies[0].parts[0] == Thinking("I look first.") and replies[1].parts == (Text("It is empty."),)
     assert [(call.name, call.arguments) for call in replies[0].calls] == [
         ("Read", {"path": "login.rs"}),
@@ -40,7 +40,7 @@ def test_step_is_a_reply_and_duplicate_prompts_are_merged() -> None:
 
 def test_compaction_replaces_earlier_messages_in_later_requests() -> None:
     run = load_trace(WIRE)
-    assert [one.text for one in sent_request(run, 1).request.messages] == ["login.rs was read."]
+    assert [message.text for message in sent_request(run, 1).request.messages] == ["login.rs was read."]
     assert recorded(run)["compactions"] == [{"tokens_before": 900, "tokens_after": 100}]
 
 
@@ -52,7 +52,7 @@ def test_context_messages_are_read_and_another_agent_is_named(tmp_path: Path) ->
         {"role": "tool", "content": [{"type": "text", "text": "b"}], "toolCallId": "t1"},
         {"role": "assistant", "content": "It is b."},
     ]
-    records = [{"type": "context.append_message", "agentId": "agent-3", "message": one, "time": 1} for one in messages]
+    records = [{"type": "context.append_message", "agentId": "agent-3", "message": message, "time": 1} for message in messages]
     run = load_trace(write_lines(tmp_path / "wire.jsonl", records))
     assert (run.prompt, run.text, run.agent, results(run)) == ("Read a.", "It is b.", "agent-3", [("b", None)])
 

@@ -19,7 +19,7 @@ def test_step_is_a_reply_with_calls_usage_and_times() -> None:
     run = load_trace(WIRE)
     steps = [record for record in lines_of(WIRE) if record.get("message", {}).get("type") == "StepBegin"]
     assert len(run.rounds) == len(steps) == 2
-    reply = next(one for one in run.messages if one.role == "assistant")
+    reply = next(message for message in run.messages if message.role == "assistant")
     assert reply.parts[:2] == (Thinking("I list them."), Text("Let me see."))
     assert [(call.name, call.arguments) for call in reply.calls] == [
         ("Shell", {"command": "ls"}),
@@ -47,7 +47,7 @@ def test_repeated_usage_of_a_message_replaces_the_earlier(tmp_path: Path) -> Non
     records = lines_of(WIRE)
     again = {"type": "StatusUpdate", "payload": {"message_id": "chatcmpl-1", "token_usage": {"input_other": 7, "output": 1}}}
     run = load_trace(write_lines(tmp_path / "w.jsonl", [*records, {"timestamp": 1770983420, "message": again}]))
-    assert [one.usage.output for one in run.rounds if one.usage] == [1, 5]
+    assert [round_.usage.output for round_ in run.rounds if round_.usage] == [1, 5]
 
 
 def test_session_interrupted_in_a_step_is_cancelled(tmp_path: Path) -> None:

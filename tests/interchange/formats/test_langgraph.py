@@ -22,7 +22,7 @@ def test_thread_history_is_one_run_with_state_times() -> None:
     run = load_trace(FILES / "langgraph/history.json")
     newest = loaded("langgraph/history.json")[0]["values"]["messages"]
     assert len(run.messages) == len(newest) and len(run.rounds) == sum(message["type"] == "ai" for message in newest)
-    assert [(one.id, one.name, one.arguments) for one in calls(run)] == [("c1", "add", {"a": 2, "b": 2})]
+    assert [(call.id, call.name, call.arguments) for call in calls(run)] == [("c1", "add", {"a": 2, "b": 2})]
     assert results(run) == [("4", None)] and said(run)[-1] == ("assistant", "mathematician", "4.")
     assert (run.model, run.status, run.usage.input, run.usage.cache_read, run.usage.reasoning) == (
         "gpt-4o-mini",

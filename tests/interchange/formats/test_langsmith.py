@@ -102,15 +102,15 @@ def test_each_form_of_file_holds_the_same_trace(tmp_path: Path, subtests: pytest
             run = load_trace(document(tmp_path, value, name))
             assert lines(run) == READ and run.status == "completed" and run.system == "Be brief."
             assert (run.id, run.agent, run.model, run.tags) == ("root", "Researcher", "m1", ("a",))
-            assert run.rounds[0].usage == Usage(5, 2, cache_read=1) and [one.name for one in run.tools] == ["look"]
+            assert run.rounds[0].usage == Usage(5, 2, cache_read=1) and [tool.name for tool in run.tools] == ["look"]
 
 
 def test_zoneless_times_are_utc_and_tools_have_durations(tmp_path: Path) -> None:
     run = load_trace(document(tmp_path, tree()))
-    assert [one.at for one in run.events if isinstance(one, ModelReplied)] == [
+    assert [event.at for event in run.events if isinstance(event, ModelReplied)] == [
         datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC) for second in (3, 7)
     ]
-    assert run.rounds[0].records[0].seconds == 1.0 and not any("zone" in one for one in run.warnings)
+    assert run.rounds[0].records[0].seconds == 1.0 and not any("zone" in warning for warning in run.warnings)
 
 
 def test_agent_within_a_tool_is_a_run_and_a_call(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_mutually_nested_and_damaged_runs_are_problems(tmp_path: Path) -> None:
     whole = langsmith_run("c", "llm", "Chat", 0, inputs={"messages": [ASKS]}, outputs=generated(SAYS))
     odd = {**whole, "id": "d", "inputs": {"messages": [[{"type": "ai", "content": [7]}]]}}
     found = load_traces(document(tmp_path, [whole, 7, odd], "a.jsonl"), strict=False)
-    assert [run.text for run in found] == ["It is 7 m."] and [one.position for one in found.problems] == ["line 2", "1"]
+    assert [run.text for run in found] == ["It is 7 m."] and [problem.position for problem in found.problems] == ["line 2", "1"]
 
 
 def test_run_starts_with_its_outermost_run() -> None:

@@ -51,14 +51,14 @@ def test_last_user_message_is_in_every_view(tmp_path: Path, subtests: pytest.Sub
     for name, value in {"chat": MESSAGES, "anthropic": {"system": "x", "messages": BLOCKS}, "sam": SAM, "spans": SPANS}.items():
         with subtests.test(name):
             run = load_trace(document(tmp_path, value, f"{name}.json"))
-            assert [(one.role, one.text) for one in run.messages][-1] == ("user", LAST) and not run.pending
+            assert [(message.role, message.text) for message in run.messages][-1] == ("user", LAST) and not run.pending
             assert tables.messages(run)["text"].tolist()[-1] == LAST and run.status == "interrupted"
             assert LAST in run_text(run) and LAST in run_html(run) and LAST in page_html(run)
 
 
 def test_messages_without_a_model_reply_are_shown(tmp_path: Path) -> None:
     run = load_trace(document(tmp_path, {"model": "m", "messages": [ASKS, MESSAGES[-1]]}))
-    assert [one.text for one in run.messages] == ["How high?", LAST] and not run.rounds
+    assert [message.text for message in run.messages] == ["How high?", LAST] and not run.rounds
     assert LAST in run_text(run) and LAST in run_html(run)
 
 

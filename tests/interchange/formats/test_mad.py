@@ -17,7 +17,7 @@ def loaded(tmp_path: Path, record: Any) -> Run:
 
 
 def told(run: Run) -> list[tuple[str, str, str]]:
-    return [(one.role, one.author, one.text) for one in run.messages]
+    return [(message.role, message.author, message.text) for message in run.messages]
 
 
 def test_ag2_roles_are_inverted_and_contents_may_be_lines(tmp_path: Path) -> None:
@@ -50,8 +50,8 @@ def test_only_the_task_of_an_agent_team_is_user_text() -> None:
     runs = load_traces(FILES / "ag2_records.json")
     for record, run in zip(records, runs, strict=True):
         turns = json.loads(record["trace"])["trajectory"]
-        assert [one.author for one in run.messages] == [turn["name"] for turn in turns]
-        assert [one.role for one in run.messages] == ["user"] + ["assistant"] * (len(turns) - 1)
+        assert [message.author for message in run.messages] == [turn["name"] for turn in turns]
+        assert [message.role for message in run.messages] == ["user"] + ["assistant"] * (len(turns) - 1)
         assert run.origin is not None and run.origin.task == record["trace_id"]
 
 
@@ -86,7 +86,7 @@ def test_lines_repeated_by_a_restarted_hyperagent_are_read_once(tmp_path: Path) 
     other = "HyperAgent_sympy-1 - INFO - Planner's Response: Thought: dig\nAction: dig()"
     record = {"instance_id": "h", "problem_statement": ["Fix it."], "trajectory": [line, line, line, *other.split("\n"), line]}
     run = loaded(tmp_path, record)
-    assert [one.text.partition("Thought: ")[2] for one in run.rounds] == ["look", "dig\nAction: dig()", "look"]
+    assert [round_.text.partition("Thought: ")[2] for round_ in run.rounds] == ["look", "dig\nAction: dig()", "look"]
     assert run.prompt == "Fix it."
 
 
@@ -99,7 +99,7 @@ def test_malformed_record_is_its_own_problem(tmp_path: Path) -> None:
     records = json.loads((FILES / "ag2_records.json").read_text("utf-8"))
     (tmp_path / "x.json").write_text(json.dumps([records[0], {**records[1], "trace": 7}]), encoding="utf-8")
     found = load_traces(tmp_path / "x.json", strict=False)
-    assert len(found) == 1 and [one.position for one in found.problems] == ["1"]
+    assert len(found) == 1 and [problem.position for problem in found.problems] == ["1"]
     assert len(found[0].messages) == len(json.loads(records[0]["trace"])["trajectory"])
 
 
@@ -114,15 +114,15 @@ def test_hyperagent_log_names_its_speakers_and_has_calls(tmp_path: Path) -> None
     )
     log = "\n".join(f"HyperAgent_x__y-1 - INFO - {text}" for text in spoken)
     run = loaded(tmp_path, {"instance_id": "h", "problem_statement": ["Fix", "it."], "trajectory": log.split("\n")})
-    assert [one.author for one in run.messages if one.role == "assistant"] == [
+    assert [message.author for message in run.messages if message.role == "assistant"] == [
         "Planner",
         "Inner-Editor-Assistant",
         "Editor",
         "Planner",
     ]
-    calls = [(call.name, call.arguments) for one in run.rounds for call in one.calls]
+    calls = [(call.name, call.arguments) for round_ in run.rounds for call in round_.calls]
     assert calls == [("python", {"code": "editor.run('a.py')\nprint(1)"})], "what is told to the planner is no action"
-    assert [one.text.partition("\n")[0] for one in run.rounds][:2] == ["Thought: Locate it.", "Thought: Applying."]
+    assert [round_.text.partition("\n")[0] for round_ in run.rounds][:2] == ["Thought: Locate it.", "Thought: Applying."]
     assert run.prompt == "Fix\nit." and run.status == "unknown" and run.text.endswith("never closed")
 
 
@@ -167,7 +167,7 @@ def test_tree_of_thoughts_is_read_as_its_steps(tmp_path: Path) -> None:
         "At least two verified reasoners agree. Final Answer: 7",
     ]
     run = loaded(tmp_path, {"instance_id": "t", "problem_statement": "How much?", "trajectory": lines})
-    assert [(one.author, one.text) for one in run.messages] == [
+    assert [(message.author, message.text) for message in run.messages] == [
         ("", "How much?"),
         ("Reasoner 1", "Starting reasoning process for question: How much?"),
         ("Reasoner 1", 'Step 1: Generation\n\nGenerated thoughts: [["a", "b"]]'),

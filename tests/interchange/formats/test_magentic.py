@@ -15,7 +15,10 @@ FILES = Path(__file__).parent / "files" / "magentic"
 
 def spoken(run: Run) -> list[tuple[str, str]]:
     """Return the speaker and the first characters of every message."""
-    return [(one.author, ("".join(getattr(part, "text", "") for part in one.parts)).strip()[:20]) for one in run.messages]
+    return [
+        (message.author, ("".join(getattr(part, "text", "") for part in message.parts)).strip()[:20])
+        for message in run.messages
+    ]
 
 
 def test_every_message_keeps_its_speaker(subtests: pytest.Subtests) -> None:
@@ -26,7 +29,7 @@ def test_every_message_keeps_its_speaker(subtests: pytest.Subtests) -> None:
             run = load_trace(FILES / f"{name}.json")
             speakers = [one.get("name") or one["role"].partition(" (")[0].replace("human", "") for one in history]
             assert spoken(run) == [(who, one["content"].strip()[:20]) for who, one in zip(speakers, history, strict=True)]
-            assert not any(one.calls for one in run.rounds)
+            assert not any(round_.calls for round_ in run.rounds)
 
 
 def test_thoughts_are_thinking_and_messages_name_their_addressee() -> None:
@@ -35,8 +38,8 @@ def test_thoughts_are_thinking_and_messages_name_their_addressee() -> None:
     assert first is not None and isinstance(first.parts[0], Thinking) and run.rounds[0].text == ""
     history = json.loads((FILES / "blamed.json").read_text("utf-8"))["history"]
     named = [one["role"].partition("(-> ")[2].rstrip(")") for one in history if "(-> " in one["role"]]
-    assert named and [one.metadata["to"] for one in run.rounds if "to" in one.metadata] == named
-    assert {one.author for one in run.messages} >= {"", "Orchestrator"}
+    assert named and [round_.metadata["to"] for round_ in run.rounds if "to" in round_.metadata] == named
+    assert {message.author for message in run.messages} >= {"", "Orchestrator"}
 
 
 def test_termination_condition_sets_the_status(tmp_path: Path, subtests: pytest.Subtests) -> None:

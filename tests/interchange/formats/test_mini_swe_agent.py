@@ -30,8 +30,8 @@ def test_single_block_is_a_call_answered_by_the_next_message() -> None:
     run = load_trace(FILES / "mini_swe_agent/sphinx-7889.traj.json")
     data = loaded("mini_swe_agent/sphinx-7889.traj.json")
     answers = [message for message in data["messages"] if message["role"] == "assistant"]
-    assert [one.text for one in run.rounds] == [message["content"] for message in answers]
-    assert [one.name for one in calls(run)] == ["bash"] and calls(run)[0].arguments["command"] in answers[0]["content"]
+    assert [round_.text for round_ in run.rounds] == [message["content"] for message in answers]
+    assert [call.name for call in calls(run)] == ["bash"] and calls(run)[0].arguments["command"] in answers[0]["content"]
     assert results(run) == [(data["messages"][3]["content"], None)]
     assert run.origin is not None and run.origin.task == data["instance_id"]
     usage = [message["extra"]["response"]["usage"] for message in answers]
@@ -51,14 +51,17 @@ def test_early_bare_list_is_recognized_by_its_return_codes() -> None:
     run = load_trace(FILES / "mini_swe_agent/github_issue.traj.json")
     messages = loaded("mini_swe_agent/github_issue.traj.json")
     assert len(run.rounds) == len(calls(run)) == sum(message["role"] == "assistant" for message in messages)
-    assert [one.result.error_code for one in records(run) if one.result and one.result.is_error] == ["exit_1", "exit_1"]
+    assert [record.result.error_code for record in records(run) if record.result and record.result.is_error] == [
+        "exit_1",
+        "exit_1",
+    ]
     assert (run.status, run.stop_reason, run.prompt) == ("completed", "natural", messages[1]["content"])
 
 
 def test_only_blocks_with_the_word_of_the_version_count(tmp_path: Path) -> None:
     text = "An example is ```bash\nrm x\n```\nbut:\n```mswea_bash_command\nls\n```"
     run = runs_of(tmp_path / "a.json", trajectory({"role": "assistant", "content": text}))[0]
-    assert [one.arguments for one in calls(run)] == [{"command": "ls"}]
+    assert [call.arguments for call in calls(run)] == [{"command": "ls"}]
 
 
 def test_tool_calls_actions_and_responses_api_answers_are_calls(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -96,7 +99,7 @@ def test_tool_calls_actions_and_responses_api_answers_are_calls(tmp_path: Path, 
         with subtests.test(name):
             exit_message = {"role": "exit", "content": "patch", "extra": {"exit_status": "Submitted"}}
             run = runs_of(tmp_path / "a.json", trajectory(*messages, exit_message, exit_status="Submitted"))[0]
-            assert [(one.name, one.arguments) for one in calls(run)] == [("bash", {"command": "ls"})]
+            assert [(call.name, call.arguments) for call in calls(run)] == [("bash", {"command": "ls"})]
             assert results(run) == [("no", "exit_2")] and run.usage.cost == 0.5 and run.status == "completed"
             assert run.messages[-1].role == "tool"
 

@@ -58,10 +58,10 @@ def test_recorded_states_match_the_items_of_the_file() -> None:
         run = load_trace(path)
         told = json.loads(path.read_text(encoding="utf-8"))
         made = [one["raw_item"] for one in told["generated_items"]]
-        calls = [record.call for one in run.rounds for record in one.records]
+        calls = [record.call for round_ in run.rounds for record in round_.records]
         assert run.prompt == told["original_input"] and len(run.rounds) == rounds and run.agent == "compat-agent"
-        assert [one.id for one in calls] == [raw["call_id"] for raw in made if raw["type"] in ("program", "function_call")]
-        assert run.usage.input in (None, 0) and all(one.usage == Usage() for one in run.rounds)  # no request was counted
+        assert [call.id for call in calls] == [raw["call_id"] for raw in made if raw["type"] in ("program", "function_call")]
+        assert run.usage.input in (None, 0) and all(round_.usage == Usage() for round_ in run.rounds)  # no request was counted
 
 
 def test_handoff_is_a_call_and_agents_author_their_replies(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_handoff_is_a_call_and_agents_author_their_replies(tmp_path: Path) -> No
         "tool: -> paid",
         "Refunds: It is paid.",
     ]
-    assert [(one.usage.input, one.usage.cache_read) for one in run.rounds] == [(9, 4), (20, 4), (30, 4)]
+    assert [(round_.usage.input, round_.usage.cache_read) for round_ in run.rounds] == [(9, 4), (20, 4), (30, 4)]
     assert run.status == "unknown" and run.agent == "Triage"
 
 
@@ -99,7 +99,7 @@ def test_run_paused_for_approval_names_the_pending_call(tmp_path: Path) -> None:
     assert lines(run)[1:] == ["assistant: refund {}", f"tool: ! -> {WAITING}"]
     assert (tables.runs(run)["tool_errors"][0], tables.tool_calls(run)["success"].isna()[0]) == (0, True)
     assert "waits for approval" in run_text(run) and tables.patterns(run)["tool_errors"].max() == 0
-    assert any("waited for approval" in one for one in run.warnings) and run.settings["recorded"]["max_turns"] == 10
+    assert any("waited for approval" in warning for warning in run.warnings) and run.settings["recorded"]["max_turns"] == 10
 
 
 def test_javascript_form_and_input_items_are_read_too(tmp_path: Path) -> None:
@@ -131,6 +131,6 @@ def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
     broken = [state(*HANDOFF), 7, state({"type": "tool_call_item"}), {"generated_items": []}]
     found = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
     assert [run.text for run in found] == ["It is paid."]
-    assert [one.position for one in found.problems] == ["line 2", "line 3", "line 4"]
+    assert [problem.position for problem in found.problems] == ["line 2", "line 3", "line 4"]
     with pytest.raises(TraceError, match="line 2"):
         load_traces(tmp_path / "a.jsonl")

@@ -75,10 +75,10 @@ def test_response_has_usage_times_model_and_finish_reason(tmp_path: Path) -> Non
     run = load_trace(document(tmp_path, {"request": request, "response": answer}))
     assert run.rounds[0].usage == Usage(9, 4, cache_read=3, reasoning=2, cost=0.5)
     assert (run.model, run.stop_reason, run.rounds[0].stop_reason) == ("gpt-x", "natural", "stop")
-    assert [(one.name, one.description, one.input_schema) for one in run.tools] == [("look", "Looks.", {"type": "object"})]
+    assert [(tool.name, tool.description, tool.input_schema) for tool in run.tools] == [("look", "Looks.", {"type": "object"})]
     assert run.settings["recorded"] == {"temperature": 0}
     assert lines(run) == ["user: How high?", "assistant: (Hm.)", "assistant: 7 m"] and list(run.warnings) == []
-    assert [one.at for one in run.events if isinstance(one, ModelReplied)] == [datetime.fromtimestamp(1_700_000_000, UTC)]
+    assert [event.at for event in run.events if isinstance(event, ModelReplied)] == [datetime.fromtimestamp(1_700_000_000, UTC)]
 
 
 def test_end_of_last_reply_is_end_of_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -104,7 +104,7 @@ def test_error_response_fails_the_run_or_warns_if_retried(tmp_path: Path) -> Non
     again = {"request": {"messages": ASKS}, "response": completion({"content": "7 m"})}
     run = load_trace(document(tmp_path, [failed, again]))
     assert run.status == "completed" and len(run.rounds) == 1
-    assert any("rate_limit: Too many." in one for one in run.warnings)
+    assert any("rate_limit: Too many." in warning for warning in run.warnings)
 
 
 def test_parts_of_every_kind_become_pictures_or_text(tmp_path: Path) -> None:
@@ -180,10 +180,10 @@ def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="line 2"):
         load_traces(path)
     found = load_traces(path, strict=False)
-    assert len(found) == 1 and [one.position for one in found.problems] == ["line 2", "line 3"]
+    assert len(found) == 1 and [problem.position for problem in found.problems] == ["line 2", "line 3"]
     broken = document(tmp_path, [{"messages": TALK}, {"messages": [*ASKS, {"role": "assistant", "tool_calls": 7}]}])
     found = load_traces(broken, strict=False)
-    assert len(found) == 1 and [one.position for one in found.problems] == ["1"]
+    assert len(found) == 1 and [problem.position for problem in found.problems] == ["1"]
 
 
 def test_records_of_other_products_are_not_claimed(tmp_path: Path, subtests: pytest.Subtests) -> None:

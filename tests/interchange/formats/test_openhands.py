@@ -38,7 +38,7 @@ def test_page_events_are_replies_calls_results_usage_and_times() -> None:
     events = loaded("openhands/wrong_initial_state.json")
     made = [event for event in events if "action" in event and event["source"] == "agent"]
     assert len(run.rounds) == len(made) and len(results(run)) == sum("observation" in event for event in events)
-    assert [one.id for one in calls(run)] == [
+    assert [call.id for call in calls(run)] == [
         event["tool_call_metadata"]["tool_call_id"] for event in made[:-1]
     ]  # the last is a finish
     usage = [event["tool_call_metadata"]["model_response"]["usage"] for event in made]
@@ -52,7 +52,7 @@ def test_page_events_are_replies_calls_results_usage_and_times() -> None:
 def test_early_events_have_flat_fields_and_no_ids() -> None:
     run = load_traces(FILES / "openhands/resolver_output.jsonl")[0]
     record = loaded("openhands/resolver_output.jsonl")
-    assert [one.name for one in calls(run)] == ["run", "run_ipython", "run"]
+    assert [call.name for call in calls(run)] == ["run", "run_ipython", "run"]
     assert calls(run)[0].arguments == {"command": "touch LICENSE"}
     assert [text for text, _ in results(run)] == [event["content"] for event in record["history"] if "observation" in event]
     assert run.usage.cost == pytest.approx(sum(record["metrics"]["costs"]))
@@ -105,8 +105,8 @@ def test_delegated_agent_has_its_own_run(tmp_path: Path) -> None:
         "Look it up.",
         "Found.",
     )
-    assert [one.name for one in calls(outer)] == ["do_delegate"] and results(outer) == [("It was found.", None)]
-    assert [one.name for one in calls(nested)] == ["do_browse"] and outer.text == "Done."
+    assert [call.name for call in calls(outer)] == ["do_delegate"] and results(outer) == [("It was found.", None)]
+    assert [call.name for call in calls(nested)] == ["do_browse"] and outer.text == "Done."
     assert load_trace(tmp_path / "t.json").id == outer.id
 
 

@@ -51,7 +51,7 @@ def test_actions_of_one_response_are_one_reply() -> None:
     assert (run.system, run.prompt) == ("You are OpenHands agent.", "Why does the build fail?")
     assert said(run)[1] == ("user", "OpenHands", "<EXTRA_INFO>make builds it.</EXTRA_INFO>")
     assert [tool.name for tool in run.tools] == ["terminal", "finish", "terminl"]
-    assert next(one for one in run.messages if one.role == "assistant").parts[0] == Thinking("First see the error.")
+    assert next(message for message in run.messages if message.role == "assistant").parts[0] == Thinking("First see the error.")
     assert run.started_at is not None and run.started_at.minute == 50
 
 

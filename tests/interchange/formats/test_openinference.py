@@ -15,8 +15,8 @@ FILES = Path(__file__).parent / "files" / "openinference"
 
 def told(run: Run) -> list[Any]:
     return [
-        (one.text, [(each.call.name, each.call.arguments, each.result and each.result.text) for each in one.records])
-        for one in run.rounds
+        (round_.text, [(each.call.name, each.call.arguments, each.result and each.result.text) for each in round_.records])
+        for round_ in run.rounds
     ]
 
 
@@ -50,7 +50,7 @@ def test_openinference_instrumentation_is_read_without_gaps() -> None:
     run = load_trace(FILES / "openai-instrumentation.jsonl")
     calls = [("weather", {"city": "Paris"}, "rain"), ("weather", {"city": "Atlantis"}, "LookupError: no city Atlantis")]
     assert told(run) == [("", calls), ("It rains in Paris; of Atlantis nothing is known.", [])]  # spans of tools have no ids
-    assert [one.result and one.result.error_code for one in run.rounds[0].records] == [None, "tool_error"]
+    assert [record.result and record.result.error_code for record in run.rounds[0].records] == [None, "tool_error"]
     assert (run.prompt, run.system) == ("Does it rain in Paris and in Atlantis?", "You know the weather.")
     assert (run.agent, run.status, run.warnings) == ("forecaster", "completed", ())
     assert (run.usage.input, run.usage.output, run.usage.cache_read, run.usage.reasoning) == (140, 40, 32, 8)

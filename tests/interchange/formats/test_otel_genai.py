@@ -18,7 +18,8 @@ FILES = Path(__file__).parent / "files" / "otel_genai"
 def told(run: Run) -> list[Any]:
     """Return the rounds of a run: texts, and calls with their results."""
     calls = [
-        [(one.call.name, one.call.arguments, one.result and one.result.text) for one in each.records] for each in run.rounds
+        [(record.call.name, record.call.arguments, record.result and record.result.text) for record in each.records]
+        for each in run.rounds
     ]
     return [(one.text, each) for one, each in zip(run.rounds, calls, strict=True)]
 
@@ -57,7 +58,7 @@ def test_usage_times_errors_thinking_and_tools_are_read() -> None:
     )
     assert (first.usage.cost, first.stop_reason, first.model_seconds) == (None, "tool_call", 1.0)
     assert first.reply and first.reply.parts[0] == Thinking("Two calls.")
-    assert [(one.success, one.seconds, one.result and one.result.error_code) for one in first.records] == [
+    assert [(record.success, record.seconds, record.result and record.result.error_code) for record in first.records] == [
         (True, 0.3, None),
         (False, 0.7, "TimeoutError"),
     ]
@@ -73,7 +74,7 @@ def test_numbered_attributes_sort_as_numbers_without_doubling_history() -> None:
         ("All six are noted.", []),
     ]
     assert (run.system, run.prompt, len(run.messages)) == ("Take notes.", "Note the numbers from 1 to 6.", 1 + 7 + 6)
-    assert [one.usage and one.usage.input for one in run.rounds] == [20, 40, 60, 80, 100, 120, None]
+    assert [round_.usage and round_.usage.input for round_ in run.rounds] == [20, 40, 60, 80, 100, 120, None]
 
 
 def test_messages_in_events_are_read_and_failed_calls_end_runs() -> None:
@@ -162,11 +163,11 @@ def test_opentelemetry_instrumentation_is_read_without_gaps() -> None:
     run = load_trace(FILES / "openai-instrumentation.jsonl")
     calls = [("weather", {"city": "Paris"}, "rain"), ("weather", {"city": "Atlantis"}, "no city Atlantis")]
     assert told(run) == [("", calls), ("It rains in Paris; of Atlantis nothing is known.", [])]
-    assert [one.result and one.result.error_code for one in run.rounds[0].records] == [None, "LookupError"]
+    assert [record.result and record.result.error_code for record in run.rounds[0].records] == [None, "LookupError"]
     assert (run.prompt, run.system) == ("Does it rain in Paris and in Atlantis?", "You know the weather.")
     assert (run.agent, run.model, run.status, run.warnings) == ("forecaster", "gpt-4o", "completed", ())
     assert (run.usage.input, run.usage.output, run.usage.cache_read, run.usage.reasoning) == (140, 40, 32, 8)
-    assert [one.metadata for one in run.rounds] == [
+    assert [round_.metadata for round_ in run.rounds] == [
         {"id": f"chatcmpl-{number}", "model": "gpt-4o-2024-08-06"} for number in range(2)
     ]
 

@@ -68,7 +68,7 @@ def test_foreign_table_is_refused_and_damaged_run_a_problem(tmp_path: Path) -> N
     broken = table.set_column(5, "event", [[*events[:2], "{}", *events[3:]]])
     pq.write_table(broken, path)
     runs = load_traces(path, strict=False)
-    assert [run.id for run in runs] == ["run-2"] and [one.position for one in runs.problems] == ["run run-1"]
+    assert [run.id for run in runs] == ["run-2"] and [problem.position for problem in runs.problems] == ["run run-1"]
     (tmp_path / "cut.parquet").write_bytes(path.read_bytes()[:-20])
     with pytest.raises(TraceError, match="parquet: it cannot be read"):
         load_traces(tmp_path / "cut.parquet")

@@ -77,7 +77,7 @@ def test_sum_of_the_file_is_kept_beside_that_of_replies(tmp_path: Path, subtests
             row = tables.runs(run).iloc[0]
             stated = tuple(row[f"stated_{name}"] for name in ("input_tokens", "output_tokens", "cost"))
             assert stated[:2] == sums[:2] and (stated[2] == sums[2] or sums[2] is None)
-            warned = [one for one in run.warnings if "instead of" in one]
+            warned = [warning for warning in run.warnings if "instead of" in warning]
             assert warned == ([f"Its trace sums up other usage than its replies report: {differences}."] if differences else [])
     assert pd.isna(tables.runs(load_trace(document(tmp_path, [USER, SAYS])))["stated_input_tokens"][0])
 

@@ -99,8 +99,8 @@ def test_server_side_calls_have_their_results(tmp_path: Path) -> None:
         "tool: ! -> gone",
     ]
     assert run.status == "completed" and run.is_answered and run.text == "It is 7 m."
-    assert [one.usage for one in run.rounds] == [Usage(9, 4, reasoning=1)]
-    assert ("ask", {"type": "object"}) in [(one.name, one.input_schema) for one in run.tools]
+    assert [round_.usage for round_ in run.rounds] == [Usage(9, 4, reasoning=1)]
+    assert ("ask", {"type": "object"}) in [(tool.name, tool.input_schema) for tool in run.tools]
     made = run.rounds[0].records[4].call.provider_metadata
     assert made == {"server_side": {"type": "mcp_call", "server_label": "wiki"}}
 
@@ -128,7 +128,7 @@ def test_calls_of_other_kinds_and_their_results_are_read(tmp_path: Path) -> None
         {"type": "mcp_approval_response", "approval_request_id": "q", "approve": False, "reason": "no"},
     ]
     run = load_trace(document(tmp_path, items))
-    assert [one for one in lines(run) if one.startswith("tool")] == [
+    assert [line for line in lines(run) if line.startswith("tool")] == [
         "tool: -> 1",
         "tool: ! -> a.txt",
         "tool: -> b.txt",
@@ -170,7 +170,7 @@ def test_end_of_a_response_is_end_of_run(tmp_path: Path, subtests: pytest.Subtes
 def test_instructions_and_tools_become_those_of_the_run(tmp_path: Path) -> None:
     tools = [{"type": "function", "name": "look", "parameters": {"type": "object"}}, {"type": "web_search"}]
     run = load_trace(document(tmp_path, {"model": "m", "instructions": "Be brief.", "input": [ASKS], "tools": tools}))
-    assert (run.system, run.model, [one.name for one in run.tools]) == ("Be brief.", "m", ["look", "web_search"])
+    assert (run.system, run.model, [tool.name for tool in run.tools]) == ("Be brief.", "m", ["look", "web_search"])
 
 
 def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
@@ -180,6 +180,9 @@ def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
         {"model": "m", "input": [ASKS, {"type": "reasoning", "summary": 7, "content": [7]}]},
     ]
     found = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
-    assert [run.text for run in found] == ["It is 7 m."] and [one.position for one in found.problems] == ["line 2", "line 3"]
+    assert [run.text for run in found] == ["It is 7 m."] and [problem.position for problem in found.problems] == [
+        "line 2",
+        "line 3",
+    ]
     with pytest.raises(TraceError, match="line 2"):
         load_traces(tmp_path / "a.jsonl")

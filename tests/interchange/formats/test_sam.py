@@ -20,7 +20,10 @@ FILES = Path(__file__).parent / "files" / "sam"
 
 
 def rounds_of(run: Run) -> list[tuple[str, list[str], list[str]]]:
-    return [(one.text, [call.name for call in one.calls], [result.call_id for result in one.results]) for one in run.rounds]
+    return [
+        (round_.text, [call.name for call in round_.calls], [result.call_id for result in round_.results])
+        for round_ in run.rounds
+    ]
 
 
 @pytest.mark.req("R0.83")
@@ -44,7 +47,10 @@ def test_bulk_export_holds_runs_with_pictures_thinking_errors_and_agents() -> No
     assert (bread.prompt, bread.text) == ("Do gulls steal bread?", "Yes.")
     assert [type(part) for part in picture.messages[0].parts] == [Text, Image]
     assert type(picture.rounds[0].reply.parts[0]) is Thinking
-    assert [(one.call.name, one.success) for one in picture.rounds[0].records] == [("find_bird", False), ("second_agent", True)]
+    assert [(record.call.name, record.success) for record in picture.rounds[0].records] == [
+        ("find_bird", False),
+        ("second_agent", True),
+    ]
     assert "Stopped by the person." in picture.warnings and picture.status == "interrupted"
 
 
@@ -59,7 +65,7 @@ def test_bulk_export_that_lacks_counted_conversations_warns(tmp_path: Path) -> N
 def test_simple_form_without_calls_is_read_as_texts() -> None:
     run = load_trace(FILES / "sam-simple.json")
     assert (len(run.rounds), run.text) == (8, "Noted: gulls sleep on the water.")
-    assert not any(one.calls for one in run.rounds)
+    assert not any(round_.calls for round_ in run.rounds)
 
 
 @pytest.mark.req("R0.83")
@@ -91,10 +97,14 @@ def content_of(run: Run) -> list[Any]:
         run.prompt,
         run.model,
         [
-            (one.text, [(call.name, call.arguments) for call in one.calls], [(r.text, r.is_error) for r in one.results])
-            for one in run.rounds
+            (
+                round_.text,
+                [(call.name, call.arguments) for call in round_.calls],
+                [(r.text, r.is_error) for r in round_.results],
+            )
+            for round_ in run.rounds
         ],
-        [[record.seconds for record in one.records] for one in run.rounds],
+        [[record.seconds for record in round_.records] for round_ in run.rounds],
     ]
 
 

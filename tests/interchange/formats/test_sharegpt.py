@@ -31,7 +31,7 @@ def test_calls_in_their_own_message_are_answered_in_order() -> None:
 
 def test_tagged_thinking_and_calls_are_taken_from_the_text() -> None:
     run = load_traces(TOOLS)[1]
-    reply = next(one for one in run.messages if one.role == "assistant")
+    reply = next(message for message in run.messages if message.role == "assistant")
     assert reply.parts[0] == Thinking("I look.") and reply.text == "Let me see."
     assert [(call.name, call.arguments) for call in reply.calls] == [("weather", {"city": "Oslo"})]
     assert results(run) == [('{"name": "weather", "content": {"sky": "snow"}}', None)]

@@ -31,7 +31,7 @@ def test_bare_action_is_a_bash_call_with_the_next_result() -> None:
     data = loaded("swe_agent/BabyEncryption.traj")
     replies = [message for message in data["history"] if message["role"] == "assistant"]
     assert len(run.rounds) == len(calls(run)) == len(data["trajectory"]) == len(replies) + 1
-    assert [one.arguments["command"] for one in calls(run)] == [one["action"].strip() for one in data["trajectory"]]
+    assert [call.arguments["command"] for call in calls(run)] == [one["action"].strip() for one in data["trajectory"]]
     observations = [message["content"] for message in data["history"] if message["role"] == "user"][1:]
     assert [text for text, _ in results(run)][: len(observations) - 1] == observations[:-1]
     assert (run.prompt, run.status, run.stop_reason) == (data["history"][1]["content"], "completed", "natural")
@@ -49,7 +49,7 @@ def test_step_missing_from_history_is_inserted_where_made(tmp_path: Path) -> Non
     ]
     steps = [step("ls", "a b"), step("catt a", "catt: not found"), step("cat a", "text"), step("submit", "the patch")]
     run = runs_of(tmp_path / "x.traj", {"trajectory": steps, "history": history, "info": {"exit_status": "submitted"}})[0]
-    assert [one.arguments["command"] for one in calls(run)] == ["ls", "catt a", "cat a", "submit"]
+    assert [call.arguments["command"] for call in calls(run)] == ["ls", "catt a", "cat a", "submit"]
     assert [text for text, _ in results(run)] == ["a b", "catt: not found", "text", "the patch"]
 
 
@@ -65,11 +65,11 @@ def test_tool_calls_have_their_ids_results_and_durations(tmp_path: Path) -> None
     config = json.dumps({"agent": {"model": {"name": "gpt-4o"}}, "problem_statement": {"id": "task-9"}})
     steps = [step("open a", execution_time=0.5), step("open a", execution_time=1.5)]
     run = runs_of(tmp_path / "x.traj", {"trajectory": steps, "history": history, "info": {}, "replay_config": config})[0]
-    assert [(one.name, one.id, one.arguments) for one in calls(run)] == [
+    assert [(call.name, call.id, call.arguments) for call in calls(run)] == [
         ("open", "c1", {"path": "a"}),
         ("open", "c1-2", {"path": "a"}),
     ]
-    assert results(run) == [("text", None), ("text again", None)] and [one.seconds for one in records(run)] == [0.5, 1.5]
+    assert results(run) == [("text", None), ("text again", None)] and [record.seconds for record in records(run)] == [0.5, 1.5]
     assert run.model == "gpt-4o" and run.origin is not None and run.origin.task == "task-9"
 
 

@@ -35,12 +35,12 @@ def test_record_is_a_run_with_all_its_replies_and_calls() -> None:
     messages = loaded("tau_bench/retail.json")[0]["traj"]
     made = [one for message in messages for one in message.get("tool_calls") or ()]
     assert len(run.rounds) == sum(message["role"] == "assistant" for message in messages)
-    assert [one.name for one in calls(run)] == [one["function"]["name"] for one in made] and len(calls(run)) == 7
+    assert [call.name for call in calls(run)] == [one["function"]["name"] for one in made] and len(calls(run)) == 7
     assert len(results(run)) == sum(message["role"] == "tool" for message in messages)
     assert run.system == messages[0]["content"] and run.prompt == messages[1]["content"]
     assert run.origin is not None and (run.origin.format, run.origin.task, run.origin.trial) == ("tau_bench", "63", "63")
     assert (run.status, run.stop_reason, recorded(run)["reward"]) == ("completed", "natural", 0.0)
-    assert any(one.text and one.records for one in run.rounds)  # text beside calls
+    assert any(round_.text and round_.records for round_ in run.rounds)  # text beside calls
 
 
 def test_reused_call_id_belongs_to_the_newer_call(tmp_path: Path) -> None:

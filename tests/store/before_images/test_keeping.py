@@ -239,7 +239,7 @@ def test_freed_space_lets_the_next_call_write(desk: Desk) -> None:
 
     run = desk.run(writes("a.txt", "new"), ToolCall("make_room", {"command": "x"}), writes("a.txt", "newer"), tools=[make_room])
     full.undo()
-    assert [one.results[0].is_error for one in run.rounds[:3]] == [True, False, False]
+    assert [round_.results[0].is_error for round_ in run.rounds[:3]] == [True, False, False]
     (change,) = changes(desk.store.folder, run.id)
     assert read_image(desk.store.folder, change) == b"old" and desk.contents() == {"a.txt": "newer"}
 
