@@ -61,8 +61,8 @@ def test_drawing_of_pairs_has_the_numbers_of_a_comparison() -> None:
         for task, model, repeat, *values, _ in drawn
         for arm, value in zip("ab", values, strict=True)
     ]
-    one = compare(results_from(rows), "a", "b")
-    pairs = [f"{unit.a[0] - unit.b[0]:+g}" if unit.is_paired else "left out" for unit in one.units]
+    comparison = compare(results_from(rows), "a", "b")
+    pairs = [f"{unit.a[0] - unit.b[0]:+g}" if unit.is_paired else "left out" for unit in comparison.units]
     assert pairs == ["+0" if pair == "0" else pair for *_, pair in drawn] and len(pairs) == 8
-    means = [a - b for a, b in zip(*task_means(one.units), strict=True)]
+    means = [a - b for a, b in zip(*task_means(comparison.units), strict=True)]
     assert means == [float(mean) for mean in re.findall(r"t\d ([-+][.\d]+)", drawing)]

@@ -18,10 +18,10 @@ def test_every_column_of_the_table_is_explained() -> None:
 
 
 def test_documented_fields_of_a_replay_exist() -> None:
-    found = replay("complex-fails", workflow_mode=True)
+    replayed = replay("complex-fails", workflow_mode=True)
     section = TEXT.partition("Columns of `table()`")[0].rpartition("`first_divergence`")
     for name in re.findall(r"`([a-z_]+)`", "".join(section[1:])):
-        assert hasattr(found, name), name
+        assert hasattr(replayed, name), name
 
 
 def test_page_code_runs() -> None:

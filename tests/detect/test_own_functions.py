@@ -33,12 +33,12 @@ def test_sentence_is_a_finding_about_the_ended_round() -> None:
 
 
 def test_detector_may_return_one_finding_several_or_none(subtests: pytest.Subtests) -> None:
-    one = Finding("mine", "words", 0, 1)
+    finding = Finding("mine", "words", 0, 1)
     cases: dict[str, tuple[Callable[[RunFacts], Any], int]] = {
         "nothing": (lambda run: None, 0),
         "an empty text": (lambda run: "", 0),
-        "a finding": (lambda run: one, 3),
-        "several": (lambda run: [one, "and this"], 6),
+        "a finding": (lambda run: finding, 3),
+        "several": (lambda run: [finding, "and this"], 6),
         "a generator": (lambda run: (text for text in ["a", "b"]), 6),
     }
     for name, (function, count) in cases.items():

@@ -94,8 +94,8 @@ def test_own_rules_are_judged_alike_live_and_from_the_log(tmp_path: Path) -> Non
     again = load_trace(store.path(run.id))
     assert verdicts(again) == verdicts(run) and again.judged == run.judged
     assert [*again.findings] == [*run.findings]
-    found = detect.findings(again, [Waffling])
-    assert found == [*run.detected] and [one.sentence for one in found] == [finding.sentence for finding in run.findings]
+    findings = detect.findings(again, [Waffling])
+    assert findings == [*run.detected] and [one.sentence for one in findings] == [finding.sentence for finding in run.findings]
 
 
 def test_own_rules_are_judged_alike_on_a_foreign_run() -> None:
@@ -152,8 +152,8 @@ def test_finding_that_no_log_can_hold_is_refused_at_once(subtests: pytest.Subtes
     for one in odd:
         with subtests.test(str(one)[:40]), pytest.raises(SettingsError):
             Finding(**{**fine, **one})
-    told = Finding(**fine, sentence="half \ud800", evidence=("a", {1: 2}))
-    assert "\ud800" not in told.sentence and told.evidence == ["a", {"1": 2}]
+    finding = Finding(**fine, sentence="half \ud800", evidence=("a", {1: 2}))
+    assert "\ud800" not in finding.sentence and finding.evidence == ["a", {"1": 2}]
 
 
 def test_detector_may_return_nothing() -> None:

@@ -83,9 +83,9 @@ def test_clusters_count_whatever_their_names() -> None:
         results = Experiment(
             tasks, {"a": "off", "b": "matrix"}, models=[CHATTY], agent={"tools": [check_line]}, folder=False
         ).run_sync(show=False)
-        found = compare(results, "a", "b")
-        assert found.discordant is None and found.ratios["tokens"].tasks == found.tasks
-        return len(found.analysis.sizes)  # type: ignore[union-attr]
+        comparison = compare(results, "a", "b")
+        assert comparison.discordant is None and comparison.ratios["tokens"].tasks == comparison.tasks
+        return len(comparison.analysis.sizes)  # type: ignore[union-attr]
 
     assert units([place // 2 for place in range(12)]) == units([f"c{place // 2}" for place in range(12)]) == 6
     assert units([*["t11"] * 6, *[math.nan] * 6]) == 7
@@ -194,5 +194,5 @@ def test_generators_odd_texts_and_comparisons_of_experiments_work() -> None:
 
 def test_measure_that_differs_between_equal_runs_is_compared() -> None:
     results = small(8, {"a": "off", "b": "off"}, aa=True, primary="seconds").run_sync(show=False)
-    found = compare(results, "a", "b")
-    assert not found.is_identical and found.interval is not None
+    comparison = compare(results, "a", "b")
+    assert not comparison.is_identical and comparison.interval is not None

@@ -122,7 +122,7 @@ def test_design_and_comparison_say_levels_and_their_price(snapshot: Snapshot) ->
     design = experiment.design()
     assert design.price == pytest.approx(1.005, abs=0.002) and design.looks[0].tasks == 12
     assert f"{describe_looks(design)}; {describe_price(design.price)}" == snapshot and describe_looks(design) in repr(design)
-    one = compare(experiment.run_sync(show=False), "matrix", "off")
-    (fact,) = [each for each in facts(one) if each.name == "Planned look"]
-    assert one.price is not None and f"{one.price - 1:.1%}" in fact.meaning and "0.0031" in fact.value
-    assert verdict(one) == snapshot
+    comparison = compare(experiment.run_sync(show=False), "matrix", "off")
+    (fact,) = [each for each in facts(comparison) if each.name == "Planned look"]
+    assert comparison.price is not None and f"{comparison.price - 1:.1%}" in fact.meaning and "0.0031" in fact.value
+    assert verdict(comparison) == snapshot

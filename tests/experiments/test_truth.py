@@ -52,6 +52,6 @@ def test_intervals_with_shared_seeds_cover_the_known_difference() -> None:
 
 
 def test_shared_seeds_make_alike_sets_identical() -> None:
-    found = compared("asks", "pleads", ALIKE, 1)
-    assert found.is_identical and found.interval is None and found.p_value is None
-    assert found.missing.endswith("They differ in tokens")
+    comparison = compared("asks", "pleads", ALIKE, 1)
+    assert comparison.is_identical and comparison.interval is None and comparison.p_value is None
+    assert comparison.missing.endswith("They differ in tokens")

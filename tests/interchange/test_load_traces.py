@@ -75,9 +75,9 @@ def test_files_are_found_in_folders_subfolders_archives_and_compressed(tmp_path:
         names.writestr("inside/six.jsonl", plain)
         names.writestr(".hidden.json", plain)
     Agent(ScriptedModel(["Mine."])).run_sync("Go", store=Store(tmp_path / "runs"))
-    found = load_traces(tmp_path)
-    assert sorted(said(found)) == ["It is here."] * 7 + ["Mine."] and found.problems == []
-    places = {run.origin.file.removeprefix(f"{tmp_path}/") for run in found if run.origin}
+    runs = load_traces(tmp_path)
+    assert sorted(said(runs)) == ["It is here."] * 7 + ["Mine."] and runs.problems == []
+    places = {run.origin.file.removeprefix(f"{tmp_path}/") for run in runs if run.origin}
     assert places == {"deep/below/one.json", "three.jsonl", "four.jsonl.gz", "five.zip/inside/six.jsonl"}
     assert said(load_traces(tmp_path / "five.zip")) == said(load_traces(tmp_path / "four.jsonl.gz")) == ["It is here."] * 2
 
@@ -103,12 +103,12 @@ def test_damage_stops_strict_readers_and_is_listed_by_others(tmp_path: Path) -> 
     path.write_text(lines[0] + "{broken\n" + '{"messages": 7}\n' + lines[2] + lines[1][:40], encoding="utf-8")
     with pytest.raises(TraceError, match=r"chat\.jsonl, line 2: It is not JSON.*strict=False"):
         load_traces(path)
-    found = load_traces(path, strict=False)
-    assert said(found) == ["It is here."] * 2
-    assert [(problem.file, problem.position) for problem in found.problems] == [
+    runs = load_traces(path, strict=False)
+    assert said(runs) == ["It is here."] * 2
+    assert [(problem.file, problem.position) for problem in runs.problems] == [
         (str(path), f"line {line}") for line in (2, 3, 5)
     ]
-    assert "cut off" in found.problems[-1].message
+    assert "cut off" in runs.problems[-1].message
     with pytest.warns(UserWarning, match=r"Left out: .*chat\.jsonl, line 2"):
         assert said(load_traces(tmp_path)) == ["It is here."]
 
@@ -180,8 +180,8 @@ def test_glob_of_folders_reads_their_contents_once(tmp_path: Path) -> None:
     for name in ("one/a.json", "one/deep/b.json", "two/c.json", "d.json"):
         chat_file(tmp_path / name, [SAID[0], {"role": "assistant", "content": name}])
     for pattern in ("*", "**", "**/*"):
-        found = load_traces(str(tmp_path / pattern))
-        assert sorted(said(found)) == ["d.json", "one/a.json", "one/deep/b.json", "two/c.json"] and found.problems == []
+        runs = load_traces(str(tmp_path / pattern))
+        assert sorted(said(runs)) == ["d.json", "one/a.json", "one/deep/b.json", "two/c.json"] and runs.problems == []
     assert said(load_traces(str(tmp_path / "t*"))) == ["two/c.json"]
     (tmp_path / "linked").symlink_to(tmp_path / "two")
     assert sorted(said(load_traces(str(tmp_path / "*")))) == ["d.json", "one/a.json", "one/deep/b.json", "two/c.json"]

@@ -177,16 +177,16 @@ def test_gaps_of_a_trace_are_filled_and_reported(subtests: pytest.Subtests, tmp_
 
 
 def test_lone_reply_gets_a_prompt_a_model_and_tools() -> None:
-    made = RunWriter(e.Origin("by_hand"))
-    made.reply("Hello.", [ToolCall("", {}, "c1")])
-    run = made.finish(None)
+    writer = RunWriter(e.Origin("by_hand"))
+    writer.reply("Hello.", [ToolCall("", {}, "c1")])
+    run = writer.finish(None)
     assert (run.prompt, run.model, run.status, [tool.name for tool in run.tools]) == (
         NO_PROMPT,
         UNNAMED,
         "interrupted",
         [UNNAMED],
     )
-    assert [sentence.split(":")[0] for sentence in made.filled] == [
+    assert [sentence.split(":")[0] for sentence in writer.filled] == [
         "The model has no name",
         "There is no prompt",
         "The tools are not described",
@@ -197,9 +197,9 @@ def test_lone_reply_gets_a_prompt_a_model_and_tools() -> None:
 
 def test_run_id_is_stable_across_reads() -> None:
     def made(position: str, prompt: str = "Go.") -> str:
-        one = RunWriter(e.Origin("by_hand", "runs.json", position))
-        one.say(prompt)
-        return one.finish().id
+        writer = RunWriter(e.Origin("by_hand", "runs.json", position))
+        writer.say(prompt)
+        return writer.finish().id
 
     assert made("1") == made("1") and len({made("1"), made("2"), made("1", "Stop.")}) == 3
 
@@ -287,10 +287,10 @@ steps = st.one_of(
 @examples(300)
 @given(st.lists(steps, max_size=12), st.sampled_from(["completed", "failed", None]))
 def test_any_trace_makes_a_run_that_saves_and_continues(taken: list[Step], status: Any) -> None:
-    made = RunWriter(ORIGIN)
+    writer = RunWriter(ORIGIN)
     for step, values, more in taken:
-        getattr(made, step)(*values, **more)
-    run = made.finish(status)
+        getattr(writer, step)(*values, **more)
+    run = writer.finish(status)
     again = Run.from_events(run.events)
     again.mark_interrupted()  # unless it has an end
     assert again.messages == run.messages

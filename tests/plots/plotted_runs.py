@@ -84,11 +84,11 @@ def without_times(run: Run) -> Run:
 
 def guided(run_id: str = "r-1") -> Run:
     """Build guidance of three cells and two levels: followed, ignored and not judged."""
-    told = RunBuilder(run_id=run_id)
+    builder = RunBuilder(run_id=run_id)
     ask, again = guidance_of("tools", asks=("called",)), guidance_of("intervention", level=2, asks=("called",))
-    told.round(called("look"), guidance=[ask]).round(called("look"), guidance=[ask]).round("No.", guidance=[ask, again])
-    told.round(called("look"), guidance=[again, guidance_of("todo_list", "1. One")])
-    return told.add(e.RunFinished, status="completed", stop_reason="natural").run
+    builder.round(called("look"), guidance=[ask]).round(called("look"), guidance=[ask]).round("No.", guidance=[ask, again])
+    builder.round(called("look"), guidance=[again, guidance_of("todo_list", "1. One")])
+    return builder.add(e.RunFinished, status="completed", stop_reason="natural").run
 
 
 def words(figure: Figure) -> list[str]:

@@ -42,14 +42,14 @@ HOSTILE = (
 
 def hostile() -> Run:
     """Return a run that uses this name for everything that has one."""
-    told = RunBuilder(run_id="$\\alpha$", model="$\\beta$\x1b[0m")
+    builder = RunBuilder(run_id="$\\alpha$", model="$\\beta$\x1b[0m")
     for index, name in enumerate(HOSTILE):
-        told.add(e.RoundStarted, index=index, reason="prompt").add(e.GuidanceGiven, guidance=guidance_of(name))
+        builder.add(e.RoundStarted, index=index, reason="prompt").add(e.GuidanceGiven, guidance=guidance_of(name))
         call = called(name, f"c{index}")
-        told.add(e.ModelReplied, message=Message("assistant", (Text("x"), call)), usage=Usage(10, 1))
-        told.add(e.ToolStarted, call=call).add(e.TodosChanged, todos=(todo(1, title=name),), by="outside")
-        told.add(e.RoundFinished, index=index, status="success")
-    return told.run
+        builder.add(e.ModelReplied, message=Message("assistant", (Text("x"), call)), usage=Usage(10, 1))
+        builder.add(e.ToolStarted, call=call).add(e.TodosChanged, todos=(todo(1, title=name),), by="outside")
+        builder.add(e.RoundFinished, index=index, status="success")
+    return builder.run
 
 
 def png(figure: Figure) -> bytes:

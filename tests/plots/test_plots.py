@@ -24,12 +24,12 @@ def run() -> Run:
 
 def used(run_id: str, *usages: Usage, **opening: object) -> Run:
     """Build a run with this usage by round."""
-    told = RunBuilder(run_id=run_id, **opening)
+    builder = RunBuilder(run_id=run_id, **opening)
     for index, usage in enumerate(usages):
-        told.add(e.RoundStarted, index=index, reason="prompt")
-        told.add(e.ModelReplied, message=Message("assistant", (Text("Well."),)), usage=usage)
-        told.add(e.RoundFinished, index=index, status="success")
-    return told.run
+        builder.add(e.RoundStarted, index=index, reason="prompt")
+        builder.add(e.ModelReplied, message=Message("assistant", (Text("Well."),)), usage=usage)
+        builder.add(e.RoundFinished, index=index, status="success")
+    return builder.run
 
 
 # The timeline

@@ -27,9 +27,9 @@ def test_each_plot_is_made_of_a_cut_random_run(plan: Plan, share: float) -> None
     for run in (whole, Run.from_events(whole.events[: max(1, int(len(whole.events) * share))])):
         for name in sorted({*plots.__all__} - plots.OF_A_TABLE - plots.OF_EXPERIMENTS):
             assert getattr(plots, name)(run).axes
-        found = spans_of(run)
-        assert all(0 <= span.start <= span.end for span in found.spans)
-        assert all(start <= end for _, start, end in found.rounds)
+        spans = spans_of(run)
+        assert all(0 <= span.start <= span.end for span in spans.spans)
+        assert all(start <= end for _, start, end in spans.rounds)
 
 
 @pytest.mark.nightly("by day plots are drawn of random runs, and older logs are read by the store")

@@ -19,9 +19,9 @@ from agentnb.plots.drawing.plot_spans import FAILED, MODEL, OK, OPEN, SKIPPED, s
 
 
 def test_span_has_its_lane_time_and_outcome() -> None:
-    found = spans_of(eventful())
+    spans = spans_of(eventful())
     parts = {}
-    for span in found.spans:
+    for span in spans.spans:
         parts.setdefault(span.lane, []).append((span.start, span.end, span.outcome))
     assert parts == {
         "side calls": [(0.0, 1.0, OK)],
@@ -34,10 +34,10 @@ def test_span_has_its_lane_time_and_outcome() -> None:
         "paused": [(30, 33, OK)],
         "compaction": [(43, 44, OK)],
     }
-    assert [number for number, _, _ in found.rounds] == [1, 2, 3, 4, 5, 6]
-    assert found.rounds[2] == (3, 13.0, 29.0) and found.rounds[-1] == (6, 50.0, 52.0)
-    assert found.marks == [("message from you", 34.0), ("loop found", 47.0)]
-    assert (found.timed, found.inferred, found.cuts) == (True, False, [])
+    assert [number for number, _, _ in spans.rounds] == [1, 2, 3, 4, 5, 6]
+    assert spans.rounds[2] == (3, 13.0, 29.0) and spans.rounds[-1] == (6, 50.0, 52.0)
+    assert spans.marks == [("message from you", 34.0), ("loop found", 47.0)]
+    assert (spans.timed, spans.inferred, spans.cuts) == (True, False, [])
 
 
 def test_canned_answer_is_not_a_model_call() -> None:
@@ -47,13 +47,13 @@ def test_canned_answer_is_not_a_model_call() -> None:
 
 
 def test_rounds_without_times_are_equally_wide_and_in_order() -> None:
-    found = spans_of(without_times(eventful()))
-    assert not found.timed
-    assert [(end - start) for _, start, end in found.rounds] == [1.0] * 6
-    third = [span for span in found.spans if 2.5 <= span.start < 3.5]
+    spans = spans_of(without_times(eventful()))
+    assert not spans.timed
+    assert [(end - start) for _, start, end in spans.rounds] == [1.0] * 6
+    third = [span for span in spans.spans if 2.5 <= span.start < 3.5]
     assert [span.lane for span in third] == ["wait to retry", "model", "ask_person"]
     assert [span.end for span in third[:-1]] == pytest.approx([span.start for span in third[1:]])
-    assert found.marks == [("loop found", 5.5)]
+    assert spans.marks == [("loop found", 5.5)]
 
 
 def test_run_with_some_known_times_is_drawn_in_order() -> None:
@@ -91,9 +91,9 @@ def test_time_without_a_process_is_left_out() -> None:
         e.RunRecovered(seq=4, at=START + late, run_id="r-1", schema=e.SCHEMA),
         e.RoundStarted(seq=5, at=START + late + timedelta(seconds=1), run_id="r-1", index=1, reason="tool_results"),
     ]
-    found = spans_of(Run.from_events([*events, *again]))
-    assert found.cuts == [3.0]
-    assert max(span.end for span in found.spans) <= 5.0
+    spans = spans_of(Run.from_events([*events, *again]))
+    assert spans.cuts == [3.0]
+    assert max(span.end for span in spans.spans) <= 5.0
 
 
 def test_missing_starts_follow_from_durations_or_the_end_before() -> None:
@@ -103,7 +103,7 @@ def test_missing_starts_follow_from_durations_or_the_end_before() -> None:
     writer.result("c1", "seen", at=START + timedelta(seconds=7))
     writer.reply("", [ToolCall("nap", {}, "c2")], at=START + timedelta(seconds=20), seconds=4.0)
     writer.result("c2", "slept", at=START + timedelta(seconds=30), seconds=1.0)
-    found = spans_of(writer.finish(at=START + timedelta(seconds=31)))
-    parts = [(span.lane, span.start, span.end) for span in found.spans]
+    spans = spans_of(writer.finish(at=START + timedelta(seconds=31)))
+    parts = [(span.lane, span.start, span.end) for span in spans.spans]
     assert parts == [("model", 0, 5), ("look", 5, 7), ("model", 16, 20), ("nap", 29, 30)]
-    assert found.timed and found.inferred
+    assert spans.timed and spans.inferred

@@ -29,13 +29,13 @@ def test_notebook_reruns_from_logs_with_only_ids_and_times_changed(tmp_path: Pat
     store = Store(tmp_path)
     live = SimulatedModel("disciplined")
     agent = Agent(live, tools=[work])
-    one = agent.run_sync("1. `work(1)`\n2. `work(2)`", store=store)
-    two = agent.run_sync("3. `work(3)`", store=store, continue_from=one)
+    run = agent.run_sync("1. `work(1)`\n2. `work(2)`", store=store)
+    two = agent.run_sync("3. `work(3)`", store=store, continue_from=run)
     cassette = make_model(f"recorded:{tmp_path}")
     replayed = Agent(cassette, tools=[work])
     first = replayed.run_sync("1. `work(1)`\n2. `work(2)`")
     second = replayed.run_sync("3. `work(3)`", continue_from=first)
-    for was, now in ((one, first), (two, second)):
+    for was, now in ((run, first), (two, second)):
         assert [*was.messages] == [*now.messages] and was.usage == now.usage
         assert (was.status, was.stop_reason) == (now.status, now.stop_reason) and was.id != now.id
 

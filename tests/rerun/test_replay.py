@@ -41,15 +41,15 @@ def texts(run: Run) -> list[list[tuple[str, str]]]:
 @examples(40)
 def test_replay_under_own_settings_goes_as_recorded(lines: list[Any], policy: Any, most: int) -> None:
     run = whatever(lines, policy, max_rounds=most)
-    found = replay(run)
-    assert found.first_divergence is None and found.first_told_otherwise is None
-    assert found.caught_at == (len(run.rounds) if run.stop_reason == "loop_detected" else None)
-    assert texts(found.would_be) == texts(run)
-    assert [round_.reason for round_ in found.would_be.rounds] == [round_.reason for round_ in run.rounds]
-    assert [round_.followed for round_ in found.would_be.rounds] == [round_.followed for round_ in run.rounds]
-    assert [round_.note for round_ in found.would_be.rounds] == [round_.note for round_ in run.rounds]
-    assert [*found.would_be.messages] == [*run.messages]
-    last = found.rounds[-1].verdict
+    replayed = replay(run)
+    assert replayed.first_divergence is None and replayed.first_told_otherwise is None
+    assert replayed.caught_at == (len(run.rounds) if run.stop_reason == "loop_detected" else None)
+    assert texts(replayed.would_be) == texts(run)
+    assert [round_.reason for round_ in replayed.would_be.rounds] == [round_.reason for round_ in run.rounds]
+    assert [round_.followed for round_ in replayed.would_be.rounds] == [round_.followed for round_ in run.rounds]
+    assert [round_.note for round_ in replayed.would_be.rounds] == [round_.note for round_ in run.rounds]
+    assert [*replayed.would_be.messages] == [*run.messages]
+    last = replayed.rounds[-1].verdict
     assert isinstance(last, Stop) and last.stop_reason == run.stop_reason
 
 
@@ -57,12 +57,12 @@ def test_replay_under_own_settings_goes_as_recorded(lines: list[Any], policy: An
 @examples(20)
 def test_replay_decides_like_a_live_run_until_they_diverge(lines: list[Any], policy: Any) -> None:
     recorded, live = whatever(lines, Minimal()), whatever(lines, policy)
-    found = replay(recorded, policy=policy)
-    decided = [round_ for round_ in found.rounds if not round_.hypothetical and not round_.differs]
-    assert texts(found.would_be)[: len(decided)] == texts(live)[: len(decided)]
+    replayed = replay(recorded, policy=policy)
+    decided = [round_ for round_ in replayed.rounds if not round_.hypothetical and not round_.differs]
+    assert texts(replayed.would_be)[: len(decided)] == texts(live)[: len(decided)]
     following = [round_.reason for round_ in live.rounds][1:]
     wanted = [*following, live.stop_reason][: len(decided)]
-    assert reasons(found)[: len(decided)] == wanted
+    assert reasons(replayed)[: len(decided)] == wanted
 
 
 def test_same_run_and_variant_make_the_same_replay() -> None:
@@ -73,18 +73,18 @@ def test_same_run_and_variant_make_the_same_replay() -> None:
 
 def test_call_a_guard_would_block_is_the_first_divergence(snapshot: Snapshot) -> None:
     run = foreign(*[LOOK] * 8, "A hat.")
-    found = replay(run)
-    assert (parting(found), found.caught_at) == (3, 3)
-    (blocked,) = found.rounds[2].judged_calls
+    replayed = replay(run)
+    assert (parting(replayed), replayed.caught_at) == (3, 3)
+    (blocked,) = replayed.rounds[2].judged_calls
     assert (blocked.call.name, blocked.rule, blocked.blocked) == ("look", "consecutive", True)
-    assert found.sentence == snapshot
-    assert found.would_be.rounds[2].records[0].rule == "consecutive"
-    assert found.stop is not None and found.stop.stop_reason == "loop_detected"
-    assert [round_.hypothetical for round_ in found.rounds] == [False] * 3 + [True] * 6
-    assert (found.rounds_saved, found.tokens_saved) == (2, 30)
-    table = found.table()
+    assert replayed.sentence == snapshot
+    assert replayed.would_be.rounds[2].records[0].rule == "consecutive"
+    assert replayed.stop is not None and replayed.stop.stop_reason == "loop_detected"
+    assert [round_.hypothetical for round_ in replayed.rounds] == [False] * 3 + [True] * 6
+    assert (replayed.rounds_saved, replayed.tokens_saved) == (2, 30)
+    table = replayed.table()
     assert table["blocked_would_be"].notna().tolist() == [False] * 2 + [True] * 5 + [False] * 2
-    assert table["hypothetical"].tolist() == [round_.hypothetical for round_ in found.rounds]
+    assert table["hypothetical"].tolist() == [round_.hypothetical for round_ in replayed.rounds]
 
 
 def test_guards_are_varied_with_the_policy(subtests: pytest.Subtests) -> None:
@@ -102,9 +102,9 @@ def test_guards_are_varied_with_the_policy(subtests: pytest.Subtests) -> None:
 
 def test_recorded_block_would_run_without_the_guard(snapshot: Snapshot) -> None:
     run, _ = scripted(do(1), do(1), do(1), "Done.")
-    found = replay(run, policy=Matrix(guard=None))
-    assert parting(found) == 3 and not found.rounds[2].judged_calls[0].blocked
-    assert found.sentence == snapshot
+    replayed = replay(run, policy=Matrix(guard=None))
+    assert parting(replayed) == 3 and not replayed.rounds[2].judged_calls[0].blocked
+    assert replayed.sentence == snapshot
 
 
 def test_tools_allowed_to_repeat_are_not_blocked() -> None:
@@ -133,15 +133,15 @@ def test_limits_end_a_replay_earlier_or_later(subtests: pytest.Subtests) -> None
     ]
     for name, one, limits, expected, stop in cases:
         with subtests.test(name):
-            found = replay(one, limits=limits)
-            assert (parting(found), found.stop and found.stop.stop_reason) == (expected, stop)
+            replayed = replay(one, limits=limits)
+            assert (parting(replayed), replayed.stop and replayed.stop.stop_reason) == (expected, stop)
 
 
 def test_tokens_are_counted_as_recorded() -> None:
     run = foreign(LOOK, ToolCall("look", {"at": 2}), ToolCall("look", {"at": 3}), "A hat.")
-    found = replay(run, limits={"max_tokens": 30})
-    assert (parting(found), found.stop and found.stop.stop_reason) == (2, "max_tokens")
-    assert found.tokens_saved == 30
+    replayed = replay(run, limits={"max_tokens": 30})
+    assert (parting(replayed), replayed.stop and replayed.stop.stop_reason) == (2, "max_tokens")
+    assert replayed.tokens_saved == 30
 
 
 def test_impossible_replay_is_refused_with_its_reason() -> None:
@@ -153,18 +153,18 @@ def test_impossible_replay_is_refused_with_its_reason() -> None:
 
 def test_user_turns_of_a_foreign_trace_are_not_divergences() -> None:
     run = foreign(LOOK, "A hat.", ("person", "And now?"), ToolCall("look", {"at": 2}), "A stone.")
-    found = replay(run)
-    assert parting(found) is None and found.caught_at is None
-    assert reasons(found) == ["tool_results", "natural", "tool_results", "natural"]
-    assert [round_.reason for round_ in found.would_be.rounds] == ["prompt", "tool_results", "said", "tool_results"]
+    replayed = replay(run)
+    assert parting(replayed) is None and replayed.caught_at is None
+    assert reasons(replayed) == ["tool_results", "natural", "tool_results", "natural"]
+    assert [round_.reason for round_ in replayed.would_be.rounds] == ["prompt", "tool_results", "said", "tool_results"]
 
 
 def test_turn_that_would_continue_is_the_divergence() -> None:
     run = foreign(ToolCall("todo_operations", write("one").arguments), "Done.", ("person", "Really?"), "Yes.")
     assert [todo.status for todo in run.todos] == ["not-started"]
-    found = replay(run)
-    assert parting(found) == 2
-    assert [round_.would_be is None for round_ in found.rounds] == [False, False, True]
+    replayed = replay(run)
+    assert parting(replayed) == 2
+    assert [round_.would_be is None for round_ in replayed.rounds] == [False, False, True]
 
 
 def test_markers_in_a_foreign_reply_are_parsed_by_policy() -> None:
@@ -175,15 +175,15 @@ def test_markers_in_a_foreign_reply_are_parsed_by_policy() -> None:
 
 def test_hypothetical_guidance_is_judged_by_the_recorded_reply() -> None:
     mine = GuidanceSet("mine", {"tools": "Call look again, round {{ round }} of {{ max_rounds }}."})
-    found = replay(foreign(LOOK, "A hat.", "A hat."), guidance=mine, limits={"max_rounds": 7})
-    assert [one.text for one in found.rounds[0].next_guidance] == ["Call look again, round 2 of 7."]
-    assert [one.followed for one in found.rounds[0].next_followed] == [True]
-    assert found.first_told_otherwise is not None and found.first_told_otherwise.number == 2
+    replayed = replay(foreign(LOOK, "A hat.", "A hat."), guidance=mine, limits={"max_rounds": 7})
+    assert [one.text for one in replayed.rounds[0].next_guidance] == ["Call look again, round 2 of 7."]
+    assert [one.followed for one in replayed.rounds[0].next_followed] == [True]
+    assert replayed.first_told_otherwise is not None and replayed.first_told_otherwise.number == 2
 
 
 def test_guidance_off_is_silent_and_changes_no_decision() -> None:
-    found = replay("healthy", guidance="off")
-    assert found.first_told_otherwise is None and found.first_divergence is None
+    replayed = replay("healthy", guidance="off")
+    assert replayed.first_told_otherwise is None and replayed.first_divergence is None
 
 
 class EveryCall:
@@ -197,10 +197,10 @@ class EveryCall:
 
 def test_detectors_see_the_record_beyond_a_hypothetical_end() -> None:
     run = foreign(LOOK, ToolCall("look", {"at": 2}), "Hm.", ToolCall("look", {"at": 3}), "Done.")
-    found = replay(run, detect=[EveryCall], limits={"max_rounds": 3})
-    assert [[finding.rule for finding in each.findings] for each in found.rounds] == [[], ["looked"], [], ["looked"], []]
-    assert found.caught_at == 2 and found.rounds[1].caught_by == ("finds looked",)
-    assert parting(found) == 3
+    replayed = replay(run, detect=[EveryCall], limits={"max_rounds": 3})
+    assert [[finding.rule for finding in each.findings] for each in replayed.rounds] == [[], ["looked"], [], ["looked"], []]
+    assert replayed.caught_at == 2 and replayed.rounds[1].caught_by == ("finds looked",)
+    assert parting(replayed) == 3
 
 
 class AtEnd:
@@ -218,15 +218,15 @@ def test_discipline_notice_catches_no_failure(subtests: pytest.Subtests) -> None
     cases = [("discipline", "notice", None), ("loop", "notice", 2), ("stall", "notice", 2), ("discipline", "nudge", 2)]
     for family, severity, caught_at in cases:
         with subtests.test(f"{family}, {severity}"):
-            found = replay(run, detect=[partial(AtEnd, family, severity)])
-            assert [finding.rule for finding in found.rounds[1].findings] == ["seen"] and found.caught_at == caught_at
+            replayed = replay(run, detect=[partial(AtEnd, family, severity)])
+            assert [finding.rule for finding in replayed.rounds[1].findings] == ["seen"] and replayed.caught_at == caught_at
 
 
 def test_loop_that_also_ended_the_record_is_caught() -> None:
     run, _ = scripted(*[LONG_ANSWER] * 4, policy=Matrix(workflow_mode=True))
-    found = replay(run)
-    assert run.stop_reason == "loop_detected" and found.first_divergence is None
-    assert found.caught_at == len(run.rounds) and found.rounds[-1].caught_by == ("ends (loop_detected)",)
+    replayed = replay(run)
+    assert run.stop_reason == "loop_detected" and replayed.first_divergence is None
+    assert replayed.caught_at == len(run.rounds) and replayed.rounds[-1].caught_by == ("ends (loop_detected)",)
 
 
 class Own:
@@ -257,37 +257,37 @@ def test_impossible_settings_are_refused_with_advice(subtests: pytest.Subtests) 
 def test_run_without_rounds_has_nothing_to_replay() -> None:
     writer = RunWriter(Origin("by_hand"), model="m")
     writer.say("Go")
-    found = replay(writer.finish())
-    assert len(found.rounds) == len(found.table()) == 0 and found.caught_at is None
+    replayed = replay(writer.finish())
+    assert len(replayed.rounds) == len(replayed.table()) == 0 and replayed.caught_at is None
 
 
 @given(st.lists(LINES, max_size=9))
 @examples(15)
 def test_run_with_detectors_replays_as_it_went(lines: list[Any]) -> None:
     run = whatever(lines, Matrix(guard=None), detect="default")
-    found = replay(run)
-    assert found.first_divergence is None and found.first_told_otherwise is None
-    assert texts(found.would_be) == texts(run)
-    assert [(finding.rule, finding.last) for finding in found.would_be.findings] == [
+    replayed = replay(run)
+    assert replayed.first_divergence is None and replayed.first_told_otherwise is None
+    assert texts(replayed.would_be) == texts(run)
+    assert [(finding.rule, finding.last) for finding in replayed.would_be.findings] == [
         (finding.rule, finding.last) for finding in run.findings
     ]
-    assert "the extension detect" not in found.not_replayed
+    assert "the extension detect" not in replayed.not_replayed
 
 
 def test_detector_preset_acts_as_it_would_have_live() -> None:
     lines = [*[do(1)] * 9, "Done."]
     off, on = (whatever(lines, Matrix(guard=None), detect=one) for one in (None, "default"))
     assert on.findings
-    found = replay(off, detect="default")
-    assert found.caught_at is not None and found.variant.sentence.startswith(
+    replayed = replay(off, detect="default")
+    assert replayed.caught_at is not None and replayed.variant.sentence.startswith(
         "guidance matrix, policy matrix, detectors default"
     )
-    until = (parting(found) or 99) - 1
-    assert texts(found.would_be)[:until] == texts(on)[:until]
-    assert any(given.cell == "detected" for round_ in found.would_be.rounds for given in round_.guidance)
+    until = (parting(replayed) or 99) - 1
+    assert texts(replayed.would_be)[:until] == texts(on)[:until]
+    assert any(given.cell == "detected" for round_ in replayed.would_be.rounds for given in round_.guidance)
 
 
 def test_foreign_trace_ending_with_a_call_ended_from_outside() -> None:
-    found = replay(foreign(LOOK, ToolCall("submit", {})))
-    assert parting(found) is None and found.caught_at is None
-    assert found.rounds[-1].recorded_decision.continues is None and isinstance(found.rounds[-1].verdict, Continue)
+    replayed = replay(foreign(LOOK, ToolCall("submit", {})))
+    assert parting(replayed) is None and replayed.caught_at is None
+    assert replayed.rounds[-1].recorded_decision.continues is None and isinstance(replayed.rounds[-1].verdict, Continue)

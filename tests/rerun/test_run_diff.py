@@ -35,8 +35,8 @@ DONE: Round = ("Done.", [], "")
 
 
 def pairs(a: Run, b: Run) -> list[tuple[int | None, int | None, str]]:
-    found = diff(a, b).rounds
-    return [(one.a.index if one.a else None, one.b.index if one.b else None, one.difference) for one in found]
+    rounds = diff(a, b).rounds
+    return [(one.a.index if one.a else None, one.b.index if one.b else None, one.difference) for one in rounds]
 
 
 def test_rounds_are_paired_by_their_calls(subtests: pytest.Subtests) -> None:

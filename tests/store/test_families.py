@@ -64,6 +64,6 @@ def test_every_run_is_listed_once_after_its_parent(drawn: list[tuple[int, int]])
     for number, (milliseconds, parent) in enumerate(sorted(drawn)):
         at = milliseconds / 1_000 + number / 1_000_000  # a run begins after its parent
         runs.append(run(f"r{number * 7 % 12}", at, runs[parent].id if 0 <= parent < len(runs) else None))
-    found = listed(*runs)
-    assert sorted(name for family in found for name, _, _ in family) == sorted(one.prompt for one in runs)
-    assert all(family[0][1:] == (0, len(family) - 1) and all(depth for _, depth, _ in family[1:]) for family in found)
+    listing = listed(*runs)
+    assert sorted(name for family in listing for name, _, _ in family) == sorted(one.prompt for one in runs)
+    assert all(family[0][1:] == (0, len(family) - 1) and all(depth for _, depth, _ in family[1:]) for family in listing)

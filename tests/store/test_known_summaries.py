@@ -62,10 +62,10 @@ def test_only_new_and_changed_logs_are_read_again(tmp_path: Path, reads: list[st
     path = store.path(ids[2])
     path.write_bytes(path.read_bytes().replace(b"number 2", b"number 9"))
     store.path(ids[4]).unlink()
-    found = store.summaries()
+    summaries = store.summaries()
     assert sorted(reads) == sorted([new, ids[2]])
-    assert found == plain(store)
-    assert {one.prompt for one in found} == {"number 0", "number 1", "number 9", "number 3", "number 5", "one more"}
+    assert summaries == plain(store)
+    assert {one.prompt for one in summaries} == {"number 0", "number 1", "number 9", "number 3", "number 5", "one more"}
 
 
 def test_replaced_log_of_equal_size_and_time_is_reread(tmp_path: Path, reads: list[str]) -> None:

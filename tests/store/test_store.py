@@ -159,12 +159,12 @@ def test_summaries_are_newest_first_with_their_status(tmp_path: Path) -> None:
     runs = [do(store, f"Answer {n}.", prompt=f"Question {n}") for n in range(3)]
     runs.append(do(store, [ToolCall("gone")], prompt="Long", max_rounds=1))
     runs.sort(key=lambda run: run.id)
-    found = store.summaries()
-    assert [one.id for one in found] == [run.id for run in runs[::-1]]
-    for one, run in zip(found, runs[::-1], strict=True):
+    summaries = store.summaries()
+    assert [one.id for one in summaries] == [run.id for run in runs[::-1]]
+    for one, run in zip(summaries, runs[::-1], strict=True):
         assert (one.status, one.stop_reason, one.rounds) == (run.status, run.stop_reason, len(run.rounds))
         assert (one.prompt, one.model, one.started_at, one.seconds) == (run.prompt, run.model, run.started_at, run.seconds)
-    assert [summary.id for summary in store.summaries(2)] == [one.id for one in found[:2]] and store.summaries(0) == []
+    assert [summary.id for summary in store.summaries(2)] == [one.id for one in summaries[:2]] and store.summaries(0) == []
 
 
 def replied(cost: float | None, tokens: int | None = 3) -> Reply:

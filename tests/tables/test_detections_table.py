@@ -97,13 +97,13 @@ def quiet(source: Any, *given: Any, **how: Any) -> pd.DataFrame:
 @pytest.mark.req("R0.82")
 def test_table_is_the_timeline_of_each_run_in_order(folder: Path) -> None:
     with pytest.warns(UserWarning, match=r"no\.json"):
-        found = tables.detections(folder, PRESETS)
+        table = tables.detections(folder, PRESETS)
     runs = load_traces(folder, strict=False)
     single = [detect.timeline(run, PRESETS).assign(run_id=run.id, model=run.model) for run in runs]
-    expected = pd.concat([one for one in single if len(one)], ignore_index=True)[[*found.columns]]
-    pd.testing.assert_frame_equal(found, expected)
-    assert {"default", "openhands"} == {*found["preset"]} and found["run_id"].nunique() >= 4
-    assert [*found.columns[2:]] == [*detect.timeline(runs[0]).columns]
+    expected = pd.concat([one for one in single if len(one)], ignore_index=True)[[*table.columns]]
+    pd.testing.assert_frame_equal(table, expected)
+    assert {"default", "openhands"} == {*table["preset"]} and table["run_id"].nunique() >= 4
+    assert [*table.columns[2:]] == [*detect.timeline(runs[0]).columns]
 
 
 def test_table_accepts_any_runs_and_keeps_columns_when_empty(folder: Path, tmp_path: Path) -> None:
@@ -122,8 +122,8 @@ def test_table_accepts_any_runs_and_keeps_columns_when_empty(folder: Path, tmp_p
 
 def test_detectors_of_the_agent_are_told_from_presets(folder: Path) -> None:
     twice = partial(detect.blocks.RepeatedCall, 2)
-    found = tables.detections(folder / "m4.jsonl", ["default", twice])
-    assert {*found["preset"]} == {"default", "RepeatedCall"}
+    table = tables.detections(folder / "m4.jsonl", ["default", twice])
+    assert {*table["preset"]} == {"default", "RepeatedCall"}
     assert {*tables.detections(folder / "m4.jsonl", twice)["preset"]} == {"RepeatedCall"}
 
 

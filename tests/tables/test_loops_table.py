@@ -27,8 +27,8 @@ def rows(run: Run) -> list[tuple[Any, ...]]:
 
 
 def test_repeated_answer_is_a_row_before_it_ends_the_run(snapshot: Snapshot) -> None:
-    kept = run_of(f"{ANSWER}\n[CONTINUE]", f"{ANSWER}\n[CONTINUE]", "Enough.")
-    assert (kept.stop_reason, rows(kept)) == ("natural", [("already_said", 1, 2, "notice")])
+    run = run_of(f"{ANSWER}\n[CONTINUE]", f"{ANSWER}\n[CONTINUE]", "Enough.")
+    assert (run.stop_reason, rows(run)) == ("natural", [("already_said", 1, 2, "notice")])
     ended = run_of(*[f"{ANSWER}\n[CONTINUE]"] * 9)
     assert (ended.stop_reason, rows(ended)) == (
         "loop_detected",

@@ -100,12 +100,12 @@ def test_recorded_runs_are_judged_once(tmp_path: Path) -> None:
     again = asyncio.run(judge.assess(tmp_path / "exp"))
     assert again.verdict.tolist() == frame.verdict.tolist() and len(model.requests) == count and again.cost.sum() == 0
     arms = [[run for run in load_traces(tmp_path / "exp") if f"variant:{name}" in run.tags] for name in ("matrix", "off")]
-    found = compare(*arms, primary=judge)  # runs in memory have no folder: their verdicts are stored in this one
-    values = [cell.value for cells in found.cells for cell in cells]
+    comparison = compare(*arms, primary=judge)  # runs in memory have no folder: their verdicts are stored in this one
+    values = [cell.value for cells in comparison.cells for cell in cells]
     by_run = frame.set_index("run_id").verdict
     assert values == [float(by_run[run.id] == "passed") for arm in arms for run in arm]
     count = len(model.requests)
-    assert compare(*arms, primary=judge).difference == found.difference and len(model.requests) == count
+    assert compare(*arms, primary=judge).difference == comparison.difference and len(model.requests) == count
 
 
 def test_only_a_structured_reply_is_a_verdict(subtests: pytest.Subtests) -> None:

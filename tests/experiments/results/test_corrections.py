@@ -63,7 +63,7 @@ def test_difference_of_variants_is_tested_by_fisher() -> None:
 
 def test_corrected_difference_equals_plain_code() -> None:
     rows, labels = draw(Random(1), 80, 40, (0.7, 0.4), ((0.9, 0.7), (0.8, 0.9)))
-    found = compared(rows, quality(labels))
+    comparison = compared(rows, quality(labels))
     means, parts = [], []
     for arm in "ab":
         values = {row.run_id: row.values[JUDGE] for row in rows if row.variant == arm}
@@ -75,22 +75,22 @@ def test_corrected_difference_equals_plain_code() -> None:
         for share, of in sides:
             low, high = proportion_confint(sum(of), len(of), method="wilson")
             parts.append((share * (fmean(of) - low), share * (high - fmean(of)))[:: 1 if arm == "a" else -1])
-    assert found.difference == approx(means[0] - means[1])
+    assert comparison.difference == approx(means[0] - means[1])
     plain = compared(rows)
-    low, high = found.interval
-    below = found.difference - low
+    low, high = comparison.interval
+    below = comparison.difference - low
     assert below**2 > sum(one**2 for one, _ in parts), "the interval pays for the rates and for the tasks"
     slopes = 0.3, 0.9  # of any line between verdict and pass rate here
     width = plain.difference - plain.interval[0]
     assert (slopes[0] * width) ** 2 < below**2 - sum(one**2 for one, _ in parts) < (slopes[1] * width) ** 2
-    assert high > found.difference and found.mde > 0
+    assert high > comparison.difference and comparison.mde > 0
 
 
 def test_planned_look_widens_the_corrected_interval_at_its_level() -> None:
     rows, labels = draw(Random(5), 80, 40, (0.7, 0.4), ((0.9, 0.7), (0.8, 0.9)))
-    found = compared(rows, quality(labels))
-    look = replace(found, look=Look(1, 2, 80, 160, 0.01))
-    width, wider = (one.interval[1] - one.interval[0] for one in (found, look))
+    comparison = compared(rows, quality(labels))
+    look = replace(comparison, look=Look(1, 2, 80, 160, 0.01))
+    width, wider = (one.interval[1] - one.interval[0] for one in (comparison, look))
     more = NormalDist().inv_cdf(0.995) / NormalDist().inv_cdf(0.975)
     assert wider / width == approx(more, rel=0.1) and look.price == approx(wider / width)
     assert (look.p_value < 0.01) == (not look.interval[0] <= 0 <= look.interval[1])
@@ -127,14 +127,19 @@ def test_difference_beyond_what_there_can_be_keeps_its_interval() -> None:
         rows = [
             judged_row(arm, f"t{n}", arm == arms[0], key=f"{arm}{n}", digest=f"{arm}{n}") for arm in arms for n in range(60)
         ]
-        found = compared(rows, quality({}, table(80, 20, 20, 80)))
-        assert found.difference == sign and found.p_value < 0.05
-        assert min(map(abs, found.interval)) < 1 == max(map(abs, found.interval)) and found.interval[0] < found.interval[1]
+        comparison = compared(rows, quality({}, table(80, 20, 20, 80)))
+        assert comparison.difference == sign and comparison.p_value < 0.05
+        assert (
+            min(map(abs, comparison.interval)) < 1 == max(map(abs, comparison.interval))
+            and comparison.interval[0] < comparison.interval[1]
+        )
 
 
 def test_verdict_without_a_labelled_run_may_always_be_wrong() -> None:
     rows = [judged_row(arm, f"t{n}", n > 2, key=f"{arm}{n}", digest=f"{arm}{n}") for arm in "ab" for n in range(30)]
     rows[-1] = judged_row("b", "t29", False, key="b29", digest="b29")
     labels = {f"{arm}-t{n}": True for arm in "ab" for n in range(3, 25)}
-    found = compared(rows, quality(labels))
-    assert found.interval[0] < -0.1 and found.interval[1] > 0.1, "one run in ten was judged so, and nothing is known of them"
+    comparison = compared(rows, quality(labels))
+    assert comparison.interval[0] < -0.1 and comparison.interval[1] > 0.1, (
+        "one run in ten was judged so, and nothing is known of them"
+    )

@@ -117,12 +117,12 @@ def test_span_attributes_match_the_opentelemetry_instrumentation() -> None:
 
 
 def test_a_model_call_after_a_compaction_says_so() -> None:
-    made = RunWriter(e.Origin("by_hand"))
-    made.say("Go.")
-    made.reply("One.")
-    made.compact("It went.")
-    made.reply("Two.")
-    calls = [one for one in otel_spans([made.finish()]) if one["name"].startswith("chat")]
+    writer = RunWriter(e.Origin("by_hand"))
+    writer.say("Go.")
+    writer.reply("One.")
+    writer.compact("It went.")
+    writer.reply("Two.")
+    calls = [one for one in otel_spans([writer.finish()]) if one["name"].startswith("chat")]
     assert [call["attributes"].get("gen_ai.conversation.compacted") for call in calls] == [None, True]
 
 
@@ -173,14 +173,14 @@ def test_a_long_conversation_is_not_repeated_in_every_span() -> None:
 
 
 def test_long_conversation_with_calls_round_trips(tmp_path: Path) -> None:
-    made = RunWriter(e.Origin("by_hand"), model="m")
-    made.system(" Be brief.\n")
-    made.say("Go.")
+    writer = RunWriter(e.Origin("by_hand"), model="m")
+    writer.system(" Be brief.\n")
+    writer.say("Go.")
     for number in range(6):
-        made.reply(f"{number}", [ToolCall("look", {"at": number}, f"c{number}")])
-        made.result(f"c{number}", "y" * MAX_INPUT_BYTES)
-    made.reply("Done.")
-    run = made.finish()
+        writer.reply(f"{number}", [ToolCall("look", {"at": number}, f"c{number}")])
+        writer.result(f"c{number}", "y" * MAX_INPUT_BYTES)
+    writer.reply("Done.")
+    run = writer.finish()
     for form in ("otel", "openinference"):
         back = load_trace(save_trace(run, tmp_path / "run", form))
         assert [(message.role, message.text, message.calls) for message in back.messages] == [

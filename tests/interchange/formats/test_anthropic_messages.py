@@ -176,8 +176,8 @@ def test_end_of_last_reply_is_end_of_run(tmp_path: Path, subtests: pytest.Subtes
 
 def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
     broken = [{"system": "S", "messages": TALK}, 7, {"system": "S", "messages": [ASKS, {"role": "assistant", "content": [7]}]}]
-    found = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
-    assert [run.text for run in found] == ["It is 7 m."] and [problem.position for problem in found.problems] == [
+    runs = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
+    assert [run.text for run in runs] == ["It is 7 m."] and [problem.position for problem in runs.problems] == [
         "line 2",
         "line 3",
     ]

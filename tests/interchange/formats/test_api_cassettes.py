@@ -205,8 +205,8 @@ def test_body_that_expands_without_end_is_refused(tmp_path: Path, monkeypatch: p
 
 def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
     path = cassette(tmp_path, exchange({"messages": [ASKS]}, chat("7 m")), {"request": 7}, {"response": {}})
-    found = load_traces(path, strict=False)
-    assert [run.text for run in found] == ["7 m"] and [problem.position for problem in found.problems] == [
+    runs = load_traces(path, strict=False)
+    assert [run.text for run in runs] == ["7 m"] and [problem.position for problem in runs.problems] == [
         "exchange 1",
         "exchange 2",
     ]

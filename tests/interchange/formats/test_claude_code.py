@@ -423,11 +423,11 @@ def test_damaged_line_is_a_problem_and_the_rest_is_read(tmp_path: Path) -> None:
         path.write_text("".join([*lines[:3], damage, *lines[3:]]))
         with pytest.raises(TraceError, match="line 4"):
             load_traces(path)
-        found = load_traces(path, strict=False)
-        assert (len(found), len(found[0].rounds)) == (1, 5) and found.problems[0].position == "line 4"
+        runs = load_traces(path, strict=False)
+        assert (len(runs), len(runs[0].rounds)) == (1, 5) and runs.problems[0].position == "line 4"
     path.write_text("".join(lines)[:-40])
-    found = load_traces(path, strict=False)
-    assert len(found[0].rounds) == 5 and "cut off" in found.problems[0].message
+    runs = load_traces(path, strict=False)
+    assert len(runs[0].rounds) == 5 and "cut off" in runs.problems[0].message
 
 
 def test_compressed_session_without_leading_messages_is_recognized(tmp_path: Path) -> None:

@@ -136,15 +136,15 @@ def test_damaged_message_and_self_containing_session_are_problems(tmp_path: Path
         opened.execute("INSERT INTO sessions VALUES ('loop', '', 0, NULL, '2027')")
         opened.execute("INSERT INTO session_items (session_id, position, subsession_id) VALUES ('loop', 0, 'lost')")
         opened.commit()
-    found = load_traces(path, strict=False)
-    assert [replies(run) for run in found] == [[("", ["transfer_task"]), ("Done.", [])], []]
-    assert "there is no session lost" in str(found.problems)
+    runs = load_traces(path, strict=False)
+    assert [replies(run) for run in runs] == [[("", ["transfer_task"]), ("Done.", [])], []]
+    assert "there is no session lost" in str(runs.problems)
     document = json.loads(SAMPLE.read_text())
     document["messages"][1]["message"]["message"] = 7
     broken = tmp_path / "broken.json"
     broken.write_text(json.dumps(document))
-    found = load_traces(broken, strict=False)
-    assert len(found) == 1 and found.problems[0].position == "message 1"
+    runs = load_traces(broken, strict=False)
+    assert len(runs) == 1 and runs.problems[0].position == "message 1"
 
 
 def test_session_without_messages_is_left_out_and_noted(tmp_path: Path) -> None:

@@ -190,8 +190,8 @@ def test_mutually_nested_and_damaged_runs_are_problems(tmp_path: Path) -> None:
         load_traces(document(tmp_path, circle))
     whole = langsmith_run("c", "llm", "Chat", 0, inputs={"messages": [ASKS]}, outputs=generated(SAYS))
     odd = {**whole, "id": "d", "inputs": {"messages": [[{"type": "ai", "content": [7]}]]}}
-    found = load_traces(document(tmp_path, [whole, 7, odd], "a.jsonl"), strict=False)
-    assert [run.text for run in found] == ["It is 7 m."] and [problem.position for problem in found.problems] == ["line 2", "1"]
+    runs = load_traces(document(tmp_path, [whole, 7, odd], "a.jsonl"), strict=False)
+    assert [run.text for run in runs] == ["It is 7 m."] and [problem.position for problem in runs.problems] == ["line 2", "1"]
 
 
 def test_run_starts_with_its_outermost_run() -> None:

@@ -63,5 +63,5 @@ def test_messages_without_a_model_reply_are_shown(tmp_path: Path) -> None:
 
 
 def test_last_message_is_not_a_replayed_answer(tmp_path: Path) -> None:
-    found = replay(load_trace(document(tmp_path, MESSAGES)))
-    assert len(found.rounds) == 1 and found.rounds[0].recorded_decision.continues is None
+    replayed = replay(load_trace(document(tmp_path, MESSAGES)))
+    assert len(replayed.rounds) == 1 and replayed.rounds[0].recorded_decision.continues is None

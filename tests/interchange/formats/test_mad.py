@@ -98,9 +98,9 @@ def test_log_of_another_kind_is_one_message(tmp_path: Path) -> None:
 def test_malformed_record_is_its_own_problem(tmp_path: Path) -> None:
     records = json.loads((FILES / "ag2_records.json").read_text("utf-8"))
     (tmp_path / "x.json").write_text(json.dumps([records[0], {**records[1], "trace": 7}]), encoding="utf-8")
-    found = load_traces(tmp_path / "x.json", strict=False)
-    assert len(found) == 1 and [problem.position for problem in found.problems] == ["1"]
-    assert len(found[0].messages) == len(json.loads(records[0]["trace"])["trajectory"])
+    runs = load_traces(tmp_path / "x.json", strict=False)
+    assert len(runs) == 1 and [problem.position for problem in runs.problems] == ["1"]
+    assert len(runs[0].messages) == len(json.loads(records[0]["trace"])["trajectory"])
 
 
 def test_hyperagent_log_names_its_speakers_and_has_calls(tmp_path: Path) -> None:

@@ -129,8 +129,8 @@ def test_items_dropped_by_a_handoff_come_from_the_session(tmp_path: Path) -> Non
 
 def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
     broken = [state(*HANDOFF), 7, state({"type": "tool_call_item"}), {"generated_items": []}]
-    found = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
-    assert [run.text for run in found] == ["It is paid."]
-    assert [problem.position for problem in found.problems] == ["line 2", "line 3", "line 4"]
+    runs = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
+    assert [run.text for run in runs] == ["It is paid."]
+    assert [problem.position for problem in runs.problems] == ["line 2", "line 3", "line 4"]
     with pytest.raises(TraceError, match="line 2"):
         load_traces(tmp_path / "a.jsonl")

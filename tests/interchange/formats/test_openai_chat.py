@@ -179,11 +179,11 @@ def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
     path.write_text(path.read_text(encoding="utf-8")[:-9], encoding="utf-8")
     with pytest.raises(TraceError, match="line 2"):
         load_traces(path)
-    found = load_traces(path, strict=False)
-    assert len(found) == 1 and [problem.position for problem in found.problems] == ["line 2", "line 3"]
+    runs = load_traces(path, strict=False)
+    assert len(runs) == 1 and [problem.position for problem in runs.problems] == ["line 2", "line 3"]
     broken = document(tmp_path, [{"messages": TALK}, {"messages": [*ASKS, {"role": "assistant", "tool_calls": 7}]}])
-    found = load_traces(broken, strict=False)
-    assert len(found) == 1 and [problem.position for problem in found.problems] == ["1"]
+    runs = load_traces(broken, strict=False)
+    assert len(runs) == 1 and [problem.position for problem in runs.problems] == ["1"]
 
 
 def test_records_of_other_products_are_not_claimed(tmp_path: Path, subtests: pytest.Subtests) -> None:

@@ -179,8 +179,8 @@ def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
         7,
         {"model": "m", "input": [ASKS, {"type": "reasoning", "summary": 7, "content": [7]}]},
     ]
-    found = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
-    assert [run.text for run in found] == ["It is 7 m."] and [problem.position for problem in found.problems] == [
+    runs = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
+    assert [run.text for run in runs] == ["It is 7 m."] and [problem.position for problem in runs.problems] == [
         "line 2",
         "line 3",
     ]

@@ -32,9 +32,11 @@ def long_named() -> Iterator[tuple[str, Figure]]:
     """Yield figures of a comparison with long names of variants and tasks."""
     tasks = [f"swe-bench__django-{number}" for number in range(45)]
     values = [{task: [float((place * factor) % 7 < 3)] for place, task in enumerate(tasks)} for factor in (3, 4)]
-    one = compared(values[0], values[1], ("a guidance set with a very long name, version 12", "claude-opus with many tools"))
+    comparison = compared(
+        values[0], values[1], ("a guidance set with a very long name, version 12", "claude-opus with many tools")
+    )
     for name in ("differences", "flips", "pass_k"):
-        yield f"{name}, long names", getattr(plots, name)(one)
+        yield f"{name}, long names", getattr(plots, name)(comparison)
 
 
 def png(figure: Figure) -> bytes:
@@ -64,9 +66,9 @@ def test_nothing_is_cut_off_or_drawn_over_another_text(subtests: pytest.Subtests
 
 def test_names_of_variants_and_tasks_are_text_of_bounded_length() -> None:
     values = {name: [1.0, 0.0] for name in (*HOSTILE, "t6")}
-    one = compared(values, {task: [0.0, 0.0] for task in values}, (HOSTILE[4], HOSTILE[2]))
+    comparison = compared(values, {task: [0.0, 0.0] for task in values}, (HOSTILE[4], HOSTILE[2]))
     results = results_of(*[rows_of(name, values, rounds=2, cost=0.1, loop_round=1) for name in HOSTILE])
-    drawn = [plots.differences(one), plots.flips(one), plots.pass_k(one), plots.survival(one)]
+    drawn = [plots.differences(comparison), plots.flips(comparison), plots.pass_k(comparison), plots.survival(comparison)]
     for figure in (*drawn, plots.cost_against_success(results), plots.survival(results)):
         assert png(figure).startswith(b"\x89PNG")
         assert not any(found.get_parse_math() for found in figure.findobj(Words) if found.get_text())

@@ -17,14 +17,14 @@ from agentnb.core.usage import Usage
 
 def spent(name: str, variant: str, *usages: Usage, planned: Usage | None = None) -> Run:
     """Build a run of a variant with this usage by round."""
-    told = RunBuilder(run_id=name, tags=(f"variant:{variant}",) if variant else ())
+    builder = RunBuilder(run_id=name, tags=(f"variant:{variant}",) if variant else ())
     if planned is not None:
-        told.add(w.ModelCalled, operation="planner", usage=planned)
+        builder.add(w.ModelCalled, operation="planner", usage=planned)
     for index, usage in enumerate(usages):
-        told.add(e.RoundStarted, index=index, reason="prompt")
-        told.add(e.ModelReplied, message=Message("assistant", (Text("Well."),)), usage=usage)
-        told.add(e.RoundFinished, index=index, status="success")
-    return told.add(e.RunFinished, status="completed", stop_reason="natural").run
+        builder.add(e.RoundStarted, index=index, reason="prompt")
+        builder.add(e.ModelReplied, message=Message("assistant", (Text("Well."),)), usage=usage)
+        builder.add(e.RoundFinished, index=index, status="success")
+    return builder.add(e.RunFinished, status="completed", stop_reason="natural").run
 
 
 def curves(figure: object, panel: int) -> dict[str, list[tuple[int, float]]]:

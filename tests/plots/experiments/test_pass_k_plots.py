@@ -12,15 +12,15 @@ B = {f"t{task}": [1, 0, 0] for task in range(8)}
 
 
 def test_curve_of_each_variant_has_its_shares_with_bands() -> None:
-    one = compared(A, B)
-    figure = plots.pass_k(one)
+    comparison = compared(A, B)
+    figure = plots.pass_k(comparison)
     axes = figure.axes[0]
     assert [line.get_label() for line in axes.lines] == ["new", "old"]
     for line, name in zip(axes.lines, ("new", "old"), strict=True):
-        assert [*line.get_ydata()] == [share.value for share in one.pass_k[name]]
+        assert [*line.get_ydata()] == [share.value for share in comparison.pass_k[name]]
         assert [round(at) for at in line.get_xdata()] == [1, 2, 3]
     drawn = [tuple(segment[:, 1]) for found in axes.collections[1::2] for segment in found.get_segments()]
-    wanted = [share.interval for shares in one.pass_k.values() for share in shares]
+    wanted = [share.interval for shares in comparison.pass_k.values() for share in shares]
     assert drawn == [pytest.approx(interval) for interval in wanted]
     assert "passed: n = 8 tasks" in words(figure)
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2", "3"]
