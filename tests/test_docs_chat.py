@@ -33,7 +33,7 @@ def test_python_example_gives_the_documented_output() -> None:
     assert f"# {(second.context_type, second.entity)!r}" in SCRIPT
 
 
-def test_cells_write_a_context_and_use_it() -> None:
+def test_cells_write_and_use_a_context() -> None:
     line, yaml = CELL.split("\n", 1)
     context = ContextType.read(yaml, line.removeprefix("%%context "), ran())
     assert context.load is not None and context.confirms and context.limits["max_seconds"] == 60

@@ -382,7 +382,7 @@ def test_reproduced_run_calls_nobody(place: Place, shell: InteractiveShell) -> N
     assert place.received() == []
 
 
-def test_notebook_asks_once_about_a_url_and_remembers_it(
+def test_notebook_asks_once_per_url(
     place: Place, shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[str] = []

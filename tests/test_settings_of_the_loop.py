@@ -41,7 +41,7 @@ def test_unset_variables_give_the_documented_values() -> None:
 
 
 @pytest.mark.req("R2.15")
-def test_variable_is_read_anew_each_time(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_variable_is_reread_each_time(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     for variable, (read, usual, least, most) in NUMBERS.items():
         with subtests.test(variable):
             for said, number in (("7", 7), (" 8\n", 8), ("0009", 9), (str(least), least), (str(most), most)):

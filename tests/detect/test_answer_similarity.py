@@ -125,7 +125,7 @@ def test_words_beside_a_call_are_not_an_answer() -> None:
 
 
 @pytest.mark.req("R0.81", "KX.8")
-def test_the_person_may_ask_for_the_same_answer_again() -> None:
+def test_user_may_ask_for_the_same_answer_again() -> None:
     tale = Story().said(ANSWER).said(ANSWER).heard("Say it again")
     assert tale.run.judged.repeated == 0
     tale.said(ANSWER)

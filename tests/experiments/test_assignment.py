@@ -76,7 +76,7 @@ def test_results_of_draws_compare_no_runs(tmp_path: Path) -> None:
         lift(by_round(folder=tmp_path / "exp").extend(repeats=1).results())
 
 
-def test_assignments_that_cannot_be_are_refused(subtests: pytest.Subtests) -> None:
+def test_impossible_assignments_are_refused(subtests: pytest.Subtests) -> None:
     brief, same = GuidanceSet("brief", {}), GuidanceSet("same", {})
     cases: dict[str, dict[str, Any]] = {
         'Variant w is Workflow: assign="round" draws guidance sets alone': {"variants": {"w": Workflow("agents: {}")}},

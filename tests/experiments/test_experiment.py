@@ -56,7 +56,7 @@ def test_folder_holds_one_log_per_cell_and_reads_as_any(tmp_path: Path) -> None:
     assert [*survey(tmp_path / "exp").failures.unique()] == [sum(read.outcome == "failed")]
 
 
-def test_second_run_makes_nothing_again(tmp_path: Path) -> None:
+def test_second_run_repeats_nothing(tmp_path: Path) -> None:
     first = small(3, folder=tmp_path / "exp").run_sync(show=False)
     second = small(3, folder=tmp_path / "exp").run_sync(show=False)
     assert [*first.table().run_id] == [*second.table().run_id]
@@ -171,7 +171,7 @@ def test_nothing_begins_at_the_budget_and_unknown_costs_run_alone() -> None:
     assert "the budget of $0.0001 was reached after 1 of 20 runs" in results.notes
 
 
-def test_budget_counts_what_earlier_processes_spent(tmp_path: Path) -> None:
+def test_budget_counts_spending_of_earlier_processes(tmp_path: Path) -> None:
     settings = {"models": ["simulated:disciplined?price=3000/3000"], "primary": "answered", "agent": {"tools": [check_line]}}
     first = small(4, folder=tmp_path / "exp", budget=0.0001, places=1, **settings).run_sync(show=False)
     again = small(4, folder=tmp_path / "exp", budget=0.0001, places=1, **settings).run_sync(show=False)
@@ -194,7 +194,7 @@ def started(experiment: Experiment, at: int, act: Callable[[LiveExperiment], Non
     return live
 
 
-def test_stop_leaves_the_rest_for_the_next_run(tmp_path: Path) -> None:
+def test_stop_leaves_the_remaining_cells_for_the_next_run(tmp_path: Path) -> None:
     seen: list[Progress] = []
     part = started(small(6, folder=tmp_path / "exp", places=1), 3, LiveExperiment.stop, seen).result(LONG)
     assert part.missing == 9 and seen[-1].state == "stopped"
@@ -357,7 +357,7 @@ def test_look_at_a_run_in_memory_is_noted_early() -> None:
     assert experiment.results().notes == whole.notes == ("looked at after 2 of 6 runs",)
 
 
-def test_look_while_it_runs_is_noted(tmp_path: Path) -> None:
+def test_look_during_the_run_is_noted(tmp_path: Path) -> None:
     def look(progress: Progress) -> None:
         if progress.done == 1:
             tables.runs(tmp_path / "exp")
@@ -420,7 +420,7 @@ def test_recorded_runs_are_forked_at_a_round(tmp_path: Path) -> None:
     assert {run.settings["guidance"]["set"] for run in runs} == {"off", "matrix"}
 
 
-def test_one_seed_for_all_tasks_would_make_them_one_task() -> None:
+def test_one_seed_for_all_tasks_makes_them_alike() -> None:
     results = small(12, {"off": "off"}).run_sync(show=False)
     assert results.table().was_called.nunique() == 2
 

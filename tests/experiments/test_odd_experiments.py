@@ -25,7 +25,7 @@ def at_most(count: int) -> Any:
     return few
 
 
-def test_odd_settings_are_refused_in_words(subtests: pytest.Subtests, snapshot: Any) -> None:
+def test_odd_settings_are_refused_with_a_message(subtests: pytest.Subtests, snapshot: Any) -> None:
     def status(run: Any) -> bool:
         return True
 
@@ -63,7 +63,7 @@ def test_odd_calls_are_refused(subtests: pytest.Subtests) -> None:
             call()
 
 
-def test_second_start_leaves_the_first_alone(tmp_path: Path) -> None:
+def test_second_start_does_not_disturb_the_first(tmp_path: Path) -> None:
     for folder in (tmp_path / "exp", False):
         experiment, seen = small(6, folder=folder), list[Any]()
         first = experiment.start(show=False, watch=seen.append)
@@ -77,7 +77,7 @@ def test_second_start_leaves_the_first_alone(tmp_path: Path) -> None:
         assert results.missing == 0 and len(results.rows) == 12
 
 
-def test_clusters_count_whatever_their_names() -> None:
+def test_clusters_count_with_any_names() -> None:
     def units(clusters: list[Any]) -> int:
         tasks = [{**row, "cluster": cluster} for row, cluster in zip(rows(len(clusters)), clusters, strict=True)]
         results = Experiment(
@@ -91,7 +91,7 @@ def test_clusters_count_whatever_their_names() -> None:
     assert units([*["t11"] * 6, *[math.nan] * 6]) == 7
 
 
-def test_checks_that_close_over_other_values_are_other_checks(tmp_path: Path) -> None:
+def test_checks_closing_over_other_values_are_different(tmp_path: Path) -> None:
     small(2, primary=at_most(0), folder=tmp_path / "exp").run_sync(show=False)
     with pytest.raises(ExperimentProblems, match="has changed"):
         small(2, primary=at_most(99), folder=tmp_path / "exp").check()
@@ -104,7 +104,7 @@ def test_checks_that_close_over_other_values_are_other_checks(tmp_path: Path) ->
     assert len(hashes) == 2 and small(2, checks=[one])._frozen_hash != small(2, checks=[other])._frozen_hash
 
 
-def test_agents_as_tools_count_by_what_they_do(subtests: pytest.Subtests) -> None:
+def test_agents_as_tools_count_by_their_behaviour(subtests: pytest.Subtests) -> None:
     def other_check(name: str) -> str:
         return name
 

@@ -16,7 +16,7 @@ from agentnb.errors import ExperimentProblems, SettingsError
 from agentnb.experiments.statistics.minimum_effect import plan_minimum_effect_of_passes
 
 
-def test_design_counts_cells_and_says_what_is_unknown() -> None:
+def test_design_counts_cells_and_names_unknowns() -> None:
     design = small(30, models=[CHATTY, "simulated:disciplined"], repeats=2, primary="answered").design()
     assert (design.tasks, design.cells, design.cost, design.seconds) == (30, 240, 0.0, None)
     assert design.assumption == "any_rate" and design.clusters == 30
@@ -94,7 +94,7 @@ def test_pilot_shows_no_means_of_variants() -> None:
     assert "off" not in repr(pilot) and "matrix" not in repr(pilot) and not hasattr(pilot, "rows")
 
 
-def test_more_repeats_lower_the_deviation_that_a_pilot_expects() -> None:
+def test_more_repeats_lower_the_expected_deviation() -> None:
     pilot = asyncio.run(small(12, seeds="independent").pilot(12, show=False))
     assert pilot.components is not None and pilot.components.within > 0
     assert pilot.deviation(4) < pilot.deviation(1)  # type: ignore[operator]

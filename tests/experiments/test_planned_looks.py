@@ -34,7 +34,7 @@ def looked_at(drawn: list[Drawn], look: Look | None, tasks: int) -> Comparison:
 
 
 @pytest.mark.slow("the test of 300 experiments at four looks")
-def test_all_looks_together_alarm_no_more_often_than_one_test() -> None:
+def test_all_looks_alarm_no_more_often_than_one_test() -> None:
     looks = looks_of(STAGES)
     alarms = unplanned = 0
     for draw in range(DRAWS):
@@ -59,7 +59,7 @@ def shown(one: Comparison) -> bool:
     return isinstance(one.analysis, Difference) and one.analysis.p_value < one.level
 
 
-def test_p_below_the_level_shows_what_the_interval_says() -> None:
+def test_p_below_the_level_agrees_with_the_interval() -> None:
     look = looks_of(STAGES)[0]
     for effect in (0.0, 0.3, 0.4, 0.5):
         one = looked_at([*WORLDS["equal effect"].draw(Random(effect), TASKS, 1, effect)], look, look.tasks)
@@ -91,7 +91,7 @@ def test_run_ends_at_each_look_and_continues(tmp_path: Path) -> None:
     assert compare(last, "matrix", "off").mde is not None
 
 
-def test_look_between_planned_ones_stays_a_noted_peek() -> None:
+def test_unplanned_look_is_a_noted_peek() -> None:
     experiment = small(24, looks=2, places=1)
     at_look = experiment.run_sync(show=False)
     at_look.run(at_look.rows[0].run_id)  # as planned: no peek

@@ -61,7 +61,7 @@ def test_import_without_a_choice_asks_and_stores_nothing(store: Store, snapshot:
 
 
 @pytest.mark.req("R0.83")
-def test_each_choice_does_what_it_says(store: Store, subtests: pytest.Subtests) -> None:
+def test_import_choices_skip_merge_replace_or_add(store: Store, subtests: pytest.Subtests) -> None:
     expected: dict[Any, tuple[str, int, int]] = {
         "skip": ("skipped", 1, 7),
         "merge": ("merged", 1, 9),

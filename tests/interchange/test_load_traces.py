@@ -56,7 +56,7 @@ def test_equal_prompts_in_equally_named_files_have_different_ids(tmp_path: Path)
     assert ids[0] == ids[2] != ids[1]
 
 
-def test_runs_of_a_file_are_told_by_place_and_task(tmp_path: Path) -> None:
+def test_runs_of_a_file_are_separated_by_place_and_task(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text(json.dumps([{**record, "reward": 0.0, "trial": 2} for record in CHAT]), encoding="utf-8")
     origins = [run.origin for run in load_traces(path)]

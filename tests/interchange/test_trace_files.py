@@ -48,7 +48,7 @@ def test_saved_run_is_the_same_file_as_its_log(store: Store, tmp_path: Path) -> 
     assert save_trace(run, tmp_path / "x.jsonl").read_bytes() == log
 
 
-def test_saving_replaces_a_file_and_leaves_nothing_else(tmp_path: Path) -> None:
+def test_saving_replaces_a_file_and_leaves_no_others(tmp_path: Path) -> None:
     path = tmp_path / "only" / "run.jsonl"
     save_trace(do(text="one"), path)
     run = do(text="two")

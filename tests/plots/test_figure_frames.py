@@ -96,7 +96,7 @@ def test_plot_of_nothing_says_so_in_words(subtests: pytest.Subtests) -> None:
     assert "Neither tokens nor cost are recorded." in words(plots.cost(reply))
 
 
-def test_plots_take_what_tables_take(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_plots_accept_what_tables_accept(tmp_path: Path, snapshot: Snapshot) -> None:
     for number in range(2):
         save_trace(guided(f"r-{number}"), tmp_path / f"r-{number}.jsonl")
     about = "n = 2 runs: 12 pieces of guidance"
@@ -107,7 +107,7 @@ def test_plots_take_what_tables_take(tmp_path: Path, snapshot: Snapshot) -> None
         plots.timeline(tmp_path)
 
 
-def test_nothing_is_cut_off_or_drawn_over_another_text(subtests: pytest.Subtests) -> None:
+def test_figures_are_whole_without_overlapping_texts(subtests: pytest.Subtests) -> None:
     run = eventful()
     for name in sorted({*plots.__all__} - plots.OF_A_TABLE - plots.OF_EXPERIMENTS):
         with subtests.test(name):

@@ -41,7 +41,7 @@ def test_pytest_finds_the_generated_function(tmp_path: Path) -> None:
         executed(code)[name]()
 
 
-def test_unsaved_run_says_how_to_save_it(tmp_path: Path) -> None:
+def test_unsaved_run_explains_how_to_save_it(tmp_path: Path) -> None:
     end = {"status": "stopped", "stop_reason": "blocked"}
     runs = [RunBuilder(run_id=f"r-{n}").round("No.").add(e.RunFinished, **end).run for n in (1, 2)]
     with pytest.raises(SettingsError, match=r'save_trace\(run, "failure.jsonl"\), then to_test\(run, path='):

@@ -53,7 +53,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("small")
-def test_log_never_grows_past_what_is_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_log_never_outgrows_the_readable_size(tmp_path: Path, subtests: pytest.Subtests) -> None:
     calls = [
         ToolCall("big", {"characters": 1_000_000}),
         *[ToolCall("big", {"characters": 45_000 + place}) for place in range(20)],

@@ -101,7 +101,7 @@ def test_edited_log_is_not_own(tmp_path: Path, subtests: pytest.Subtests) -> Non
             assert not is_own_log(path)
 
 
-def test_marks_of_another_person_do_not_count(home: Path, tmp_path: Path) -> None:
+def test_marks_of_another_user_do_not_count(home: Path, tmp_path: Path) -> None:
     path, _ = run_in(tmp_path / "theirs")
     assert is_own_log(path)
     (home / SECRET_FILE).write_bytes(b"x" * SECRET_BYTES)

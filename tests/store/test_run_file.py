@@ -41,7 +41,7 @@ def test_event_is_in_the_file_when_append_returns(tmp_path: Path) -> None:
     file.close()
 
 
-def test_log_of_two_recoveries_without_file_locks_stays_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_of_two_recoveries_without_file_locks_is_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a network drive: the second writer is refused before it writes."""
 
     def refuse(*_: object) -> None:

@@ -74,7 +74,7 @@ def named(name: str) -> Run:
     return load_trace(next(path for path in OLDER if path.stem == name))
 
 
-def test_contents_of_earlier_logs_match_what_was_done() -> None:
+def test_contents_of_earlier_logs_match_their_runs() -> None:
     first, guided, retried, asked, limited, last, *granted, failing, resumed = (named(path.stem) for path in OLDER)
     assert (first.text, [r.error_code for round_ in first.rounds for r in round_.results]) == (
         "It is 3 👀.",

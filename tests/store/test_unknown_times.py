@@ -65,7 +65,7 @@ def test_unknown_time_is_missing_in_every_table(timeless: Run, subtests: pytest.
     assert tables.usage(timeless).cost.sum() == timeless.spent == pytest.approx(0.85)
 
 
-def test_known_duration_stays_without_a_known_time(timeless: Run) -> None:
+def test_known_duration_survives_an_unknown_time(timeless: Run) -> None:
     run = Run.from_events([*timeless.events[:-1], replace(timeless.events[-1], seconds=3.0)])  # type: ignore[call-arg]
     assert list(tables.runs(run).seconds) == [3.0] and "3.0 s" in run_text(run) and "3.0 s" in run_html(run)
 

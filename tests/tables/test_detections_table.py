@@ -120,7 +120,7 @@ def test_table_accepts_any_runs_and_keeps_columns_when_empty(folder: Path, tmp_p
         tables.detections(3)  # type: ignore[arg-type]
 
 
-def test_detectors_of_the_agent_are_told_from_presets(folder: Path) -> None:
+def test_detectors_of_the_agent_are_separated_from_presets(folder: Path) -> None:
     twice = partial(detect.blocks.RepeatedCall, 2)
     table = tables.detections(folder / "m4.jsonl", ["default", twice])
     assert {*table["preset"]} == {"default", "RepeatedCall"}

@@ -117,7 +117,7 @@ def test_the_four_cells_are_one_kind_and_interventions_another() -> None:
 
 
 @pytest.mark.req("R0.82", "R0.81")
-def test_already_said_and_workflow_mode_are_kinds_of_their_own() -> None:
+def test_already_said_and_workflow_mode_are_separate_kinds() -> None:
     again = "The table has three columns and twelve rows, and none of its values is missing."
     run = run_of(again, again, do(1), "Done.\n[WORKFLOW_COMPLETE]", policy=Matrix(workflow_mode=True))
     frame = tables.guidance(run)

@@ -94,7 +94,7 @@ def store(tmp_path: Path) -> Path:
 
 @AT_NIGHT
 @pytest.mark.parametrize("job", ["list", "table"])
-def test_only_new_logs_are_opened_whatever_came_before(job: str, store: Path) -> None:
+def test_only_new_logs_are_opened_after_any_history(job: str, store: Path) -> None:
     assert die(job, store) == 7
     first = look(job, store)
     assert (first.runs, first.ids, first.opened) == (RUNS, RUNS, RUNS)

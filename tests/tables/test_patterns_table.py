@@ -75,7 +75,7 @@ def test_all_runs_make_one_row_with_every_rate(runs: list[Run]) -> None:
 
 
 @pytest.mark.req("R0.82")
-def test_the_commonest_failure_comes_first(runs: list[Run]) -> None:
+def test_commonest_failure_comes_first(runs: list[Run]) -> None:
     frame = tables.patterns(runs)
     assert of(frame, "stop_reason", "value", "runs", "not_completed", "example_run") == [
         ("max_rounds", 2, 2, "r-3"),
@@ -108,7 +108,7 @@ def test_guidance_set_has_its_given_counts() -> None:
 
 
 @pytest.mark.req("R0.82", "R0.63")
-def test_findings_and_breaches_of_discipline_are_patterns_too() -> None:
+def test_findings_and_breaches_are_patterns_too() -> None:
     story = RunBuilder(todos=todos_of("not-started")).round(called("look")).round(called("look", "c1"), blocked=("c1",))
     story.add(w.FindingMade, rule="mine", family="stall", first=0, last=0)
     frame = tables.patterns(story.run)
@@ -157,7 +157,7 @@ def test_patterns_are_equal_for_runs_files_folders_and_stores(runs: list[Run], t
         pd.testing.assert_frame_equal(tables.patterns(source), whole)
 
 
-def test_settings_without_names_are_of_no_group() -> None:
+def test_settings_without_names_belong_to_no_group() -> None:
     nameless = {"guidance": {"set": ["matrix"]}, "policy": {"name": {"a": 1}}}
     frame = tables.patterns([run_of("r-1", "completed", "natural", settings=nameless)])
     assert of(frame, "policy", "value") == []

@@ -333,7 +333,7 @@ def test_rows_are_numbered_from_zero(subtests: pytest.Subtests, failed: Run) -> 
             assert list(frame.index) == list(range(len(frame)))
 
 
-def test_table_is_made_anew_each_time(subtests: pytest.Subtests, failed: Run) -> None:
+def test_table_is_rebuilt_each_time(subtests: pytest.Subtests, failed: Run) -> None:
     for name in COLUMNS:
         with subtests.test(name):
             first = make(name, failed)

@@ -89,7 +89,7 @@ def test_missing_and_textual_arguments_add_no_column() -> None:
 
 @examples(40)
 @given(json_values, words)
-def test_given_arguments_come_back(value: Any, name: str) -> None:
+def test_given_arguments_are_returned(value: Any, name: str) -> None:
     frame = tables.tool_calls(calling({name: value}, {}), arguments=True)
     first, second = values(frame, name) if not isinstance(value, list | dict) else (frame[f"arguments.{name}"][0], None)
     assert first == value and second is None

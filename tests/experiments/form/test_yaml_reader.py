@@ -131,7 +131,7 @@ def test_models_are_marked_in_a_file_and_not_in_cells(tmp_path: Path) -> None:
     assert not any(isinstance(name, FileModelName) for name in (*of_cell.models, of_cell.agent["model"]))
 
 
-def test_yaml_is_told_from_python(subtests: pytest.Subtests) -> None:
+def test_yaml_is_distinguished_from_python(subtests: pytest.Subtests) -> None:
     cases = {
         LEAST: True,
         "variants: {a: off}": True,

@@ -68,7 +68,7 @@ def test_request_names_nothing_of_the_variant(tmp_path: Path) -> None:
     assert {row.run_id for row in results.rows}.isdisjoint(word for text in texts for word in text.split())
 
 
-def test_equal_runs_are_judged_once_whatever_their_ids(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_runs_equal_except_for_ids_are_judged_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     judge, model = judge_by(lambda text: verdict("passed"))
     bench = Bench(Verdicts(tmp_path))
     first = ask(judge, answered("There are 344."), bench)
@@ -137,7 +137,7 @@ def test_only_a_structured_reply_is_a_verdict(subtests: pytest.Subtests) -> None
         assert [ask(judge, answered("?"), bench).value for _ in range(2)] == [None, None] and len(model.requests) == 1
 
 
-def test_text_of_a_run_stays_data() -> None:
+def test_text_of_a_run_is_treated_as_data() -> None:
     judge, model = judge_by(lambda text: verdict("failed"))
     assert ask(judge, answered(INJECTION)).value is False
     (request,) = model.requests
@@ -172,7 +172,7 @@ def test_interrupted_runs_are_not_judged() -> None:
     assert results.table().judge.tolist() == [0] * 4
 
 
-def test_judge_in_processes_is_asked_in_the_kernel(tmp_path: Path) -> None:
+def test_judge_runs_in_the_kernel_for_process_workers(tmp_path: Path) -> None:
     judge, model = judge_of_calls()
     here = small(2, primary=judge).run_sync(show=False).table()
     there = small(2, folder=tmp_path / "exp", primary=judge, executor="processes", places=1).run_sync(show=False).table()
@@ -181,7 +181,7 @@ def test_judge_in_processes_is_asked_in_the_kernel(tmp_path: Path) -> None:
     assert len(model.requests) >= 4
 
 
-def test_what_cannot_judge_is_refused_before_a_run(subtests: pytest.Subtests) -> None:
+def test_invalid_judge_is_refused_before_a_run(subtests: pytest.Subtests) -> None:
     cases = {
         "no rubric": ("simulated:chatty", " "),
         "no name": ("simulated:chatty", "x", ""),
@@ -200,7 +200,7 @@ def test_what_cannot_judge_is_refused_before_a_run(subtests: pytest.Subtests) ->
         assert not model.requests
 
 
-def test_judge_called_with_a_run_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_judge_can_be_called_with_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     judge, _ = judge_by(lambda text: verdict("passed"))
     assert judge(answered("There are 344.")) is True
     hidden = RunBuilder("go").round("Yes.", guidance=[guidance_of("text", "secret guidance")])

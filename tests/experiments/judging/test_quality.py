@@ -23,7 +23,7 @@ def labelled(folder: Path, truth: dict[str, bool], who: str = "ada") -> Path:
     return folder / "labels.csv"
 
 
-def test_quality_is_that_of_the_counted_verdicts(tmp_path: Path, subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_quality_covers_the_counted_verdicts(tmp_path: Path, subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     """The called tools are the truth; the judge passes and fails fixed tasks."""
 
     def answer(text: str) -> str:

@@ -83,7 +83,7 @@ def test_checks_of_several_runs_wait_for_none(tmp_path: Path) -> None:
     assert live.result(LONG).missing == 0
 
 
-def test_outcome_is_the_value_the_error_or_too_late() -> None:
+def test_outcome_is_the_value_error_or_timeout() -> None:
     def fails(run: Run) -> bool:
         raise TimeoutError("of its own")
 

@@ -96,12 +96,12 @@ def test_column_that_all_rows_lack_is_one_problem() -> None:
     assert len(found) == 1 and "4,997 more: the row has no column id" in found[0]
 
 
-def test_all_problems_come_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     found = problems(Experiment([*rows(1), *rows(1)], {"a": "off", "b": "off"}, models=[CHATTY], primary="nothing"))
     assert len(found) == 3
 
 
-def test_nothing_is_called_before_a_refusal() -> None:
+def test_refusal_precedes_any_call() -> None:
     model = ScriptedModel(["never"], repeat=True)
     experiment = Experiment([*rows(1), *rows(1)], {"a": "off"}, models=[model], folder=False)
     with pytest.raises(ExperimentProblems):

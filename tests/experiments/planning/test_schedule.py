@@ -22,7 +22,7 @@ def schedule(tasks: int = 3, variants: Any = ("off", "matrix"), **settings: Any)
 
 @examples(20)
 @given(st.integers(1, 6), st.integers(1, 3), st.integers(0, 5))
-def test_every_combination_comes_once_and_blocks_stay_together(tasks: int, repeats: int, seed: int) -> None:
+def test_combinations_appear_once_and_blocks_stay_together(tasks: int, repeats: int, seed: int) -> None:
     one = schedule(tasks, repeats=repeats, seed=seed)
     cells = [*one]
     assert len(cells) == len(one) == tasks * 2 * 2 * repeats == len({cell.key for cell in cells})

@@ -63,7 +63,7 @@ def shown(folder: Path) -> Iterator[tuple[str, str]]:
     yield "md", " ".join(" ".join(texts + [token.content for token in tokens if token.type == "fence"]).split())
 
 
-def test_report_says_all_that_happened(written: Path, results: Results, subtests: pytest.Subtests) -> None:
+def test_report_tells_the_whole_experiment(written: Path, results: Results, subtests: pytest.Subtests) -> None:
     (comparison,) = compare(results)
     sentences = [
         verdict(comparison),
@@ -94,7 +94,7 @@ def test_report_says_all_that_happened(written: Path, results: Results, subtests
                 assert " ".join(sentence.split()) in text
 
 
-def test_no_text_becomes_markup(written: Path) -> None:
+def test_text_never_becomes_markup(written: Path) -> None:
     page = (written / "paper.html").read_text("utf-8")
     elements = Elements(page).found
     assert {tag for tag, _ in elements} <= OWN_TAGS
@@ -136,7 +136,7 @@ def test_another_primary_is_a_deviation(results: Results, tmp_path: Path) -> Non
     assert "the primary was frozen as is_even, and rounds was chosen later" in text
 
 
-def test_report_has_the_words_of_own_guidance_sets(tmp_path: Path) -> None:
+def test_report_contains_own_guidance_sets(tmp_path: Path) -> None:
     own = GuidanceSet("own", {"text": "Call\nit.", "tools": "Now."})
     results = small(6, {"off": "off", "own": own}, primary="answered").run_sync(show=False)
     text = results.report(tmp_path / "paper.md").read_text("utf-8")

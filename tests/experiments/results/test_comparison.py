@@ -59,7 +59,7 @@ def test_unknown_values_leave_their_task_out() -> None:
     assert found.tasks == 9
 
 
-def test_too_few_or_unpaired_tasks_say_what_is_missing() -> None:
+def test_too_few_or_unpaired_tasks_are_explained() -> None:
     few = {name: values for name, values in TEN.items() if name < "t4"}
     for a, b in ((few, NONE), (TEN, {f"x{n}": [True] for n in range(10)})):
         found = comparison(a, b)
@@ -120,7 +120,7 @@ def test_clusters_are_units_and_tasks_weigh_alike() -> None:
     assert alone.p_value is not None and comparison.p_value is not None and comparison.p_value > alone.p_value
 
 
-def test_task_without_a_partner_is_out_of_its_cluster() -> None:
+def test_unpaired_task_is_dropped_from_its_cluster() -> None:
     twelve = {f"t{n}": [True] for n in range(12)}
     a, b = arm("a", {**twelve, "t0": [None]}), arm("b", {**twelve, "t0": [False], "t1": [False]})
     comparison = Comparison("a", "b", "ok", in_clusters(*a), in_clusters(*b))
@@ -267,7 +267,7 @@ def test_measures_compare_without_a_check() -> None:
     assert compare(results, "matrix", "off", primary="rounds").difference == 0
 
 
-def test_unknown_names_are_refused_with_near_ones() -> None:
+def test_unknown_names_are_refused_with_similar_ones() -> None:
     results = small(2).run_sync(show=False)
     for call, match in (
         (lambda: compare(results, "matrx", "off"), "matrix"),

@@ -96,7 +96,7 @@ def test_planned_look_widens_the_corrected_interval_at_its_level() -> None:
     assert (look.p_value < 0.01) == (not look.interval[0] <= 0 <= look.interval[1])
 
 
-def test_what_cannot_be_corrected_says_so(subtests: pytest.Subtests) -> None:
+def test_uncorrectable_estimate_explains_itself(subtests: pytest.Subtests) -> None:
     rows, labels = draw(Random(2), 40, 20, (0.7, 0.4), ((0.9, 0.8),) * 2)
     with subtests.test("no quality: a note"):
         assert [note for note in compared(rows).notes if "not corrected" in note]
@@ -122,7 +122,7 @@ def test_missing_verdicts_differ_from_missing_values() -> None:
     assert "1 missing verdict" in compared(rows, quality(labels)).robustness
 
 
-def test_difference_beyond_what_there_can_be_keeps_its_interval() -> None:
+def test_difference_beyond_its_range_keeps_its_interval() -> None:
     for arms, sign in (("ab", 1), ("ba", -1)):
         rows = [
             judged_row(arm, f"t{n}", arm == arms[0], key=f"{arm}{n}", digest=f"{arm}{n}") for arm in arms for n in range(60)

@@ -85,7 +85,7 @@ def test_followed_is_judged_alike_with_guidance_and_without() -> None:
     assert (len(told), sum(map(bool, told)) / len(told)) == (row["judged"], pytest.approx(row["share"]))
 
 
-def test_no_loop_within_rounds_looks_that_far() -> None:
+def test_no_loop_within_rounds_covers_the_next_rounds() -> None:
     runs = drawn_runs(10)
     same = "The table has three columns and twelve rows, and none of its values is missing."
     looping = [

@@ -135,7 +135,7 @@ def test_runs_without_rows_continue_from_their_logs(tmp_path: Path) -> None:
     assert {row.run_id for row in results.rows} == ran and len(results.attempts) == 4
 
 
-def test_interrupted_run_of_a_pool_is_made_anew(tmp_path: Path) -> None:
+def test_interrupted_run_of_a_pool_is_repeated(tmp_path: Path) -> None:
     for name, redone in {"kernel": "recovered", "pool": "again"}.items():
         folder = tmp_path / name
         with ThreadPoolExecutor(1) as pool:
@@ -201,7 +201,7 @@ def test_spending_of_a_pool_counts_in_the_budget() -> None:
     assert results.missing == 19
 
 
-def test_object_without_submit_is_no_executor() -> None:
+def test_object_without_submit_is_refused_as_executor() -> None:
     with pytest.raises(Exception, match="executor='threads': it is kernel, processes, or an object with submit"):
         small(1, executor="threads").design()
 

@@ -27,7 +27,7 @@ def two_rounds(tool: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow("three worker processes that are started")
-def test_dead_worker_is_replaced_and_its_cells_are_made_anew(tmp_path: Path) -> None:
+def test_dead_worker_is_replaced_and_its_cells_repeated(tmp_path: Path) -> None:
     died = tmp_path / "died"
 
     def check_line(name: str) -> str:
@@ -84,7 +84,7 @@ def test_cell_with_dying_workers_is_a_row_with_its_reason(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow("a worker process that is started")
-def test_key_reaches_a_worker_by_the_pipe_alone(tmp_path: Path) -> None:
+def test_key_reaches_a_worker_only_through_the_pipe(tmp_path: Path) -> None:
     settings.keep_key("PLANT_KEY", KEY)
     try:
         with LoopbackServer(["Here."] * 2, minimal=True, key=KEY) as server:

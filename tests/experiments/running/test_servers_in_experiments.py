@@ -70,7 +70,7 @@ def test_cells_share_one_process(servers: Servers, tmp_path: Path, subtests: pyt
 
 
 @pytest.mark.slow("a worker process that is started, with a server")
-def test_worker_process_keeps_its_connection_and_ends_it(servers: Servers, tmp_path: Path) -> None:
+def test_worker_process_keeps_one_connection_until_its_end(servers: Servers, tmp_path: Path) -> None:
     with use_host(Host(servers=servers)):
         results = experiment(["mcp:bench"], tmp_path, executor="processes").run_sync(show=False)
     runs = runs_of(results, tmp_path)

@@ -31,7 +31,7 @@ def is_accepted(chance: Random, ahead: float) -> bool:
 
 
 @pytest.mark.slow("four hundred candidates, tested at up to six looks each")
-def test_alike_candidates_are_seldom_accepted_and_better_ones_mostly() -> None:
+def test_equal_candidates_are_seldom_accepted_and_better_ones_usually() -> None:
     chance = Random(5)
     wrong = sum(is_accepted(chance, 0.0) for _ in range(CANDIDATES))
     assert wrong <= at_most(0.05, CANDIDATES), f"{wrong} of {CANDIDATES} candidates that are no better"

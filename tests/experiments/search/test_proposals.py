@@ -26,7 +26,7 @@ def asked(model: ScriptedModel, place: int) -> Any:
 
 
 @pytest.mark.slow("a search of a hundred runs")
-def test_model_proposes_from_runs_and_what_was_tried(tmp_path: Path) -> None:
+def test_model_proposes_from_runs_and_earlier_trials(tmp_path: Path) -> None:
     model = ScriptedModel([IDLE, "no JSON", "still none", "none at all", GOOD])
     found = searched(small_search(propose=None, proposer=model, folder=tmp_path))
     assert [trial.accepted for trial in found.trials] == [False, False, True]

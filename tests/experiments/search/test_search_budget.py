@@ -37,7 +37,7 @@ def test_cells_begin_only_while_the_budget_covers_them() -> None:
         assert ledger.is_spent is is_spent, (limit, other, reserved, running)
 
 
-def test_first_cell_runs_alone_to_show_what_cells_cost() -> None:
+def test_first_cell_runs_alone_to_measure_its_cost() -> None:
     ledger = Ledger(1.0, [], 0.0, 100)
     states = [ledger.is_spent]
     ledger.begin("a", ("start", "m"))

@@ -19,7 +19,7 @@ PUBLISHED = {
 """Boundaries of equally spaced looks at a two-sided level of .05: O'Brien-Fleming spending in gsDesign and rpact."""
 
 
-def test_boundaries_of_equal_looks_are_the_published_ones(subtests: pytest.Subtests) -> None:
+def test_boundaries_of_equal_looks_match_the_literature(subtests: pytest.Subtests) -> None:
     for count, boundaries in PUBLISHED.items():
         with subtests.test(looks=count):
             levels = spend_alpha([number / count for number in range(1, count + 1)])
@@ -27,7 +27,7 @@ def test_boundaries_of_equal_looks_are_the_published_ones(subtests: pytest.Subte
     assert spend_alpha([1.0]) == approx((0.05,))
 
 
-def test_drawn_paths_cross_as_often_as_was_spent() -> None:
+def test_drawn_paths_cross_as_often_as_spent() -> None:
     shares, draws = np.array([0.3, 0.45, 0.8, 1.0]), size(200_000, nightly=2_000_000)
     steps = np.diff(shares, prepend=0.0) ** 0.5
     paths = np.cumsum(np.random.default_rng(SEED).normal(0, 1, (draws, 4)) * steps, axis=1) / shares**0.5

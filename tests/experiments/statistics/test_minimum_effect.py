@@ -78,7 +78,7 @@ def test_effect_of_clusters_is_larger_than_of_single_tasks() -> None:
     assert alone is not None and together is not None and together > alone
 
 
-def test_no_effect_is_stated_that_is_impossible(subtests: pytest.Subtests) -> None:
+def test_impossible_effect_is_never_stated(subtests: pytest.Subtests) -> None:
     all_pass: Values = [[1.0]] * 30
     cases = {
         "six tasks": estimate_minimum_effect([[1.0], [0.0]] * 3, [[0.0], [1.0], [1.0]] * 2),

@@ -24,7 +24,7 @@ def exact_p_value(differences: np.ndarray) -> float:
     return min(float(2 * above.sum() / 2 ** len(differences)), 1.0)
 
 
-def test_chosen_flips_err_in_no_direction(subtests: pytest.Subtests) -> None:
+def test_chosen_flips_are_unbiased(subtests: pytest.Subtests) -> None:
     for tasks in (16, 22, 29):
         with subtests.test(f"{tasks} tasks"):
             rng = np.random.default_rng(29)

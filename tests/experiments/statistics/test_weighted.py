@@ -74,7 +74,7 @@ def test_draws_of_equal_weight_make_plain_shares() -> None:
         assert mean == approx(sum(values) / len(values))
 
 
-def test_six_clusters_with_draws_of_each_arm_are_needed() -> None:
+def test_weighted_intervals_need_six_clusters_drawing_each_arm() -> None:
     drawn = [
         WeightedDraw(cluster, is_first, 0.5, cluster % 2 == is_first) for cluster in range(6) for is_first in (True, False)
     ]
@@ -86,7 +86,7 @@ def test_six_clusters_with_draws_of_each_arm_are_needed() -> None:
     assert alone.value is None and alone.first is not None and estimate_weighted_difference([]).first is None
 
 
-def test_arms_without_any_spread_have_an_interval() -> None:
+def test_arms_without_spread_have_an_interval() -> None:
     drawn = [WeightedDraw(cluster, is_first, 0.5, is_first) for cluster in range(20) for is_first in (True, False)]
     difference = estimate_weighted_difference(drawn)
     assert (

@@ -100,7 +100,7 @@ def test_text_and_html_hold_every_number(snapshot: Snapshot, subtests: Any) -> N
                 assert "c.diff" in line or "side by side" in line or " ".join(value.partition("  (")[0].split()) in html
 
 
-def test_flips_name_task_values_and_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flips_name_task_values_and_the_next_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     results = small(8, folder="exp").run_sync(show=False)
     comparison = compare(results, "matrix", "off")

@@ -52,7 +52,7 @@ def values(attributes: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.req("R0.83")
-def test_the_requests_are_as_the_sdks_take_them(subtests: pytest.Subtests) -> None:
+def test_exported_requests_are_valid_for_the_sdks(subtests: pytest.Subtests) -> None:
     chat = TypeAdapter(openai_params.CompletionCreateParamsNonStreaming)
     messages = TypeAdapter(anthropic_params.MessageCreateParamsNonStreaming)
     for name, make in RUNS.items():
@@ -72,7 +72,7 @@ def test_thinking_is_exported_with_its_provider_signature() -> None:
 
 
 @pytest.mark.req("R0.83")
-def test_the_spans_name_the_conventions_and_follow_them() -> None:
+def test_spans_name_and_follow_the_conventions() -> None:
     run = tools_and_errors()
     first = lines_of([run])[0]["resourceSpans"][0]
     assert first["schemaUrl"] == first["scopeSpans"][0]["schemaUrl"] == "https://opentelemetry.io/schemas/gen-ai/0.1.0"
@@ -136,7 +136,7 @@ def test_findings_are_evaluation_results_on_their_model_call() -> None:
     assert told == [("gen_ai.evaluation.result", rule, "chat hand") for rule in ("only_blocked_calls", "no_progress")]
 
 
-def test_plans_have_spans_around_the_calls_that_made_them() -> None:
+def test_plans_have_spans_around_their_calls() -> None:
     spans = {one["name"]: one for one in otel_spans([judged()])}
     assert spans["chat small"]["parentSpanId"] == spans["plan agent"]["spanId"]
 

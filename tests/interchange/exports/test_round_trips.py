@@ -31,7 +31,7 @@ def test_every_form_has_a_reader_and_a_row_here() -> None:
 
 
 @pytest.mark.req("R0.83")
-def test_each_form_gives_back_what_it_can_hold(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_form_returns_all_it_can_represent(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for form, aspects in HOLDS.items():
         for name, make in RUNS.items():
             with subtests.test(f"{name} as {form}"):

@@ -87,7 +87,7 @@ def test_lines_of_one_message_are_one_reply(tmp_path: Path) -> None:
     assert run.settings["recorded"] == recorded
 
 
-def test_a_session_counts_sub_agents_of_other_files_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_session_counts_sub_agents_of_other_files_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """With any names; own tokens add up to the total, and a single file counts them too."""
 
     def used(tokens: int) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def test_foreign_table_is_refused_and_damaged_run_a_problem(tmp_path: Path) -> N
         load_traces(tmp_path / "cut.parquet")
 
 
-def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_pyarrow_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save_trace(a_run(1), tmp_path / "run.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(StoreError, match=r"pip install 'agentnb\[scale\]'"):

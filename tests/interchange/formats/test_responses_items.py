@@ -138,7 +138,7 @@ def test_calls_of_other_kinds_and_their_results_are_read(tmp_path: Path) -> None
     assert lines(run)[1] == 'assistant: sql {"input": "select"}' and "no result" not in str(run.warnings)
 
 
-def test_encrypted_reasoning_is_kept_as_the_api_wants_it(tmp_path: Path) -> None:
+def test_encrypted_reasoning_is_kept_for_the_next_request(tmp_path: Path) -> None:
     sealed = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "xyz", "status": None}
     run = load_trace(document(tmp_path, [ASKS, sealed, SAYS]))
     kept = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "xyz"}

@@ -73,7 +73,7 @@ def test_identical_runs_have_no_point_at_0() -> None:
     assert "said and did the same" in " ".join(words(figure)) and "n = 40 tasks" in words(figure)
 
 
-def test_tasks_that_all_differ_alike_have_a_difference_without_interval() -> None:
+def test_uniformly_different_tasks_have_no_interval() -> None:
     figure = plots.differences(compared({str(task): [1] for task in MANY}, {str(task): [0] for task in MANY}))
     assert lines(figure, "difference") == [[1.0]] and not figure.axes[0].collections
     assert "+1 the same in each task" in words(figure)

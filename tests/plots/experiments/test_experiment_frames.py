@@ -47,7 +47,7 @@ def png(figure: Figure) -> bytes:
 
 @pytest.mark.nightly("by day each picture is that of the docs")
 @pytest.mark.slow("runs 144 runs and draws six figures")
-def test_nothing_is_cut_off_or_drawn_over_another_text(subtests: pytest.Subtests) -> None:
+def test_figures_are_whole_without_overlapping_texts(subtests: pytest.Subtests) -> None:
     for name, figure in (*figures(), *long_named()):
         with subtests.test(name):
             figure.draw_without_rendering()

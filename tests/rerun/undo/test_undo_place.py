@@ -120,7 +120,7 @@ def test_file_swapped_for_a_link_while_open_is_replaced_itself(work: Path) -> No
     assert not (work / "a.txt").is_symlink() and (work.parent / "outside" / "a.txt").read_text() == "mine"
 
 
-def test_file_gets_its_bytes_and_permissions_and_nothing_else_stays(work: Path, subtests: pytest.Subtests) -> None:
+def test_file_gets_its_bytes_and_permissions_without_leftovers(work: Path, subtests: pytest.Subtests) -> None:
     path = work / "data" / "run.sh"
     path.write_text("new")
     for mode, now, expected in (
@@ -137,7 +137,7 @@ def test_file_gets_its_bytes_and_permissions_and_nothing_else_stays(work: Path, 
     assert [file.name for file in (work / "data").iterdir()] == ["run.sh"]
 
 
-def test_failed_write_leaves_the_file_as_it_was(work: Path) -> None:
+def test_failed_write_leaves_the_file_unchanged(work: Path) -> None:
     path = work / "data" / "a.txt"
     path.write_text("new")
     with open_place(path, work, work / "runs") as place, pytest.raises(TypeError):

@@ -102,7 +102,7 @@ def test_file_changed_since_is_left_alone_and_named(desk: Desk, snapshot: Snapsh
     assert outcomes(undo(desk, run))["edited"] == ("restore", None) and desk.contents()["edited"] == "old"
 
 
-def test_commands_stay_and_are_named(desk: Desk, snapshot: Snapshot) -> None:
+def test_commands_are_kept_and_named(desk: Desk, snapshot: Snapshot) -> None:
     @tool(effects=["write"])
     async def git_commit(message: str) -> str:
         """Commit."""

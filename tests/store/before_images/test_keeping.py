@@ -87,7 +87,7 @@ def test_one_image_serves_a_chain_of_changes(images: BeforeImages, tmp_path: Pat
     assert [(change.number, change.not_kept) for change in changes(tmp_path)[4:]] == [(4, "earlier"), (5, "")]
 
 
-def test_bounds_of_a_file_and_of_a_run(
+def test_kept_bytes_per_file_and_run_are_bounded(
     images: BeforeImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     monkeypatch.setattr(keeping, "MAX_RUN_BYTES", 100)
@@ -276,7 +276,7 @@ def test_lines_of_another_user_do_not_count(images: BeforeImages, tmp_path: Path
         assert listed_changes(tmp_path, "r-2").changes == () and listed_changes(tmp_path, "r-2").foreign == 1
 
 
-def test_list_of_another_person_does_not_count(images: BeforeImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_of_another_user_does_not_count(images: BeforeImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images.keep(file_before(tmp_path / "a.txt", b"old"))
     use_own_folder(monkeypatch, tmp_path / "home")
     assert listed_changes(tmp_path, "r-1").foreign == 1
