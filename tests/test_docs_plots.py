@@ -32,7 +32,7 @@ def test_page_and_folder_have_a_picture_of_each_plot() -> None:
 def test_pictures_are_current() -> None:
     for name, figure in figures():
         with Image.open(IMAGES / f"{name}.png") as picture:
-            assert unescape(picture.info["Description"]) == repr(figure), "make pictures, and look at them"
+            assert unescape(picture.info["Description"]) == repr(figure), "run make pictures and look at them"
             width, height = figure.get_size_inches() * 200
             assert picture.size == (round(width), round(height))
             assert (IMAGES / f"{name}.png").stat().st_size < 60_000

@@ -114,7 +114,7 @@ def test_readme_cells_run_in_order() -> None:
 def test_first_hour_runs_through_the_death_of_its_kernel() -> None:
     numbered = cells(ROOT / "docs" / "first-hour.md")
     printed, complained = run(numbered)
-    assert "ENDED" not in printed, "the kernel was to die"
+    assert "ENDED" not in printed, "the kernel should have died"
     died = int(re.findall(r"CELL (\d+)", printed)[-1])
     assert "os._exit" in numbered[died - 1][1] and "%%agent" in numbered[died][1], printed + complained
     look = "print('RESULT', run.status, run.times_recovered, set(runs['status']))"

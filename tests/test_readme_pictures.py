@@ -13,7 +13,7 @@ from pictures_made_from import IMAGES, STORED, made_from
 
 
 def test_readme_pictures_match_the_current_card() -> None:
-    assert STORED.read_text("utf-8").strip() == made_from(), "the card looks different now: make pictures, and look at them"
+    assert STORED.read_text("utf-8").strip() == made_from(), "the card has changed: run make pictures and look at them"
     assert len(list(IMAGES.glob("*.png"))) == 4
 
 

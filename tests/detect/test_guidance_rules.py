@@ -187,7 +187,7 @@ def test_repeated_call_is_work_only_with_another_result(subtests: pytest.Subtest
             again("ok", lambda tale: tale.said("Hm."), todo(1, DOING), **FAILED),
             True,
         ),
-        ("the same failure later, none is", again("ok", lambda tale: tale.said(), **FAILED), False),
+        ("the same failure later, not quoted", again("ok", lambda tale: tale.said(), **FAILED), False),
     ):
         with subtests.test(name):
             assert followed(tale) == [verdict]

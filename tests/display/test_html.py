@@ -122,7 +122,7 @@ def test_a_run_of_one_round_opens_to_its_details_only() -> None:
 @pytest.mark.req("R0.74")
 @examples(60)
 @given(st.text(max_size=200))
-def test_text_never_becomes_markup(text: str) -> None:
+def test_no_text_becomes_markup(text: str) -> None:
     run = made([text, ToolCall("add", {"a": text})], text)
     growing = Run.from_events(run.events[:-3])
     assert growing.should_continue

@@ -74,7 +74,7 @@ def test_what_a_notebook_that_is_not_trusted_would_drop_is_not_in_it() -> None:
 
 @examples(300)
 @given(st.text(min_size=1), st.text(), st.text())
-def test_text_never_becomes_markup(name: str, condition: str, error: str) -> None:
+def test_no_text_becomes_markup(name: str, condition: str, error: str) -> None:
     steps = (AgentStep(id=name, path=name, agent=condition), ConditionStep(id="c", path="c", condition=condition))
     html = graph_html(WorkflowSpec(steps=steps), {name: NodeState("failed", error=error), "c": NodeState()})
     assert set(re.findall(r"<(\w+)", html)) == {"div", "span"}

@@ -99,7 +99,7 @@ def test_survey_draws_shares_and_rounds_per_variant_with_intervals() -> None:
 def test_survey_of_one_run_or_many_variants_is_drawn() -> None:
     run = told("a", "AB")
     (shares, _) = plots.survey(survey([run], failed={"a": False})).axes
-    assert len(shares.lines) == 1, "of failed runs there are none"
+    assert len(shares.lines) == 1, "there are no failed runs"
     figure = plots.survey(survey([run], limits=[{"max_rounds": most} for most in range(1, 18)], failed={"a": True}))
     assert len(names(figure)) == 15 and "2 more variants are not drawn." in words(figure)
     assert "The table has no rows." in words(plots.survey(survey([run], failed={"a": True}).head(0)))

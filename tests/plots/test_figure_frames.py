@@ -140,7 +140,7 @@ def test_colour_is_never_the_only_sign() -> None:
         for patch in (patch for found in figure.legends for patch in found.get_patches()):
             legend[patch.get_label()] = (patch.get_hatch(), patch.get_facecolor())
     plain = [label for label, (hatch, _) in legend.items() if not hatch]
-    assert sorted(plain) == ["followed", "model", "succeeded", "tool"], "one, or one of other lanes, in each plot"
+    assert sorted(plain) == ["followed", "model", "succeeded", "tool"], "one plain label per plot or lane"
 
 
 def test_background_is_opaque_and_user_style_changes_nothing() -> None:

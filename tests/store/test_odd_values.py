@@ -39,7 +39,7 @@ ODD: dict[str, Reply] = {
     "a tuple": Reply(Message("assistant", (ToolCall("echo", {"text": (1, 2)}),))),
     "half a character in the stop reason of plain words": Reply(Message("assistant", (Text("Done."),)), stop_reason=HALF),
     "a tuple beside plain words": Reply(Message("assistant", (Text("Done.", {"a": (1, 2)}),))),
-    "a cost that is no number": Reply(Message("assistant", (Text("Done."),)), Usage(cost=float("inf"))),
+    "a non-finite cost": Reply(Message("assistant", (Text("Done."),)), Usage(cost=float("inf"))),
     "a tuple in the metadata": Reply(Message("assistant", (ToolCall("echo"),)), metadata={"a": (1, 2)}),
 }
 

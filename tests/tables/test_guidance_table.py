@@ -187,6 +187,6 @@ def test_run_without_guidance_has_no_rows() -> None:
 def test_runs_table_counts_only_followed_guidance_as_followed() -> None:
     run = run_of("Hm.", marked("in-progress"), do(1), marked("completed"), "Done.", todos=TodoBoard(["One"]))
     followed = [verdict.followed for round_ in run.rounds for verdict in round_.followed]
-    assert {True, False, None} == set(followed), "the list at the start asks for nothing"
+    assert {True, False, None} == set(followed), "the initial list requires nothing"
     row = tables.runs(run).iloc[0]
     assert (row["guidance_given"], row["guidance_followed"]) == (len(followed), followed.count(True))

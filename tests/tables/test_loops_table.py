@@ -78,7 +78,7 @@ def test_each_finding_has_its_family() -> None:
     planned = run_of(ToolCall("look", {"n": 1}), *thoughts, ToolCall("look", {"n": 2}), "So.")
     assert set(tables.loops(planned).family) == {"stall"}
     assert set(tables.loops(run_of(*[ToolCall("look", {"n": 1})] * 4, "So.")).family) == {"loop"}
-    assert list(tables.loops(run_of("So.", policy=Watched())).family) == ["loops"], "a detector says it itself"
+    assert list(tables.loops(run_of("So.", policy=Watched())).family) == ["loops"], "detectors name their family"
 
 
 def test_run_without_repeats_has_no_row() -> None:

@@ -130,7 +130,7 @@ def test_calls_made_by_a_tool_count() -> None:
 def test_rate_is_missing_without_anything_to_count() -> None:
     frame = tables.patterns(RunBuilder().round("Still at it.").run)
     assert frame[RATES].isna().all(axis=None) and tables.patterns([]).empty
-    assert of(frame, "stop_reason", "value") == [], "a value that is unknown is no group"
+    assert of(frame, "stop_reason", "value") == [], "unknown values form no group"
 
 
 @pytest.mark.req("R0.82")

@@ -140,7 +140,7 @@ def test_tokens_are_compared_with_a_known_window(subtests: pytest.Subtests) -> N
         "by the price table, as others name it": (used("anthropic/claude-sonnet-4-5"), (750, 200_000, 750 / 200_000)),
         "by the price table, without a provider": (used("gpt-4o"), (750, 128_000, 750 / 128_000)),
         "no model": (used("unknown"), (750, None, None)),
-        "a window that is none": (used(history={"window": True}), (750, None, None)),
+        "an invalid window": (used(history={"window": True}), (750, None, None)),
         "a reply of several calls": (used(metadata={"context_tokens": 500}, history={"window": 1_000}), (500, 1_000, 0.5)),
         "odd metadata": (used(metadata={"context_tokens": "many"}), (750, None, None)),
     }

@@ -50,10 +50,10 @@ def test_judge_decides_an_experiment_like_any_check(tmp_path: Path) -> None:
     table = results.table()
     assert table.judge.tolist() == table.was_called.tolist() and 0 < table.judge.sum() < 12
     assert all(row.judged["judge"] for row in results.rows) and compare(results, "matrix", "off").primary == "judge"
-    assert [note for note in results.notes if "not corrected" in note], "an estimate by a judge says so"
+    assert [note for note in results.notes if "not corrected" in note], "estimates by a judge are marked"
     judged = len(model.requests)
     small(6, folder=tmp_path / "exp", primary=judge, checks=[was_called]).run_sync(show=False)
-    assert len(model.requests) == judged, "the second run judges nothing again"
+    assert len(model.requests) == judged, "the second run repeats no judgement"
 
 
 def test_request_names_nothing_of_the_variant(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_only_a_structured_reply_is_a_verdict(subtests: pytest.Subtests) -> None
             assert (found.value, found.answer) == (None, "unknown") and found.error
             before = len(model.requests)
             ask(Judge(model, RUBRIC), answered("There are 344."), bench)
-            assert len(model.requests) > before, "what failed is asked again"
+            assert len(model.requests) > before, "failed judgements are repeated"
     with subtests.test("in an experiment the value is unknown"):
         judge, _ = judge_by(lambda text: "passed: true")
         results = small(2, primary=judge).run_sync(show=False)

@@ -79,7 +79,7 @@ def test_corrected_difference_equals_plain_code() -> None:
     plain = compared(rows)
     low, high = comparison.interval
     below = comparison.difference - low
-    assert below**2 > sum(one**2 for one, _ in parts), "the interval pays for the rates and for the tasks"
+    assert below**2 > sum(one**2 for one, _ in parts), "the interval covers both rates and tasks"
     slopes = 0.3, 0.9  # of any line between verdict and pass rate here
     width = plain.difference - plain.interval[0]
     assert (slopes[0] * width) ** 2 < below**2 - sum(one**2 for one, _ in parts) < (slopes[1] * width) ** 2
@@ -141,5 +141,5 @@ def test_verdict_without_a_labelled_run_may_always_be_wrong() -> None:
     labels = {f"{arm}-t{n}": True for arm in "ab" for n in range(3, 25)}
     comparison = compared(rows, quality(labels))
     assert comparison.interval[0] < -0.1 and comparison.interval[1] > 0.1, (
-        "one run in ten was judged so, and nothing is known of them"
+        "one run in ten got this verdict, of unknown accuracy"
     )

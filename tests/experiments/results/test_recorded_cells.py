@@ -92,7 +92,7 @@ def test_nested_runs_are_part_of_their_parent() -> None:
     ]
     comparison = compare(*arms)
     assert comparison.tasks == 6 and comparison.counts["a"]["scored"] == 6
-    assert compare([arms[0][1]], [arms[1][1]]).counts["a"]["scored"] == 1, "without its parent it is a run of its own"
+    assert compare([arms[0][1]], [arms[1][1]]).counts["a"]["scored"] == 1, "without its parent it is a separate run"
 
 
 def test_recorded_outcomes_are_the_values_in_any_state(tmp_path: Path) -> None:

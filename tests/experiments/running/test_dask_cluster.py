@@ -38,7 +38,7 @@ LONG = 60.0
 """Time limit in seconds of everything awaited."""
 
 
-@pytest.mark.slow("a worker that is killed, and the one that replaces it")
+@pytest.mark.slow("kills and replaces a worker")
 def test_killed_cluster_worker_loses_an_attempt_and_no_cell(tmp_path: Path, cluster: Any) -> None:
     killed = tmp_path / "killed"
 
@@ -58,7 +58,7 @@ def test_killed_cluster_worker_loses_an_attempt_and_no_cell(tmp_path: Path, clus
     assert [row.redone for row in results.rows if row.task == lost["task"].iloc[0]].count("again") == 1
 
 
-@pytest.mark.slow("a worker that looks each second whether it is stopped")
+@pytest.mark.slow("a worker that polls every second for a stop")
 def test_stop_ends_running_cluster_work_and_keeps_it_as_lost(tmp_path: Path, cluster: Any) -> None:
     begun = tmp_path / "begun"
     os.mkfifo(begun)  # opening for reading waits for the writer
@@ -97,7 +97,7 @@ def test_scheduler_that_hides_deaths_is_refused(cluster: Any) -> None:
         cluster.run_on_scheduler(allow, 0)
 
 
-@pytest.mark.slow("a worker that is killed, and the one that replaces it")
+@pytest.mark.slow("kills and replaces a worker")
 def test_running_cell_streams_its_log_and_keeps_lost_attempts(tmp_path: Path, cluster: Any) -> None:
     folder, seen = tmp_path / "exp", tmp_path / "seen"
 
@@ -300,7 +300,7 @@ def test_workflows_and_functions_of_the_notebook_reach_a_cluster(cluster: Any) -
         Experiment(rows(1), {"flow": flow, "own": own}, **{**given, "models": None, "aa": True}).run_sync(show=False)
 
 
-@pytest.mark.slow("a worker that is killed, and the one that replaces it")
+@pytest.mark.slow("kills and replaces a worker")
 def test_worker_killed_during_distribution_delays_nothing(cluster: Any) -> None:
     killed: list[str] = []
 

@@ -76,7 +76,7 @@ def test_pools_make_the_table_and_logs_of_the_kernel(tmp_path: Path, cluster: An
 
 
 @pytest.mark.nightly("by day pools of four other kinds")
-@pytest.mark.slow("a worker process that is started")
+@pytest.mark.slow("starts a worker process")
 def test_loky_pool_makes_the_kernel_table_and_loses_no_cell() -> None:
     from loky import get_reusable_executor
 

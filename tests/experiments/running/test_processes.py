@@ -26,7 +26,7 @@ def two_rounds(tool: Any) -> dict[str, Any]:
     return {"tools": [tool], "policy": TwoRounds()}
 
 
-@pytest.mark.slow("three worker processes that are started")
+@pytest.mark.slow("starts three worker processes")
 def test_dead_worker_is_replaced_and_its_cells_repeated(tmp_path: Path) -> None:
     died = tmp_path / "died"
 
@@ -43,7 +43,7 @@ def test_dead_worker_is_replaced_and_its_cells_repeated(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows bounds no files")
-@pytest.mark.slow("a worker process that is started")
+@pytest.mark.slow("starts a worker process")
 def test_worker_abandons_endless_checks_and_reports_a_full_disk(tmp_path: Path) -> None:
     def check_line(name: str) -> str:
         """Check a line of the plant."""
@@ -69,8 +69,8 @@ def test_worker_abandons_endless_checks_and_reports_a_full_disk(tmp_path: Path) 
     assert "a check raised for 1 run: unknown values" in results.notes
 
 
-@pytest.mark.nightly("by day an experiment that was killed goes on")
-@pytest.mark.slow("four worker processes that are started")
+@pytest.mark.nightly("a killed experiment continues in every run")
+@pytest.mark.slow("starts four worker processes")
 def test_cell_with_dying_workers_is_a_row_with_its_reason(tmp_path: Path) -> None:
     def check_line(name: str) -> str:
         """Check a line of the plant."""
@@ -83,7 +83,7 @@ def test_cell_with_dying_workers_is_a_row_with_its_reason(tmp_path: Path) -> Non
     assert {row.task: row.stop_reason for row in results.rows if not row.is_completed} == {"t1": "process_died"}
 
 
-@pytest.mark.slow("a worker process that is started")
+@pytest.mark.slow("starts a worker process")
 def test_key_reaches_a_worker_only_through_the_pipe(tmp_path: Path) -> None:
     settings.keep_key("PLANT_KEY", KEY)
     try:
@@ -113,7 +113,7 @@ def test_work_that_holds_a_key_does_not_travel() -> None:
         settings.forget_key("PLANT_KEY")
 
 
-@pytest.mark.slow("a worker process that is started")
+@pytest.mark.slow("starts a worker process")
 def test_budget_counts_all_workers() -> None:
     price = "simulated:disciplined?price=3000/3000"
     given = {"models": [price], "primary": "answered", "agent": {"tools": [check_line]}}

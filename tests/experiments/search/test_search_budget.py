@@ -45,7 +45,7 @@ def test_first_cell_runs_alone_to_measure_its_cost() -> None:
     states.append(ledger.is_spent)
     ledger.end("a")
     states.append(ledger.is_spent)
-    assert states == [False, True, True] and ledger.dearest == 0.01, "the judgement takes what is left"
+    assert states == [False, True, True] and ledger.dearest == 0.01, "the judgement takes the remainder"
     ledger.reserved = 0
     ledger.begin("b", ("candidate", "m"))
     states.append(ledger.is_spent)
@@ -87,4 +87,4 @@ def test_no_cell_exceeds_the_budget(tmp_path: Path) -> None:
     assert cut >= 3
     more = searched(small_search(model=PRICED, folder=tmp_path / "0.3"))
     assert (more.spent, repr(more.judgement)) == (pytest.approx(whole.spent), repr(whole.judgement)), "no cell was paid twice"
-    assert repr(found.judgement) == repr(whole.judgement), "a budget that suffices changes nothing"
+    assert repr(found.judgement) == repr(whole.judgement), "a sufficient budget changes nothing"

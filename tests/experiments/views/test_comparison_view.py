@@ -136,7 +136,7 @@ def test_bar_marks_zero_estimate_and_limits(subtests: Any) -> None:
             places = [float(one) for one in re.findall(r"left:([\d.]+)%", html)]
             width = float(re.findall(r"width:([\d.]+)%", html)[0])
             low, zero, estimate = places[:3]
-            assert "background" not in html, "a notebook that is not trusted drops them"
+            assert "background" not in html, "untrusted notebooks drop them"
             assert zero == 50 and low < estimate < low + width
             assert (low < 50) == (limits[0] < 0) and (low + width > 50) == (limits[1] > 0)
             assert low >= 0 and low + width <= 100

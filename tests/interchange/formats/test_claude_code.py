@@ -127,7 +127,7 @@ def test_session_counts_sub_agents_of_other_files_once(tmp_path: Path, subtests:
     assert load_trace(write_lines(folder / "session.jsonl", main)).usage.input == 300, "of another session"
     named = [record | {"toolUseResult": {"agentId": "/../../agent-x"}} if record is ran else record for record in main]
     write_lines(tmp_path / "agent-x.jsonl", [record | {"agentId": "/../../agent-x"} for record in agent])
-    assert load_trace(write_lines(folder / "sub.jsonl", named)).usage.input == 300, "no id that is a path"
+    assert load_trace(write_lines(folder / "sub.jsonl", named)).usage.input == 300, "ids are not paths"
 
 
 def test_message_id_after_another_prompt_is_another_reply(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_copied_part_of_a_forked_session_is_history(tmp_path: Path, subtests: py
     run = load_trace(write_lines(tmp_path / "s-2.jsonl", [*in_the_middle, *rest]))
     assert [round_.text for round_ in run.rounds] == ["Done."] and run.result_of("t1") is not None
     alone = load_traces(write_lines(tmp_path / "alone" / "s-2.jsonl", [*main, *own]))
-    assert [(run.id, run.usage.input) for run in alone] == [("s-1", 11), ("s-2", 100)], "the first has no file of its own"
+    assert [(run.id, run.usage.input) for run in alone] == [("s-1", 11), ("s-2", 100)], "the first has no separate file"
 
 
 def test_parallel_results_are_not_branches(tmp_path: Path) -> None:

@@ -79,6 +79,6 @@ def test_kimi_folder_is_one_run_with_its_system_prompt(tmp_path: Path) -> None:
     packed = load_traces(tmp_path / "session.zip")
     (tmp_path / "session.zip").unlink()
     assert [(len(run.rounds), run.system) for run in packed] == [(len(run.rounds), run.system) for run in together]
-    assert load_trace(tmp_path / "context.jsonl").prompt == "How many files are here?", "a file that is named is read"
+    assert load_trace(tmp_path / "context.jsonl").prompt == "How many files are here?", "a named file is read"
     (tmp_path / "wire.jsonl").write_text('{"other": 1}\n')
-    assert load_traces(tmp_path, strict=False)[0].prompt == "How many files are here?", "what is beside it is no session"
+    assert load_traces(tmp_path, strict=False)[0].prompt == "How many files are here?", "files beside it are not sessions"

@@ -121,7 +121,7 @@ def test_hyperagent_log_names_its_speakers_and_has_calls(tmp_path: Path) -> None
         "Planner",
     ]
     calls = [(call.name, call.arguments) for round_ in run.rounds for call in round_.calls]
-    assert calls == [("python", {"code": "editor.run('a.py')\nprint(1)"})], "what is told to the planner is no action"
+    assert calls == [("python", {"code": "editor.run('a.py')\nprint(1)"})], "messages to the planner are not actions"
     assert [round_.text.partition("\n")[0] for round_ in run.rounds][:2] == ["Thought: Locate it.", "Thought: Applying."]
     assert run.prompt == "Fix\nit." and run.status == "unknown" and run.text.endswith("never closed")
 

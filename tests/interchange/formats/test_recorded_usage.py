@@ -40,7 +40,7 @@ def test_file_sums_fill_usage_missing_in_replies(tmp_path: Path, subtests: pytes
     for name, value, expected in (
         ("SWE-agent", swe_agent(), (900, 80, 0.25)),
         ("nothing counted", swe_agent(instance_cost=0, tokens_sent=0, tokens_received=0), (None, None, None)),
-        ("a sum that is no number", swe_agent(instance_cost=True, tokens_sent="9"), (None, 80, None)),
+        ("a non-numeric sum", swe_agent(instance_cost=True, tokens_sent="9"), (None, 80, None)),
         ("ATIF", atif(total_prompt_tokens=9, total_completion_tokens=4, total_cost_usd=0.5), (9, 4, 0.5)),
         ("docker-agent", session, (None, None, 0.5)),
         ("print mode of Claude Code", prints, (None, None, 0.125)),
