@@ -37,7 +37,7 @@ def test_odd_settings_are_refused_with_a_message(subtests: pytest.Subtests, snap
         "a check named like a column": small(2, primary=status),
         "an async check": small(2, primary=later),
         "checks that are none": small(2, checks=5),
-        "an invalid agent": small(2, agent=5),
+        "an agent that is none": small(2, agent=5),
         "two models of one name": small(2, models=[DISCIPLINED, DISCIPLINED]),
         "a template without a column": small(2, {"a": {"prompt": "hello"}, "b": {}}),
     }
@@ -51,7 +51,7 @@ def test_odd_settings_are_refused_with_a_message(subtests: pytest.Subtests, snap
 def test_odd_calls_are_refused(subtests: pytest.Subtests) -> None:
     results = small(6).run_sync(show=False)
     cases: dict[str, Any] = {
-        "an invalid folder": lambda: small(2, folder=5),
+        "a folder that is none": lambda: small(2, folder=5),
         "negative repeats": lambda: small(2).extend(repeats=-1),
         "repeats of true": lambda: small(2).extend(repeats=True),
         "one variant twice": lambda: compare(results, "off", "off"),

@@ -76,7 +76,7 @@ def test_each_problem_is_refused_with_advice(subtests: pytest.Subtests, snapshot
         "an unknown model": small(2, models=["simulated:nobody"]),
         "a missing key": small(2, models=["anthropic:m"]),
         "no model": Experiment(rows(1), {"a": "off"}),
-        "an invalid repeat": small(
+        "a repeat that is none": small(
             2, repeats=0, places=0, seed="x", seeds="other", executor="cloud", budget=-1, check_seconds=None
         ),
         "a workflow for recorded runs": Experiment({"traces": "healthy", "at_round": 2}, {"w": flow}, models=[CHATTY]),
