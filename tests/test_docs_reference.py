@@ -42,10 +42,10 @@ def test_reference_rows_all_have_a_meaning() -> None:
 
 
 def test_reference_names_each_setting_option_command_and_preset() -> None:
-    settings = {one.name for one in fields(Agent) if one.init} - {"limits_of_file"}
-    of_models = {one.name for one in fields(Options)} - {"output_schema", "traits", "server"}
+    settings = {field.name for field in fields(Agent) if field.init} - {"limits_of_file"}
+    of_models = {field.name for field in fields(Options)} - {"output_schema", "traits", "server"}
     named = {*re.findall(r"^\| `(\w+)` ", TEXT, re.MULTILINE)}
-    assert {*settings, *of_models, *presets.names(), *(one.name for one in fields(RunOptions))} - named == set()
+    assert {*settings, *of_models, *presets.names(), *(field.name for field in fields(RunOptions))} - named == set()
     assert [name for name in COMMANDS if f"`%agent {name}" not in TEXT] == []
     assert [name for name in SHELL_COMMANDS if f"### agentnb {name}\n" not in TEXT] == []
 

@@ -243,7 +243,7 @@ def check(seen: Seen, wanted: list[str], answers: tuple[str, ...]) -> None:
     """Check that the live card answers the question and shows its call, and the others show the call and where to answer."""
     wanted = [*wanted, seen.question.message.split("\n")[0]]
     live = seen.live_question()
-    assert not [one for one in answers if one not in live], live
+    assert not [answer for answer in answers if answer not in live], live
     assert not [one for one in wanted if one not in words_in(live)], words_in(live)
     for name, text, where in seen.surfaces():
         assert not [one for one in [*wanted, where] if one not in text], f"{name}: {text}"

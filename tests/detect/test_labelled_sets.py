@@ -107,4 +107,4 @@ def test_thresholds_are_those_of_the_file_with_their_sets(
 def test_labels_given_by_keys_are_not_a_set(tmp_path: Path) -> None:
     labelled(tmp_path / "a", ROWS[:1])
     (tmp_path / "labels.csv").write_text("run_id,label,reminder\nr-1,1,2.1\n", encoding="utf-8")
-    assert [one.set for one in BENCH.labelled_runs(str(tmp_path))] == ["told"]
+    assert [run.set for run in BENCH.labelled_runs(str(tmp_path))] == ["told"]

@@ -60,7 +60,7 @@ def test_detector_has_its_function_name_or_its_own() -> None:
 def test_function_sees_each_call_of_workflow_steps() -> None:
     @detector
     def called(run: RunFacts) -> str:
-        return ", ".join(f"{one.step}: {one.record.call.name}" for one in run.step_calls)
+        return ", ".join(f"{call.step}: {call.record.call.name}" for call in run.step_calls)
 
     run = RunBuilder("Go", run_kind="workflow")
     for step, outcome in {"load": "ran", "save": "blocked"}.items():

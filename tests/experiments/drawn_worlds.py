@@ -125,14 +125,14 @@ def draw_failing(rng: Random, tasks: int, repeats: int, effect: float) -> Iterat
         for place, task in enumerate(rng.sample(range(tasks), tasks // 4 * 2))
         for arm in "ab"[place % 2]
     }
-    for one in draw_uneven(rng, tasks, repeats, effect):
-        yield one._replace(ended="failed") if (one.task, one.arm, one.repeat) in failed else one
+    for draw in draw_uneven(rng, tasks, repeats, effect):
+        yield draw._replace(ended="failed") if (draw.task, draw.arm, draw.repeat) in failed else draw
 
 
 def draw_silent(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
     """In the first arm, six in ten failed runs have no value."""
-    for one in draw_uneven(rng, tasks, repeats, effect):
-        yield one._replace(value=None) if one.arm == "a" and not one.value and rng.random() < 0.6 else one
+    for draw in draw_uneven(rng, tasks, repeats, effect):
+        yield draw._replace(value=None) if draw.arm == "a" and not draw.value and rng.random() < 0.6 else draw
 
 
 def draw_clusters(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
@@ -200,8 +200,8 @@ def draw_models(rng: Random, tasks: int, repeats: int, effect: float) -> Iterato
 
 def draw_nested(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
     """Recorded workflows with three nested runs each, which share its outcome."""
-    for one in draw_uneven(rng, tasks, repeats, effect):
-        yield one._replace(nested=3)
+    for draw in draw_uneven(rng, tasks, repeats, effect):
+        yield draw._replace(nested=3)
 
 
 def draw_benchmarks(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:

@@ -52,9 +52,9 @@ def test_comparisons_equal_a_second_computation(subtests: pytest.Subtests) -> No
             assert len(found.left_out) == plain.unpaired
             counts = {arm: {state: count for state, count in of.items() if count} for arm, of in found.counts.items()}
             assert counts == plain.counts
-            pairs = [(one.model, one.repeat, mean(one.a), mean(one.b)) for one in found.units if one.is_paired]
+            pairs = [(unit.model, unit.repeat, mean(unit.a), mean(unit.b)) for unit in found.units if unit.is_paired]
             assert sorted(pairs, key=str) == sorted([pair[1:] for pair in plain.pairs], key=str)
-            flips = [(one.run_a, one.run_b, one.a, one.b) for one in found.flips.itertuples(index=False)]
+            flips = [(row.run_a, row.run_b, row.a, row.b) for row in found.flips.itertuples(index=False)]
             assert sorted(flips) == plain.flips
             of_clusters = [clusters[task] if not is_recorded else f"{benchmark}{task}" for benchmark, task in plain.differences]
             assert (found.difference is None) == (len({*of_clusters}) < 6)

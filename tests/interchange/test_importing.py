@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> Store:
     part = tmp_path / "part.json"
     part.write_text(json.dumps(whole), encoding="utf-8")
     store = Store(tmp_path / "runs")
-    assert [one.what for one in import_traces(part, store)] == ["added"]
+    assert [imported.what for imported in import_traces(part, store)] == ["added"]
     return store
 
 
@@ -91,7 +91,7 @@ def test_merge_keeps_runs_only_the_store_has(store: Store, tmp_path: Path) -> No
 def test_run_without_message_ids_cannot_be_merged(tmp_path: Path) -> None:
     first, second = Store(tmp_path / "a"), Store(tmp_path / "b")
     run = Agent(ScriptedModel(["Done."])).run_sync("Go", store=first)
-    assert [one.what for one in import_traces(first, second)] == ["added"]
+    assert [imported.what for imported in import_traces(first, second)] == ["added"]
     assert second.load(run.id) == load_trace(first.path(run.id))
     with pytest.raises(SettingsError, match="cannot be merged: its messages have no ids"):
         import_traces(first, second, "merge")

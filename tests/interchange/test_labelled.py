@@ -97,9 +97,9 @@ def test_widget_labels_the_shown_runs_beside_their_files(tmp_path: Path) -> None
     bench.judge(2)
     assert bench.subjects[0].run.outcome == "failed"
     bench.undo()
-    assert outcomes([*[one.run for one in bench.subjects], *load_traces(tmp_path)]) == {"a": ("passed", "label")}
+    assert outcomes([*[subject.run for subject in bench.subjects], *load_traces(tmp_path)]) == {"a": ("passed", "label")}
     bench.undo()
-    assert outcomes([*[one.run for one in bench.subjects], *load_traces(tmp_path)]) == {"a": ("failed", "trace")}
+    assert outcomes([*[subject.run for subject in bench.subjects], *load_traces(tmp_path)]) == {"a": ("failed", "trace")}
     other = label(load_traces(tmp_path), labels={"fine": 0, "loop": 1}, who="bob")
     other.judge(2)
     assert other.path == Path("labels.csv") and other.subjects[0].run.outcome_from == "trace"

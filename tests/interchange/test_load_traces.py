@@ -60,7 +60,7 @@ def test_runs_of_a_file_are_separated_by_place_and_task(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text(json.dumps([{**record, "reward": 0.0, "trial": 2} for record in CHAT]), encoding="utf-8")
     origins = [run.origin for run in load_traces(path)]
-    assert [(one.position, one.task, one.trial) for one in origins if one] == [("0", "4", "2"), ("1", "5", "2")]
+    assert [(origin.position, origin.task, origin.trial) for origin in origins if origin] == [("0", "4", "2"), ("1", "5", "2")]
     with pytest.raises(TraceError, match=r"results\.json holds 2 runs\. Load all of them: load_traces\("):
         load_trace(path)
 
@@ -94,7 +94,7 @@ def test_unknown_file_is_refused_with_every_format_tried(tmp_path: Path, subtest
             (tmp_path / name).write_bytes(data)
             with pytest.raises(TraceError, match=rf"{name} is of no format that agentnb reads\. Tried ") as caught:
                 load_trace(tmp_path / name)
-            assert all(f"{one.NAME}: " in str(caught.value) for one in FORMATS)
+            assert all(f"{format_.NAME}: " in str(caught.value) for format_ in FORMATS)
 
 
 def test_damage_stops_strict_readers_and_is_listed_by_others(tmp_path: Path) -> None:

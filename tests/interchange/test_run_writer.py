@@ -295,7 +295,7 @@ def test_any_trace_makes_a_run_that_saves_and_continues(taken: list[Step], statu
     again.mark_interrupted()  # unless it has an end
     assert again.messages == run.messages
     assert page_html(run) and run_text(run) and len(tables.tool_calls(run)) == len(calls_of(run))
-    assert len({one[0] for one in calls_of(run)}) == len(calls_of(run))
+    assert len({call[0] for call in calls_of(run)}) == len(calls_of(run))
     for _, seen in sent_requests(run):
         roles = [message.role == "assistant" for message in seen.request.messages]
         assert roles == [bool(place % 2) for place in range(len(roles))]

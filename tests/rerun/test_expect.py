@@ -279,7 +279,7 @@ def test_log_keeps_expectations_of_its_cell_and_recovery_ignores_them(tmp_path: 
     expected = expectations_extension(["rounds == 1", 'status == "failed"'])
     run = Agent(ScriptedModel(["Done."]), extensions=[expected]).run_sync("go")
     again = load_trace(save_trace(run, tmp_path / "run.jsonl"))
-    assert [one.holds for one in logged_outcomes(again)] == [True, False]
+    assert [outcome.holds for outcome in logged_outcomes(again)] == [True, False]
     check_extensions(again, ())  # as `recover` does, with an agent without expectations
     with pytest.raises(ExpectationFailed, match="status"):
         check_logged(again)
@@ -293,7 +293,7 @@ def test_log_keeps_expectations_of_its_cell_and_recovery_ignores_them(tmp_path: 
 def test_expectations_of_another_version_are_loaded_and_fail() -> None:
     settings = {"extensions": [{"name": "expect", "settings": {"texts": ["moods == 1", "rounds ==", 7, "rounds == 1"]}}]}
     run = RunBuilder(settings=settings).round("Done.").add(e.RunFinished, status="completed", stop_reason="natural").run
-    assert [one.holds for one in logged_outcomes(run)] == [False, False, True]
+    assert [outcome.holds for outcome in logged_outcomes(run)] == [False, False, True]
 
 
 def test_page_has_each_name_with_its_meaning() -> None:

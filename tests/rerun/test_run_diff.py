@@ -36,7 +36,9 @@ DONE: Round = ("Done.", [], "")
 
 def pairs(a: Run, b: Run) -> list[tuple[int | None, int | None, str]]:
     rounds = diff(a, b).rounds
-    return [(one.a.index if one.a else None, one.b.index if one.b else None, one.difference) for one in rounds]
+    return [
+        (round_.a.index if round_.a else None, round_.b.index if round_.b else None, round_.difference) for round_ in rounds
+    ]
 
 
 def test_rounds_are_paired_by_their_calls(subtests: pytest.Subtests) -> None:

@@ -54,31 +54,31 @@ needs_limits = pytest.mark.skipif(os.name == "nt", reason="Windows has no limit 
 
 @needs_limits
 def test_run_stops_with_an_error_and_advice(outcomes: list[Outcome]) -> None:
-    for one in outcomes:
-        assert "could not be written" in one.said and "File too large" in one.said, one.fault
-        assert "see that the disk has room and run it again" in one.said and one.signal == 0
+    for outcome in outcomes:
+        assert "could not be written" in outcome.said and "File too large" in outcome.said, outcome.fault
+        assert "see that the disk has room and run it again" in outcome.said and outcome.signal == 0
 
 
 @needs_limits
 def test_file_ends_with_the_last_whole_event(outcomes: list[Outcome]) -> None:
-    for one in outcomes:
-        assert one.path.read_bytes() == marked(map(decode, one.memory[: one.fault.seq])), one.fault
-        if one.fault.seq == 0:
+    for outcome in outcomes:
+        assert outcome.path.read_bytes() == marked(map(decode, outcome.memory[: outcome.fault.seq])), outcome.fault
+        if outcome.fault.seq == 0:
             with pytest.raises(TraceError, match="nothing is lost"):
-                load_file(one.path)
+                load_file(outcome.path)
             continue
-        run = load_file(one.path)
-        assert len(run.events) == one.fault.seq and run.status == "interrupted"
+        run = load_file(outcome.path)
+        assert len(run.events) == outcome.fault.seq and run.status == "interrupted"
 
 
 @needs_limits
 def test_run_in_memory_has_its_end_and_all_answers(whole: Run, outcomes: list[Outcome]) -> None:
-    for one in outcomes:
-        run = Run.from_events([decode(line) for line in one.memory])
+    for outcome in outcomes:
+        run = Run.from_events([decode(line) for line in outcome.memory])
         assert isinstance(run.events[-1], e.RunFinished) and not run.should_continue
-        kept = min(one.fault.seq + 1, len(whole.events) - 1)  # an unwritten end is not the run's
+        kept = min(outcome.fault.seq + 1, len(whole.events) - 1)  # an unwritten end is not the run's
         assert [type(event) for event in run.events[:kept]] == [type(event) for event in whole.events[:kept]]
-        assert all(len(each.results) == len(each.calls) for each in run.rounds), one.fault
+        assert all(len(each.results) == len(each.calls) for each in run.rounds), outcome.fault
         assert run.status == "failed" and run.error is not None and run.error.type == "StoreError"
 
 
@@ -86,16 +86,16 @@ def test_run_in_memory_has_its_end_and_all_answers(whole: Run, outcomes: list[Ou
 def test_watchers_get_all_events_including_the_unstored_end(
     outcomes: list[Outcome],
 ) -> None:
-    for one in outcomes:
-        assert one.told == list(range(len(one.memory))), one.fault
+    for outcome in outcomes:
+        assert outcome.told == list(range(len(outcome.memory))), outcome.fault
 
 
 @needs_limits
 def test_process_can_run_again_when_there_is_space(outcomes: list[Outcome]) -> None:
-    for one in outcomes:
-        assert one.again == "All is done."
-        first, second = sorted(one.folder.glob("*.jsonl"))
-        assert load_file(second).status == "completed" and first == one.path
+    for outcome in outcomes:
+        assert outcome.again == "All is done."
+        first, second = sorted(outcome.folder.glob("*.jsonl"))
+        assert load_file(second).status == "completed" and first == outcome.path
 
 
 # In this process, so that each moment can be seen

@@ -65,7 +65,7 @@ def test_only_new_and_changed_logs_are_read_again(tmp_path: Path, reads: list[st
     summaries = store.summaries()
     assert sorted(reads) == sorted([new, ids[2]])
     assert summaries == plain(store)
-    assert {one.prompt for one in summaries} == {"number 0", "number 1", "number 9", "number 3", "number 5", "one more"}
+    assert {summary.prompt for summary in summaries} == {"number 0", "number 1", "number 9", "number 3", "number 5", "one more"}
 
 
 def test_replaced_log_of_equal_size_and_time_is_reread(tmp_path: Path, reads: list[str]) -> None:

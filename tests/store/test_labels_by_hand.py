@@ -39,7 +39,7 @@ def test_cut_line_is_omitted_and_the_next_is_whole(name: str, tmp_path: Path) ->
     for length in range(1, len(last) - 1):
         path.write_bytes(whole + last[:length])
         append_label(path, Label("c", "fine", 1.0, AT))
-        found = {one.run_id: one.label for one in read_labels(path)}
+        found = {label.run_id: label.label for label in read_labels(path)}
         assert found["a"] == found["c"] == "fine" and found.keys() <= {"a", "b", "c"}
     assert labels(path).label.iloc[0] == "fine"
 
@@ -60,7 +60,7 @@ def test_file_of_an_earlier_version_keeps_its_columns(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("run_id,label,seconds,at,who\na,1,2.5,,ada\n")
     append_label(path, Label("b", 0, 1.0, AT, "ada", "healthy"))
-    assert [(one.run_id, one.label, one.who, one.word) for one in read_labels(path)] == [
+    assert [(label.run_id, label.label, label.who, label.word) for label in read_labels(path)] == [
         ("a", 1, "ada", ""),
         ("b", 0, "ada", ""),
     ]
@@ -105,7 +105,7 @@ def test_reminder_labels_coexist_with_run_labels_without_an_outcome(name: str, t
     path = tmp_path / name
     for one in (Label("a", 1, word="failed"), Label("a", 0, word="failed", reminder="2.1"), Label("a", 1, reminder="2.1")):
         append_label(path, one)
-    assert [(one.label, one.reminder) for one in read_labels(path)] == [(1, ""), (1, "2.1")]
+    assert [(label.label, label.reminder) for label in read_labels(path)] == [(1, ""), (1, "2.1")]
     assert labels(path).reminder.tolist()[1:] == ["2.1"] and labels(path).reminder.isna().tolist() == [True, False]
     assert Label("a", 0, word="failed", reminder="2.1").assessment is None
 

@@ -61,7 +61,7 @@ def test_properties_hold_for_plans_with_every_kind_of_event(subtests: pytest.Sub
     kinds = {type(event) for run in runs for event in run.events}
     assert kinds == set(e.KINDS) - NOT_BY_A_LOOP
     assert {round_.status for run in runs for round_ in run.rounds} == ROUND_STATUSES
-    assert {one.rule for run in runs for one in run.loops} == {"only_blocked_calls", "already_said", "planning_only"}
+    assert {loop.rule for run in runs for loop in run.loops} == {"only_blocked_calls", "already_said", "planning_only"}
 
 
 def check_all(plan: Plan) -> list[Run]:

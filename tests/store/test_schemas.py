@@ -82,7 +82,7 @@ def test_contents_of_earlier_logs_match_their_runs() -> None:
     )
     assert [(todo.title, todo.status) for todo in guided.todos] == [("Add", "completed"), ("Grüße 👀", "completed")]
     assert "auto_continue_todos" in {round_.status for round_ in guided.rounds}
-    assert [[one.status for one in each.retries] for each in retried.rounds] == [[503], [None]]
+    assert [[retry.status for retry in each.retries] for each in retried.rounds] == [[503], [None]]
     assert retried.cost == pytest.approx(0.01074) and retried.rounds[1].retries[0].heard
     assert [event.answer for event in asked.events if isinstance(event, e.QuestionAnswered)] == ["yes"]
     assert (limited.times_recovered, limited.own_cost, limited.cost) == (1, pytest.approx(0.06), pytest.approx(0.31))

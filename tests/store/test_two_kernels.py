@@ -108,7 +108,7 @@ def test_two_kernels_write_list_and_load_one_folder(kernels: tuple[Kernel, Kerne
     for kernel in kernels:
         kernel.begin("runs")
     ids = [kernel.said() for kernel in kernels]
-    assert [len(set(one)) for one in ids] == [40, 40] and not set(ids[0]) & set(ids[1])
+    assert [len(set(id_)) for id_ in ids] == [40, 40] and not set(ids[0]) & set(ids[1])
     of_both = first("listed")
     assert of_both == second("listed") and {one[0] for one in of_both} == {*ids[0], *ids[1]}
     assert {(one[1], one[3]) for one in of_both} == {("completed", 2)}

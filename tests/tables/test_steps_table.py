@@ -23,7 +23,7 @@ def test_attempts_and_skipped_steps_are_rows() -> None:
     built.add(w.StepSkipped, step="a", reason="n > 6")
     table = tables.steps(built.run).astype(object)
     columns = ["step", "iteration", "attempt", "status", "error", "wait", "output", "reason", "seconds"]
-    rows = [tuple(one) for one in table[columns].where(table[columns].notna(), None).itertuples(index=False)]
+    rows = [tuple(row) for row in table[columns].where(table[columns].notna(), None).itertuples(index=False)]
     assert rows == [
         ("a", 1, 1, "retried", "no", 2.0, None, None, 1.0),
         ("b", 1, 1, "open", None, None, None, None, None),

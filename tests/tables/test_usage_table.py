@@ -38,7 +38,7 @@ def reply(*parts: Any, stop_reason: str = "end_turn", model: Any = "claude-1", *
 
 
 def run_of(*answers: list[StreamItem | Exception], store: Store | None = None) -> Run:
-    agent = Agent(Streaming([Streamed(*one) for one in answers], name="anthropic:claude"), tools=[add], policy="minimal")
+    agent = Agent(Streaming([Streamed(*answer) for answer in answers], name="anthropic:claude"), tools=[add], policy="minimal")
     return even_failed(lambda: agent.run_sync("Go", store=store))
 
 

@@ -36,7 +36,7 @@ def test_third_identical_call_and_result_is_a_loop() -> None:
 
 
 def test_continuing_loop_is_found_again_and_becomes_worse() -> None:
-    assert [one[3] for one in loops(run_of_letters("AAAAAA"))] == ["nudge", "block", "stop", "stop"]
+    assert [loop[3] for loop in loops(run_of_letters("AAAAAA"))] == ["nudge", "block", "stop", "stop"]
 
 
 def test_cycle_in_any_order_is_found_after_three_times(subtests: pytest.Subtests) -> None:
@@ -86,7 +86,7 @@ def test_few_retries_against_an_overloaded_server_are_not_a_loop(subtests: pytes
     endless = Calls()
     for _ in range(9):
         endless.call("fetch", "HTTP 503", error="tool_error")
-    assert [one[0] for one in loops(endless)][:1] == ["nothing_new"]
+    assert [loop[0] for loop in loops(endless)][:1] == ["nothing_new"]
 
 
 def test_polling_is_not_a_loop_with_changing_or_equal_answers(subtests: pytest.Subtests) -> None:
@@ -109,7 +109,7 @@ def test_endless_poll_is_found_eventually() -> None:
     story = Calls()
     for _ in range(40):
         story.call("get_job", "status: running")
-    assert next(one[2] for one in loops(story)) > 30
+    assert next(loop[2] for loop in loops(story)) > 30
 
 
 def test_user_message_is_new_information() -> None:
@@ -124,12 +124,12 @@ def test_user_message_is_new_information() -> None:
 def test_blocked_calls_bring_nothing_new() -> None:
     story = Calls().call("A").call("A")
     story.round(called("A", "x1"), blocked=["x1"]).round(called("A", "x2"), blocked=["x2"])
-    assert [one[3] for one in loops(story)] == ["nudge", "block"]
+    assert [loop[3] for loop in loops(story)] == ["nudge", "block"]
 
 
 def test_equal_calls_in_one_reply_are_not_a_loop() -> None:
     assert loops(Calls().batch("A", "A", "A", "A")) == []
-    assert [one[0] for one in loops(Calls().batch("A", "B").batch("A", "B").batch("B", "A"))] == ["nothing_new"]
+    assert [loop[0] for loop in loops(Calls().batch("A", "B").batch("A", "B").batch("B", "A"))] == ["nothing_new"]
 
 
 @pytest.mark.req("R0.81")
@@ -140,7 +140,7 @@ def test_third_nearly_identical_reply_is_a_loop() -> None:
 
 def test_two_alternating_replies_are_a_loop() -> None:
     other = "I opened the page of the stock exchange, and it says nothing about that."
-    assert [one[0] for one in loops(Calls().reply(SEARCH).reply(other).reply(AGAIN).reply(other))] == ["repeated_text"]
+    assert [loop[0] for loop in loops(Calls().reply(SEARCH).reply(other).reply(AGAIN).reply(other))] == ["repeated_text"]
 
 
 def test_authors_are_compared_with_themselves() -> None:
@@ -161,7 +161,7 @@ def test_proxy_with_a_constant_answer_brings_nothing_new() -> None:
     story = Calls()
     for _ in range(4):
         story.reply(SEARCH).say(go_on, author="proxy")
-    assert [one[0] for one in loops(story)] == ["repeated_text"]
+    assert [loop[0] for loop in loops(story)] == ["repeated_text"]
 
 
 def test_replies_far_apart_are_not_a_loop() -> None:
@@ -199,7 +199,7 @@ def test_replies_whose_announced_calls_were_lost_are_not_talk() -> None:
     story = Calls(todos=(todo(1),))
     for number in range(6):
         story.round(f"Step {chr(0x4E00 + number) * 50}", stop_reason="tool_use" if number % 2 else "end_turn")
-    assert [one[1:3] for one in loops(story)] == [(1, 5)]  # the talk between them still counts
+    assert [loop[1:3] for loop in loops(story)] == [(1, 5)]  # the talk between them still counts
     lost = Calls(todos=(todo(1),))
     for number in range(6):
         lost.round(f"Step {chr(0x4E00 + number) * 50}", stop_reason="tool_calls")

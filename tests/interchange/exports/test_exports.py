@@ -48,7 +48,7 @@ def otel_spans_of(lines: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def values(attributes: list[dict[str, Any]]) -> dict[str, Any]:
-    return {one["key"]: next(iter(one["value"].values())) for one in attributes}
+    return {attribute["key"]: next(iter(attribute["value"].values())) for attribute in attributes}
 
 
 @pytest.mark.req("R0.83")
@@ -122,12 +122,12 @@ def test_a_model_call_after_a_compaction_says_so() -> None:
     writer.reply("One.")
     writer.compact("It went.")
     writer.reply("Two.")
-    calls = [one for one in otel_spans([writer.finish()]) if one["name"].startswith("chat")]
+    calls = [span for span in otel_spans([writer.finish()]) if span["name"].startswith("chat")]
     assert [call["attributes"].get("gen_ai.conversation.compacted") for call in calls] == [None, True]
 
 
 def test_findings_are_evaluation_results_on_their_model_call() -> None:
-    spans = {one["spanId"]: one["name"] for one in otel_spans([judged()])}
+    spans = {span["spanId"]: span["name"] for span in otel_spans([judged()])}
     records = lines_of([judged()])[1]["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
     told = [
         (record["eventName"], values(record["attributes"])["gen_ai.evaluation.name"], spans[record["spanId"]])
@@ -137,7 +137,7 @@ def test_findings_are_evaluation_results_on_their_model_call() -> None:
 
 
 def test_plans_have_spans_around_their_calls() -> None:
-    spans = {one["name"]: one for one in otel_spans([judged()])}
+    spans = {span["name"]: span for span in otel_spans([judged()])}
     assert spans["chat small"]["parentSpanId"] == spans["plan agent"]["spanId"]
 
 
@@ -149,8 +149,8 @@ def test_canned_answer_is_not_a_model_call() -> None:
 
 def test_nested_runs_join_their_root_trace_in_any_order() -> None:
     for runs in (family(), family()[::-1]):
-        assert len({one["traceId"] for one in otel_spans(runs)}) == 1
-    roots = [one for one in otel_spans(family()) if not one["parentSpanId"]]
+        assert len({span["traceId"] for span in otel_spans(runs)}) == 1
+    roots = [span for span in otel_spans(family()) if not span["parentSpanId"]]
     assert [one["attributes"]["agentnb.run.id"] for one in roots] == ["top"]
 
 
@@ -168,7 +168,7 @@ def test_a_long_conversation_is_not_repeated_in_every_span() -> None:
     run = builder.add(e.RunFinished, status="completed", stop_reason="natural").run
     for form in (otel_export, openinference_export):
         assert len(b"".join(form.pieces([run]))) < 10 * MAX_INPUT_BYTES + 60 * 30_000  # repeated in full, it would be 20 MB
-    offsets = [one["attributes"].get("agentnb.input.offset") for one in otel_spans([run])][1:]
+    offsets = [span["attributes"].get("agentnb.input.offset") for span in otel_spans([run])][1:]
     assert offsets[0] == "0" and offsets[-1] == "59"
 
 

@@ -32,16 +32,16 @@ def contents(run: Run) -> list[bytes]:
 
 
 def test_every_format_has_samples_and_every_sample_a_format() -> None:
-    names = {one.NAME for one in FORMATS}
+    names = {format_.NAME for format_ in FORMATS}
     assert set(SAMPLES) <= names and names - set(SAMPLES) <= WITHOUT_SAMPLES
-    assert all(SAMPLES.values()) and all(one.TITLE for one in FORMATS)
+    assert all(SAMPLES.values()) and all(format_.TITLE for format_ in FORMATS)
 
 
 def test_no_format_claims_a_file_of_another(subtests: pytest.Subtests) -> None:
     for name, paths in SAMPLES.items():
         for path in paths:
             with subtests.test(f"{name}/{path.name}"):
-                assert [one.NAME for one in FORMATS if not one.sniff(trace_file(path))] == [name]
+                assert [format_.NAME for format_ in FORMATS if not format_.sniff(trace_file(path))] == [name]
 
 
 def test_sample_reads_alike_plain_packed_and_archived(tmp_path: Path, subtests: pytest.Subtests) -> None:

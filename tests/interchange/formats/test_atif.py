@@ -101,8 +101,8 @@ def test_late_unanswered_calls_move_to_their_time(tmp_path: Path) -> None:
 
 def test_call_failed_if_its_step_says_so(tmp_path: Path) -> None:
     def step(number: int, says: Any, *ids: str) -> dict[str, Any]:
-        made = [{"tool_call_id": one, "function_name": "Bash", "arguments": {}} for one in ids]
-        answers = [{"source_call_id": one, "content": "Exit code 2"} for one in ids]
+        made = [{"tool_call_id": id_, "function_name": "Bash", "arguments": {}} for id_ in ids]
+        answers = [{"source_call_id": id_, "content": "Exit code 2"} for id_ in ids]
         more = {"extra": {"tool_result_is_error": says}, "observation": {"results": answers}}
         return {"step_id": number, "source": "agent", "message": "", "tool_calls": made, **more}
 

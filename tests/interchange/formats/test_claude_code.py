@@ -312,7 +312,7 @@ def test_compaction_replaces_earlier_messages_in_later_requests(tmp_path: Path) 
         [("user", "So far: ...")],
         [("user", "So far: ..."), ("assistant", "Going on."), ("user", "Go on")],
     ]
-    assert [one.why for one in run.rounds[1].compactions] == ["recorded"]
+    assert [compaction.why for compaction in run.rounds[1].compactions] == ["recorded"]
     assert run.settings["recorded"]["compactions"] == [{"trigger": "auto", "tokens_before": 167094, "after_rounds": 1}]
     assert run.settings["recorded"]["titles"] == ["Went well"]
 

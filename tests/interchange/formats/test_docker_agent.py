@@ -72,7 +72,7 @@ def is_as_filled(runs: list[Run]) -> bool:
     used = main.rounds[0].usage
     assert (used.input, used.cache_read, used.cost, main.model) == (100, 90, 0.25, "gpt-5")
     assert main.rounds[0].records[0].call.arguments == {"x": 1} and main.rounds[0].results[0].text == "3"
-    assert [one.compacted and one.compacted.text for one in main.rounds[1].compactions] == ["So far: 3."]
+    assert [compaction.compacted and compaction.compacted.text for compaction in main.rounds[1].compactions] == ["So far: 3."]
     return True
 
 

@@ -306,7 +306,7 @@ def test_unreadable_archive_member_names_only_the_known_cause(tmp_path: Path, su
     whole, of_today = path.read_bytes(), (FILES / "inspect/zstandard.eval").read_bytes()
     directory = whole.rindex(b"PK\x01\x02")  # of the sample, as zipfile expects
     with zipfile.ZipFile(FILES / "inspect/zstandard.eval") as archive:
-        names = [one.filename for one in archive.infolist()]
+        names = [member.filename for member in archive.infolist()]
     found = of_today.index(b"PK\x01\x02")
     for _ in range(names.index("samples/1_epoch_1.json")):
         found = of_today.index(b"PK\x01\x02", found + 1)

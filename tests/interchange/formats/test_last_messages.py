@@ -16,7 +16,7 @@ from agentnb.display.card.text import run_text
 LAST = "One more thing: the roof."
 ASKS, SAYS = {"role": "user", "content": "How high?"}, {"role": "assistant", "content": "It is 7 m."}
 MESSAGES = [ASKS, SAYS, {"role": "user", "content": LAST}]
-BLOCKS = [{"role": one["role"], "content": [{"type": "text", "text": one["content"]}]} for one in MESSAGES]
+BLOCKS = [{"role": message["role"], "content": [{"type": "text", "text": message["content"]}]} for message in MESSAGES]
 SAM = {
     "id": "s",
     "title": "t",

@@ -57,7 +57,7 @@ def test_recorded_states_match_the_items_of_the_file() -> None:
     for path, rounds in ((STATES / "minimal_v1_17.json", 0), (STATES / "features_v1_13_programmatic_tool_calling.json", 1)):
         run = load_trace(path)
         told = json.loads(path.read_text(encoding="utf-8"))
-        made = [one["raw_item"] for one in told["generated_items"]]
+        made = [item["raw_item"] for item in told["generated_items"]]
         calls = [record.call for round_ in run.rounds for record in round_.records]
         assert run.prompt == told["original_input"] and len(run.rounds) == rounds and run.agent == "compat-agent"
         assert [call.id for call in calls] == [raw["call_id"] for raw in made if raw["type"] in ("program", "function_call")]

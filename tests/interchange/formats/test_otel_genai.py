@@ -95,7 +95,7 @@ def span(number: int, attributes: dict[str, Any], **more: Any) -> dict[str, Any]
 
 def read(tmp_path: Path, *documents: Any) -> list[Run]:
     path = tmp_path / "spans.json"
-    path.write_text("\n".join(json.dumps(one) for one in documents), encoding="utf-8")
+    path.write_text("\n".join(json.dumps(document) for document in documents), encoding="utf-8")
     return load_traces(path)
 
 
