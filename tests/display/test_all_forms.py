@@ -31,7 +31,7 @@ def test_the_saved_form_is_harmless(subtests: pytest.Subtests) -> None:
                 check_is_harmless(run_html(run, details=True, folds={"saw:0": True, "call:0:0": True}))
 
 
-def test_a_run_that_goes_on_is_harmless_as_plain_html(subtests: pytest.Subtests) -> None:
+def test_running_card_is_harmless_as_plain_html(subtests: pytest.Subtests) -> None:
     for part in PARTS:
         with subtests.test(part=part):
             run = hostile_run(part)
@@ -49,7 +49,7 @@ def test_the_page_is_harmless(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.slow("a card is drawn and checked at every step of 33 hostile rounds, at night of 130")
-def test_all_that_a_live_card_is_sent_is_harmless(subtests: pytest.Subtests) -> None:
+def test_all_frames_of_a_live_card_are_harmless(subtests: pytest.Subtests) -> None:
     """Without controls its pieces are those of the saved form, so that few rounds of each part will do."""
     for controls, rounds in {True: None, False: 5}.items():
         for part in PARTS:
@@ -74,7 +74,7 @@ def _check(frame: dict[str, Any] | None) -> None:
 
 
 @pytest.mark.slow("every hostile text, in every form")
-def test_what_a_card_opens_to_is_harmless(subtests: pytest.Subtests) -> None:
+def test_expanded_parts_of_a_card_are_harmless(subtests: pytest.Subtests) -> None:
     for part in ["markup", "text", "links"]:
         with subtests.test(part=part):
             run = hostile_run(part)
@@ -84,14 +84,14 @@ def test_what_a_card_opens_to_is_harmless(subtests: pytest.Subtests) -> None:
                     check_is_harmless(tool_body_html(record, whole=True, live=True))
 
 
-def test_the_texts_are_in_the_forms_at_all() -> None:
+def test_hostile_texts_appear_in_every_form() -> None:
     """Words of each text are found, so that what is checked above is not empty."""
     run = hostile_run("markup", "completed")
     for html in (run_html(run, prompt=True), page_html(run)):
         assert html.count("alert(1)") > 500
 
 
-def test_a_style_that_is_not_ours_would_be_found() -> None:
+def test_foreign_style_is_detected() -> None:
     html = run_html(hostile_run("text", rounds=3))
     with pytest.raises(Harmful):
         check_is_harmless(html.replace('style="', 'style="position:fixed;', 1))

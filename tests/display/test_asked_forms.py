@@ -33,7 +33,7 @@ def shown(question: WaitingOnUser, *, live: bool = True) -> str:
     return question_html(AskedQuestion(question=question, round=0), Form(live=live))
 
 
-def test_form_has_a_field_of_each_kind_with_its_label_default_and_limits(snapshot: Snapshot) -> None:
+def test_form_field_has_label_default_and_limits_by_kind(snapshot: Snapshot) -> None:
     html = form_html(question(PERSON))
     fields = re.findall(r'<div class="agentnb-form-field">(.*?<div class="agentnb-field-error"[^>]*></div>)</div>', html)
     assert [words_in(one) for one in fields] == snapshot
@@ -84,7 +84,7 @@ def test_title_names_who_asks(subtests: pytest.Subtests) -> None:
             assert line in run_text(run_of(fact))
 
 
-def test_address_is_shown_as_text_and_opened_only_by_a_click(subtests: pytest.Subtests) -> None:
+def test_address_is_text_and_opens_only_by_click(subtests: pytest.Subtests) -> None:
     html = shown(question(DONE, url=URL))
     assert buttons(html) == ["Open accounts.example.org", "Done", "Decline", "Cancel"]
     (link,) = re.findall("<a [^>]*>", html)
@@ -111,14 +111,14 @@ def test_host_in_other_letters_is_shown_in_ascii_too(subtests: pytest.Subtests) 
             assert told in words_in(html) and f'href="{opened}' in html
 
 
-def test_address_of_a_log_that_cannot_be_opened_has_no_link(subtests: pytest.Subtests) -> None:
+def test_unsafe_address_in_a_log_has_no_link(subtests: pytest.Subtests) -> None:
     for url in ("javascript:alert(1)", "https://a@b.c", 'https://x"><script>', "data:text/html,x"):
         with subtests.test(url):
             html = shown(question(DONE, url=url))
             assert "<a " not in html and buttons(html) == ["Done", "Decline", "Cancel"] and url in words_in(html)
 
 
-def test_nothing_of_a_form_an_asker_or_an_address_becomes_markup(subtests: pytest.Subtests) -> None:
+def test_form_asker_and_address_never_become_markup(subtests: pytest.Subtests) -> None:
     for text in [one.text[:1_000] for one in (*SCRIPTS, *BREAKS)]:
         with subtests.test(text[:60]):
             field = {"type": "string", "title": text, "description": text, "pattern": text, "format": text, "default": text}

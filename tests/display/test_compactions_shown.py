@@ -62,7 +62,7 @@ def without_summary() -> Run:
 # One line, which opens to the summary
 
 
-def test_the_round_says_how_many_messages_were_summed_up_why_and_what_that_took() -> None:
+def test_round_shows_count_reason_and_cost_of_a_compaction() -> None:
     run = summed_up()
     assert [len(one.compactions) for one in run.rounds] == [0, 0, 0, 0, 1, 0]
     for shown in (words(run_html(run)), words(page_html(run)), run_text(run)):
@@ -70,7 +70,7 @@ def test_the_round_says_how_many_messages_were_summed_up_why_and_what_that_took(
     assert "summarized: once" in words(run_html(run))
 
 
-def test_the_line_opens_to_the_summary_as_harmless_markdown() -> None:
+def test_compaction_line_opens_to_the_summary_as_harmless_markdown() -> None:
     html = run_html(summed_up(), folds={"summary:4:0": True})
     fold = html[html.index('data-fold="summary:4:0"') :].partition("</details>")[0]
     assert " open" in fold[:40] and "<strong" in fold and "<script" not in fold
@@ -78,7 +78,7 @@ def test_the_line_opens_to_the_summary_as_harmless_markdown() -> None:
     assert 'data-fold="summary:4:0" open' not in run_html(summed_up())
 
 
-def test_each_reason_is_told_in_words(subtests: pytest.Subtests) -> None:
+def test_each_reason_for_compaction_has_words(subtests: pytest.Subtests) -> None:
     cases = [
         ("share", {"history": {"share": 0.8}}, "the conversation filled 80 % of the context window"),
         ("share", {}, "the conversation filled its share of the context window"),
@@ -93,7 +93,7 @@ def test_each_reason_is_told_in_words(subtests: pytest.Subtests) -> None:
             assert compaction_line(Compaction(why), settings) == f"summarizing, because {told}"
 
 
-def test_while_the_summary_is_written_the_chip_says_so_and_the_line_then_takes_its_place(snapshot: Snapshot) -> None:
+def test_chip_says_summarizing_until_the_compaction_line_appears(snapshot: Snapshot) -> None:
     run, card = summed_up(), LiveCard()
     told: list[tuple[str, str]] = []
     for event in run.events:
@@ -111,7 +111,7 @@ def test_while_the_summary_is_written_the_chip_says_so_and_the_line_then_takes_i
     assert "summarized: once" in words(card.whole()["slots"]["totals"])
 
 
-def test_the_chip_says_that_a_summary_is_tried_again() -> None:
+def test_chip_says_that_a_summary_is_retried() -> None:
     run = summed_up()
     (started,) = [event for event in run.events if isinstance(event, e.CompactionStarted)]
     going_on = Run.from_events(run.events[: started.seq + 1])
@@ -121,7 +121,7 @@ def test_the_chip_says_that_a_summary_is_tried_again() -> None:
     assert states.chip(going_on) == "Retrying"
 
 
-def test_a_compaction_without_a_summary_says_that_messages_are_missing_and_why() -> None:
+def test_compaction_without_summary_shows_missing_messages_and_reason() -> None:
     run = without_summary()
     line = "4 messages dropped without a summary, because the conversation had more than 8 messages: the model gave no summary"
     assert line in words(run_html(run)) and line in run_text(run) and "agentnb-odd" in run_html(run)
@@ -142,7 +142,7 @@ def seen_in_last(run: Run, *, whole: bool = True) -> str:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_what_the_model_saw_tells_the_summary_from_what_is_stored(whole: bool) -> None:
+def test_request_view_distinguishes_summary_from_stored_messages(whole: bool) -> None:
     run = run_of_script(*work(4), said(Text(SUMMARY)), said(Text("Done.")))
     seen = next(seen for index, seen in sent_requests(run) if index == 4)
     assert "with a summary of 4 stored messages" in summary(seen)
@@ -151,7 +151,7 @@ def test_what_the_model_saw_tells_the_summary_from_what_is_stored(whole: bool) -
     assert "stored; some earlier messages of round 4 are not sent" in shown and "text was added" not in shown
 
 
-def test_messages_that_only_moved_are_one_line_where_not_all_is_shown() -> None:
+def test_moved_messages_are_one_line_in_the_short_view() -> None:
     run = run_of_script(*work(30), said(Text("Done.")), history=History(max_messages=10))
     seen = [seen for _, seen in sent_requests(run)]
     assert all(one.truncated for one in seen[6:])
@@ -161,17 +161,17 @@ def test_messages_that_only_moved_are_one_line_where_not_all_is_shown() -> None:
     assert len(cut) < len(whole) / 2
 
 
-def test_in_later_rounds_the_line_about_the_rest_says_that_a_summary_is_among_it() -> None:
+def test_later_rounds_mention_the_summary_among_unchanged_messages() -> None:
     later = words(seen_in_last(summed_up(), whole=False))
     assert "the summary among them stands for 4 stored messages" in later
 
 
-def test_what_the_model_saw_says_that_messages_are_missing_for_which_no_summary_stands() -> None:
+def test_request_view_shows_messages_dropped_without_summary() -> None:
     shown = words(seen_in_last(without_summary()))
     assert "⊘ 4 stored messages left out: they could not be summarized" in shown and "4 left out" in shown
 
 
-def test_what_the_model_saw_says_how_many_messages_were_too_many() -> None:
+def test_request_view_counts_messages_over_the_limit() -> None:
     run = run_of_script(*work(6), said(Text("Done.")), history=History(max_messages=6))
     seen = [seen for _, seen in sent_requests(run)][-1]
     assert seen.truncated
@@ -186,7 +186,7 @@ def boom() -> str:
     raise ValueError("no")
 
 
-def test_what_the_model_saw_says_which_rounds_were_left_out_because_they_failed() -> None:
+def test_request_view_names_rounds_left_out_for_failing() -> None:
     failing = [said(Text("Try."), ToolCall("boom")), said(Text("Try."), ToolCall("boom", {}))]
     run = run_of_script(*failing, *work(3), said(Text("Done.")), tools=[boom, look], history=History(failed_rounds_above=2))
     assert "⊘ left out: every call of that round failed" in " ".join(
@@ -206,7 +206,7 @@ def died(tmp_path: Path) -> Run:
 
 
 @pytest.mark.req("KX.11")
-def test_a_run_whose_process_died_says_so_and_how_to_go_on_with_it(died: Run) -> None:
+def test_interrupted_run_says_so_and_how_to_recover(died: Run) -> None:
     for shown in (words(run_html(died)), words(page_html(died)), words(compact_html(died)), run_text(died)):
         assert "Interrupted" in shown and f"Recover: %agent recover {died.id[-8:]}" in shown
         assert "running" not in shown
@@ -214,7 +214,7 @@ def test_a_run_whose_process_died_says_so_and_how_to_go_on_with_it(died: Run) ->
     assert "2 interrupted calls: round 1" in words(run_html(died)) and "failed" not in words(run_html(died))
 
 
-def test_a_summary_over_which_the_process_died_is_not_told_as_going_on() -> None:
+def test_interrupted_summary_is_not_shown_as_running() -> None:
     run = summed_up()
     started = next(event.seq for event in run.events if isinstance(event, e.CompactionStarted))
     cut = own_run(run.events[: started + 1])
@@ -224,7 +224,7 @@ def test_a_summary_over_which_the_process_died_is_not_told_as_going_on() -> None
 
 
 @pytest.mark.req("KX.11")
-def test_a_recovered_run_shows_in_which_round_another_process_went_on(died: Run) -> None:
+def test_recovered_run_shows_the_round_of_its_recovery(died: Run) -> None:
     model = ScriptedModel(["Done."])
     run = Agent(model, tools=[look]).resume(own_run(died.events)).result(30)
     assert run.status == "completed" and [one.recovered for one in run.rounds] == [True, False]
@@ -238,7 +238,7 @@ def test_a_recovered_run_shows_in_which_round_another_process_went_on(died: Run)
     assert RECOVERED in words(pieces["recovered"]) and "interrupted: the kernel died" in words(pieces["call:0"])
 
 
-def test_an_interrupted_call_is_not_one_that_failed(died: Run) -> None:
+def test_interrupted_call_does_not_count_as_failed(died: Run) -> None:
     record = states.rounds_at_end(died)[0].records[0]
     assert call_labels.state(record) == "interrupted" and died.failed_calls == 0
     assert died.rounds[0].records[0].result is None

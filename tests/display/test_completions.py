@@ -100,13 +100,13 @@ def test_each_end_has_its_tone_and_words_everywhere(name: str) -> None:
     assert ('class="agentnb-answer"' in run_html(run)) == (run.status == "completed" and words != "Plan rejected")
 
 
-def test_calls_counted_in_the_head_of_a_card_lead_to_the_first_of_them() -> None:
+def test_call_counts_in_the_header_link_to_the_round() -> None:
     for name, (run, _, words, _) in ENDS.items():
         links = re.findall(r'<a class="agentnb-to-round"[^>]* href="#([^"]*)"[^>]*>([^<]*)</a>', run_html(run))
         anchors = [unquote(anchor) for anchor, told in links if told == words]
         assert anchors == ([round_anchor(run.id, 0)] if words.endswith(("failed", "skipped")) else []), name
 
 
-def test_plan_that_the_person_rejected_is_rejected_by_them() -> None:
+def test_rejected_plan_says_that_you_rejected_it() -> None:
     for by, told in {"person": "Plan rejected by you", "agentnb": "Plan rejected"}.items():
         assert chip(ended(facts=[REJECTED[0], (REJECTED[1][0], {**REJECTED[1][1], "by": by})])) == told

@@ -32,20 +32,20 @@ A = run_of(*SAME, ("Here?", "fox", "none"), ("", "same", "yes, it is 12 m"), ("D
 B = run_of(*SAME, ("Here?", "owl", "none"), ("", "same", "yes, it is 15 m"), ("", "more", ""), ("Done", "", ""), name="b.json")
 
 
-def test_rounds_that_are_alike_are_folded_and_the_others_stand_beside_each_other() -> None:
+def test_equal_rounds_are_folded_and_others_are_side_by_side() -> None:
     html = diff_html(diff(A, B))
     assert html.count("agentnb-diff-alike") == 2 and "rounds 1 to 3 are alike" in html
     assert "round 6 of a and 7 of b is alike" in html
     assert html.count('"agentnb-diff-pair"') == 3 and "a: no such round" in html
 
 
-def test_what_differs_of_a_call_is_marked() -> None:
+def test_diff_marks_differences_between_calls() -> None:
     values = re.findall(r"agentnb-diff-value[^>]*>([^<]*)<", diff_html(diff(A, B)))
     assert values[:2] == ["fox", "owl"]
     assert values[2].endswith("12 m") and values[3].endswith("15 m") and len(values) == 4
 
 
-def test_a_call_that_one_run_makes_twice_and_the_other_once_is_marked() -> None:
+def test_call_repeated_in_one_run_only_is_marked() -> None:
     def made(times: int) -> Run:
         writer = RunWriter(Origin("by_hand"), model="m")
         writer.say("Go")
@@ -57,20 +57,20 @@ def test_a_call_that_one_run_makes_twice_and_the_other_once_is_marked() -> None:
     assert diff_html(diff(made(2), made(1))).count("agentnb-diff-other") == 1
 
 
-def test_figures_that_differ_stand_in_a_table_and_the_others_on_a_line() -> None:
+def test_different_figures_are_a_table_and_equal_ones_a_line() -> None:
     html = diff_html(diff(A, B))
     table, alike = html.partition("Alike: ")[::2]
     assert "rounds" in table and "+1" in table and "tool errors 0" in alike and "tool errors" not in table
 
 
-def test_the_sentence_leads_to_both_rounds() -> None:
+def test_summary_sentence_links_to_both_rounds() -> None:
     html = diff_html(diff(A, B))
     ids = re.findall(r'id="([^"]+)"', html)
     links = re.findall(r'class="agentnb-to-round"[^>]* href="#([^"]+)"', html)
     assert len(ids) == len({*ids}) and len(links) == 2 and {*links} <= {*ids}
 
 
-def test_the_text_has_the_same() -> None:
+def test_diff_text_matches_the_html() -> None:
     told = diff_text(diff(A, B))
     assert "They part at round 4 of a and round 4 of b" in told and "rounds 1 to 3 are alike" in told
     assert "fox" in told and "owl" in told and "only b has it" in told

@@ -95,7 +95,7 @@ def overlap(start: float, end: float, other_start: float, other_end: float) -> f
 
 @examples(1_000)
 @given(workflows())
-def test_nodes_do_not_overlap_and_no_edge_runs_through_one(spec: WorkflowSpec) -> None:
+def test_nodes_do_not_overlap_and_edges_avoid_them(spec: WorkflowSpec) -> None:
     graph = fold_graph(drawing_of(spec)).graph
     plan = lay_out(graph)
     assert [box.node.path for box in plan.boxes if box.node.path != EXIT] == [node.path for node in graph.all_nodes]
@@ -108,7 +108,7 @@ def test_nodes_do_not_overlap_and_no_edge_runs_through_one(spec: WorkflowSpec) -
         assert all(-1e-6 <= x <= plan.width + 1e-6 and -1e-6 <= y <= plan.height + 1e-6 for x, y in wire.corners)
 
 
-def test_each_edge_leads_from_its_node_to_the_other(subtests: pytest.Subtests) -> None:
+def test_each_edge_connects_its_two_nodes(subtests: pytest.Subtests) -> None:
     for name, text in {"loop": LOOP, "branch": BRANCH, "nested": NESTED}.items():
         with subtests.test(name):
             plan = lay_out(drawing_of(spec_of(text)))
@@ -126,20 +126,20 @@ def test_the_examples_fit_in_a_card_of_700_pixels(subtests: pytest.Subtests) -> 
             assert lay_out(drawing_of(spec_of(text))).width <= CARD
 
 
-def test_the_branch_that_is_declared_first_is_on_the_left() -> None:
+def test_first_declared_branch_is_on_the_left() -> None:
     boxes = {box.node.path: box for box in lay_out(drawing_of(spec_of(BRANCH))).boxes}
     assert boxes["each"].left < boxes["summary"].left
     assert boxes["load"].bottom < boxes["big"].top < boxes["each"].top < boxes["merge"].top < boxes["approve"].top
 
 
-def test_a_step_may_lead_to_itself() -> None:
+def test_step_may_loop_to_itself() -> None:
     for is_back in (True, False):  # the library would end the process
         plan = lay_out(Drawing((DrawnNode("a", "a", "agent"),), (Edge("a", "a", ("again",), is_back),)))
         assert [box.node.path for box in plan.boxes] == ["a"] and plan.width > WIDTH
         assert plan.wires[0].corners[0][1] > plan.wires[0].corners[-1][1]
 
 
-def test_loops_within_loops_run_beside_each_other() -> None:
+def test_nested_loops_run_side_by_side() -> None:
     nodes = tuple(DrawnNode(name, name, "agent") for name in "abcd")
     ways = [Edge(one, other) for one, other in pairwise("abcd")]
     for loops in ([("c", "b"), ("d", "a")], [("c", "a"), ("d", "b")], [("b", "a"), ("d", "c")]):
@@ -170,7 +170,7 @@ def test_a_long_pipeline_is_folded_into_a_node_that_counts() -> None:
     assert (shown.status, shown.items) == ("failed", {"completed": 8_993, "failed": 1})
 
 
-def test_steps_that_lead_elsewhere_are_kept_as_long_as_there_is_room() -> None:
+def test_folded_graph_keeps_steps_with_jumps() -> None:
     def step(n: int) -> Step:
         return ToolStep(id=f"t{n}", path=f"t{n}", tool="shift") if n != 50 else GotoStep(id="g", path="g", target="t30")
 
@@ -179,7 +179,7 @@ def test_steps_that_lead_elsewhere_are_kept_as_long_as_there_is_room() -> None:
     assert [(one.source, one.target) for one in graph.edges if one.is_back] == [("t49", "t30")]
 
 
-def test_a_wide_block_shows_its_first_branches_and_counts_the_rest() -> None:
+def test_wide_block_shows_first_branches_and_counts_the_others() -> None:
     wide = ParallelStep(id="p", path="p", steps=tuple(AgentStep(id=f"a{n}", path=f"p/a{n}", agent="a") for n in range(1_000)))
     small = fold_graph(drawing_of(WorkflowSpec(steps=(wide,))))
     children = small.graph.nodes[0].children
@@ -188,7 +188,7 @@ def test_a_wide_block_shows_its_first_branches_and_counts_the_rest() -> None:
     assert lay_out(small.graph).width <= CARD
 
 
-def test_blocks_deep_inside_others_count_their_branches() -> None:
+def test_deeply_nested_blocks_count_their_branches() -> None:
     step: Step = AgentStep(id="a", path="p/p/p/p/p/a", agent="a")
     for depth in range(5, 0, -1):
         path = "/".join("p" * depth)

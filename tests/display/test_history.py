@@ -106,7 +106,7 @@ def closed(run_id: str) -> Html:
     return tag("div", "", f"opened {run_id}")
 
 
-def test_a_line_says_state_in_a_word_and_what_it_took() -> None:
+def test_history_line_has_status_word_and_usage() -> None:
     one = line()
     found = harmless(history_html([one], "1 run in runs", closed))
     told = (
@@ -138,19 +138,19 @@ def test_a_line_opens_to_its_run() -> None:
     assert all("open" not in attributes for _, attributes in found.elements)
 
 
-def test_it_stands_without_style_sheet_and_script() -> None:
+def test_list_works_without_style_sheet_and_script() -> None:
     for name, attributes in Reader(history_html([line()], "", closed)).elements:
         assert attributes.get("style") or name not in ("details", "summary")
 
 
-def test_what_is_unknown_is_not_zero() -> None:
+def test_unknown_values_are_not_shown_as_zero() -> None:
     unknown = harmless(history_html([line(tokens=None, cost=None)], "", closed)).text
     assert "no price" in unknown and "tokens" not in unknown and "$" not in unknown
     assert "$0" in harmless(history_html([line(cost=0.0)], "", closed)).text
     assert "no price" in history_text([line(cost=None)], "") and "$0 " in history_text([line(cost=0.0)], "")
 
 
-def test_of_a_long_list_only_the_first_open_and_the_rest_is_text() -> None:
+def test_long_list_expands_only_its_first_runs() -> None:
     asked: list[str] = []
 
     def opened(run_id: str) -> Html:
@@ -164,7 +164,7 @@ def test_of_a_long_list_only_the_first_open_and_the_rest_is_text() -> None:
     assert len(html) < 150_000
 
 
-def test_as_text_each_run_is_a_line() -> None:
+def test_history_text_has_a_line_for_each_run() -> None:
     lines = [line(), line(status="failed", prompt="Break\nit \x1b[31m", rounds=1)]
     told, first, second = history_text(lines, "2 runs in runs").split("\n")
     assert told == "2 runs in runs"
@@ -184,7 +184,7 @@ def test_as_text_each_run_is_a_line() -> None:
     assert second.startswith(f"{lines[1].id}  Failed") and "Break it" in second and "\x1b" not in second
 
 
-def test_all_words_must_occur_in_status_model_or_prompt(subtests: pytest.Subtests) -> None:
+def test_search_requires_all_words_in_status_model_or_prompt(subtests: pytest.Subtests) -> None:
     cases = [
         ([], True),
         (["COMPLETED"], True),
@@ -199,7 +199,7 @@ def test_all_words_must_occur_in_status_model_or_prompt(subtests: pytest.Subtest
             assert matches(line(), wanted) is found
 
 
-def test_the_runs_nested_in_one_are_counted_and_those_listed_stand_below_it() -> None:
+def test_nested_runs_are_counted_and_indented_below_their_parent() -> None:
     family = [
         line(nested=2),
         line(parent_id="a", depth=1, nested=1, prompt="Child"),
@@ -216,7 +216,7 @@ def test_the_runs_nested_in_one_are_counted_and_those_listed_stand_below_it() ->
 # What a line opens to
 
 
-def test_a_run_opens_to_its_prompt_its_answer_its_todos_and_its_rounds() -> None:
+def test_run_expands_to_prompt_answer_todos_and_rounds() -> None:
     todos = [{"id": 1, "title": "Look around", "status": "completed"}]
     write = ToolCall("todo_operations", {"operation": "write", "todoList": todos})
     run = do(["I look first.", write], [ToolCall("boom", {"text": "x"}), ToolCall("add", {"a": 1})], "It is **three**.")
@@ -234,19 +234,19 @@ def test_a_run_opens_to_its_prompt_its_answer_its_todos_and_its_rounds() -> None
     assert "  3  " not in found.text  # the answer stands once
 
 
-def test_a_run_that_failed_says_why() -> None:
+def test_failed_run_says_why() -> None:
     found = harmless(compact_html(do([ToolCall("add", {"a": 1})], RuntimeError("the server <b>is gone"))))
     assert "✗ Failed" in found.text and "the server <b>is gone" in found.text
 
 
-def test_of_a_long_run_the_last_twenty_rounds_are_shown() -> None:
+def test_long_run_shows_its_last_twenty_rounds() -> None:
     run = do(*[[f"Now {n}.", ToolCall("add", {"a": n})] for n in range(50)], "Done.", max_rounds=60)
     text = harmless(compact_html(run)).text
     assert "30 earlier rounds" in text and " 31  Now 30.  add ✓" in text and " 50  Now 49." in text
     assert " 30  Now 29." not in text
 
 
-def test_hostile_text_never_becomes_markup_nor_makes_much_of_it(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_hostile_text_never_becomes_markup_nor_grows_much(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for number, text in enumerate(HOSTILE):
         with subtests.test(text=text):
             store = Store(tmp_path / str(number))

@@ -85,9 +85,7 @@ PLACES = st.integers(0, len(STORY) - 1)
 
 @examples(200)
 @given(st.sets(PLACES), st.sets(PLACES, max_size=3), PLACES)
-def test_whenever_frames_are_sent_and_whatever_is_missed_the_browser_shows_the_whole(
-    sent: set[int], lost: set[int], end: int
-) -> None:
+def test_browser_shows_the_whole_card_despite_lost_frames(sent: set[int], lost: set[int], end: int) -> None:
     card, browser = LiveCard(), Browser()
     is_lost = True
     for place, item in enumerate(STORY[:end]):
@@ -110,7 +108,7 @@ def test_whenever_frames_are_sent_and_whatever_is_missed_the_browser_shows_the_w
     assert browser.picture() == other.picture()
 
 
-def test_frames_alone_make_the_same_picture_as_the_whole() -> None:
+def test_frames_alone_build_the_whole_card() -> None:
     card, browser = LiveCard(), Browser()
     browser.take(card.whole())
     for item in STORY:
@@ -124,7 +122,7 @@ def test_frames_alone_make_the_same_picture_as_the_whole() -> None:
         browser.take(card.whole())
 
 
-def test_a_frame_holds_only_what_has_changed() -> None:
+def test_frame_contains_only_changes() -> None:
     card = LiveCard()
     frames = []
     for item in STORY:
@@ -136,7 +134,7 @@ def test_a_frame_holds_only_what_has_changed() -> None:
     assert told.count((0, "call:0")) == 2  # running, then done
 
 
-def test_frames_do_not_grow_with_the_rounds_before_them() -> None:
+def test_frame_size_does_not_grow_with_earlier_rounds() -> None:
     card, sizes = LiveCard(), dict.fromkeys(range(61), 0)
     for item in items_of(
         *[[f"Now number {number + 10}.", ToolCall("add", {"a": number + 10})] for number in range(60)], "Done."
@@ -150,7 +148,7 @@ def test_frames_do_not_grow_with_the_rounds_before_them() -> None:
 
 
 @pytest.mark.req("R0.73")
-def test_a_call_is_shown_as_running_before_it_has_a_result() -> None:
+def test_call_is_shown_as_running_before_its_result() -> None:
     card = LiveCard()
     seen = []
     for item in STORY:
@@ -162,7 +160,7 @@ def test_a_call_is_shown_as_running_before_it_has_a_result() -> None:
 
 
 @pytest.mark.req("R3.13", "R3.37")
-def test_the_chip_tells_each_change_of_state() -> None:
+def test_chip_shows_each_change_of_state() -> None:
     card, said = LiveCard(), []
     for item in STORY:
         card.take(item)
@@ -172,7 +170,7 @@ def test_the_chip_tells_each_change_of_state() -> None:
     assert said[-1].startswith("Stopped") or said[-1] == "Done, 1 call failed"
 
 
-def test_the_list_on_its_board_counts_before_the_run_has_read_it() -> None:
+def test_todos_of_the_board_are_shown_before_they_are_read() -> None:
     card = LiveCard()
     for item in STORY[:3]:
         card.take(item)
@@ -180,7 +178,7 @@ def test_the_list_on_its_board_counts_before_the_run_has_read_it() -> None:
     assert frame is not None and "Look at &lt;b&gt;this" in frame["slots"]["todos"]
 
 
-def test_what_is_clicked_is_offered_only_where_it_can_be_heard() -> None:
+def test_controls_are_offered_only_where_clicks_arrive() -> None:
     heard, unheard = LiveCard(), LiveCard(controls=False)
     for card in (heard, unheard):
         card.take(STORY[0])
@@ -207,7 +205,7 @@ def slot(card: LiveCard, name: str) -> str:
     return str(card.whole()["slots"][name])
 
 
-def test_a_pause_that_was_asked_for_is_told_until_the_run_pauses_and_can_be_taken_back() -> None:
+def test_requested_pause_is_shown_and_can_be_undone() -> None:
     card, _ = in_the_middle()
     card.asked("pause")
     frame = card.frame()
@@ -222,14 +220,14 @@ def test_a_pause_that_was_asked_for_is_told_until_the_run_pauses_and_can_be_take
     assert 'data-do="pause"' in slot(card, "controls") and "Pausing" not in slot(card, "controls")
 
 
-def test_a_pause_that_is_taken_back_before_it_was_read_is_told_no_more() -> None:
+def test_pause_undone_before_it_was_read_disappears() -> None:
     card, _ = in_the_middle()
     card.asked("pause")
     card.asked("resume")
     assert "Pausing" not in slot(card, "controls") and 'data-do="pause"' in slot(card, "controls")
 
 
-def test_what_was_said_stands_at_the_end_until_the_run_has_read_it() -> None:
+def test_sent_message_stays_at_the_end_until_it_is_read() -> None:
     card, _ = in_the_middle()
     card.asked("say", "Look at <b>Gentoo</b>")
     card.asked("say", "and hurry")
@@ -243,14 +241,14 @@ def test_what_was_said_stands_at_the_end_until_the_run_has_read_it() -> None:
     assert slot(card, "asked") == ""
 
 
-def test_what_another_cell_asks_for_takes_nothing_from_the_card() -> None:
+def test_commands_from_another_cell_keep_the_card_complete() -> None:
     card, _ = in_the_middle()
     card.asked("say", "of the card")
     commanded(card, "say", "of another cell")
     assert "of the card" in slot(card, "asked")
 
 
-def test_words_of_a_reply_that_is_not_whole_are_kept_as_they_came() -> None:
+def test_streamed_deltas_are_kept_until_the_reply_is_complete() -> None:
     card = LiveCard()
     first = next(place for place, item in enumerate(STORY) if not isinstance(item, Event))
     for item in STORY[: first + 1]:
@@ -264,7 +262,7 @@ def test_words_of_a_reply_that_is_not_whole_are_kept_as_they_came() -> None:
 MANY = items_of(["Many.", *[ToolCall("add", {"a": number}) for number in range(60)]], "Done.")
 
 
-def test_a_call_is_drawn_when_it_has_changed_and_not_with_each_event(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_is_redrawn_only_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
     texts: list[int] = []
     call_html, text_html = live_card.call_html, live_card.text_html
@@ -291,7 +289,7 @@ AGAIN = items_of(*[[ToolCall("add", {"a": 1})] for _ in range(4)], "Done.")
 
 
 @pytest.mark.parametrize("story", [STORY, MANY, AGAIN])
-def test_what_is_kept_is_what_would_be_drawn_anew(story: list[AnyEvent | Delta]) -> None:
+def test_cached_html_equals_a_fresh_drawing(story: list[AnyEvent | Delta]) -> None:
     card, events, findings = LiveCard(), [], LiveFindings()
     for item in story:
         card.take(item)
@@ -306,7 +304,7 @@ def test_what_is_kept_is_what_would_be_drawn_anew(story: list[AnyEvent | Delta])
             assert shown[one.index] == (list(anew), anew)
 
 
-def test_effects_of_tools_that_came_later_are_shown() -> None:
+def test_effects_of_tools_added_later_are_shown() -> None:
     story = RunBuilder().add(ToolsChanged, tools=(ToolSpec("send", effects=("network",)),), reason="mcp_servers")
     card = LiveCard()
     for event in story.extend(*a_round(0, called("send"))).run.events:

@@ -54,7 +54,7 @@ def followed_live(*given: Fact) -> list[str]:
     return told
 
 
-def test_the_totals_count_calls_and_failures_while_they_happen() -> None:
+def test_totals_count_calls_and_failures_as_they_happen() -> None:
     good, bad = ToolCall("add", {"a": 1}, "c-1"), ToolCall("add", {"a": "x"}, "c-2")
     told = followed_live(
         (ModelReplied, {"message": Message("assistant", (good, bad))}),
@@ -72,7 +72,7 @@ def test_the_totals_count_calls_and_failures_while_they_happen() -> None:
     assert counts == ["", "", *[two] * 4, *[failed] * 3, "3 calls, 1 failed", "3 calls, 1 skipped, 1 failed"]
 
 
-def test_the_totals_count_the_guidance_that_was_followed_once_a_round_is_over() -> None:
+def test_totals_count_followed_guidance_after_each_round() -> None:
     given = Guidance("matrix", "tools", "Use your tools.")
     told = followed_live(
         (GuidanceGiven, {"guidance": given}),
@@ -88,14 +88,14 @@ def test_the_totals_count_the_guidance_that_was_followed_once_a_round_is_over() 
     assert [one.partition("guidance followed: ")[2] for one in told] == [""] * 6 + ["1 of 1"] * 4 + ["1 of 2"]
 
 
-def test_guidance_that_cannot_be_judged_counts_as_given_and_not_as_followed() -> None:
+def test_unjudged_guidance_counts_as_given_but_not_followed() -> None:
     given, verdicts = Guidance("matrix", "tools", "Go on."), [Followed(followed, "why") for followed in (True, False, None)]
     totals = Totals([WorkflowRound(0, "prompt", START, guidance=(given,) * 3, followed=tuple(verdicts))])
     assert (totals.guided, totals.judged, totals.followed) == (3, 2, 1)
 
 
 @pytest.mark.req("R3.37")
-def test_a_retry_is_told_with_the_moment_of_the_next_attempt() -> None:
+def test_retry_shows_the_time_of_the_next_attempt() -> None:
     card = LiveCard()
     for event in facts((RetryScheduled, {"attempt": 1, "seconds": 4.5, "reason": "too many requests"})):
         card.take(event)
@@ -108,7 +108,7 @@ def test_a_retry_is_told_with_the_moment_of_the_next_attempt() -> None:
 
 
 @pytest.mark.parametrize(("model", "is_counted"), [("acp:opencode", True), ("openai:gpt", False)])
-def test_the_silence_of_an_agent_of_others_is_counted_until_it_replies(model: str, is_counted: bool) -> None:
+def test_silence_of_an_external_agent_is_counted_until_its_reply(model: str, is_counted: bool) -> None:
     card, call = LiveCard(), ToolCall("bash", {"command": "make"}, "c-1")
     story = RunBuilder(model=model).extend(*begun(0))
     *begins, replied = story.add(ModelReplied, message=Message("assistant", (call,))).events
@@ -119,7 +119,7 @@ def test_the_silence_of_an_agent_of_others_is_counted_until_it_replies(model: st
     assert "data-silent" not in card.whole()["slots"]["chip"]
 
 
-def test_a_frame_says_when_the_card_last_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frame_has_the_time_of_the_last_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_card, "_milliseconds_now", partial(next, count()))
     card = LiveCard()
     for event in facts():
@@ -130,7 +130,7 @@ def test_a_frame_says_when_the_card_last_changed(monkeypatch: pytest.MonkeyPatch
     assert card.whole()["changed_at"] > first
 
 
-def test_what_the_person_says_stands_in_the_round_in_which_it_is_heard() -> None:
+def test_message_appears_in_the_round_that_reads_it() -> None:
     card = LiveCard()
     say = (CommandReceived, {"command": "say", "text": "Faster <b>"})
     over, next_one = (RoundFinished, {"index": 0, "status": "success"}), (RoundStarted, {"index": 1, "reason": "said"})

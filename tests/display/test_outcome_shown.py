@@ -33,7 +33,7 @@ def marks(html: str) -> list[tuple[str, str]]:
     return [(tone, words.strip()) for tone, _, words in found]
 
 
-def test_outcome_is_a_second_mark_and_a_failed_task_is_not_green() -> None:
+def test_outcome_has_its_own_mark_and_failure_is_not_green() -> None:
     cases = {
         None: [("neutral", "Done, not checked")],
         0.0: [("neutral", "Done"), ("bad", "failed: reward 0")],
@@ -57,7 +57,7 @@ def test_trace_browser_shows_and_filters_outcomes() -> None:
     assert [listed.count(word) for word in ("✗", "reward")] == [2, 3]
 
 
-def test_lists_of_stored_runs_have_the_outcome_and_no_green_for_a_failed_task() -> None:
+def test_run_lists_show_the_outcome_and_failure_is_not_green() -> None:
     told = {}
     for score in (None, 0.0, 1.0):
         run = scored(score)
@@ -67,7 +67,7 @@ def test_lists_of_stored_runs_have_the_outcome_and_no_green_for_a_failed_task() 
     assert "✗</span> reward 0" in told[0.0]
 
 
-def test_step_that_used_a_substitute_is_marked_in_graph_list_and_head() -> None:
+def test_step_with_a_substitute_is_marked_everywhere() -> None:
     def weigh(crate: str) -> float:
         return {"small": 1.5}[crate]
 

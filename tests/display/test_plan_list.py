@@ -56,7 +56,7 @@ def test_each_plan_is_a_list_of_its_steps(run: Run, snapshot: Snapshot) -> None:
     assert "4 plans" in lines[0]
 
 
-def test_plan_that_aborts_says_what_was_not_run(snapshot: Snapshot) -> None:
+def test_aborted_plan_lists_steps_not_run(snapshot: Snapshot) -> None:
     text = run_text(blocked_run())
     assert text[text.index("✗ Plan 4") :].splitlines()[:6] == snapshot
 
@@ -72,7 +72,7 @@ def test_finished_card_lists_the_plans_and_hides_their_calls(run: Run) -> None:
     assert whole.count('The plan asked you Which day? Your function: {"day":"Monday"}') == 1
 
 
-def test_graph_is_the_loop_and_has_no_steps_of_plans(run: Run) -> None:
+def test_graph_shows_the_loop_without_plan_steps(run: Run) -> None:
     shown = words_in(str(workflow_html(run)))
     assert shown.startswith("✓ plan done task llm/core:plan 4 times") and "reply" not in shown
     assert "✓ exec done task llm/exec:run_plan 3 times 3 times leads to plan" in shown, "its last skip ends the loop"
@@ -97,7 +97,7 @@ def test_plans_follow_the_task_that_makes_them() -> None:
     assert shown.index("✓ plan ") < shown.index("Plan 1") < shown.index("✓ after ")
 
 
-def test_runs_of_a_path_are_those_of_the_step_that_is_open(run: Run) -> None:
+def test_nested_runs_of_a_path_belong_to_the_open_step(run: Run) -> None:
     def nested(path: str, folds: Mapping[str, bool]) -> Html:
         return Html(f"runs of {path}")
 
@@ -118,7 +118,7 @@ def test_live_card_sends_only_the_steps_that_changed(run: Run) -> None:
     assert 'data-fold="plan:1">' in pieces["plan:1"], "earlier plans are folded"
 
 
-def test_frames_give_the_picture_of_the_whole(run: Run) -> None:
+def test_frames_build_the_whole_card(run: Run) -> None:
     events, fresh = until(run.events, StepFinished, 6), LiveCard()
     card, slots, pieces = LiveCard(), {}, {}
     for event in events:
@@ -139,7 +139,7 @@ def test_steps_that_a_limit_left_are_not_pending() -> None:
         assert "pending" not in shown and "not run" in shown
 
 
-def test_head_of_a_plan_without_a_planner_counts_no_task() -> None:
+def test_header_of_a_plan_without_planner_counts_no_task() -> None:
     run = Plan.read({"steps": [{"type": "tool", **fetch("brest")}]}).run_sync(tools=[tides_fetch], show=False)
     assert "1 plan" in words_in(compact_html(run)) and "2 steps" not in words_in(run_html(run))
 
@@ -192,7 +192,7 @@ def test_no_text_of_a_plan_becomes_markup(subtests: pytest.Subtests) -> None:
                 )
 
 
-def test_progress_in_a_shell_tells_plans_and_tools(run: Run, snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shell_progress_shows_plans_and_tools(run: Run, snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress()
     for event in until(run.events, StepFinished, 7):
         progress(event)
@@ -200,7 +200,7 @@ def test_progress_in_a_shell_tells_plans_and_tools(run: Run, snapshot: Snapshot,
     assert [re.sub(r" in (under )?\d.*?s\b", "", line) for line in lines if not line.startswith("run ")] == snapshot
 
 
-def test_terminal_of_a_script_tells_plans_and_tools(run: Run, snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) -> None:
+def test_script_terminal_shows_plans_and_tools(run: Run, snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) -> None:
     view = TerminalView()
     for event in until(run.events, PlanProposed, 2):
         view(event)

@@ -42,7 +42,7 @@ def test_plans_of_both_forms_are_shown_as_text(snapshot: Snapshot, subtests: pyt
             assert plan_text(Plan.read(given), "mine") == snapshot
 
 
-def test_html_says_what_the_text_says(subtests: pytest.Subtests) -> None:
+def test_html_has_the_content_of_the_text(subtests: pytest.Subtests) -> None:
     for given in (PLANNER, CHAT):
         html = words_in(plan_html(Plan.read(given), "mine"))
         for line in plan_text(Plan.read(given), "mine").splitlines():
@@ -50,7 +50,7 @@ def test_html_says_what_the_text_says(subtests: pytest.Subtests) -> None:
                 assert " ".join(re.sub(r"^  (\d+ \w+)\((.*)\)", r"\1 \2 ", line).replace("·", "").split()) in html
 
 
-def test_text_of_a_plan_controls_no_page() -> None:
+def test_plan_text_does_not_control_the_page() -> None:
     hostile = "<script>\x1b[2J\u202e</script>\n# x"
     steps = [{"type": "tool", "name": "f", "args": {hostile: hostile}, "reason": hostile}, {"type": hostile, "name": hostile}]
     plan = Plan.read({"intention": hostile, "steps": steps, "elicitation": {"message": hostile, "requestedSchema": {}}})

@@ -69,7 +69,7 @@ def test_saved_offer_names_the_variable_of_the_run() -> None:
         assert typed in run_html(limited(), variable=variable)
 
 
-def test_drawing_a_failed_run_replays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drawing_a_failed_run_does_not_replay_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentnb.rerun.replay.walk_rounds", None)  # called, it would raise
     for form in (run_html, page_html, run_text):
         assert TYPED in form(limited())  # type: ignore[operator]

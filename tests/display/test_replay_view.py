@@ -15,7 +15,7 @@ from agentnb.display.lists.replay_view import ENDED, MAX_ROUNDS, NOT_KNOWABLE, r
 from agentnb.interchange.conversion.run_writer import RunWriter
 
 
-def test_each_round_shows_what_was_recorded_beside_what_would_have_been(snapshot: Snapshot) -> None:
+def test_each_round_shows_recorded_and_replayed_behaviour(snapshot: Snapshot) -> None:
     found = rows(replay("complex-fails", workflow_mode=True))
     assert [row.number for row in found] == [1, 2, 3, 4, 5, 6, 7]
     assert found[2].recorded == "text, workflow mode, continues"
@@ -26,7 +26,7 @@ def test_each_round_shows_what_was_recorded_beside_what_would_have_been(snapshot
     assert (found[6].would_be, found[6].notes) == (ENDED, ("hypothetical",))
 
 
-def test_html_and_text_say_what_would_have_been_and_what_a_replay_cannot_know() -> None:
+def test_html_and_text_show_replay_and_its_caution() -> None:
     found = replay("simple-fail")
     for shown in (replay_html(found), replay_text(found)):
         plain = re.sub("<[^>]*>", "", shown)
@@ -36,7 +36,7 @@ def test_html_and_text_say_what_would_have_been_and_what_a_replay_cannot_know() 
     assert "REMINDER" in replay_html(found)
 
 
-def test_view_says_how_turns_end_and_what_no_record_says(snapshot: Snapshot) -> None:
+def test_view_shows_turn_ends_and_unknowns(snapshot: Snapshot) -> None:
     found = replay(recorded_loop("Who&When"))
     shown = rows(found)
     assert [row.recorded for row in shown] == snapshot
@@ -48,7 +48,7 @@ def test_view_says_how_turns_end_and_what_no_record_says(snapshot: Snapshot) -> 
     assert parted[1].recorded == "text, 1 open, ends (a person speaks)" and parted[2].would_be == NOT_KNOWABLE
 
 
-def test_rounds_behind_the_first_divergence_are_greyed_and_said_to_be_hypothetical() -> None:
+def test_rounds_after_the_divergence_are_greyed_as_hypothetical() -> None:
     html = replay_html(replay("complex-fails", workflow_mode=False))
     table_rows = re.findall("<tr.*?</tr>", html, re.DOTALL)[1:]
     assert ["replay-hypothetical" in row for row in table_rows] == [False] * 3 + [True] * 4
@@ -56,13 +56,13 @@ def test_rounds_behind_the_first_divergence_are_greyed_and_said_to_be_hypothetic
     assert all("the record no longer says" in row for row in table_rows[3:])
 
 
-def test_the_sentence_links_to_the_rounds_that_it_names() -> None:
+def test_summary_sentence_links_to_its_rounds() -> None:
     html = replay_html(replay("complex-fails"))
     anchors, links = set(re.findall(r'<tr id="([^"]+)"', html)), re.findall(r'<a href="#([^"]+)"', html)
     assert len(anchors) == 7 and links and set(links) <= anchors
 
 
-def test_no_text_of_a_trace_or_a_set_becomes_markup() -> None:
+def test_text_of_a_trace_or_set_never_becomes_markup() -> None:
     writer = RunWriter(Origin("by_hand", "<b>file</b>"), model="<i>m</i>")
     writer.say("<script>1</script>")
     writer.reply("<script>2</script>", [ToolCall("<u>tool</u>", {})])
@@ -72,7 +72,7 @@ def test_no_text_of_a_trace_or_a_set_becomes_markup() -> None:
     assert "<script" not in html and "<u>" not in html and "<i>" not in html and "&lt;script&gt;5" in html
 
 
-def test_a_long_run_is_shown_in_part_and_says_so() -> None:
+def test_long_run_is_shown_partly_and_says_so() -> None:
     writer = RunWriter(Origin("by_hand"), model="m")
     writer.say("Go")
     for at in range(MAX_ROUNDS + 3):

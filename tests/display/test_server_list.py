@@ -84,7 +84,7 @@ def test_tools_that_cannot_be_used_are_shown_with_the_reason() -> None:
     servers.close()
 
 
-def test_names_and_descriptions_of_strangers_are_bounded_lines_without_keys(servers: Servers) -> None:
+def test_foreign_names_and_descriptions_are_bounded_and_redacted(servers: Servers) -> None:
     secret = "a-value-that-is-a-secret-0123456789"
     Key("TEST_SETTING", secret, "this test")
     bad = f"{HOSTILE}\n{secret} {'long ' * 1_000}"
@@ -104,7 +104,7 @@ def test_names_and_descriptions_of_strangers_are_bounded_lines_without_keys(serv
     )
 
 
-def test_list_of_many_servers_is_counted() -> None:
+def test_long_server_list_is_counted() -> None:
     held = Servers()
     for number in range(MAX_SERVERS + 3):
         held.configuration.add(MCPServer(f"server{number:03}", "program"))
@@ -115,7 +115,7 @@ def test_list_of_many_servers_is_counted() -> None:
         assert "server102" not in text
 
 
-def test_arguments_are_told_by_name_and_type(subtests: pytest.Subtests) -> None:
+def test_arguments_show_name_and_type(subtests: pytest.Subtests) -> None:
     for schema, words in (
         ({"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "required": ["a"]}, "a: integer, b?: string"),
         (

@@ -200,7 +200,7 @@ def experiments() -> Iterator[str]:
     yield progress_html(ExperimentProgress("e", 3))
 
 
-def test_saved_styles_have_one_rule_a_class_and_nothing_else(subtests: pytest.Subtests) -> None:
+def test_saved_styles_have_one_rule_per_class(subtests: pytest.Subtests) -> None:
     seen: list[str] = []
     for path in [one for one in sorted(STYLES.glob("*.css")) if one.name != LIVE]:
         with subtests.test(path.name):
@@ -210,7 +210,7 @@ def test_saved_styles_have_one_rule_a_class_and_nothing_else(subtests: pytest.Su
     assert [name for name, times in Counter(seen).items() if times > 1] == [], "two things with one name share their look"
 
 
-def test_every_rule_of_the_style_sheet_is_for_something_and_every_class_has_a_rule_or_a_script() -> None:
+def test_every_style_rule_is_used_and_every_class_defined() -> None:
     sheet = re.sub(r"/\*.*?\*/", "", style_sheet(), flags=re.DOTALL)
     styled, scripted = set(re.findall(r"\.(agentnb-[\w-]+)", sheet)), set(CLASS.findall(SCRIPTS))
     found = {
