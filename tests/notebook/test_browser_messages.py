@@ -37,7 +37,7 @@ def filtered(browser: Browser, **wanted: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def test_a_filter_never_leaves_a_run_open_that_is_not_in_the_list(browser: Browser) -> None:
+def test_filter_never_leaves_an_unlisted_run_open(browser: Browser) -> None:
     browser._do(browser._open, {"id": "1", "place": 2})
     assert browser.run is browser.runs[2]
     sent = filtered(browser, finding="already_said")
@@ -47,7 +47,7 @@ def test_a_filter_never_leaves_a_run_open_that_is_not_in_the_list(browser: Brows
     assert filtered(browser)["opened"]["place"] != 2, "what is read now stays"
 
 
-def test_a_find_without_hits_says_so_and_shows_no_run(browser: Browser) -> None:
+def test_search_without_hits_says_so_and_shows_no_run(browser: Browser) -> None:
     browser._do(browser._open, {"id": "1", "place": 1})
     sent = filtered(browser, find="<b>nowhere")
     assert "No run has “&lt;b&gt;nowhere”." in sent["list"]["html"] and sent["list"]["told"] == "0 runs, of 3"

@@ -60,7 +60,7 @@ def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: 
             assert offered in complete(kernel, code)
 
 
-def test_a_cell_is_offered_only_what_it_takes(kernel: Any) -> None:
+def test_cell_completes_only_its_own_options(kernel: Any) -> None:
     assert complete(kernel, "%%agent --gate fin") == [] and "add" in complete(kernel, "%%agent --gate ad")
     assert complete(kernel, "%%workflow --work") == [] and complete(kernel, "%%agent --stri") == []
 

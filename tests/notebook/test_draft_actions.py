@@ -54,7 +54,7 @@ def do(live: LiveRun, action: str, **message: Any) -> list[str]:
     return [one["description"] for one in live.run.plans[plan_id].plan["steps"]]
 
 
-def test_steps_of_a_draft_that_waits_are_moved_removed_added_and_written(live: LiveRun) -> None:
+def test_steps_of_a_waiting_draft_can_be_edited(live: LiveRun) -> None:
     assert do(live, "draft", op="down", place=0) == ["Fetch cork", "Fetch brest", "Fetch galway"]
     assert do(live, "draft", op="up", place=2) == ["Fetch cork", "Fetch galway", "Fetch brest"]
     assert do(live, "draft", op="remove", place=1) == ["Fetch cork", "Fetch brest"]
@@ -72,7 +72,7 @@ def test_steps_of_a_draft_that_waits_are_moved_removed_added_and_written(live: L
     assert [one["description"] for one in record.output["plan"]["steps"]] == ["Fetch cork", "Fetch brest", "Compare them"]
 
 
-def test_a_change_that_cannot_be_is_told_and_changes_nothing(live: LiveRun, subtests: pytest.Subtests) -> None:
+def test_impossible_edit_is_reported_and_changes_nothing(live: LiveRun, subtests: pytest.Subtests) -> None:
     plan_id, before = next(iter(live.run.plans)), live.run.waiting
     four = [["0", "Fetch more"], ["1", '["agent_create_plan"]']]
     cases: dict[str, tuple[str, dict[str, Any], type[Exception], str]] = {

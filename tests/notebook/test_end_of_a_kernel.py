@@ -61,7 +61,7 @@ def restart(kernel: Kernel) -> None:
     assert kernel.run(SETUP).status == "ok"
 
 
-def test_a_run_is_taken_up_after_a_restart_as_after_the_death_of_its_kernel(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_is_recovered_after_restart_or_death_of_its_kernel(tmp_path: Path, subtests: pytest.Subtests) -> None:
     kernel = Kernel(tmp_path)
     cases = {
         "it asks in its cell": (f"%%agent -t add --gate asks\n{ADD}", "waiting_on_user"),

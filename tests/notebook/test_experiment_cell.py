@@ -78,7 +78,7 @@ def background(kernel: Any, name: str = "found") -> None:
     assert cell.status == "ok", cell.error
 
 
-def test_yaml_cell_runs_names_of_the_notebook_and_keeps_results(kernel: Any, snapshot: Snapshot) -> None:
+def test_yaml_cell_uses_notebook_names_and_keeps_results(kernel: Any, snapshot: Snapshot) -> None:
     cell = kernel.run(f"%%experiment -o found --as exp\n{YAML}")
     assert cell.status == "ok", cell.error
     assert kernel.value("type(found).__name__, len(found.rows), type(exp).__name__") == "('Results', 12, 'Experiment')"
@@ -88,7 +88,7 @@ def test_yaml_cell_runs_names_of_the_notebook_and_keeps_results(kernel: Any, sna
     assert "agentnb-exp" in cell.result["text/html"]
 
 
-def test_table_fills_in_and_no_run_has_a_card(kernel: Any, snapshot: Snapshot) -> None:
+def test_progress_table_replaces_cards_of_single_runs(kernel: Any, snapshot: Snapshot) -> None:
     cell = kernel.run(f"%%experiment\n{YAML}", attended=True)
     states = tables(cell)
     assert len([one for one in cell.outputs if one["type"] == "display_data"]) == 1 and len(states) >= 2
@@ -111,7 +111,7 @@ Experiment(rows, {"off": "off", "matrix": "matrix"}, "simulated:disciplined", pr
     assert kernel.value("seen, results.primary, len(results.rows)") == "('from the cell', 'in_cell', 12)"
 
 
-def test_bodies_without_an_experiment_are_refused(kernel: Any, snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_body_without_an_experiment_is_refused(kernel: Any, snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     cases = {
         "empty": "",
         "a value": "3 + 4",
@@ -135,7 +135,7 @@ def test_guidance_cell_writes_a_set_for_a_variant(kernel: Any) -> None:
     assert kernel.value("exp.variants['with'].name") == "short"
 
 
-def test_design_shows_and_runs_nothing(kernel: Any) -> None:
+def test_design_is_shown_and_nothing_runs(kernel: Any) -> None:
     cell = kernel.run(f"%%experiment -o untouched --design\n{YAML}")
     assert cell.result["text/plain"].startswith("Design · 6 tasks x 2 variants = 12 runs")
     assert tables(cell) == [] and kernel.value("'untouched' in globals()") == "False"
@@ -165,7 +165,7 @@ def test_stop_all_reaches_experiments_and_runs(kernel: Any) -> None:
     assert "Nothing is running" in kernel.run("%agent stop --all").error
 
 
-def test_stop_without_an_id_reaches_the_newest_and_names_the_rest(kernel: Any) -> None:
+def test_stop_without_id_stops_the_newest_and_names_others(kernel: Any) -> None:
     background(kernel, "first")
     background(kernel, "second")
     first = kernel.value("first.id")
@@ -177,7 +177,7 @@ def test_stop_without_an_id_reaches_the_newest_and_names_the_rest(kernel: Any) -
 
 
 @pytest.mark.slow("two ways to wait, each interrupted and run again")
-def test_interrupt_stops_it_and_the_next_cell_goes_on(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_interrupt_stops_the_experiment_and_the_next_cell_continues(kernel: Any, subtests: pytest.Subtests) -> None:
     text = HELD.replace("folder: false", "folder: NAME")
     cells = {
         "the magic": "%%experiment --as exp\n" + text.replace("NAME", "one"),

@@ -24,7 +24,7 @@ def runs(count: int) -> list[Run]:
     return [RunBuilder(f"Task {number}", run_id=f"r-{number}").round(f"Done {number}.").run for number in range(count)]
 
 
-def test_keys_judge_and_lead_on_and_each_judgement_is_saved_at_once(snapshot: Snapshot) -> None:
+def test_each_key_saves_a_judgement_and_advances(snapshot: Snapshot) -> None:
     path = Path("labels.csv")
     bench = label(runs(4), path)
     assert not path.exists() and bench.told == "Run 1 of 4, 0 judged"
@@ -46,7 +46,7 @@ def test_keys_judge_and_lead_on_and_each_judgement_is_saved_at_once(snapshot: Sn
     assert {**labels(path).set_index("run_id").label} == {"r-0": 1, "r-1": 0, "r-2": 0, "r-3": 0}
 
 
-def test_undo_takes_back_one_judgement_after_the_other_as_it_was_before() -> None:
+def test_undo_restores_one_judgement_at_a_time() -> None:
     bench = label(runs(3), "labels.jsonl")
     bench.judge(1)
     bench.judge(2)
@@ -62,7 +62,7 @@ def test_undo_takes_back_one_judgement_after_the_other_as_it_was_before() -> Non
         bench.undo()
 
 
-def test_the_next_call_continues_where_this_person_left_off() -> None:
+def test_next_call_continues_where_this_person_left_off() -> None:
     first = label(runs(3), who="ada", labels={"fine": 0, "loop": 1, "gave up": 1})
     first.judge(2)
     assert label(runs(3), who="ada").place == 1
@@ -72,7 +72,7 @@ def test_the_next_call_continues_where_this_person_left_off() -> None:
     assert labels("labels.csv")[["label", "who"]].to_numpy().tolist() == [["1", "ada"], ["bad", "bob"]]
 
 
-def test_what_cannot_be_judged_is_refused_before_anything_is_written() -> None:
+def test_invalid_subject_is_refused_before_anything_is_written() -> None:
     for wrong in (["one"], {}, "yes", {"a": 1.5, "b": 2}, {"a": "", "b": 1}, [str(number) for number in range(10)]):
         with pytest.raises(SettingsError, match="two to nine labels"):
             label(runs(1), labels=wrong)  # type: ignore[arg-type]
@@ -84,7 +84,7 @@ def test_what_cannot_be_judged_is_refused_before_anything_is_written() -> None:
     assert Path("labels.csv").read_text() == "name\nada\n"
 
 
-def test_what_is_judged_does_not_say_what_detectors_guidance_and_policies_made_of_it() -> None:
+def test_labelling_view_hides_findings_guidance_and_policy() -> None:
     found = {"rule": "secret_rule", "family": "secret_family", "first": 0, "last": 1, "sentence": "secret sentence"}
     loop = {"rule": "secret_loop", "sentence": "secret loop", "severity": "stop", "first": 0, "last": 2}
     built = RunBuilder("Count the penguins").round(called("look"), after=(todo(1), todo(2)))
@@ -100,14 +100,14 @@ def test_what_is_judged_does_not_say_what_detectors_guidance_and_policies_made_o
     assert "repeated" not in blind_html(load_trace("complex-fails"))
 
 
-def test_of_a_long_run_the_first_and_last_rounds_are_shown() -> None:
+def test_long_run_shows_its_first_and_last_rounds() -> None:
     built = RunBuilder()
     for number in range(FIRST + LAST + 7):
         built.round(called("look", at=number))
     assert "7 rounds not shown" in blind_html(built.run) and blind_html(built.run).count("data-round") == FIRST + LAST
 
 
-def test_a_message_meant_for_another_run_does_nothing() -> None:
+def test_message_for_another_run_does_nothing() -> None:
     bench = label(runs(3))
     bench._widget = _widget_class()(words=[*bench.labels])
     bench.go(0)
@@ -134,7 +134,7 @@ def told(number: int) -> Run:
     )
 
 
-def test_reminders_are_judged_one_by_one_each_with_the_reply_to_it() -> None:
+def test_reminders_are_judged_singly_with_their_reply() -> None:
     bench = label([told(0), told(1)], "labels.csv", followed=True)
     assert bench.told == "Reminder 1 of 4, 0 judged" and [one.reminder for one in bench.subjects] == ["2.1", "3.1"] * 2
     shown = bench.subjects[0].html
@@ -159,7 +159,7 @@ def of_variants(count: int) -> list[Run]:
     ]
 
 
-def test_sample_is_drawn_by_variant_and_shown_in_an_order_that_tells_nothing() -> None:
+def test_sample_is_stratified_and_its_order_hides_the_variant() -> None:
     runs = of_variants(40)
     drawn = {seed: [one.run.id for one in label(runs, sample=10, seed=seed).subjects] for seed in range(40)}
     for order in drawn.values():
@@ -172,7 +172,7 @@ def test_sample_is_drawn_by_variant_and_shown_in_an_order_that_tells_nothing() -
     assert len(label(runs, sample=100).subjects) == len(label(runs).subjects) == 80
 
 
-def test_what_is_judged_names_no_variant() -> None:
+def test_labelling_view_names_no_variant() -> None:
     bench = label(of_variants(3), sample=2)
     bench._widget = _widget_class()(words=[*bench.labels])
     bench.go(0)
@@ -185,7 +185,7 @@ def test_what_is_judged_names_no_variant() -> None:
         label(of_variants(1), sample=0)
 
 
-def test_several_people_judge_the_same_sample_and_their_agreement_is_told() -> None:
+def test_several_people_judge_one_sample_and_agreement_is_computed() -> None:
     for who, wrong in (("ada", ()), ("bob", (3,))):
         bench = label(of_variants(10), "labels.csv", sample=5, who=who)
         for place in range(10):

@@ -29,7 +29,7 @@ CALLS = (
 )
 
 
-def test_cell_calls_methods_and_functions_of_libraries_unasked(kernel: Any) -> None:
+def test_cell_calls_methods_and_library_functions_unasked(kernel: Any) -> None:
     kernel.run(CALLS)
     cell = kernel.run("%%agent -m model -t sales.describe pd.read_csv -p minimal -g off\nGo.")
     assert cell.status == "ok", cell.error
@@ -37,7 +37,7 @@ def test_cell_calls_methods_and_functions_of_libraries_unasked(kernel: Any) -> N
     assert "mean" in kernel.value("results(run)[0][1]") and "7" in kernel.value("results(run)[1][1]")
 
 
-def test_tools_command_shows_what_a_library_is_not_offered_with(kernel: Any) -> None:
+def test_tools_command_shows_why_library_parameters_are_missing(kernel: Any) -> None:
     printed = kernel.run("%agent tools sales.describe pd.read_csv").printed
     assert "Missing: include has no type hint: any value passes" in printed
     assert "Missing: converters is not offered to the model" in printed
@@ -67,7 +67,7 @@ def test_recovery_names_the_methods_as_they_were_typed(kernel: Any, snapshot: Sn
     assert "-t sales.describe pd.read_csv" in told
 
 
-def test_files_and_texts_of_workflows_take_no_dotted_names(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_workflow_files_and_texts_reject_dotted_names(kernel: Any, subtests: pytest.Subtests) -> None:
     for name, (cell, told) in {
         "tool step": (
             "%%workflow -t sales.describe\nworkflow:\n  - {id: a, type: tool, name: sales.describe}",

@@ -22,7 +22,7 @@ def pictures(cell: Cell) -> list[tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.slow("runs cells in a kernel")
-def test_a_plot_is_shown_once_before_and_after_pyplot_is_loaded(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_plot_is_shown_once_with_and_without_pyplot(kernel: Kernel, subtests: pytest.Subtests) -> None:
     made = kernel.run(RUN)
     assert made.status == "ok" and made.printed.strip() == "False", made.error
     for when, code in {
@@ -42,6 +42,6 @@ def test_a_plot_is_shown_once_before_and_after_pyplot_is_loaded(kernel: Kernel, 
 
 
 @pytest.mark.slow("runs cells in a kernel")
-def test_a_plot_has_an_alternative_text_and_its_width_on_the_page(kernel: Kernel, snapshot: Snapshot) -> None:
+def test_plot_has_alternative_text_and_page_width(kernel: Kernel, snapshot: Snapshot) -> None:
     code = "from agentnb import plots\nprint(plots.todos([])._repr_png_()[1])"
     assert kernel.run(code).printed == snapshot

@@ -57,7 +57,7 @@ def test_mistakes_name_what_can_be_typed(noted: Any, subtests: pytest.Subtests, 
             assert failed.error == snapshot(options, PROGRAM=bench().target)
 
 
-def test_words_are_completed_and_offered(noted: Any) -> None:
+def test_server_names_are_completed_and_suggested(noted: Any) -> None:
     def complete(code: str) -> list[str]:
         reply = noted.client.complete(code, len(code), reply=True, timeout=30)
         return reply["content"]["matches"]
@@ -74,7 +74,7 @@ def test_words_are_completed_and_offered(noted: Any) -> None:
     assert PROGRAM in noted.value(f"{offered}['mcp:bench']")
 
 
-def test_tools_of_servers_are_shown_and_a_dry_run_starts_none(noted: Any) -> None:
+def test_server_tools_are_listed_and_dry_starts_no_server(noted: Any) -> None:
     assert "mcp:bench" in noted.run("%agent tools").printed
     assert "come when the run starts" in noted.run("%agent tools mcp:bench").printed
     dry = noted.run("%%agent -m simulated:disciplined -t mcp:bench look --dry\nLook.")

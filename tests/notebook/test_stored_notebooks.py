@@ -135,19 +135,19 @@ def test_each_run_of_a_cell_has_its_card(stored: Any) -> None:
     assert all(cell.outputs for cell in stored.cells if cell.source.startswith(("%agent", "%%agent")))
 
 
-def test_there_is_nothing_in_it_that_needs_a_kernel(stored: Any) -> None:
+def test_stored_notebook_needs_no_kernel(stored: Any) -> None:
     assert "widgets" not in stored.metadata
     assert not [cell.id for cell in stored.cells if "widget-view" in str(cell.get("outputs", ""))]
 
 
-def test_the_first_run_opens_to_what_the_model_saw(quickstart: Any) -> None:
+def test_first_run_expands_to_what_the_model_saw(quickstart: Any) -> None:
     first, *others = [card["text/html"] for card in cards(quickstart)]
     assert first.count('class="agentnb-saw"') == 6
     assert "system-reminder" in first and "You are an agent" in first
     assert not [card for card in others if "agentnb-saw" in card]
 
 
-def test_it_tells_nothing_of_the_machine_on_which_it_was_run(stored: Any, path: Path) -> None:
+def test_stored_notebook_reveals_nothing_about_the_machine(stored: Any, path: Path) -> None:
     names = "|".join(map(re.escape, (getpass.getuser(), socket.gethostname())))
     folders = "|".join(map(re.escape, (f"{tempfile.gettempdir()}/", str(NOTEBOOKS.parent))))
     here = rf"\b({names})@|ipykernel_|{folders}"
@@ -160,18 +160,18 @@ def test_it_tells_nothing_of_the_machine_on_which_it_was_run(stored: Any, path: 
     assert dict(stored.metadata.language_info) == {"name": "python"}
 
 
-def test_it_is_small(path: Path) -> None:
+def test_stored_notebook_is_small(path: Path) -> None:
     assert path.stat().st_size < MOST[path.stem]
 
 
-def test_its_list_of_runs_is_its_own(quickstart: Any) -> None:
+def test_run_list_contains_only_its_own_runs(quickstart: Any) -> None:
     (history,) = [cell for cell in quickstart.cells if cell.source == "%agent history"]
     assert history.outputs[0].data["text/html"].count('class="agentnb-history-run"') == 1
 
 
 @pytest.mark.nightly("by day nbval executes the notebooks")
 @pytest.mark.slow("executes each notebook")
-def test_its_outputs_are_those_of_this_version(stored: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_are_those_of_this_version(stored: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AGENTNB_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     old = changed(stored, path)

@@ -13,7 +13,7 @@ from agentnb.notebook.variable_names import find_gates, find_model, find_tools, 
 from agentnb.tools.function import as_tool
 
 
-def test_a_variable_gives_its_model_or_the_name_in_it() -> None:
+def test_variable_holds_a_model_or_its_name() -> None:
     model = ScriptedModel(["hi"])
     variables = {"mine": model, "named": "simulated:disciplined"}
     assert find_model("mine", variables) is model
@@ -27,7 +27,7 @@ class Echo:
         yield request
 
 
-def test_what_was_meant_as_a_model_is_told_what_it_lacks(subtests: pytest.Subtests) -> None:
+def test_incomplete_model_error_says_what_it_lacks(subtests: pytest.Subtests) -> None:
     class Named(Echo):
         name = "own:echo"
 
@@ -41,7 +41,7 @@ def test_what_was_meant_as_a_model_is_told_what_it_lacks(subtests: pytest.Subtes
             assert told in str(refused.value)
 
 
-def test_what_is_no_model_is_refused_with_the_models_there_are(subtests: pytest.Subtests) -> None:
+def test_value_without_a_model_is_refused_with_suggestions(subtests: pytest.Subtests) -> None:
     for name, models, told in [
         ("modle", ["model"], "The variable modle is not defined. Did you mean model? Model names have the"),
         (
@@ -59,7 +59,7 @@ def test_what_is_no_model_is_refused_with_the_models_there_are(subtests: pytest.
             assert told in str(refused.value)
 
 
-def test_names_in_quotation_marks_and_with_spaces_are_names() -> None:
+def test_quoted_and_spaced_names_are_names() -> None:
     assert words_of([['"f g"', "h,i"], ["j"]]) == ["f", "g", "h", "i", "j"]
 
 
@@ -80,7 +80,7 @@ def notebook() -> dict[str, Any]:
     return {"researcher": unnamed, "writer": named, "flow": flow, "made": made, "team": [named, look], "look": look, "n": 3}
 
 
-def test_agents_and_workflows_without_a_name_are_called_as_their_variables() -> None:
+def test_unnamed_agents_and_workflows_take_their_variable_name() -> None:
     variables = notebook()
     typed = ["researcher", "flow", "writer", "made", "team", "researcher", "writer"]
     assert names_of(find_tools(typed, variables)) == ["researcher", "flow", "web_writer", "finder", "look"]
@@ -94,7 +94,7 @@ def test_recovered_run_finds_its_agents_in_variables() -> None:
     assert [*found] == names_of(found.values()) == names[:-1]
 
 
-def test_agents_and_workflows_are_offered_as_tools_and_not_as_gates() -> None:
+def test_agents_and_workflows_are_tools_and_not_gates() -> None:
     look.__module__, before = "__main__", look.__module__
     try:
         assert tool_names(notebook()) == ["researcher", "writer", "flow", "made", "team", "look"]

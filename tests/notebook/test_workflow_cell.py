@@ -45,7 +45,7 @@ workflow:
 """
 
 
-def test_a_workflow_that_waits_for_the_person_is_told_of_and_resumed_by_the_answer(kernel: Any) -> None:
+def test_waiting_workflow_is_reported_and_resumed_by_the_answer(kernel: Any) -> None:
     kernel.run("calls.clear()")
     cell = kernel.run(f"%%workflow -m simulated:disciplined -t fetch --gate deny --budget 1 --prompt 'Low water'\n{ASKS}")
     assert cell.status == "ok", cell.error
@@ -64,7 +64,7 @@ def test_a_workflow_that_waits_for_the_person_is_told_of_and_resumed_by_the_answ
     )
 
 
-def test_what_gates_of_nested_agents_ask_is_answered_by_the_step(kernel: Any) -> None:
+def test_gate_questions_of_nested_agents_are_answered_by_step(kernel: Any) -> None:
     kernel.run("calls.clear()\nfrom agentnb.policies.gates import Ask")
     kernel.run("def careful(call, run): return Ask('May it?') if call.name == 'fetch' else None")
     both = "  - type: parallel\n    steps: [{id: left, type: agent, name: a}, {id: right, type: agent, name: a}]\n"
@@ -81,7 +81,7 @@ def test_what_gates_of_nested_agents_ask_is_answered_by_the_step(kernel: Any) ->
     assert kernel.value("run.status, calls") == "('completed', ['x', 'x'])"
 
 
-def test_a_kernel_that_is_killed_while_a_step_asks_loses_nothing(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_kernel_killed_while_a_step_asks_loses_nothing(tmp_path: Path, subtests: pytest.Subtests) -> None:
     first = Kernel(tmp_path)
     try:
         assert first.run(TOOLS + SETUP).status == "ok"
@@ -117,7 +117,7 @@ def _log(folder: Path) -> list[str]:
     return [line for path in (folder / ".agentnb" / "runs").glob("*.jsonl") for line in path.read_text("utf-8").splitlines()]
 
 
-def test_a_failed_workflow_says_how_to_begin_at_the_step_and_that_works(kernel: Any) -> None:
+def test_failed_workflow_names_a_rerun_command_that_works(kernel: Any) -> None:
     kernel.run("calls.clear()")
     cell = kernel.run(f"%%workflow -t fetch flaky -o tides --prompt 'Tides' --approve never\n{FLAKY}")
     assert cell.status == "error" and "the server is down" in cell.error
@@ -138,7 +138,7 @@ workflow:
 """
 
 
-def test_a_cell_warns_before_it_runs_refuses_with_strict_and_runs_nothing_with_dry(kernel: Any) -> None:
+def test_cell_warns_refuses_with_strict_and_dry_runs_nothing(kernel: Any) -> None:
     kernel.run("calls.clear()")
     warned = kernel.run(f"%%workflow -t fetch -o warned\n{FREE_TEXT}")
     assert warned.status == "ok" and "W_UNDECLARED_PATH" in warned.printed and "Using" not in warned.printed
@@ -149,7 +149,7 @@ def test_a_cell_warns_before_it_runs_refuses_with_strict_and_runs_nothing_with_d
     assert kernel.value("calls, [name in globals() for name in ('warned', 'strict', 'dry')]") == "(['a'], [True, False, False])"
 
 
-def test_agent_file_of_another_program_runs_its_root_agent_in_a_cell(kernel: Any) -> None:
+def test_agent_file_of_another_program_runs_its_root_agent(kernel: Any) -> None:
     text = "version: '4'\nagents:\n  root: {replies: [High water.], welcome_message: Hello}\n"
     cell = kernel.run(f"%%workflow --prompt 'Which tide?'\n{text}")
     assert cell.status == "ok", cell.error
@@ -157,7 +157,7 @@ def test_agent_file_of_another_program_runs_its_root_agent_in_a_cell(kernel: Any
     assert kernel.value("run.text") == "High water."
 
 
-def test_agents_are_variables_unless_the_file_has_one_of_that_name(kernel: Any) -> None:
+def test_notebook_agents_are_used_unless_the_file_defines_them(kernel: Any) -> None:
     model = "__import__('agentnb').models.ScriptedModel(['Of the notebook.'] * 2)"
     kernel.run(f"import agentnb\nwriter = agentnb.Agent({model})\nhelper = agentnb.Agent({model})")
     steps = "workflow: [{id: w, type: agent, name: writer}, {id: h, type: agent, name: helper}]"
@@ -171,7 +171,7 @@ def test_agents_are_variables_unless_the_file_has_one_of_that_name(kernel: Any) 
     assert told.status == "ok" and "Using simulated:disciplined" in told.printed
 
 
-def test_what_a_cell_expects_may_be_about_its_steps(kernel: Any) -> None:
+def test_expectations_of_a_cell_may_use_its_steps(kernel: Any) -> None:
     table = "workflow: [{id: table, type: tool, name: fetch, args: {station: a}}]"
     held = kernel.run(f'%%workflow -t fetch -o held --expect "steps.table.attempts == 1"\n{table}')
     assert held.status == "ok" and "✓ steps.table.attempts == 1" in held.shown
@@ -192,13 +192,13 @@ def test_what_a_cell_expects_may_be_about_its_steps(kernel: Any) -> None:
     assert kernel.value("calls, 'refused' in globals()") == "(['a'], False)"
 
 
-def test_a_list_of_runs_counts_the_steps_of_a_workflow(kernel: Any) -> None:
+def test_run_list_counts_the_steps_of_a_workflow(kernel: Any) -> None:
     kernel.run("%%workflow -t fetch -o listed\nworkflow: [{type: tool, name: fetch, args: {station: a}}]")
     listed = kernel.value("__import__('agentnb').load_traces('.agentnb/runs')")
     assert "1 step" in listed and "0 rounds" not in listed
 
 
-def test_a_step_to_begin_at_needs_a_run_that_had_the_earlier_ones(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_rerun_from_a_step_requires_earlier_outputs(kernel: Any, subtests: pytest.Subtests) -> None:
     kernel.run("nothing = 3")
     for options, words in {
         "-o nothing --rerun-from server": "the variable nothing holds no run of a workflow",
@@ -242,7 +242,7 @@ def cut_off():
 """
 
 
-def test_what_defaults_were_changed_holds_for_workflows_and_after_a_recovery(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_changed_defaults_apply_to_workflows_and_after_recovery(kernel: Any, subtests: pytest.Subtests) -> None:
     assert kernel.run(SETTINGS).status == "ok"
     limits = "budget=0.5 max-seconds=600 max-rounds=9 max-tokens=5000000 on-limit=final_answer unpriced=yes"
     changed = f"{limits} model=simulated:disciplined guidance=off policy=minimal instructions=no history=full"
@@ -281,7 +281,7 @@ def test_what_defaults_were_changed_holds_for_workflows_and_after_a_recovery(ker
         assert kernel.value("sorted(run.settings)") == "['inputs', 'model', 'workflow']"
 
 
-def test_a_workflow_in_the_background_names_its_open_steps_and_is_stopped(kernel: Any) -> None:
+def test_background_workflow_names_its_open_steps_and_can_be_stopped(kernel: Any) -> None:
     steps = ("{id: sleep, type: tool, name: nap, args: {seconds: 0.5}}", "{id: more, type: tool, name: add, args: {a: 1}}")
     text = f"workflow: [{', '.join(steps)}]"
     assert kernel.run(f"%%workflow -t nap add -o slow --background\n{text}").status == "ok"
@@ -299,9 +299,7 @@ def test_a_workflow_in_the_background_names_its_open_steps_and_is_stopped(kernel
     assert "is stopped. To begin it again, run its cell again" in kernel.run("%agent stop").printed
 
 
-def test_a_cell_takes_its_inputs_from_a_variable_json_or_a_file_and_gives_the_result_it_names(
-    kernel: Any, tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_workflow_inputs_come_from_variable_json_or_file(kernel: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     cell = (
         "inputs: {station: brest, tide: low}\noutput: first\nworkflow:\n"
         '  - {id: first, type: tool, name: fetch, args: {station: "{{ $inputs.station }}, {{ $inputs.tide }}"}}\n'
@@ -335,7 +333,7 @@ def test_a_cell_takes_its_inputs_from_a_variable_json_or_a_file_and_gives_the_re
     assert kernel.value("run.prompt, run.text") == "('oban', 'table of oban')"
 
 
-def test_a_wrong_option_and_an_empty_cell_are_refused_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_invalid_option_and_empty_cell_are_refused_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
     for cell, words in {
         "%%workflow --approve writes\nworkflow: []": "must be one of auto, ask, never, read_only, got 'writes'",
         "%%workflow\n": "This cell has no workflow. Write it in YAML below the %%workflow line",

@@ -138,7 +138,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     kernel.close()
 
 
-def test_variables_are_shown_by_class_size_and_columns(kernel: Kernel, snapshot: Snapshot) -> None:
+def test_variables_are_listed_by_class_size_and_columns(kernel: Kernel, snapshot: Snapshot) -> None:
     made = kernel.run(DATA)
     assert made.status == "ok", made.error
     assert kernel.run("print(_shown())").printed == snapshot("all")
@@ -148,7 +148,7 @@ def test_variables_are_shown_by_class_size_and_columns(kernel: Kernel, snapshot:
     assert kernel.run("print(_shown(names=['frane']))").printed == snapshot("unknown")
 
 
-def test_no_code_of_what_is_shown_runs(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_inspection_runs_no_code_of_the_values(kernel: Kernel, subtests: pytest.Subtests) -> None:
     made = kernel.run(TRAPS)
     assert made.status == "ok", made.error
     names = kernel.value("','.join(n for n in [*globals()] if type(n) is str and n[0] != '_')").split(",")
@@ -165,7 +165,7 @@ def test_no_code_of_what_is_shown_runs(kernel: Kernel, subtests: pytest.Subtests
         assert "<Qualified>" in told and "<Word>" in told and "nan" in told
 
 
-def test_a_foreign_column_or_index_is_named_and_not_read(kernel: Kernel) -> None:
+def test_foreign_column_or_index_is_named_without_being_read(kernel: Kernel) -> None:
     made = kernel.run(TRAPS)
     assert made.status == "ok", made.error
     for name in ("odd_labels", "odd_column", "odd_frame"):

@@ -102,7 +102,7 @@ def test_markdown_and_missing_output_come_from_the_saved_file(kernel: Kernel, sn
 
 
 @pytest.mark.slow("a kernel of its own for each test: cells are numbered")
-def test_files_that_cannot_be_read_and_long_cells_do_no_harm(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_unreadable_files_and_long_cells_are_handled(kernel: Kernel, subtests: pytest.Subtests) -> None:
     kernel.run("print('x' * 50_000)")
     with subtests.test("long"):
         told = shown(kernel)

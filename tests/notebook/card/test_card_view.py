@@ -61,7 +61,7 @@ def stopped(browser: Browser, request: str) -> None:
 
 
 @pytest.mark.req("R3.37")
-def test_a_page_that_greets_gets_all_and_then_what_changes(browser: Browser) -> None:
+def test_greeting_page_gets_the_whole_card_then_changes(browser: Browser) -> None:
     request = dozing(browser)
     whole = browser.greet()
     assert [one["index"] for one in whole["rounds"]] == [0, 1]
@@ -80,7 +80,7 @@ def test_a_page_that_greets_gets_all_and_then_what_changes(browser: Browser) -> 
     stopped(browser, request)
 
 
-def test_each_click_is_done_and_heard(browser: Browser, told: Any, snapshot: Snapshot) -> None:
+def test_each_click_is_carried_out_and_acknowledged(browser: Browser, told: Any, snapshot: Snapshot) -> None:
     request = dozing(browser)
     assert browser.ask(do="pause") == ""
     assert browser.ask(do="resume") == ""
@@ -131,7 +131,7 @@ NONSENSE = [
 ]
 
 
-def test_nonsense_is_answered_with_what_is_wrong_and_changes_nothing(browser: Browser, told: Any, snapshot: Snapshot) -> None:
+def test_invalid_message_gets_an_error_and_changes_nothing(browser: Browser, told: Any, snapshot: Snapshot) -> None:
     request = dozing(browser)
     for message in NONSENSE:
         assert browser.ask(**message), message
@@ -150,7 +150,7 @@ NO_MESSAGES = [
 ]
 
 
-def test_what_is_no_message_at_all_is_passed_over(browser: Browser, snapshot: Snapshot) -> None:
+def test_malformed_message_is_ignored(browser: Browser, snapshot: Snapshot) -> None:
     request = dozing(browser)
     for content in NO_MESSAGES:
         browser.send(content)
@@ -199,7 +199,7 @@ view.show(live)
 """
 
 
-def test_a_board_of_ones_own_that_raises_does_not_stop_the_card(browser: Browser) -> None:
+def test_failing_custom_board_does_not_stop_the_card(browser: Browser) -> None:
     browser.run(MOODY)
     browser.start_card(GO_MOODY)
     browser.greet()
@@ -215,7 +215,7 @@ def test_a_board_of_ones_own_that_raises_does_not_stop_the_card(browser: Browser
     assert browser.printed == ""
 
 
-def test_what_is_clicked_after_the_end_is_heard_and_refused_kindly(browser: Browser, told: Any) -> None:
+def test_clicks_after_the_end_are_refused_politely(browser: Browser, told: Any) -> None:
     browser.run("model = ScriptedModel([ToolCall('essay', {}), ToolCall('doze', {'seconds': 0.5}), 'Up again.'])")
     request = browser.start_card(GO)
     browser.greet()
@@ -233,7 +233,7 @@ def test_what_is_clicked_after_the_end_is_heard_and_refused_kindly(browser: Brow
     assert browser.printed == ""
 
 
-def test_a_page_that_was_loaded_again_is_told_the_end_to_write_it_into_the_notebook(browser: Browser) -> None:
+def test_reloaded_page_gets_the_end_to_save_it(browser: Browser) -> None:
     for restored in (True, False):
         request = dozing(browser)
         known = len(browser.said)
@@ -250,7 +250,7 @@ def test_a_page_that_was_loaded_again_is_told_the_end_to_write_it_into_the_noteb
         browser.until(lambda: browser.cards[-1] in browser.closed)
 
 
-def test_a_notebook_that_was_closed_and_is_opened_after_the_end_gets_it(browser: Browser) -> None:
+def test_notebook_opened_after_the_end_gets_the_final_card(browser: Browser) -> None:
     request = dozing(browser)
     browser.run_beside("from agentnb.notebook.card import view as card_view\ncard_view.UNSEEN = 0.1")
     browser.send({"do": "gone", "page": "page"})
@@ -297,7 +297,7 @@ def let_go(browser: Browser) -> None:
     browser.until(lambda: browser.cards[-1] in browser.closed)
 
 
-def test_a_card_that_is_shown_before_the_first_event_begins_all_the_same(browser: Browser) -> None:
+def test_card_shown_before_the_first_event_still_starts(browser: Browser) -> None:
     browser.run(LATE)
     browser.run("card_view.UNSEEN = 0.3")
     browser.start_card("live, view = shown(ScriptedModel([ToolCall('doze', {'seconds': 600}), 'Up.']))")
@@ -307,7 +307,7 @@ def test_a_card_that_is_shown_before_the_first_event_begins_all_the_same(browser
     browser.until(lambda: any("Stopped by you" in one.get("text/plain", "") for one in browser.shown))
 
 
-def test_what_a_card_draws_when_it_is_asked_holds_up_neither_the_run_nor_the_card(browser: Browser, told: Any) -> None:
+def test_slow_drawing_blocks_neither_run_nor_card(browser: Browser, told: Any) -> None:
     browser.run(LATE)
     browser.run("may, sent_request = threading.Event(), card_actions.sent_request")
     browser.run("card_actions.sent_request = lambda run, index: may.wait() and sent_request(run, index)")
@@ -327,7 +327,7 @@ def test_what_a_card_draws_when_it_is_asked_holds_up_neither_the_run_nor_the_car
     assert browser.printed == ""
 
 
-def test_what_was_asked_for_stands_in_the_card_until_the_run_has_read_it(browser: Browser) -> None:
+def test_requests_stay_in_the_card_until_the_run_reads_them(browser: Browser) -> None:
     request = dozing(browser)
     assert browser.ask(do="say", text="Hurry up") == ""
     assert browser.ask(do="pause") == ""
@@ -339,7 +339,7 @@ def test_what_was_asked_for_stands_in_the_card_until_the_run_has_read_it(browser
     stopped(browser, request)
 
 
-def test_to_tell_a_card_whose_widget_is_closed_is_not_an_error(browser: Browser) -> None:
+def test_sending_to_a_closed_widget_is_no_error(browser: Browser) -> None:
     browser.run(LATE)
     browser.start_card("live, view = shown(ScriptedModel([ToolCall('doze', {'seconds': 600}), 'Up.']))")
     browser.greet()
@@ -350,7 +350,7 @@ def test_to_tell_a_card_whose_widget_is_closed_is_not_an_error(browser: Browser)
     assert browser.printed == ""
 
 
-def test_a_run_that_cannot_be_drawn_is_kept_as_text_and_its_card_goes(browser: Browser) -> None:
+def test_undrawable_run_is_kept_as_text(browser: Browser) -> None:
     browser.run(LATE)
     browser.run("run_html, card_view.run_html = card_view.run_html, lambda *given, **named: 1 / 0")
     browser.start_card("live, view = shown(ScriptedModel([ToolCall('doze', {'seconds': 1.0}), '<b>Up</b>.']))")

@@ -70,7 +70,7 @@ def nothing_is_left(kernel: Any) -> None:
 
 
 @pytest.mark.slow("a hundred runs and their cards")
-def test_many_cards_that_no_browser_shows_leave_nothing(told: Any) -> None:
+def test_many_unseen_cards_leave_nothing_behind(told: Any) -> None:
     cell = told.run("card_view.UNSEEN = 1000; go(30)", attended=True)
     assert (cell.status, cell.error) == ("ok", "")
     assert sum(VIEW in one.get("data", {}) for one in cell.outputs) > 20  # the others had ended before
@@ -81,7 +81,7 @@ def test_many_cards_that_no_browser_shows_leave_nothing(told: Any) -> None:
     nothing_is_left(told)
 
 
-def test_where_nobody_is_there_no_card_is_made(told: Any) -> None:
+def test_no_card_is_made_where_nobody_watches(told: Any) -> None:
     cell = told.run("go(3, 0.05)")
     assert cell.status == "ok"
     assert not any(VIEW in one.get("data", {}) for one in cell.outputs)
@@ -89,7 +89,7 @@ def test_where_nobody_is_there_no_card_is_made(told: Any) -> None:
     assert told.value(COUNT) == "(0, 0)"
 
 
-def test_a_card_that_no_browser_ever_shows_becomes_plain_html(told: Any) -> None:
+def test_card_that_no_browser_shows_becomes_plain_html(told: Any) -> None:
     cell = told.run("go(1, 1.5)", attended=True)
     widgets = [place for place, bundle in enumerate(cell.displays) if VIEW in bundle]
     assert widgets == [0]
@@ -99,7 +99,7 @@ def test_a_card_that_no_browser_ever_shows_becomes_plain_html(told: Any) -> None
 
 
 @pytest.mark.slow("eleven cells, one after the other")
-def test_a_browser_that_goes_without_a_word_leaves_a_few_and_no_more(told: Any) -> None:
+def test_vanished_browser_leaves_a_bounded_number_of_cards(told: Any) -> None:
     browser = Browser(told)
     for _ in range(MAX_LEFT_OPEN + 3):
         request = browser.start_card("go(1, 0.3)")
@@ -114,7 +114,7 @@ def test_a_browser_that_goes_without_a_word_leaves_a_few_and_no_more(told: Any) 
 
 @pytest.mark.slow("twenty cells, each interrupted a little later")
 @pytest.mark.parametrize("tool", ["nap", "doze"])
-def test_an_interrupt_at_any_moment_leaves_nothing(told: Any, tool: str) -> None:
+def test_interrupt_at_any_moment_leaves_nothing_behind(told: Any, tool: str) -> None:
     told.run("from agentnb.runtime.host import process_end; process_end.NOTICE = 0.0")  # its kernel stays
     count = size(20, nightly=40)
     for place in range(count):
@@ -135,7 +135,7 @@ def asks(*before):
 
 @pytest.mark.req("KX.5")
 @pytest.mark.parametrize("before", ["", "ToolCall('doze', {'seconds': 1.5})"])
-def test_a_question_that_nobody_sees_is_declined_whether_it_comes_before_or_after_giving_up(told: Any, before: str) -> None:
+def test_unseen_question_is_declined_before_and_after_giving_up(told: Any, before: str) -> None:
     told.run(ASKS)
     cell = told.run(f"asks({before})", attended=True)
     assert (cell.status, cell.error) == ("ok", "")
@@ -154,7 +154,7 @@ model = ScriptedModel([ToolCall("doze", {"seconds": 0})])
 
 
 @pytest.mark.req("KX.5")
-def test_a_question_of_a_gate_that_nobody_sees_suspends_the_run(told: Any) -> None:
+def test_unseen_gate_question_suspends_the_run(told: Any) -> None:
     assert told.run(GATED).status == "ok"
     cell = told.run("%%agent -m model -t doze --gate careful\nGo.", attended=True)
     assert (cell.status, cell.error) == ("ok", "")
@@ -177,7 +177,7 @@ model = Slow()
 """
 
 
-def test_words_that_stream_while_a_card_is_given_up_are_not_lost(told: Any) -> None:
+def test_text_streamed_while_a_card_is_given_up_is_kept(told: Any) -> None:
     assert told.run(STREAMS).status == "ok"
     cell = told.run("%%agent -m model\nGo.", attended=True)
     assert cell.status == "ok", cell.error

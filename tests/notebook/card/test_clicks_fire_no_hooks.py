@@ -28,7 +28,7 @@ def draw() -> str:
 
 
 @pytest.mark.skipif(not HEARS_WHILE_BUSY, reason="ipykernel 6 hears no widget while a cell runs")
-def test_a_figure_that_a_tool_draws_is_left_alone_while_the_card_is_spoken_to(kernel: Any) -> None:
+def test_clicks_do_not_touch_the_figure_of_a_tool(kernel: Any) -> None:
     browser = Browser(kernel)
     try:
         browser.run(DRAWS)

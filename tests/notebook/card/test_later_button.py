@@ -42,7 +42,7 @@ def asked(browser: Browser, code: str) -> str:
 
 @pytest.mark.req("KX.5")
 @pytest.mark.slow("two cells, each with a card that a page greets")
-def test_later_suspends_the_run_and_an_answer_goes_on_in_another_card(browser: Browser, told: Any, snapshot: Snapshot) -> None:
+def test_later_suspends_the_run_and_an_answer_resumes_it(browser: Browser, told: Any, snapshot: Snapshot) -> None:
     request = asked(browser, CELL)
     browser.client.execute("after = 'run'")
     assert browser.ask(do="suspend", key="q1") == ""
@@ -78,7 +78,7 @@ class Place:
         self.calls.append("saved")
 
 
-def test_a_suspension_ends_the_card_only_of_the_run_that_was_suspended_here(tmp_path: Path) -> None:
+def test_suspension_ends_only_the_card_of_its_own_run(tmp_path: Path) -> None:
     def write() -> None: ...
 
     agent = Agent(ScriptedModel([ToolCall("write")]), tools=[write], gates=[lambda call, run: Ask("May it?")])

@@ -73,7 +73,7 @@ def test_nothing_is_replayed_before_a_click(page: Page, monkeypatch: pytest.Monk
     assert told["told"] == snapshot
 
 
-def test_replay_is_under_guidance_and_policy_matrix(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_uses_guidance_and_policy_matrix(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     settings: list[dict[str, Any]] = []
     monkeypatch.setattr(
         replay_button, "replay", lambda run, **named: settings.append(named) or SimpleNamespace(sentence="Told.")
@@ -84,7 +84,7 @@ def test_replay_is_under_guidance_and_policy_matrix(page: Page, monkeypatch: pyt
     assert settings == [{"guidance": "matrix", "policy": "matrix"}]
 
 
-def test_error_of_a_replay_is_one_line(page: Page, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_replay_error_is_one_line(page: Page, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     run = limited()
     ReplayButtons().add(run)
     cases: dict[str, tuple[Exception, str]] = {
@@ -125,7 +125,7 @@ def test_closed_buttons_free_their_runs_and_the_widget(page: Page) -> None:
     assert page.runs == [run.id]
 
 
-def test_other_messages_are_passed_over(page: Page) -> None:
+def test_unrelated_messages_are_ignored(page: Page) -> None:
     ReplayButtons().add(limited())
     for message in (None, "replay", {}, {"do": "dance"}):
         page.click_handler(page, message, [])  # type: ignore[misc]

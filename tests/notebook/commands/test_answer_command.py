@@ -43,7 +43,7 @@ def ended_with(kernel: Any) -> str:
 
 
 @pytest.mark.req("KX.5", "R3.13")
-def test_an_answer_of_another_cell_lets_the_run_go_on(kernel: Any) -> None:
+def test_answer_from_another_cell_resumes_the_run(kernel: Any) -> None:
     kernel.run("model = asking()")
     begin(kernel)
     told = kernel.run("%agent status").printed
@@ -54,7 +54,7 @@ def test_an_answer_of_another_cell_lets_the_run_go_on(kernel: Any) -> None:
     assert "It asks" not in kernel.run("%agent status").printed
 
 
-def test_a_run_is_named_by_the_id_of_a_list_and_a_short_word_is_the_answer(kernel: Any) -> None:
+def test_run_is_named_by_short_id_but_words_are_answers(kernel: Any) -> None:
     for name in (lambda run_id: f"…{run_id[-4:]}", lambda run_id: run_id[-8:], lambda run_id: run_id):
         kernel.run("model = asking()")
         begin(kernel)
@@ -76,7 +76,7 @@ def test_a_question_can_be_declined_or_cancelled(kernel: Any) -> None:
         assert told in ended_with(kernel)
 
 
-def test_choices_are_offered_and_others_are_refused(kernel: Any) -> None:
+def test_choices_are_offered_and_other_answers_refused(kernel: Any) -> None:
     kernel.run("model = asking(options=['red', 'blue'])")
     begin(kernel)
     assert "It asks: Which {colour}? (red, blue)" in kernel.run("%agent status").printed
@@ -90,7 +90,7 @@ def test_choices_are_offered_and_others_are_refused(kernel: Any) -> None:
     assert ended_with(kernel) == "red"
 
 
-def test_a_number_is_read_as_one(kernel: Any) -> None:
+def test_number_is_read_as_a_number(kernel: Any) -> None:
     kernel.run("model = ScriptedModel([ToolCall('numbered'), last])")
     begin(kernel, "numbered")
     assert "Please enter a whole number" in kernel.run("%agent answer many").error
@@ -98,14 +98,14 @@ def test_a_number_is_read_as_one(kernel: Any) -> None:
     assert ended_with(kernel) == "4 of them"
 
 
-def test_where_nothing_is_asked_there_is_nothing_to_answer(kernel: Any) -> None:
+def test_answer_without_an_open_question_is_refused(kernel: Any) -> None:
     cell = kernel.run("%agent answer yes")
     assert cell.status == "error" and "No run waits for an answer" in cell.error
     assert "answer" in kernel.run("%agent help").printed
     assert "answer" in kernel.client.complete("%agent ans", 10, reply=True, timeout=30)["content"]["matches"]
 
 
-def test_a_run_that_waits_can_be_stopped(kernel: Any) -> None:
+def test_waiting_run_can_be_stopped(kernel: Any) -> None:
     kernel.run("model = asking()")
     begin(kernel)
     kernel.run("%agent stop")

@@ -71,7 +71,7 @@ def test_delete_shows_what_it_frees_and_asks(clean: Kernel) -> None:
     assert gone not in clean.run("%agent history").listing["text/plain"]
 
 
-def test_old_and_failed_runs_go_with_what_is_nested_in_them(clean: Kernel) -> None:
+def test_old_and_failed_runs_are_deleted_with_nested_runs(clean: Kernel) -> None:
     clean.run("broken = ScriptedModel([RuntimeError('boom')])")
     found = {}
     for name, line in {"fine": "", "failed": "-m broken", "old": "", "old_failed": "-m broken"}.items():
@@ -91,7 +91,7 @@ def test_old_and_failed_runs_go_with_what_is_nested_in_them(clean: Kernel) -> No
     assert clean.run("%agent delete --failed").printed == "No run is deleted\n"
 
 
-def test_a_run_goes_with_its_nested_runs_and_not_without_its_parent(clean: Kernel) -> None:
+def test_nested_runs_are_deleted_only_with_their_parent(clean: Kernel) -> None:
     clean.run("%%workflow -o outer\nagents: {a: {instruction: Work.}}\nworkflow: [{id: one, type: agent, name: a}]")
     outer = clean.value("outer.id")
     (inner,) = ids(clean) - {outer}
@@ -118,7 +118,7 @@ def test_live_waiting_and_suspended_runs_are_never_deleted(clean: Kernel) -> Non
     clean.run("%agent stop --all")
 
 
-def test_delete_refuses_what_it_cannot_do(clean: Kernel, subtests: pytest.Subtests) -> None:
+def test_invalid_deletion_is_refused(clean: Kernel, subtests: pytest.Subtests) -> None:
     clean.run("%%agent\nTask.")
     run_id = clean.value("run.id")
     for words, told in {
@@ -134,7 +134,7 @@ def test_delete_refuses_what_it_cannot_do(clean: Kernel, subtests: pytest.Subtes
             assert told in clean.run(f"%agent delete {words}").error and run_id in ids(clean)
 
 
-def test_status_says_what_today_this_notebook_and_the_folder_cost(clean: Kernel) -> None:
+def test_status_shows_cost_of_today_notebook_and_folder(clean: Kernel) -> None:
     assert clean.run(PRICED).status == "ok"
     assert "Cost" not in clean.run("%agent status").printed
     for notebook, cost, days in (("a.ipynb", 0.5, 0), ("b.ipynb", 0.25, 0), ("a.ipynb", 1.0, 3)):

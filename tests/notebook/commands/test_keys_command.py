@@ -87,14 +87,14 @@ def key_of(kernel: Any, name: str) -> str:
     return kernel.value(code + "'reveal', str)()")  # type: ignore[no-any-return]
 
 
-def test_the_key_is_asked_for_without_echo_and_kept(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_key_is_read_without_echo_and_kept(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     cell, questions = asked("%agent key anthropic", SECRET + "\n")
     assert questions == [{"prompt": "The key (ANTHROPIC_API_KEY, for anthropic: models): ", "password": True}]
     assert cell.printed == snapshot
     assert key_of(kernel, "anthropic") == f"(<key ANTHROPIC_API_KEY from this kernel>, '{SECRET}')"
 
 
-def test_the_key_is_seen_nowhere(kernel: Any, asked: Asked, everything_told: Callable[[], str]) -> None:
+def test_key_is_shown_nowhere(kernel: Any, asked: Asked, everything_told: Callable[[], str]) -> None:
     asked("%agent key anthropic", SECRET)
     kernel.run("%history -n")
     kernel.run("%agent key")
@@ -116,7 +116,7 @@ def read_if_there(file: Path) -> bytes:
         return b""
 
 
-def test_a_provider_whose_key_is_kept_has_one(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_provider_with_a_kept_key_has_a_key(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     asked("%agent key openai", SECRET)
     lines = kernel.run("%agent key").printed.splitlines()
     assert [line.split() for line in lines[:2]] == [
@@ -126,7 +126,7 @@ def test_a_provider_whose_key_is_kept_has_one(kernel: Any, asked: Asked, snapsho
     assert lines[-1] == snapshot
 
 
-def test_the_token_of_github_is_asked_for_by_its_short_name(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_github_token_is_requested_by_its_short_name(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     cell, questions = asked("%agent key github", "ghp_test-0123456789abcdef")
     assert questions == [{"prompt": "The key (GITHUB_TOKEN, for github tools): ", "password": True}]
     assert cell.printed == snapshot
@@ -137,7 +137,7 @@ def test_the_token_of_github_is_asked_for_by_its_short_name(kernel: Any, asked: 
     kernel.run("%agent key github --forget")
 
 
-def test_a_variable_of_another_provider_can_be_given(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_variable_of_another_provider_can_be_given(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     cell, questions = asked("%agent key GATEWAY_API_KEY", SECRET)
     assert questions[0]["prompt"] == "The key (GATEWAY_API_KEY): "
     assert cell.printed == snapshot
@@ -146,16 +146,14 @@ def test_a_variable_of_another_provider_can_be_given(kernel: Any, asked: Asked, 
 
 
 @pytest.mark.parametrize("answer", ["", "  ", "\x04"])
-def test_an_empty_answer_keeps_nothing(kernel: Any, asked: Asked, answer: str) -> None:
+def test_empty_answer_keeps_nothing(kernel: Any, asked: Asked, answer: str) -> None:
     cell, _ = asked("%agent key anthropic", answer)
     assert cell.status == "ok"
     assert cell.printed == "No key was entered: ANTHROPIC_API_KEY is unchanged\n"
     assert "ANTHROPIC_API_KEY    no key" in kernel.run("%agent key").printed
 
 
-def test_a_key_that_was_copied_badly_is_refused_without_repeating_it(
-    kernel: Any, asked: Asked, everything_told: Callable[[], str]
-) -> None:
+def test_malformed_key_is_refused_without_being_repeated(kernel: Any, asked: Asked, everything_told: Callable[[], str]) -> None:
     cell, _ = asked("%agent key anthropic", "sk-ant-one sk-ant-two")
     why = "That is not a key for ANTHROPIC_API_KEY: there is white space in it. Nothing was stored. Copy the complete key again"
     assert cell.error == f"SettingsError: {why}"
@@ -163,7 +161,7 @@ def test_a_key_that_was_copied_badly_is_refused_without_repeating_it(
     assert "sk-ant" not in everything_told()
 
 
-def test_a_key_can_be_put_in_the_keyring_and_taken_out(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_key_can_be_stored_in_the_keyring_and_removed(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     kernel.run(IN_MEMORY)
     cell, _ = asked("%agent key anthropic --keyring", SECRET)
     assert cell.printed.startswith(
@@ -176,7 +174,7 @@ def test_a_key_can_be_put_in_the_keyring_and_taken_out(kernel: Any, asked: Asked
     assert kernel.value("Memory.held") == "{}"
 
 
-def test_forgetting_says_what_still_stands_in_the_environment(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_forgetting_reports_keys_still_in_the_environment(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     assert kernel.run("%agent key openai --forget").printed == "OPENAI_API_KEY was not stored\n"
     asked("%agent key openai", SECRET)
     kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'x'")
@@ -185,7 +183,7 @@ def test_forgetting_says_what_still_stands_in_the_environment(kernel: Any, asked
     kernel.run("del os.environ['OPENAI_API_KEY']")
 
 
-def test_asking_can_be_interrupted(kernel: Any) -> None:
+def test_key_prompt_can_be_interrupted(kernel: Any) -> None:
     cell = kernel.run(
         "%agent key anthropic", interrupt_when=lambda cell: kernel.client.stdin_channel.msg_ready(), attended=True
     )
@@ -193,7 +191,7 @@ def test_asking_can_be_interrupted(kernel: Any) -> None:
     kernel.client.get_stdin_msg(timeout=PATIENCE)
 
 
-def test_a_key_in_the_line_is_refused_without_repeating_it(subtests: pytest.Subtests) -> None:
+def test_key_on_the_line_is_refused_without_being_repeated(subtests: pytest.Subtests) -> None:
     for line in [
         f"anthropic {SECRET}",
         f"{SECRET}",
@@ -214,7 +212,7 @@ def test_a_key_in_the_line_is_refused_without_repeating_it(subtests: pytest.Subt
             assert "sk-ant" not in repr(caught.value) and "short" not in repr(caught.value)
 
 
-def test_what_cannot_be_done_is_refused_with_what_can(subtests: pytest.Subtests) -> None:
+def test_invalid_key_command_lists_the_valid_ones(subtests: pytest.Subtests) -> None:
     for line, said in [
         ("anthropic --keyrin", "%agent key has no such option. Did you mean --keyring?"),
         ("anthropic --x", "%agent key has no such option. Available: --keyring, --forget."),
@@ -228,13 +226,13 @@ def test_what_cannot_be_done_is_refused_with_what_can(subtests: pytest.Subtests)
             assert str(caught.value).startswith(said)
 
 
-def test_the_line_is_taken_as_it_stands(kernel: Any) -> None:
+def test_line_is_taken_verbatim(kernel: Any) -> None:
     kernel.run("mine = 'anthropic'")
     for line in ("%agent key {mine} --forget", "%agent key $mine --forget"):
         assert "That is not the name of a key" in kernel.run(line).error
 
 
-def test_a_key_in_the_place_of_a_command_is_not_repeated(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_key_instead_of_a_command_is_not_repeated(kernel: Any, subtests: pytest.Subtests) -> None:
     for line in [f"%agent {SECRET}", f"%agent key={SECRET}"]:
         with subtests.test(line):
             error = kernel.run(line).error
@@ -257,7 +255,7 @@ def test_names_and_options_are_completed(kernel: Any, subtests: pytest.Subtests)
 # Where nobody can be asked
 
 
-def test_a_frontend_that_cannot_ask_is_told_what_to_do(tmp_path: Path) -> None:
+def test_frontend_without_input_says_what_to_do(tmp_path: Path) -> None:
     cells = [nbformat.v4.new_code_cell(cell) for cell in ("%load_ext agentnb", "%agent key anthropic")]
     notebook = nbformat.v4.new_notebook(cells=cells)
     with pytest.raises(CellExecutionError) as caught:
@@ -267,7 +265,7 @@ def test_a_frontend_that_cannot_ask_is_told_what_to_do(tmp_path: Path) -> None:
     assert notebook.cells[1].outputs[0]["traceback"][0].startswith(f"SettingsError: {said}")
 
 
-def test_a_terminal_that_would_show_the_key_is_not_asked(tmp_path: Path) -> None:
+def test_terminal_that_would_echo_the_key_is_not_asked(tmp_path: Path) -> None:
     code = "ip = get_ipython()\nip.run_line_magic('load_ext', 'agentnb')\nip.run_cell('%agent key anthropic')\n"
     (tmp_path / "script.py").write_text(code)
     command = [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor", "script.py"]
@@ -280,7 +278,7 @@ def test_a_terminal_that_would_show_the_key_is_not_asked(tmp_path: Path) -> None
 # Runs
 
 
-def test_a_tool_that_returns_a_key_shows_it_nowhere(kernel: Any, asked: Asked, everything_told: Callable[[], str]) -> None:
+def test_key_returned_by_a_tool_is_redacted(kernel: Any, asked: Asked, everything_told: Callable[[], str]) -> None:
     asked("%agent key anthropic", SECRET)
     kernel.run('def leak() -> str:\n    """Tell."""\n    return settings.find_key("anthropic").reveal()')
     kernel.run('def fail() -> str:\n    """Fail."""\n    raise ValueError(settings.find_key("anthropic").reveal())')

@@ -20,7 +20,7 @@ CODE = "run.rounds[0].records[0].result.error_code if run.rounds[0].records[0].r
 
 
 @pytest.mark.slow("a kernel, and a real server that is started twice")
-def test_rules_count_again_for_a_server_that_the_person_accepts(kernel: Kernel) -> None:
+def test_rules_apply_again_after_the_server_is_accepted(kernel: Kernel) -> None:
     def called(rule: str) -> str:
         kernel.run(MODEL)
         cell = kernel.run(f"%%agent -m asker -t mcp:watch --rule '{rule}=allow'\nWhat time is it?")

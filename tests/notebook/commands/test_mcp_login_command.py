@@ -28,7 +28,7 @@ def no_keyring() -> Iterator[None]:
 
 
 @pytest.mark.slow("a kernel, and a real server")
-def test_person_logs_in_and_the_next_cell_uses_the_server(kernel: Kernel) -> None:
+def test_next_cell_uses_the_server_after_a_login(kernel: Kernel) -> None:
     with ProtectedServer() as docs:
         kernel.run(f"{MODEL}\n%agent mcp add docs {docs.address}")
         assert "Log in: %agent mcp login docs" in kernel.run(CELL).shown

@@ -26,7 +26,7 @@ def matches(kernel: Any, code: str) -> list[str]:
     return found
 
 
-def test_list_says_state_tools_and_standard_error(kernel: Any) -> None:
+def test_list_shows_state_tools_and_standard_error(kernel: Any) -> None:
     kernel.run("%agent mcp stop bench")
     listed = kernel.run("%agent mcp").listing
     assert "• Not started     bench  added  " in listed["text/plain"]
@@ -44,7 +44,7 @@ def test_list_says_state_tools_and_standard_error(kernel: Any) -> None:
     assert "\x1b" not in text + html and "\u202e" not in text + html
 
 
-def test_one_server_is_shown_with_all_it_has(kernel: Any) -> None:
+def test_one_server_is_shown_with_everything_it_offers(kernel: Any) -> None:
     shown = kernel.run("%agent mcp bench").listing
     for part in (
         "bench 1.0, protocol 2026-07-28, no roots",

@@ -36,7 +36,7 @@ def cut(kernel: Any, options: str, prompt: str = PLAN, rounds: int = 1) -> str:
     return str(kernel.value("dead.id"))
 
 
-def test_a_kernel_that_is_killed_in_a_tool_loses_nothing_and_another_goes_on(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_run_of_a_killed_kernel_is_recovered_by_another(tmp_path: Path, snapshot: Snapshot) -> None:
     first = Kernel(tmp_path)
     try:
         assert first.run(TOOLS).status == "ok"
@@ -77,7 +77,7 @@ def _log(folder: Path) -> list[str]:
     return [line for path in (folder / ".agentnb" / "runs").glob("*.jsonl") for line in path.read_text("utf-8").splitlines()]
 
 
-def test_it_is_a_cell_like_another(kernel: Any) -> None:
+def test_recovery_behaves_like_an_ordinary_cell(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     cell = kernel.run(f"%agent recover {run_id[-8:]} -o mine")
     assert cell.status == "ok", cell.error
@@ -89,7 +89,7 @@ def test_it_is_a_cell_like_another(kernel: Any) -> None:
     assert cell.shown.startswith("Done, not checked: 5 rounds, 2 tool calls and 4 todo updates, 2 of 2 todos")
 
 
-def test_where_a_person_is_it_has_its_live_card(kernel: Any) -> None:
+def test_recovery_has_a_live_card_if_a_person_is_there(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     cell = kernel.run(f"%agent recover {run_id}", attended=True)
     assert cell.status == "ok", cell.error
@@ -100,7 +100,7 @@ def test_where_a_person_is_it_has_its_live_card(kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("attended", [False, True])
-def test_an_interrupt_ends_it_as_it_ends_a_cell(kernel: Any, attended: bool) -> None:
+def test_interrupt_ends_a_recovery_like_a_cell(kernel: Any, attended: bool) -> None:
     kernel.run("%%agent -t nap add -o dead\n- sleep `nap(0)`\n- add `add(1)`")
     kernel.run("cut_off(dead)")
     kernel.run(
@@ -115,7 +115,7 @@ def test_an_interrupt_ends_it_as_it_ends_a_cell(kernel: Any, attended: bool) -> 
     kernel.run(TOOLS)
 
 
-def test_tools_are_found_by_their_names_wherever_they_are(kernel: Any) -> None:
+def test_tools_are_found_by_name_wherever_they_are(kernel: Any) -> None:
     kernel.run(
         "from agentnb import tool\n@tool(name='twice')\ndef double(a: int) -> int:\n    return 2 * a\n"
         "def triple(a: int) -> int:\n    return 3 * a\n"
@@ -130,7 +130,7 @@ def test_tools_are_found_by_their_names_wherever_they_are(kernel: Any) -> None:
     kernel.run("from agentnb import ask_person\ndel twice")
 
 
-def test_what_is_missing_is_named_with_what_to_type(kernel: Any) -> None:
+def test_missing_tools_are_named_with_what_to_type(kernel: Any) -> None:
     kernel.run("def gone(a: int) -> int:\n    return a\nmodel = ScriptedModel([ToolCall('gone', {'a': 1}), 'Done.'])")
     run_id = cut(kernel, "-m model -t gone add -p minimal", "Go.")
     kernel.run("del gone\nmodel = ScriptedModel(['Done.'])")
@@ -148,7 +148,7 @@ def test_what_is_missing_is_named_with_what_to_type(kernel: Any) -> None:
     assert kernel.run(f"%agent recover {run_id} -m model -t gone,add").status == "ok"
 
 
-def test_a_guidance_set_of_this_session_is_found_by_its_name(kernel: Any) -> None:
+def test_guidance_set_of_the_session_is_found_by_name(kernel: Any) -> None:
     kernel.run("%%guidance terse\nSay little.")
     run_id = cut(kernel, "-t add -g terse")
     sets = "get_ipython()._agentnb_session.sets"
@@ -166,7 +166,7 @@ def test_a_guidance_set_of_this_session_is_found_by_its_name(kernel: Any) -> Non
     assert kernel.value(f"'Say little.' in str({given})") == "True"
 
 
-def test_a_guidance_set_that_is_gone_is_rebuilt_from_the_log(kernel: Any) -> None:
+def test_missing_guidance_set_is_rebuilt_from_the_log(kernel: Any) -> None:
     kernel.run("%%guidance brief\nBe brief.")
     run_id = cut(kernel, "-t add -g brief")
     version = kernel.value("dead.settings['guidance']['version']")
@@ -177,7 +177,7 @@ def test_a_guidance_set_that_is_gone_is_rebuilt_from_the_log(kernel: Any) -> Non
     assert "Be brief." in told and "anew" not in told and version.strip("'") in told
 
 
-def test_a_limit_that_the_run_had_holds_on(kernel: Any) -> None:
+def test_limits_of_the_run_still_apply(kernel: Any) -> None:
     kernel.run("model = ScriptedModel([ToolCall('add', {'a': n}) for n in range(3)] + ['Done.'])")
     kernel.run("%%agent -m model -t add -p minimal --max-rounds 3\nGo.")
     kernel.run("cut_off(run)\nmodel = ScriptedModel([ToolCall('add', {'a': n}) for n in range(3)] + ['Done.'])")
@@ -216,7 +216,7 @@ def edited(kernel: Any) -> str:
     return run_id
 
 
-def test_changed_log_is_resumed_only_as_the_person_says(mine: Any, subtests: pytest.Subtests) -> None:
+def test_changed_log_is_resumed_only_with_consent(mine: Any, subtests: pytest.Subtests) -> None:
     run_id = edited(mine)
     refused = mine.run(f"%agent recover {run_id}")
     assert "was not written by your agentnb, or was changed since" in refused.error and "--trust-log" in refused.error
@@ -242,7 +242,7 @@ def test_changed_log_is_resumed_only_as_the_person_says(mine: Any, subtests: pyt
             assert mine.value("dead.status") == ("completed" if consent == "taken" else "waiting_on_user")
 
 
-def test_a_run_of_another_notebook_is_recovered_only_if_the_person_says_so(mine: Any) -> None:
+def test_run_of_another_notebook_is_recovered_only_with_consent(mine: Any) -> None:
     run_id = elsewhere(mine)
     cell, asked = replied(mine, "%agent recover", "")
     assert cell.status == "ok" and cell.printed == "Nothing was recovered\n"
@@ -255,7 +255,7 @@ def test_a_run_of_another_notebook_is_recovered_only_if_the_person_says_so(mine:
     assert mine.value("dead.id, dead.status") == f"('{run_id}', 'completed')"
 
 
-def test_where_nobody_can_be_asked_a_run_of_another_notebook_is_refused_with_the_command(mine: Any) -> None:
+def test_unattended_recovery_from_another_notebook_is_refused(mine: Any) -> None:
     run_id = elsewhere(mine)
     refused = mine.run("%agent recover")
     assert refused.error == (
@@ -266,7 +266,7 @@ def test_where_nobody_can_be_asked_a_run_of_another_notebook_is_refused_with_the
     assert mine.value("dead.id, dead.status") == f"('{run_id}', 'completed')"
 
 
-def test_runs_of_the_same_notebook_and_of_unknown_ones_are_recovered_at_once(mine: Any) -> None:
+def test_runs_of_the_same_or_unknown_notebook_are_recovered_directly(mine: Any) -> None:
     run_id = cut(mine, "-t add")
     assert mine.run(f"%agent recover {run_id}").status == "ok"
     mine.run("__session__ = 'console-1-abc'\n%reload_ext agentnb")
@@ -280,7 +280,7 @@ def test_runs_of_the_same_notebook_and_of_unknown_ones_are_recovered_at_once(min
     mine.run("__session__ = ''")
 
 
-def test_the_list_of_runs_shows_the_notebook_of_each(mine: Any) -> None:
+def test_run_list_shows_the_notebook_of_each_run(mine: Any) -> None:
     elsewhere(mine)
     listed = mine.run("%agent history other.ipynb").listing
     assert "(other.ipynb)" in listed["text/plain"] and "other.ipynb" in listed["text/html"]
@@ -288,7 +288,7 @@ def test_the_list_of_runs_shows_the_notebook_of_each(mine: Any) -> None:
     assert mine.value("run.events[0].notebook") == "mine.ipynb"
 
 
-def test_a_mistake_is_one_line_that_says_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_mistake_is_one_line_with_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
     for line, told in [
         ("nothing", "There is no run 'nothing'"),
         ("x y", "Unrecognized arguments: y. Write %agent recover [ID] [-m MODEL]"),
@@ -301,7 +301,7 @@ def test_a_mistake_is_one_line_that_says_what_to_type(kernel: Any, subtests: pyt
             assert cell.status == "error" and told in cell.error and "\n" not in cell.error
 
 
-def test_where_no_run_was_interrupted_it_says_so_and_one_that_ended_says_how_to_go_on(kernel: Any) -> None:
+def test_without_interrupted_runs_recovery_suggests_continuing(kernel: Any) -> None:
     kernel.run("%%agent\nhello")
     kernel.run("for path in Path('.agentnb/runs').glob('*.jsonl'):\n    run.id in path.name or path.unlink()")
     cell = kernel.run("%agent recover")
@@ -313,7 +313,7 @@ def test_where_no_run_was_interrupted_it_says_so_and_one_that_ended_says_how_to_
     assert "recover" not in kernel.run("%agent history").listing["text/plain"]
 
 
-def test_history_and_a_loaded_run_say_how_to_go_on(kernel: Any) -> None:
+def test_history_and_loaded_run_say_how_to_continue(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     assert kernel.run("%agent history").listing["text/plain"].splitlines()[0].endswith(": %agent recover ID")
     kernel.run(f"%agent load {run_id}")
@@ -321,7 +321,7 @@ def test_history_and_a_loaded_run_say_how_to_go_on(kernel: Any) -> None:
     assert told.startswith(run_id) and told.count("%agent recover ") == 1
 
 
-def test_ids_of_interrupted_runs_and_its_options_are_completed(kernel: Any) -> None:
+def test_interrupted_ids_and_options_are_completed(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     kernel.run("%%agent -o whole\nhello")
 
@@ -336,7 +336,7 @@ def test_ids_of_interrupted_runs_and_its_options_are_completed(kernel: Any) -> N
 
 
 @pytest.mark.req("R1.42", "KX.5")
-def test_a_plan_that_asked_when_its_kernel_died_is_answered_with_the_tools_of_the_notebook(kernel: Any) -> None:
+def test_question_of_a_dead_plan_is_answered_with_notebook_tools(kernel: Any) -> None:
     made = """
 from agentnb import Store, Workflow
 weighed = []

@@ -30,7 +30,7 @@ def begin(kernel: Any, name: str) -> str:
     return str(kernel.value(f"begun({name})"))
 
 
-def test_stop_names_what_is_still_live(kernel: Any) -> None:
+def test_stop_names_runs_still_live(kernel: Any) -> None:
     first, second, third = (begin(kernel, name) for name in ("a", "b", "c"))
     told = kernel.run("%agent stop").printed.splitlines()
     assert told[0].startswith(f"Run {third} is stopped. ")
@@ -50,7 +50,7 @@ def test_stop_all_ends_every_live_run(kernel: Any) -> None:
     assert "Nothing is running" in kernel.run("%agent stop --all").error
 
 
-def test_a_background_cell_run_again_starts_nothing_while_its_run_is_live(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_rerun_background_cell_starts_nothing_while_its_run_lives(kernel: Any, subtests: pytest.Subtests) -> None:
     steps = "workflow: [{id: wait, type: tool, name: rest}]"
     for text in ("%%agent -t rest --background -o once\n- rest `rest()`", f"%%workflow -t rest --background -o once\n{steps}"):
         with subtests.test(text.split()[0]):
@@ -67,7 +67,7 @@ def test_a_background_cell_run_again_starts_nothing_while_its_run_is_live(kernel
             kernel.run("%agent stop --all")
 
 
-def test_a_cell_may_start_several_runs_in_the_background(kernel: Any) -> None:
+def test_cell_may_start_several_background_runs(kernel: Any) -> None:
     loop = "for _ in range(2): get_ipython().run_cell_magic('agent', '-t rest --background', '- rest `rest()`')"
     assert kernel.run(loop).status == "ok"
     assert kernel.run("%%agent -t rest --background -o other\n- rest `rest()`").status == "ok"
