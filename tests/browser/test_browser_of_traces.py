@@ -85,7 +85,7 @@ def test_runs_are_found_filtered_paged_and_opened(lab: Any) -> None:
 
 
 @pytest.mark.nightly("by day the list is opened by clicks")
-def test_keys_move_between_runs_and_rounds_but_not_in_a_field(lab: Any) -> None:
+def test_keys_move_between_runs_and_rounds_except_in_fields(lab: Any) -> None:
     live = opened(lab, TRACES)
     keys, at = lab.page.keyboard, live.locator("[data-at]")
     live.locator("[data-place]").first.focus()
@@ -110,7 +110,7 @@ def test_keys_move_between_runs_and_rounds_but_not_in_a_field(lab: Any) -> None:
     is_clean(lab)
 
 
-def test_failures_findings_and_words_are_gone_to(lab: Any) -> None:
+def test_failures_findings_and_search_words_are_navigable(lab: Any) -> None:
     live = opened(lab, EXAMPLE)
     wait_until(lambda: not live.get_by_label("Find in all runs").is_visible())  # it is the only one
     pane, at = live.locator("[data-run]"), live.locator("[data-at]")
@@ -131,7 +131,7 @@ def test_failures_findings_and_words_are_gone_to(lab: Any) -> None:
     is_clean(lab)
 
 
-def test_a_second_answer_to_a_greeting_leaves_the_reader_in_place(lab: Any) -> None:
+def test_second_greeting_leaves_the_reader_in_place(lab: Any) -> None:
     live = opened(lab, EXAMPLE)
     live.locator("[data-run] .agentnb-finding").first.get_by_role("link", name="4").first.click()
     until(live.locator("[data-at]"), "Round 4 of 7")
@@ -141,7 +141,7 @@ def test_a_second_answer_to_a_greeting_leaves_the_reader_in_place(lab: Any) -> N
     is_clean(lab)
 
 
-def test_nothing_moves_when_runs_are_opened(lab: Any) -> None:
+def test_opening_runs_moves_nothing(lab: Any) -> None:
     live = opened(lab, TRACES)
     with watching(lab.page) as watched:
         for place in (3, 0, 2):
@@ -152,9 +152,7 @@ def test_nothing_moves_when_runs_are_opened(lab: Any) -> None:
 
 
 @pytest.mark.nightly("by day test_saved_in_lab saves cards")
-def test_what_is_saved_shows_list_and_opened_run_without_a_kernel_and_lives_again_with_one(
-    lab: Lab, subtests: pytest.Subtests
-) -> None:
+def test_saved_browser_works_without_a_kernel_and_revives_with_one(lab: Lab, subtests: pytest.Subtests) -> None:
     lab.open(lab.write("traces.ipynb", ["%load_ext agentnb", TRACES]))
     lab.run_all()
     live = live_in(lab)

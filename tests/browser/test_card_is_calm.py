@@ -74,7 +74,7 @@ def made(lab: Any, first: int, after: int) -> int:
     return int(marks[after] - marks[first])
 
 
-def test_a_long_run_stays_smooth(fresh_lab: Any) -> None:
+def test_long_run_stays_smooth(fresh_lab: Any) -> None:
     lab = fresh_lab
     index = opened(lab, "many", LONG, GO_ON)
     grown: list[float] = []
@@ -136,7 +136,7 @@ def wait_for_round(lab: Any, number: int) -> None:
     lab.page.wait_for_selector(f"[data-round='{number}']", state="attached")
 
 
-def test_while_words_stream_nothing_else_moves_and_a_reader_stays_where_they_are(lab: Any) -> None:
+def test_streaming_moves_nothing_else_and_keeps_the_scroll_position(lab: Any) -> None:
     index = shared(lab, CALM, GO_ON)
     below = lab.write_last("'a cell below'")
     lab.start(index)
@@ -183,7 +183,7 @@ FOCUSED = """() => {
 }"""
 
 
-def test_folds_selected_text_and_the_focus_survive_what_comes_in(lab: Any) -> None:
+def test_folds_selection_and_focus_survive_updates(lab: Any) -> None:
     index = shared(lab, HANDS, GO)
     lab.start(index)
     chip(lab, index, "Running wait")
@@ -206,7 +206,7 @@ def test_folds_selected_text_and_the_focus_survive_what_comes_in(lab: Any) -> No
     stop(lab, index)
 
 
-def test_what_is_being_typed_survives_what_comes_in(lab: Any) -> None:
+def test_typed_text_survives_updates(lab: Any) -> None:
     index = shared(lab, CALM, GO_ON)
     lab.start(index)
     wait_for_round(lab, 21)
@@ -244,7 +244,7 @@ def tabbed(lab: Any, index: int) -> list[str]:
     return found
 
 
-def test_every_control_has_a_name_and_tab_reaches_it(lab: Any) -> None:
+def test_every_control_has_a_name_and_is_reachable_by_tab(lab: Any) -> None:
     index = shared(lab, "model = Slow([[write('Load', 'Look'), ToolCall('essay', {'length': 3000})], " + NAP + "])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -268,7 +268,7 @@ def test_every_control_has_a_name_and_tab_reaches_it(lab: Any) -> None:
     stop(lab, index)
 
 
-def test_the_keys_of_the_notebook_do_nothing_to_it_from_within_the_card(lab: Any) -> None:
+def test_notebook_shortcuts_are_inactive_inside_the_card(lab: Any) -> None:
     index = shared(lab, "model = Slow([[write('Load', 'Look')], " + NAP + "])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -292,7 +292,7 @@ def test_the_keys_of_the_notebook_do_nothing_to_it_from_within_the_card(lab: Any
     stop(lab, index)
 
 
-def test_space_ticks_enter_opens_and_the_focus_stays(lab: Any) -> None:
+def test_space_ticks_enter_opens_and_focus_stays(lab: Any) -> None:
     index = shared(lab, "model = Slow([[write('Load', 'Look')], " + NAP + "])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -330,7 +330,7 @@ HEARD = "wanted => window.__said.filter(one => one !== 'Starting').slice(0, want
 
 
 @pytest.mark.req("R3.37", "R3.13")
-def test_a_screen_reader_hears_each_change_of_state_and_no_words_of_the_model(lab: Any) -> None:
+def test_screen_reader_hears_state_changes_but_no_model_text(lab: Any) -> None:
     words = " ".join(["word"] * 90)
     first = f"[{words!r}, ToolCall('wait', {{'what': 'heard-tool'}})]"
     index = shared(lab, f"model = Slow([{first}, [Until('heard-thinking'), 'Well done.']], pause=0.01)", GO)
@@ -393,7 +393,7 @@ def it_fits_a_narrow_window_and_uses_a_wide_one(lab: Any, index: int) -> None:
     lab.width(1400)
 
 
-def test_it_can_be_read_without_colour_in_any_theme_and_width_while_it_runs(lab: Any, subtests: pytest.Subtests) -> None:
+def test_running_card_is_readable_in_any_theme_and_width(lab: Any, subtests: pytest.Subtests) -> None:
     index = shared(lab, RICH, GO)
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -432,7 +432,7 @@ def nodes(lab: Any) -> int:
     return int(asked.send("Memory.getDOMCounters")["nodes"])
 
 
-def test_many_cards_leave_nothing_in_the_kernel_and_nothing_in_the_page(fresh_lab: Any) -> None:
+def test_many_cards_leave_nothing_in_kernel_or_page(fresh_lab: Any) -> None:
     lab = fresh_lab
     index = opened(lab, "leaks", LOOP, "go(20)")
 

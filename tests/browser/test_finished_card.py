@@ -59,7 +59,7 @@ def check_every_word(page: Any, folder: Path, subtests: pytest.Subtests, name: s
                 assert len(found) >= 5 and faint(found) == []
 
 
-def test_no_finished_card_is_high_whatever_went_wrong(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_finished_card_has_a_bounded_height_whatever_happened(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     page = browser.new_page()
     for name, run in finished_runs().items():
         show(page, run_html(run), tmp_path)
@@ -81,7 +81,7 @@ ROOM = """run => {
 """The width of the output that holds a card, without the space at its end: JupyterLab leaves 20 px there for any output."""
 
 
-def test_in_exported_html_a_card_is_as_wide_as_its_cell(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_exported_card_is_as_wide_as_its_cell(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     card = new_output("display_data", data={"text/html": run_html(finished_runs()["six failed calls"])})
     notebook = new_notebook(cells=[new_code_cell("%%agent\nWhich is the heaviest?", execution_count=1, outputs=[card])])
     page = browser.new_page()
@@ -104,7 +104,7 @@ def test_in_exported_html_a_card_is_as_wide_as_its_cell(browser: Any, tmp_path: 
     page.context.close()
 
 
-def test_a_formula_is_drawn_and_what_is_unseen_in_it_takes_no_room(browser: Any, tmp_path: Path) -> None:
+def test_formula_is_drawn_and_its_hidden_parts_take_no_space(browser: Any, tmp_path: Path) -> None:
     page = shown(browser, markdown_html("$\\frac{a}{b}$ and $\\frac{a+1}{b+2}$"), tmp_path)
     over, under = page.locator("mfrac").first.locator("mi").all()
     wait_until(lambda: over.bounding_box()["y"] + over.bounding_box()["height"] <= under.bounding_box()["y"] + 2)
@@ -114,7 +114,7 @@ def test_a_formula_is_drawn_and_what_is_unseen_in_it_takes_no_room(browser: Any,
     page.context.close()
 
 
-def test_no_word_is_broken_in_its_middle_though_jupyterlab_would(browser: Any, tmp_path: Path) -> None:
+def test_words_are_not_broken_in_the_middle(browser: Any, tmp_path: Path) -> None:
     page = shown(
         browser, "<style>pre { word-break: break-all }</style>" + run_html(finished_runs()["six failed calls"]), tmp_path
     )
@@ -124,14 +124,14 @@ def test_no_word_is_broken_in_its_middle_though_jupyterlab_would(browser: Any, t
     page.context.close()
 
 
-def test_every_word_can_be_read_on_light_and_dark_ground(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_every_word_is_readable_on_light_and_dark_backgrounds(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     page = browser.new_page()
     for name, run in finished_runs().items():
         check_every_word(page, tmp_path, subtests, name, run_html(run, details=True))
     page.context.close()
 
 
-def test_a_page_can_be_read_in_both_schemes(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_page_is_readable_in_both_colour_schemes(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     file = tmp_path / "page.html"
     file.write_text(page_html(finished_runs()["six failed calls"]), encoding="utf-8")
     for scheme in GROUNDS:
@@ -143,7 +143,7 @@ def test_a_page_can_be_read_in_both_schemes(browser: Any, tmp_path: Path, subtes
             page.context.close()
 
 
-def test_a_link_to_what_went_wrong_opens_the_transcript_at_its_round(browser: Any, tmp_path: Path) -> None:
+def test_link_to_a_failure_opens_the_transcript_at_its_round(browser: Any, tmp_path: Path) -> None:
     """Without a script: the browser opens the folds around what a link leads to."""
     page = shown(browser, run_html(finished_runs()["six failed calls"]), tmp_path)
     wrong = page.locator(".agentnb-wrong").first
@@ -155,9 +155,7 @@ def test_a_link_to_what_went_wrong_opens_the_transcript_at_its_round(browser: An
     page.context.close()
 
 
-def test_a_finding_leads_to_its_round_and_back_in_a_card_and_in_a_page(
-    browser: Any, tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_finding_links_to_its_round_and_back(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Without a script."""
     run = load_trace("complex-fails")
     for name, html in (("card", run_html(run)), ("page", page_html(run))):

@@ -61,7 +61,7 @@ def error(question: Any, name: str, text: str) -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_form_is_filled_and_what_does_not_fit_is_said_at_its_field(lab: Any) -> None:
+def test_form_is_filled_and_errors_are_at_their_fields(lab: Any) -> None:
     index, question = asked(lab)
     question.get_by_text("book asks you").wait_for()
     question.get_by_text("Where the <b>confirmation</b> goes").wait_for()

@@ -56,7 +56,7 @@ def opened(lab: WatchedLab, name: str, *cells: str) -> None:
 
 
 @pytest.mark.parametrize("part", [PARTS[0], *[pytest.param(part, marks=NIGHTLY) for part in PARTS[1:]]])
-def test_nothing_of_it_does_harm_live_saved_and_untrusted(watched_lab: WatchedLab, part: str) -> None:
+def test_hostile_text_is_harmless_live_saved_and_untrusted(watched_lab: WatchedLab, part: str) -> None:
     lab, guard = watched_lab, watched_lab.guard
     opened(lab, f"hostile-{part}", f"may_end = play({part!r}, every={EVERY})")
     before = outline(lab.page)
@@ -126,7 +126,7 @@ def _settled(page: Any) -> None:
 
 @pytest.mark.parametrize("end", ["failed", "completed"])
 @pytest.mark.parametrize("part", PARTS)
-def test_nothing_of_it_does_harm_in_a_page(browser: Any, tmp_path: Path, part: str, end: str) -> None:
+def test_hostile_text_is_harmless_in_a_page(browser: Any, tmp_path: Path, part: str, end: str) -> None:
     file = save_trace(hostile_run(part, end), tmp_path / "run.html")
     page = browser.new_page()
     guard = Guard(page, file.as_uri())

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 SHOW = "import agentnb\nbench = agentnb.label(['complex-fails', 'healthy', 'simple-fail'], {!r})\nbench"
 
 
-def test_keys_judge_one_run_after_the_other_and_do_nothing_to_the_notebook(lab: Any, tmp_path: Path) -> None:
+def test_keys_judge_runs_and_do_not_touch_the_notebook(lab: Any, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     lab.open(lab.write("label.ipynb", [SHOW.format(str(path))]))
     lab.run_all()
@@ -70,7 +70,7 @@ def test_sample_of_an_experiment_names_no_variant_on_the_page(lab: Any, tmp_path
 
 
 @pytest.mark.nightly("by day test_panel_in_lab ends the kernel of a panel")
-def test_when_its_kernel_has_gone_the_notebook_keeps_where_the_labels_are(lab: Any, tmp_path: Path) -> None:
+def test_notebook_keeps_the_path_of_labels_without_its_kernel(lab: Any, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     lab.open(lab.write("gone.ipynb", [SHOW.format(str(path))]))
     lab.run_all()

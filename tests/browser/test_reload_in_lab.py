@@ -52,7 +52,7 @@ def reopened(lab: Any, notebook: str, *runs: int) -> list[Any]:
     return shown
 
 
-def test_a_run_during_which_the_page_is_loaded_again_or_the_notebook_closed_is_saved_whole(lab: Any) -> None:
+def test_run_across_a_reload_or_closing_is_saved_whole(lab: Any) -> None:
     index = opened(lab, "reloaded", replies("wait", "reloaded-1"), BACKGROUND)
     lab.start(index)
     chip(lab, index, "Running wait")
@@ -119,7 +119,7 @@ def halfway(lab: Any, index: int) -> None:
     chip(lab, index, "Running nap")
 
 
-def test_when_the_kernel_dies_is_restarted_or_shut_down_what_the_page_knew_is_kept(lab: Any) -> None:
+def test_page_keeps_its_content_when_the_kernel_ends(lab: Any) -> None:
     index = opened(lab, "killed", HALF, GO)
     background = lab.write_last(BACKGROUND)
     process = int(lab.value("__import__('os').getpid()"))
@@ -166,7 +166,7 @@ ELSEWHERE = """async (source) => {
 """The module of a card in a page that leads to no notebook, as in VS Code and Colab."""
 
 
-def test_where_the_page_leads_to_no_notebook_nothing_breaks_and_the_card_says_what_is_lost(browser: Any) -> None:
+def test_page_without_a_notebook_warns_that_output_is_unsaved(browser: Any) -> None:
     page = browser.new_page()
     said: list[str] = []
     page.on("pageerror", lambda error: said.append(str(error)))

@@ -42,7 +42,7 @@ def card(lab: Any) -> Any:
     return card
 
 
-def test_click_replays_a_failed_run_and_says_what_came_of_it(lab: Any, card: Any) -> None:
+def test_click_replays_a_failed_run_and_shows_the_outcome(lab: Any, card: Any) -> None:
     button = card.get_by_role("button", name="Replay under matrix")
     button.wait_for()
     wait_until(lambda: "%replay" not in card.inner_text())
@@ -70,7 +70,7 @@ def test_opened_run_of_the_trace_browser_has_the_button(lab: Any, card: Any) -> 
     assert lab.errors() == [] and lab.complaints() == []
 
 
-def test_replay_that_fails_is_one_line_in_the_card(lab: Any, card: Any) -> None:
+def test_failed_replay_is_one_line_in_the_card(lab: Any, card: Any) -> None:
     lab.value("1", "replay_button.replay = broken")
     button = card.get_by_role("button", name="Replay under matrix")
     button.click()

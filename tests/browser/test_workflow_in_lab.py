@@ -44,7 +44,7 @@ def shot(lab: Any, name: str) -> None:
         lab.page.screenshot(path=f"{folder}/{name}.png")
 
 
-def test_a_workflow_is_a_graph_while_it_runs_and_where_it_is_saved(lab: Any) -> None:
+def test_workflow_is_a_graph_while_running_and_when_saved(lab: Any) -> None:
     index = opened(lab, "workflow", WORKFLOW, "run = await wf.run('Go.', replies=replies)")
     lab.start(index)
     shown = card(lab, index)
@@ -73,9 +73,7 @@ def test_a_workflow_is_a_graph_while_it_runs_and_where_it_is_saved(lab: Any) -> 
     wait_until(lambda: again.locator(".agentnb-graph").evaluate(PLACES) == places)
 
 
-def test_every_word_of_a_graph_can_be_read_on_light_and_dark_ground(
-    browser: Any, tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_every_word_of_a_graph_is_readable_on_any_background(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     spec = spec_of(BRANCH)
     paths = [node.path for node in drawing_of(spec).all_nodes]
     states = {path: NodeState(status, 2, 2) for path, status in zip(paths, [*STEP_STATES], strict=False)}
