@@ -49,7 +49,7 @@ def kept_says(lab: Any, index: int, text: str) -> None:
     lab.cell(index).locator(".agentnb-run .agentnb-chip", has_text=text).first.wait_for()
 
 
-def test_an_awaited_run_has_a_card_that_hears_the_person_and_is_one_line_as_the_result(lab: Any) -> None:
+def test_awaited_run_has_a_live_card_and_one_line_result(lab: Any) -> None:
     index = shared(
         lab,
         "agent = Agent(Slow([ToolCall('ask_person', {'question': 'Which?', 'options': ['red', 'blue']}), 'Red it is.']), "

@@ -202,7 +202,7 @@ def test_every_word_can_be_read_in_both_themes_and_widths(lab: Any, subtests: py
                     lab.shot(f"{name}-{theme}-{width}", lab.page)
 
 
-def test_a_difference_leads_to_its_rounds_and_stands_side_by_side_where_there_is_room(lab: Any) -> None:
+def test_difference_links_to_rounds_and_is_side_by_side(lab: Any) -> None:
     lab.share(["%load_ext agentnb", MADE + DIFF])
     lab.run_all()
     shown = lab.page.locator(".agentnb-diff")

@@ -62,7 +62,7 @@ def nothing_is_left(lab: Any) -> None:
 
 @pytest.mark.req("R3.37")
 @pytest.mark.parametrize("version", [pytest.param("7.3.0", marks=OLDER), pytest.param("7.4.0", marks=OLDER), "newest"])
-def test_stop_ends_a_sync_tool_of_a_blocked_cell_at_once(lab: Any, kernels: Any, version: str) -> None:
+def test_stop_ends_a_sync_tool_in_a_blocked_cell(lab: Any, kernels: Any, version: str) -> None:
     index = opened(lab, f"stop-{version}", NAP, GO, kernel=kernels(version))
     lab.start(index)
     chip(lab, index, "Running nap")

@@ -37,7 +37,7 @@ def command_of(done: Done) -> list[str]:
 
 
 @pytest.mark.req("R4.32")
-def test_the_last_line_is_a_command_that_answers_and_goes_on_to_the_end(cli: Call) -> None:
+def test_last_line_is_a_command_that_answers_and_continues(cli: Call) -> None:
     tools = module(LOOK)
     done = cli("exec", written("asks.yaml", ASKS), "--tools", f"{tools}:look", "--budget", "1")
     for asked in ("Publish seen 2? (yes, no)", "When? (now, later)", "Who signs?", "And?"):
@@ -51,7 +51,7 @@ def test_the_last_line_is_a_command_that_answers_and_goes_on_to_the_end(cli: Cal
     assert outputs == {"sure": True, "when": "now", "who": "TEXT", "why": {"n": 1, "why": "TEXT"}}
 
 
-def test_of_several_questions_one_is_named(cli: Call) -> None:
+def test_several_questions_are_answered_by_name(cli: Call) -> None:
     both = "workflow:\n  - type: parallel\n    steps: [{id: a, type: human, ask: A?}, {id: b, type: human, ask: B?}]\n"
     done = cli("exec", written("both.yaml", both))
     assert done.code == 4 and "(one of 2 questions)" in done.why and "--question" in done.last
@@ -63,7 +63,7 @@ def test_of_several_questions_one_is_named(cli: Call) -> None:
     assert cli(*command_of(done)).code == 0
 
 
-def test_what_nested_workflows_ask_is_named_and_answered_like_any_other_question(cli: Call) -> None:
+def test_questions_of_nested_workflows_are_named_and_answered(cli: Call) -> None:
     written("inner.yaml", "workflow:\n  - {type: human, ask: Inner?}\n")
     steps = "[{id: a, type: workflow, file: inner.yaml}, {id: b, type: workflow, file: inner.yaml}]"
     done = cli("exec", written("outer.yaml", f"workflow:\n  - {{type: parallel, steps: {steps}}}\n"))
@@ -77,7 +77,7 @@ def test_what_nested_workflows_ask_is_named_and_answered_like_any_other_question
     assert {one.outcome for one in last_run().questions} == {"answered"}
 
 
-def test_an_answer_that_cannot_be_used_is_refused_and_the_run_still_waits(cli: Call, subtests: pytest.Subtests) -> None:
+def test_invalid_answer_is_refused_and_the_run_keeps_waiting(cli: Call, subtests: pytest.Subtests) -> None:
     tools = ("--tools", f"{module(LOOK)}:look")
     cli("exec", written("asks.yaml", ASKS), *tools)
     run = last_run()
@@ -106,7 +106,7 @@ def test_question_is_declined_or_cancelled_instead_of_answered(cli: Call, subtes
             assert ("declined to answer" if word == "--decline" else "without deciding") in done.err
 
 
-def test_a_run_that_waits_for_nothing_says_so(cli: Call) -> None:
+def test_run_without_questions_says_so(cli: Call) -> None:
     cli(
         "exec",
         written("one.yaml", "workflow:\n  - {type: tool, name: look, args: {n: 1}}\n"),
@@ -117,7 +117,7 @@ def test_a_run_that_waits_for_nothing_says_so(cli: Call) -> None:
     assert done.code == 2 and "waits for no answer" in done.err
 
 
-def test_the_budget_that_it_was_given_holds_after_the_answer_too(cli: Call) -> None:
+def test_budget_still_applies_after_the_answer(cli: Call) -> None:
     path = written("ask.yaml", "limits: {budget: 5}\nworkflow:\n  - {type: human, ask: Who?}\n")
     for given, budget in {(): 5, ("--budget", "0.25"): 0.25}.items():
         cli("exec", path, *given)
@@ -125,7 +125,7 @@ def test_the_budget_that_it_was_given_holds_after_the_answer_too(cli: Call) -> N
         assert isinstance(made, Orchestration) and made.budget == budget
 
 
-def test_what_a_list_and_a_shown_run_advise_can_be_typed_in_a_shell(cli: Call, subtests: pytest.Subtests) -> None:
+def test_advice_of_list_and_show_is_typed_in_a_shell(cli: Call, subtests: pytest.Subtests) -> None:
     both = "workflow:\n  - type: parallel\n    steps: [{id: a, type: human, ask: A?}, {id: b, type: human, ask: B?}]\n"
     failing = "workflow: [{id: look, type: tool, name: look, args: {n: []}}]"
     for text, last in {
@@ -181,7 +181,7 @@ def test_command_printed_by_show_answers_a_suspended_gate(cli: Call) -> None:
     assert done.code == 0 and last_run().status == "completed"
 
 
-def test_gate_of_a_workflow_holds_and_is_named_again(cli: Call) -> None:
+def test_gate_of_a_workflow_applies_and_is_named_again(cli: Call) -> None:
     name = module(GATED)
     text = "agents:\n  a: {model: 'simulated:disciplined', tools: [look]}\nworkflow: [{type: agent, name: a}]\n"
     file, prompt = written("gated.yaml", text), "- Look with `look(1)`"
@@ -191,7 +191,7 @@ def test_gate_of_a_workflow_holds_and_is_named_again(cli: Call) -> None:
     assert done.code == 0
 
 
-def test_gate_that_cannot_be_found_is_named(cli: Call) -> None:
+def test_missing_gate_is_named(cli: Call) -> None:
     file = written("asks.yaml", "workflow: [{type: human, ask: Well?}]\n")
     for name, why in {"nowhere:g": "--gate: the module nowhere", "careful": "--gate careful: there is no gate"}.items():
         done = cli("exec", file, "--gate", name)

@@ -40,7 +40,7 @@ def linked_time() -> Path:
 @pytest.mark.nightly("by day a kernel asks the same")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
 @pytest.mark.slow("programs of their own that ask at a terminal, and a real server")
-def test_file_is_confirmed_at_a_terminal_once(cli: Call) -> None:
+def test_file_is_confirmed_once_at_a_terminal(cli: Call) -> None:
     from terminal import Terminal  # not on Windows
 
     server_file()
@@ -63,7 +63,7 @@ def test_file_is_confirmed_at_a_terminal_once(cli: Call) -> None:
 
 
 @pytest.mark.slow("a real server")
-def test_variable_configures_servers_of_a_shell(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variable_configures_servers_of_a_shell(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written("one.yaml", STEP)
     missing = cli("exec", path, "-t", "mcp:clock", "--approve", "auto")
     assert missing.code != 0 and "--mcp FILE" in missing.err
